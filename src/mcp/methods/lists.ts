@@ -1,8 +1,11 @@
+import { callersOf } from "../../contract/apps.ts";
 import type { ContractList } from "../../contract/contract.ts";
+import { EXTENSION_UI } from "../../contract/extensions.ts";
 import type { Catalog, ToolContract } from "../../host/catalog/catalog.ts";
 import { viewRoom, type Kept } from "../../host/catalog/view-room.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { MethodCall } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
@@ -31,17 +34,23 @@ export interface ListForm {
  */
 export function listPage(
   list: ContractList,
-  { catalog, params }: Pick<MethodCall, "catalog" | "params">,
+  { catalog, params, client }: Pick<MethodCall, "catalog" | "params"> & Partial<Pick<MethodCall, "client">>,
   form: ListForm,
   limits: ListedLimits,
 ): string | Promise<string> {
   const cursor = params["cursor"];
+  const isForModels = list === "tools" && catalog.servers !== undefined && !showsApps(client?.capabilities ?? {});
   const start = cursor === undefined ? 0 : startOf(cursor, list, itemsOf(list, catalog).length);
-  const pages = pagesOf(catalog.memo, form.name, list);
+  const pages = pagesOf(catalog.memo, isForModels ? `${form.name}:models` : form.name, list);
   const found = pages.written.get(String(start));
-  if (!found) return makePage(pages, start, { list, catalog, form, limits });
+  if (!found) return makePage(pages, start, { list, catalog, form, limits, isForModels });
   found.kept.used = true;
   return found.page;
+}
+
+/** A client without apps would offer the tools of apps to its model. */
+function showsApps({ extensions }: JsonObject): boolean {
+  return isObject(extensions) && isObject(extensions[EXTENSION_UI]);
 }
 
 function itemsOf(list: ContractList, { contract }: Catalog): readonly object[] {
@@ -53,6 +62,8 @@ interface PageSource {
   readonly catalog: Catalog;
   readonly form: ListForm;
   readonly limits: ListedLimits;
+  /** Leaves out tools for apps alone. Places in the list stay what they are. */
+  readonly isForModels: boolean;
 }
 
 /** Concurrent requests for the same page wait for this one. */
@@ -73,15 +84,20 @@ function makePage({ written, making }: Pages, start: number, source: PageSource)
 /** The size of a character in a text that is not all Latin-1. */
 const UNIT_BYTES = 2;
 
-async function writePage(start: number, { list, catalog, form, limits }: PageSource): Promise<string> {
+async function writePage(start: number, { list, catalog, form, limits, isForModels }: PageSource): Promise<string> {
   const { listPageBytes, listPageItems } = limits;
   const items = itemsOf(list, catalog);
   const texts: string[] = [];
+  let skipped = 0;
   const turn = turnTaker();
   let bytes = 0;
   for (let at = start; at < items.length; at++) {
     const pause = turn();
     if (pause) await pause;
+    if (isForModels && !callersOf(items[at] as ToolContract).model) {
+      skipped++;
+      continue;
+    }
     const item = list === "tools" ? listedTool(items[at] as ToolContract, catalog) : items[at]!;
     const text = JSON.stringify(form.listItem(list, item));
     bytes += Buffer.byteLength(text) + 1;
@@ -90,7 +106,7 @@ async function writePage(start: number, { list, catalog, form, limits }: PageSou
     if (isFull && texts.length > 0) break;
     texts.push(text);
   }
-  const end = start + texts.length;
+  const end = start + texts.length + skipped;
   const rest = form.listPage(catalog, end < items.length ? { nextCursor: cursorOf(list, end) } : {});
   return `{"${list}":[${texts.join(",")}]${rest === "{}" ? "" : ","}${rest.slice(1)}`;
 }

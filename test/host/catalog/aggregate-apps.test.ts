@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, describe, it } from "node:test";
-import { call, modern, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, modern, MODERN_META, startTestBerth, type TestBerth } from "../../support/berth.ts";
 
 const OTHER = "/** @ui board.html */\nexport function other() { return { count: 0 }; }\n";
 
@@ -35,6 +35,20 @@ describe("the apps of all servers at POST /mcp", () => {
       error.message,
       /apps of both second and third may call both; connect to \/mcp\/second or to \/mcp\/third/,
     );
+  });
+
+  it("have tools of their own, which clients without apps are not shown", async () => {
+    const namesFor = async (capabilities: object): Promise<string[]> => {
+      const _meta = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": capabilities };
+      const { body } = await modern(`${berth.url}/mcp`, "tools/list", { _meta });
+      return body.result.tools.map(({ name }: { name: string }) => name);
+    };
+    const ui = { "io.modelcontextprotocol/ui": { mimeTypes: ["text/html;profile=mcp-app"] } };
+    const models = ["board.show", "board.forModels", "plain.more", "plain.lonely", "second.other", "third.other"];
+    const named = (all: string[]): string[] => all.filter((name) => /^(?:board|plain|second|third)\./.test(name));
+    assert.deepEqual(named(await namesFor({})), models);
+    assert.deepEqual(named(await namesFor({ extensions: ui })).length, models.length + 3);
+    assert.deepEqual(named(await namesFor({})), models);
   });
 
   it("are read there under the URIs of their servers", async () => {
