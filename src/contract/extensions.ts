@@ -1,10 +1,19 @@
 import { isObject, type JsonObject } from "../lib/json.ts";
 
 export const EXTENSION_UI = "io.modelcontextprotocol/ui";
+export const EXTENSION_TASKS = "io.modelcontextprotocol/tasks";
 export const EXTENSION_SKILLS = "io.modelcontextprotocol/skills";
 
 /** Extensions of the protocol that need only what passes through Berth anyway: `_meta` and resources. */
 const RELAYED: readonly string[] = [EXTENSION_UI, EXTENSION_SKILLS];
+
+/** The extensions of a modern upstream that its clients are told of. */
+export function offeredExtensions(capabilities: JsonObject): JsonObject | undefined {
+  const relayed = relayedExtensions(capabilities);
+  const { extensions } = capabilities;
+  if (!isObject(extensions) || !isObject(extensions[EXTENSION_TASKS])) return relayed;
+  return { ...relayed, [EXTENSION_TASKS]: {} };
+}
 
 /** The extensions in the capabilities of one side that the other side hears of (2026-07-28 `capabilities.extensions`). */
 export function relayedExtensions({ extensions }: JsonObject): JsonObject | undefined {

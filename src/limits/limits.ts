@@ -545,6 +545,13 @@ const upstreamLimits = {
   upstreamQuestionMs: 2_000,
   /** Concurrent calls that wait for the answer to a question of an upstream. */
   upstreamSuspended: 1_000,
+  /** The least and the longest time between two looks at a task of an upstream, whatever it advises. */
+  upstreamTaskPollMs: 500,
+  upstreamTaskPollMaxMs: 60_000,
+  /** How long an upstream may give no answer about a task of its own before the task counts as lost. */
+  upstreamTaskAwayMs: 600_000,
+  /** The id that an upstream gives to a task of its own. */
+  upstreamTaskIdBytes: 1_024,
   /** Upstreams that are kept connected for the clients that explore them. */
   exploredServers: 8,
 };

@@ -16,8 +16,6 @@ export const META_SERVER_INFO = "io.modelcontextprotocol/serverInfo";
 export const META_CONTRACT = "dev.berth/contract";
 export const META_IMPLEMENTATION = "dev.berth/implementation";
 
-export const EXTENSION_TASKS = "io.modelcontextprotocol/tasks";
-
 export function isModern(version: string): boolean {
   return (MODERN_VERSIONS as readonly string[]).includes(version);
 }

@@ -37,7 +37,8 @@ const KEPT_MAX = 10_000;
 export function setResultsAside<T extends Transport>(transport: T, questions: OpenQuestions, exchanges: Exchanges): T {
   const methods = new BoundedMap<RequestId, string>(KEPT_MAX);
   const send = transport.send.bind(transport);
-  transport.send = (message, options) => {
+  transport.send = (given, options) => {
+    const message = undisguised(given);
     if ("method" in message && "id" in message && soundResults[message.method]) {
       methods.set(message.id, message.method);
     }
@@ -75,6 +76,21 @@ export function setResultsAside<T extends Transport>(transport: T, questions: Op
   });
   return transport;
 }
+
+/**
+ * The client sends no method that the revision of its server lacks, though an extension brings it back (SEP-2663: of
+ * `tasks/get` and `tasks/cancel`). So it gets another name, and the transport the real one, from which it makes the headers.
+ */
+export function disguised(method: string): string {
+  return method.startsWith("tasks/") ? DISGUISE + method : method;
+}
+
+function undisguised(message: JSONRPCMessage): JSONRPCMessage {
+  if (!("method" in message) || !message.method.startsWith(DISGUISE)) return message;
+  return { ...message, method: message.method.slice(DISGUISE.length) };
+}
+
+const DISGUISE = "berth/";
 
 /**
  * Takes results of long messages, which were read elsewhere, past the client: it gets a stand-in for each. Only the

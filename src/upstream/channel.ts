@@ -64,7 +64,12 @@ export interface ConnectOptions extends Surroundings {
     Pick<
       Limits,
       | "batchMessages"
+      | "taskTtlMs"
+      | "upstreamErrorBytes"
       | "upstreamRounds"
+      | "upstreamTaskIdBytes"
+      | "upstreamTaskPollMs"
+      | "upstreamTaskPollMaxMs"
       | "upstreamCallMs"
       | "upstreamStartMs"
       | "upstreamProbeMs"

@@ -24,7 +24,7 @@ export async function connectUpstream(launch: Launch, options: ConnectOptions): 
   const questions = new Questions(options.ask);
   const { channel, peer } =
     "url" in launch ? await loadRemote(launch, options, questions) : await openProgram(launch, options, questions);
-  return new UpstreamConnection(channel, peer, options.limits, questions, options.long);
+  return new UpstreamConnection(channel, peer, options.limits, questions, options.long, options.capabilities);
 }
 
 async function loadRemote(launch: RemoteLaunch, options: ConnectOptions, questions: Questions): Promise<Opened> {

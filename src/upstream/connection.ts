@@ -1,5 +1,7 @@
+import { randomUUID } from "node:crypto";
 import type { SkillContract } from "../contract/contract.ts";
-import { EXTENSION_SKILLS, relayedExtensions } from "../contract/extensions.ts";
+import { EXTENSION_SKILLS, EXTENSION_TASKS, relayedExtensions } from "../contract/extensions.ts";
+import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Channel, Closed, Peer } from "./channel.ts";
@@ -39,8 +41,17 @@ import {
   type ResourceResult,
   type ToolResult,
 } from "./results.ts";
+import {
+  CreatedTask,
+  FollowedTask,
+  isTask,
+  readCreatedTask,
+  type TaskEnd,
+  type FollowLimits,
+  type TaskPeer,
+} from "./tasks.ts";
 
-type ConnectionLimits = ListLimits & Pick<Limits, "upstreamRounds">;
+type ConnectionLimits = ListLimits & FollowLimits & Pick<Limits, "upstreamRounds">;
 
 /**
  * One open connection to an upstream over any transport. Any number of requests may be under way at once. Every method
@@ -48,14 +59,28 @@ type ConnectionLimits = ListLimits & Pick<Limits, "upstreamRounds">;
  */
 export class UpstreamConnection implements Peer {
   readonly era: Peer["era"];
+  /** No other connection has it. */
+  readonly id = randomUUID();
   readonly #channel: Channel;
   readonly #peer: Peer;
   readonly #limits: ConnectionLimits;
   readonly #questions: Questions;
   readonly #long: LongReader | undefined;
+  /** Those of the client, unless a request states others. */
+  readonly #clientCapabilities: JsonObject;
+  /** How a legacy server's tools take calls as tasks, as it last listed them. */
+  #taskSupport: ReadonlyMap<string, "optional" | "required"> = new Map();
 
-  constructor(channel: Channel, peer: Peer, limits: ConnectionLimits, questions: Questions, long?: LongReader) {
+  constructor(
+    channel: Channel,
+    peer: Peer,
+    limits: ConnectionLimits,
+    questions: Questions,
+    long?: LongReader,
+    clientCapabilities: JsonObject = {},
+  ) {
     this.era = peer.era;
+    this.#clientCapabilities = clientCapabilities;
     this.#channel = channel;
     this.#peer = peer;
     this.#limits = limits;
@@ -90,6 +115,7 @@ export class UpstreamConnection implements Peer {
   async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
     const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", mendTool, options);
     this.#channel.noteTools?.(listed.items);
+    if (this.#takesLegacyTasks) this.#taskSupport = taskSupportOf(listed.items);
     return listed;
   }
 
@@ -113,19 +139,88 @@ export class UpstreamConnection implements Peer {
     return this.#list("resources", "skills/list", "skills", "The skill", "uri", mendSkill, options);
   }
 
+  /** Calls a tool; where that becomes a task of the server, follows it to its end. */
   async callTool(name: string, args: JsonObject | JsonText, options: UpstreamCallOptions = {}): Promise<ToolResult> {
+    const result = await this.beginTool(name, args, options);
+    if (!(result instanceof CreatedTask)) return result;
+    options.tasks?.onTask?.(result.task);
+    const end = await this.follow(new FollowedTask(result.task, `calling ${name}`, true), options);
+    if ("error" in end) throw end.error;
+    return end.result;
+  }
+
+  /** The same, but returns the task that the call has become. */
+  async beginTool(
+    name: string,
+    args: JsonObject | JsonText,
+    options: UpstreamCallOptions = {},
+  ): Promise<ToolResult | CreatedTask> {
     const what = `calling ${name}`;
-    const params = { name, arguments: args };
+    let told = options;
+    let takesTasks = options.tasks?.onTask !== undefined;
+    const params = { name, arguments: args, ...this.#legacyTask(name, takesTasks) };
+    if (takesTasks) told = this.#tellingOfTasks(options);
     let result: AnyResult;
     try {
-      result = await this.#rounds("tools/call", params, what, options);
+      result = await this.#rounds("tools/call", params, what, told);
     } catch (error) {
-      if (!this.#channel.needsTools?.(error, name)) throw error;
-      await this.listTools(options);
-      result = await this.#rounds("tools/call", params, what, options);
+      if (this.#channel.needsTools?.(error, name)) await this.listTools(options);
+      else if (takesTasks || options.tasks?.isRefused === true || !isForTasksAlone(error)) throw error;
+      else [takesTasks, told] = [true, this.#tellingOfTasks(options)];
+      result = await this.#rounds("tools/call", params, what, told);
     }
     if (result instanceof LongAnswer) return this.#long!.toolResult(what, result);
-    return readToolResult(what, shortResult(what, result));
+    if (!isTask(result, this.era)) return readToolResult(what, shortResult(what, result));
+    if (this.era === "modern" ? !takesTasks : !("task" in params)) {
+      throw broken(what, "it answered with a task, and was told that there are none");
+    }
+    const program = this.transport === "stdio" ? this.id : undefined;
+    return new CreatedTask(readCreatedTask(what, result, { era: this.era, program, limits: this.#limits }));
+  }
+
+  follow(task: FollowedTask, options: UpstreamCallOptions): Promise<TaskEnd> {
+    return task.over(this.#taskPeer(options), options);
+  }
+
+  /** Tells the server that nobody waits for a task any more. */
+  cancelTask(task: FollowedTask, options: UpstreamCallOptions): Promise<void> {
+    return task.cancel(this.#taskPeer(options));
+  }
+
+  #taskPeer(options: UpstreamCallOptions): TaskPeer {
+    const told = this.#tellingOfTasks(options);
+    return {
+      era: this.era,
+      limits: this.#limits,
+      questions: this.#questions,
+      long: this.#long,
+      send: (method, params, what, own) =>
+        this.#channel.send(method, params, what, { ...own, ...(told.meta && { meta: told.meta }) }),
+    };
+  }
+
+  /** True for a server of 2025-11-25 that takes calls of tools as tasks. */
+  get #takesLegacyTasks(): boolean {
+    if (this.era !== "legacy") return false;
+    const { requests } = (this.capabilities["tasks"] ?? {}) as { requests?: { tools?: { call?: unknown } } };
+    return isObject(requests?.tools?.call);
+  }
+
+  /** The parameter by which a client makes its call a task at a server of 2025-11-25. */
+  #legacyTask(name: string, takesTasks: boolean): { readonly task?: JsonObject } {
+    const support = this.#taskSupport.get(name);
+    if (support === undefined || (support === "optional" && !takesTasks)) return {};
+    return { task: { ttl: this.#limits.taskTtlMs } };
+  }
+
+  /** The options for a request that says that its sender knows tasks. */
+  #tellingOfTasks<Options extends RequestOptions>(options: Options): Options {
+    if (this.era !== "modern") return options;
+    const stated = options.meta?.[CLIENT_CAPABILITIES];
+    const capabilities = isObject(stated) ? stated : this.#clientCapabilities;
+    const { extensions } = capabilities;
+    const known = { ...(isObject(extensions) && extensions), [EXTENSION_TASKS]: {} };
+    return { ...options, meta: { ...options.meta, [CLIENT_CAPABILITIES]: { ...capabilities, extensions: known } } };
   }
 
   async readResource(uri: string, options: UpstreamCallOptions = {}): Promise<ResourceResult> {
@@ -224,4 +319,27 @@ export class UpstreamConnection implements Peer {
       leave?.();
     }
   }
+}
+
+/** 2026-07-28 `basic`: each request states the client's capabilities. */
+export const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+
+/** True when a modern server did nothing, since this call has to be a task. */
+function isForTasksAlone(error: unknown): boolean {
+  if (!(error instanceof BerthError) || error.data?.["rpc"] !== MISSING_CAPABILITY) return false;
+  const { requiredCapabilities } = (error.data["data"] ?? {}) as { requiredCapabilities?: unknown };
+  if (!isObject(requiredCapabilities) || Object.keys(requiredCapabilities).length !== 1) return false;
+  const { extensions } = requiredCapabilities;
+  return isObject(extensions) && Object.keys(extensions).length === 1 && isObject(extensions[EXTENSION_TASKS]);
+}
+
+const MISSING_CAPABILITY = -32021;
+
+function taskSupportOf(tools: readonly ListedTool[]): Map<string, "optional" | "required"> {
+  const found = new Map<string, "optional" | "required">();
+  for (const { name, execution } of tools) {
+    const support = isObject(execution) ? execution["taskSupport"] : undefined;
+    if (support === "optional" || support === "required") found.set(name, support);
+  }
+  return found;
 }

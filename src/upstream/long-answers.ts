@@ -12,6 +12,7 @@ import {
   type ToolResult,
   type PageParts,
   type LeftOutEntry,
+  type UpstreamResult,
 } from "./results.ts";
 import { shortError } from "./upstream-error.ts";
 
@@ -30,9 +31,16 @@ export interface LongReader {
   scalars(args: JsonText, paths: readonly (readonly string[])[]): Promise<readonly (Scalar | undefined)[]>;
   /** Each of these rejects with `upstream_protocol` for a result that does not match its method. */
   toolResult(what: string, answer: LongAnswer): Promise<ToolResult>;
+  /** The detail of a task, apart from the result that may be in it. */
+  taskResult(what: string, answer: LongAnswer): Promise<LongTask>;
   resourceResult(what: string, answer: LongAnswer): Promise<ResourceResult>;
   promptResult(what: string, answer: LongAnswer): Promise<UpstreamPromptResult>;
   completion(what: string, answer: LongAnswer): Promise<UpstreamCompletion>;
+}
+
+export interface LongTask {
+  readonly detail: UpstreamResult;
+  readonly result: ToolResult | undefined;
 }
 
 /** The content of one message, or of a batch. */
@@ -98,7 +106,7 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
       delete message["result"];
       message["error"] = { code: INTERNAL_ERROR, message: `its result nests more than ${NESTING_MAX} levels deep` };
       continue;
-    } else if (RESULT_KEYS.some((key) => key in result)) {
+    } else if (RESULT_KEYS.some((key) => key in result) || ("taskId" in result && isObject(result["result"]))) {
       results.push({ at, result: new TextEncoder().encode(written(result)) });
     } else continue;
     message["result"] = {};

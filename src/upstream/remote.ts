@@ -17,7 +17,7 @@ import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
 import { boundedFetch } from "./bounded-fetch.ts";
-import { LongResults, setResultsAside, LongArguments } from "./bypass.ts";
+import { LongResults, setResultsAside, LongArguments, disguised } from "./bypass.ts";
 import type { Channel, Closed, ConnectOptions, Opened, Peer } from "./channel.ts";
 import { Exchanges, Resumption } from "./exchanges.ts";
 import { Inflow } from "./inflow.ts";
@@ -279,7 +279,7 @@ class RemoteChannel implements Channel {
         this.heard++;
         return this.#aside.results.take(called);
       }
-      const answer = await this.#client.request({ method, params }, anyResult, options);
+      const answer = await this.#client.request({ method: disguised(method), params }, anyResult, options);
       this.heard++;
       return this.#aside.results.take(answer);
     } catch (error) {
@@ -373,7 +373,15 @@ function failureOf(error: unknown, what: string, signal: CancelSignal | undefine
   if (message === "Not connected") {
     return new UpstreamError("upstream_ended", `${what}: ${ended}`, { cause: error });
   }
-  return new UpstreamError("upstream_protocol", `${what}: ${message}`, { cause: error });
+  // It did not break the protocol: nobody was reached, or the connection broke.
+  const code = systemCodeOf(error) === undefined ? "upstream_protocol" : "upstream_not_started";
+  return new UpstreamError(code, `${what}: ${message}`, { cause: error });
+}
+
+/** The code by which the system says why there is no connection. */
+function systemCodeOf(error: unknown): string | undefined {
+  const codes = causesOf(error).flatMap(({ code }) => (typeof code === "string" ? [code] : []));
+  return codes.find((code) => SYSTEM_CODE.test(code));
 }
 
 /** The causes say more than `fetch failed`. */
@@ -397,7 +405,7 @@ function causesOf(error: unknown): (Error & { readonly code?: unknown })[] {
 function reachingWords(error: unknown, { protocol, host, hostname }: URL): string {
   const isOfNegotiation = error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed;
   const cause = isOfNegotiation ? (error.cause ?? error) : error;
-  const code = causesOf(cause).find((each) => typeof each.code === "string" && SYSTEM_CODE.test(each.code))?.code;
+  const code = systemCodeOf(cause);
   switch (code) {
     case "ECONNREFUSED":
       return `nothing listens at ${host} (${code}); start the server there, or correct its address`;

@@ -30,7 +30,7 @@ interface SupervisorOptions {
 }
 
 /** A connection for one request, which tells here how it ended: once, in either way. */
-interface AcquiredConnection {
+export interface AcquiredConnection {
   readonly connection: UpstreamConnection;
   succeeded(): void;
   /** Returns the error for the caller: it may say how long to wait. */

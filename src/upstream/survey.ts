@@ -1,5 +1,5 @@
 import type { Contract, ContractList } from "../contract/contract.ts";
-import { relayedExtensions } from "../contract/extensions.ts";
+import { offeredExtensions, relayedExtensions } from "../contract/extensions.ts";
 import { withoutReserved } from "../contract/reserved-meta.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { turnTaker } from "../lib/event-loop.ts";
@@ -66,7 +66,7 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
   const broken = offered.flatMap((list) => failed.find((each) => each.list === list) ?? []);
   if (offered.length > 0 && broken.length === offered.length) throw broken[0]!.error;
   const lists = [tools, resources, resourceTemplates, prompts, skills];
-  const extensions = relayedExtensions(capabilities);
+  const extensions = (upstream.era === "modern" ? offeredExtensions : relayedExtensions)(capabilities);
   return {
     ...(upstream.instructions !== undefined && { description: upstream.instructions }),
     tools: tools.items,

@@ -11,13 +11,15 @@ import type { AppLimits } from "./apps.ts";
 import { AttributedCalls, UnderWay } from "./attribution.ts";
 import type { Closed, ConnectOptions, Peer } from "./channel.ts";
 import { connectUpstream } from "./connect.ts";
-import type { UpstreamConnection } from "./connection.ts";
+import { CLIENT_CAPABILITIES, type UpstreamConnection } from "./connection.ts";
+import { FollowedTasks } from "./followed-tasks.ts";
 import type { Launch, VariableLookup } from "./launch.ts";
 import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from "./observed.ts";
 import { hostedCapabilities } from "./questions.ts";
-import type { Ask, Progress, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
+import type { Ask, Progress, TaskOfUpstream, TaskUse, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
 import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
-import { Supervisor, type SupervisorLimits, type UpstreamHealth } from "./supervisor.ts";
+import { Supervisor, type AcquiredConnection, type SupervisorLimits, type UpstreamHealth } from "./supervisor.ts";
+import { CreatedTask, type FollowLimits } from "./tasks.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 export interface UpstreamOptions extends Omit<
@@ -32,7 +34,11 @@ export interface UpstreamOptions extends Omit<
   readonly hide?: (value: Json) => Json;
   /** Removes the same values from the server's contract. */
   readonly hideWhole?: HideWhole;
-  readonly limits: ConnectOptions["limits"] & SupervisorLimits & AppLimits & Pick<Limits, "upstreamQuestionMs">;
+  readonly limits: ConnectOptions["limits"] &
+    SupervisorLimits &
+    FollowLimits &
+    AppLimits &
+    Pick<Limits, "upstreamQuestionMs" | "upstreamTaskAwayMs">;
   /** Called with the server's contract, on each start and whenever it reports a changed list. */
   readonly onContract: (observed: Observed) => Promise<void>;
   readonly onResourceUpdated: (uri: string) => void;
@@ -60,7 +66,10 @@ export type UpstreamRequest = {
       readonly served?: ToolContract | string;
       /** It was offered with only what `stripped` keeps. */
       readonly isStripped?: boolean;
+      /** The call has become this task, which is only followed. */
+      readonly task?: TaskOfUpstream | undefined;
     }
+  | { readonly method: "tasks/cancel"; readonly task: TaskOfUpstream }
   | {
       readonly method: "prompts/get";
       readonly name: string;
@@ -76,6 +85,7 @@ export type UpstreamRequest = {
 /** The result of each method. */
 export interface UpstreamResults {
   readonly "tools/call": ToolResult;
+  readonly "tasks/cancel": object;
   readonly "prompts/get": UpstreamPromptResult;
   readonly "resources/read": ResourceResult;
   readonly "completion/complete": UpstreamCompletion;
@@ -93,6 +103,8 @@ export interface UpstreamCaller {
   readonly ask?: Ask | undefined;
   readonly onLog?: ((params: JsonObject) => void) | undefined;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
+  /** The use of a task in place of the result; by default its end is awaited. */
+  readonly tasks?: TaskUse | undefined;
 }
 
 /**
@@ -110,6 +122,7 @@ export class Upstream {
   readonly #supervisor: Supervisor;
   readonly #attributed: AttributedCalls;
   readonly #calls = new UnderWay<UpstreamCaller>();
+  readonly #tasks: FollowedTasks;
   /** Failed subscriptions, without which its log lines or changes do not arrive. */
   #unheard: readonly Problem[] = [];
   #stderr = "";
@@ -129,6 +142,7 @@ export class Upstream {
       onLost: (closed) => this.#lost(closed),
       onFailed: (error) => this.#failed(error),
     });
+    this.#tasks = new FollowedTasks(this.#supervisor, options.limits, (error) => this.#tellable(error));
   }
 
   get health(): UpstreamHealth {
@@ -166,6 +180,14 @@ export class Upstream {
     request: Request,
     caller: UpstreamCaller,
   ): Promise<UpstreamResults[Request["method"]]> {
+    if (request.method === "tasks/cancel") {
+      await this.#tasks.cancel(request.task, (connection) => followingOptions(caller, connection));
+      return {} as UpstreamResults[Request["method"]];
+    }
+    if (request.method === "tools/call" && request.task) {
+      const { name, task } = request;
+      return (await this.#follow(name, task, caller, undefined)) as UpstreamResults[Request["method"]];
+    }
     // Its contract is not known now: calls wait.
     if (this.#relisting.underWay) await this.#relisting.underWay;
     const acquired = await this.#supervisor.acquire(request.digest);
@@ -183,14 +205,19 @@ export class Upstream {
         return answer;
       });
     let leave: ((hasSucceeded: boolean) => void) | undefined;
+    let created: TaskOfUpstream | undefined;
     try {
       if (connection.era === "legacy") leave = await this.#attributed.enter(toolOf(request), caller.ask);
       this.#options.check?.(request);
       const options = optionsOf(request, caller, connection.era, leave ? undefined : ask);
       const result = await send(connection, request, options);
-      leave?.(true);
-      acquired.succeeded();
-      return result as UpstreamResults[Request["method"]];
+      // The questions of a task say which one they belong to, so other calls need not wait for their turn.
+      if (result instanceof CreatedTask) created = result.task;
+      leave?.(!created);
+      if (!created) {
+        acquired.succeeded();
+        return result as UpstreamResults[Request["method"]];
+      }
     } catch (error) {
       leave?.(false);
       throw acquired.failed(this.#tellable(error));
@@ -198,6 +225,19 @@ export class Upstream {
       hasEnded = true;
       this.#calls.remove(caller);
     }
+    caller.tasks?.onTask?.(created);
+    return (await this.#follow(toolOf(request), created, caller, acquired)) as UpstreamResults[Request["method"]];
+  }
+
+  #follow(
+    name: string,
+    task: TaskOfUpstream,
+    caller: UpstreamCaller,
+    first: AcquiredConnection | undefined,
+  ): Promise<ToolResult> {
+    const { ask, signal } = caller;
+    const optionsFor = (connection: UpstreamConnection): UpstreamCallOptions => followingOptions(caller, connection);
+    return this.#tasks.follow(task, { what: `calling ${name}`, ask, signal, first, optionsFor });
   }
 
   /** Ends it at once, with everything under way; the next request starts it again. `reason` completes "the server …". */
@@ -232,7 +272,7 @@ export class Upstream {
    */
   async #answerTo(question: UpstreamQuestion, signal?: CancelSignal): Promise<JsonObject> {
     try {
-      return await this.#attributed.ask(question, signal);
+      return await (this.#tasks.ask(question, signal) ?? this.#attributed.ask(question, signal));
     } catch (error) {
       const { code, isOfNoCall } = error as { readonly code?: unknown; readonly isOfNoCall?: boolean };
       if (question.method !== "roots/list" || code !== METHOD_NOT_FOUND || isOfNoCall) throw error;
@@ -304,6 +344,8 @@ export class Upstream {
       case "notifications/prompts/list_changed":
         this.#relisting.hasChanged();
         return;
+      case "notifications/tasks/status":
+        return this.#tasks.heard(params);
       case "notifications/resources/updated":
         if (typeof params["uri"] === "string") this.#options.onResourceUpdated(params["uri"]);
         return;
@@ -340,12 +382,12 @@ function toolOf(request: UpstreamRequest): string {
 
 function send(
   connection: UpstreamConnection,
-  request: UpstreamRequest,
+  request: Exclude<UpstreamRequest, { method: "tasks/cancel" }>,
   options: UpstreamCallOptions,
-): Promise<UpstreamResults[UpstreamRequest["method"]]> {
+): Promise<UpstreamResults[UpstreamRequest["method"]] | CreatedTask> {
   switch (request.method) {
     case "tools/call":
-      return connection.callTool(request.name, request.args, options);
+      return connection.beginTool(request.name, request.args, options);
     case "prompts/get":
       return connection.getPrompt(request.name, request.args, options);
     case "resources/read":
@@ -356,8 +398,8 @@ function send(
 }
 
 function optionsOf(
-  { meta }: UpstreamRequest,
-  { signal, timeoutMs, capabilities, trace, onLog, onProgress }: UpstreamCaller,
+  { meta }: Pick<UpstreamRequest, "meta">,
+  { signal, timeoutMs, capabilities, trace, onLog, onProgress, tasks }: UpstreamCaller,
   era: Peer["era"],
   ask: Ask | undefined,
 ): UpstreamCallOptions {
@@ -368,6 +410,7 @@ function optionsOf(
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(onProgress && { onProgress }),
     ...(ask && { ask }),
+    ...(tasks && { tasks }),
     ...((meta || trace || onLog || told) && {
       meta: {
         ...meta,
@@ -377,6 +420,14 @@ function optionsOf(
       },
     }),
   };
+}
+
+/** A task is asked about with nothing but what its caller is. */
+function followingOptions(
+  { signal, capabilities, trace, ask, tasks }: UpstreamCaller,
+  { era }: UpstreamConnection,
+): UpstreamCallOptions {
+  return optionsOf({}, { signal, trace, tasks, ...(capabilities && { capabilities }) }, era, ask);
 }
 
 /** Those of a client's capabilities that are about questions, or about what passes through. */
@@ -391,9 +442,6 @@ function relayed(client: JsonObject): JsonObject {
     ...(extensions && { extensions }),
   };
 }
-
-/** 2026-07-28 `basic`: each request states the client's capabilities. */
-const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
 
 /** 2026-07-28 `server/utilities/logging`: the lowest level that a request wants to receive. */
 const LOG_LEVEL = "io.modelcontextprotocol/logLevel";

@@ -167,6 +167,16 @@ export const EXCEPTIONS: Readonly<Record<string, (where: Where) => boolean>> = {
     for (const { inputSchema } of without) inputSchema["type"] = "object";
     return without.length > 0;
   },
+  "task-support": ({ method, own }) => {
+    if (method !== "tools/list") return false;
+    const tools = own.result!["tools"] as { execution?: Record<string, unknown> }[];
+    const supporting = tools.filter(({ execution }) => execution?.["taskSupport"] !== undefined);
+    for (const tool of supporting) {
+      delete tool.execution!["taskSupport"];
+      if (Object.keys(tool.execution!).length === 0) delete tool.execution;
+    }
+    return supporting.length > 0;
+  },
   "resource-name": ({ method, own }) => {
     if (!method.startsWith("resources/") || !own.result || method === "resources/read") return false;
     const without = itemsOf(own).filter((item) => item["uri"] !== undefined && item["name"] === undefined);

@@ -38,7 +38,8 @@ async function invoke<Returned>(
   // Awaited only when necessary: most arguments are checked at once.
   const invalid = checked === undefined ? undefined : await checked;
   if (invalid !== undefined) return refuseArguments(call, invalid);
-  return tool.consent ? withConsent(call, tool.consent) : carryOut(call);
+  // A task that goes on was approved when it began.
+  return tool.consent && !options.task ? withConsent(call, tool.consent) : carryOut(call);
 }
 
 /** Carries the call out only if the user has approved of it. */

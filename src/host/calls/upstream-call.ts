@@ -7,7 +7,7 @@ import { isLogLevel } from "../../lib/log-level.ts";
 import { Ticker } from "../../lib/ticker.ts";
 import type { Trace } from "../../lib/trace.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
-import type { UpstreamQuestion } from "../../upstream/request.ts";
+import type { TaskOfUpstream, TaskUse, UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCaller, UpstreamRequest, UpstreamResults } from "../../upstream/upstream.ts";
 import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } from "../catalog/catalog.ts";
@@ -15,7 +15,10 @@ import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } 
 export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
 
 /** The options of a caller that a round needs: another node may have sent them. */
-export interface RoundOptions extends Pick<CallOptions, "signal" | "onProgress" | "onLog" | "answers" | "deadlineMs"> {
+export interface RoundOptions extends Pick<
+  CallOptions,
+  "signal" | "onProgress" | "onLog" | "answers" | "deadlineMs" | "onTask" | "task" | "refusesTasks"
+> {
   readonly principal?: { readonly id: string };
   readonly client?: Pick<ClientFacts, "capabilities">;
   readonly trace?: Pick<Trace, "context"> | undefined;
@@ -65,7 +68,10 @@ export class SuspendedCalls {
     this.#ticker.wake();
     let asks: InputRequired | undefined;
     try {
-      const outcome = await call.goOn(options, options.deadlineMs ?? this.#limits.upstreamCallMs);
+      const { upstreamCallMs } = this.#limits;
+      // What is no task yet has the time of a call.
+      const ms = options.onTask ? upstreamCallMs : (options.deadlineMs ?? upstreamCallMs);
+      const outcome = await call.goOn(options, ms);
       if ("ended" in outcome) return outcome;
       asks = outcome;
     } finally {
@@ -78,6 +84,17 @@ export class SuspendedCalls {
     this.#suspended.set(call.key, call);
     call.expire(this.#limits.answerMs, () => this.#suspended.delete(call.key));
     return asks;
+  }
+
+  /** Ends the task of an upstream that waits here for answers; false if it does not. */
+  cancelTask(task: TaskOfUpstream, principal: string | undefined): boolean {
+    for (const call of this.#suspended.values()) {
+      if (call.task?.id !== task.id || call.principal !== principal) continue;
+      this.#suspended.delete(call.key);
+      call.signal.abort();
+      return true;
+    }
+    return false;
   }
 
   #suspendedFor({ answers = {}, principal }: RoundOptions): OpenCall<UpstreamRequest> | undefined {
@@ -119,7 +136,9 @@ export function withoutSuspended(answers: JsonObject): JsonObject {
 type Requested = Pick<Upstream, "request">;
 
 /** A call's result, or the questions to answer first. */
-export type RoundEnd<Result> = { readonly ended: Result } | InputRequired;
+export type RoundEnd<Result> =
+  /** A call that became a task of its upstream is never made anew. */
+  { readonly ended: Result; readonly isOfTask?: boolean } | InputRequired;
 
 export type ResultOf<Request extends UpstreamRequest> = UpstreamResults[Request["method"]];
 
@@ -127,8 +146,8 @@ interface Round<Result> {
   resolve(end: RoundEnd<Result>): void;
   reject(error: unknown): void;
   /** The time that it may take, and its deadline on the clock of `performance.now()`. */
-  readonly ms: number;
-  readonly deadlineAt: number;
+  ms: number;
+  deadlineAt: number;
 }
 
 interface AskedQuestion {
@@ -145,6 +164,8 @@ export class OpenCall<Request extends UpstreamRequest> {
   /** Its number while a round is under way. */
   id = 0;
   readonly signal = new Cancellation();
+  /** The task of the upstream that it has become. */
+  task: TaskOfUpstream | undefined;
   /** The id of the principal that made the call; no other may answer its questions. */
   readonly principal: string | undefined;
   readonly #upstream: Requested;
@@ -161,6 +182,7 @@ export class OpenCall<Request extends UpstreamRequest> {
   /** The bytes of all open questions. */
   #askedBytes = 0;
   #failure: BerthError | undefined;
+  #isLeft = false;
   #expiry: NodeJS.Timeout | undefined;
 
   /** `node` is the id of this one. */
@@ -176,6 +198,7 @@ export class OpenCall<Request extends UpstreamRequest> {
     this.#node = node;
     this.#questionBytes = questionBytes;
     this.principal = principal;
+    this.task = request.method === "tools/call" ? request.task : undefined;
   }
 
   /** Not guessable: its holder can answer. */
@@ -222,6 +245,8 @@ export class OpenCall<Request extends UpstreamRequest> {
   expire(ms: number, onExpired: () => void): void {
     this.#expiry = setTimeout(() => {
       onExpired();
+      // A task waits for its answers for as long as its upstream keeps it.
+      this.#isLeft = true;
       this.signal.abort();
     }, ms);
     this.#expiry.unref();
@@ -229,6 +254,7 @@ export class OpenCall<Request extends UpstreamRequest> {
 
   #caller(): UpstreamCaller {
     const { client, trace, onLog, onProgress } = this.#options;
+    const { method } = this.#request;
     return {
       signal: this.signal,
       // Limited here by rounds, since the time for an answer does not count.
@@ -238,7 +264,29 @@ export class OpenCall<Request extends UpstreamRequest> {
       ask: canBeAsked(client) ? (question) => this.#ask(question) : undefined,
       onLog: onLog && ((params) => this.#options.onLog?.(logLine(params))),
       onProgress: onProgress && ((event) => void this.#options.onProgress?.({ ...event })),
+      tasks: method === "tools/call" ? this.#taskUse() : undefined,
     };
+  }
+
+  #taskUse(): TaskUse | undefined {
+    const { onTask, task, refusesTasks } = this.#options;
+    const isLeft = (): boolean => this.#isLeft;
+    if (!onTask && !task) return refusesTasks ? { isRefused: true } : undefined;
+    return {
+      isLeft,
+      onTask: (made) => this.#becomes(made),
+      onStatus: (message) => void this.#options.onProgress?.(message),
+    };
+  }
+
+  #becomes(made: TaskOfUpstream): void {
+    this.task = { ...made, ...(made.program !== undefined && { node: this.#node }) };
+    const { onTask, deadlineMs } = this.#options;
+    const round = this.#round;
+    if (round && deadlineMs !== undefined) {
+      [round.ms, round.deadlineAt] = [deadlineMs, performance.now() + deadlineMs];
+    }
+    onTask?.(this.task);
   }
 
   async #ask({ key: name, method, params }: UpstreamQuestion): Promise<JsonObject> {
@@ -247,6 +295,8 @@ export class OpenCall<Request extends UpstreamRequest> {
     if (capability === undefined || !isObject(this.#options.client?.capabilities[capability])) {
       throw Object.assign(new Error(`The caller does not support ${method}`), { code: -32601 });
     }
+    const known = name === undefined ? undefined : this.#answered(name);
+    if (known) return known;
     const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
     const bytes = Buffer.byteLength(name ?? "") + Buffer.byteLength(JSON.stringify(params));
     this.#askedBytes += bytes;
@@ -259,6 +309,14 @@ export class OpenCall<Request extends UpstreamRequest> {
         if (questions.has(key)) this.#endRound()?.resolve(this.#inputRequired(questions));
       });
     });
+  }
+
+  /** The answer to the question of this name that a call before this one has asked, for the same task. */
+  #answered(name: string): JsonObject | undefined {
+    if (this.#request.method !== "tools/call" || !this.#request.task) return undefined;
+    const { answers = {} } = this.#options;
+    const key = Object.keys(answers).findLast((each) => nameOfKey(each) === name);
+    return key === undefined ? undefined : (answers[key] as JsonObject);
   }
 
   /** Keeps no questions: the call may be suspended until its client comes back. */
@@ -275,7 +333,7 @@ export class OpenCall<Request extends UpstreamRequest> {
   async #tellEnd(call: Promise<ResultOf<Request>>): Promise<void> {
     try {
       const ended = await call;
-      this.#endRound()?.resolve({ ended });
+      this.#endRound()?.resolve(this.task ? { ended, isOfTask: true } : { ended });
     } catch (error) {
       this.#endRound()?.reject(error);
     }

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { digestOfApp } from "../../contract/app-digest.ts";
-import type { ToolContract, PromptContract } from "../../contract/contract.ts";
+import type { Contract, ToolContract, PromptContract } from "../../contract/contract.ts";
+import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
@@ -28,6 +29,8 @@ export interface UpstreamToolParts {
   readonly original: ToolContract;
   /** The contract has only what `stripped` keeps. */
   readonly isStripped: boolean;
+  /** Its calls may be tasks of the upstream. */
+  readonly isTaskTool: boolean;
   /** The options that it finds in its call's context. */
   readonly configured: JsonObject;
   readonly notes: CallNotes;
@@ -39,7 +42,7 @@ export interface UpstreamToolParts {
 
 /** A tool that the upstream carries out, and whose arguments it checks. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
-  const { hosted, original, isStripped, configured, notes, consent, limits, warn } = parts;
+  const { hosted, original, isStripped, isTaskTool, configured, notes, consent, limits, warn } = parts;
   const { name } = original;
   const invocable: Invocable<RoundEnd<ToolResult>> = {
     contract,
@@ -52,20 +55,35 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       const context = contextMeta(contextOf(name, args, options, configured));
       const meta = isEmpty(context) ? options.meta : { ...options.meta, ...context };
       const digest = digestOf(name, args);
-      return hosted.run({ method: "tools/call", name, args, served: original, isStripped, meta, digest }, options);
+      const { task } = options;
+      const request = { method: "tools/call", name, args, served: original, isStripped, meta, digest, task } as const;
+      return hosted.run(request, options);
     },
     // A retry resumes no suspended call.
     optionsToRetry: (options) =>
       options.answers ? { ...options, answers: withoutSuspended(options.answers) } : options,
     read(end) {
       if ("inputRequests" in end) return { outcome: "asked", asked: end };
-      const { result, transient } = endedOf(end.ended, warn);
+      const { result, transient: mayPass } = endedOf(end.ended, warn);
+      const transient = end.isOfTask ? undefined : mayPass;
       if ("inputRequests" in result) return { outcome: "asked", asked: result };
       return { outcome: result.isError ? "error" : "ok", result, transient };
     },
     readThrown: (error, options) => ({ outcome: "error", answer: () => asFailure(error, options, hosted.limits) }),
   };
-  return invocableTool(invocable);
+  const tool = invocableTool(invocable, isTaskTool ? MAY_BECOME_TASK : undefined);
+  if (!isTaskTool) return tool;
+  return { ...tool, cancelTask: (task, options) => hosted.cancelTask(task, options) };
+}
+
+/** The upstream says with each call whether it has become a task. */
+const MAY_BECOME_TASK = { required: false, deferred: true };
+
+/** True for a tool whose calls the upstream may carry out as tasks. */
+export function mayBecomeTask({ extensions }: Contract, { execution }: ToolContract): boolean {
+  const { taskSupport } = execution ?? {};
+  if (taskSupport !== undefined) return taskSupport === "optional" || taskSupport === "required";
+  return extensions?.[EXTENSION_TASKS] !== undefined;
 }
 
 /** Recognizes a call that comes again. Long arguments already have a digest. */
@@ -89,7 +107,7 @@ export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
 
 /** An upstream that did not finish makes a failed call; the error of one that refused the request is passed on. */
 function asFailure(error: unknown, { failuresReject }: CallOptions, limits: HostedUpstream["limits"]): CallResult {
-  const passed = passedOn(error, limits);
+  const passed = passedOn(error, limits, failuresReject === true && isEndOfTask(error));
   if (!(passed instanceof BerthError) || failuresReject) throw passed;
   if (!(passed.code in UNFINISHED)) throw passed;
   return failure(passed.message);
@@ -192,7 +210,7 @@ function isNotFound(error: unknown): boolean {
 }
 
 /** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
-function passedOn(error: unknown, { upstreamErrorBytes }: HostedUpstream["limits"]): unknown {
+function passedOn(error: unknown, { upstreamErrorBytes }: HostedUpstream["limits"], isWithinTask = false): unknown {
   // Only an administrator may see where it is wrong: the URI may hold what callers must not see.
   if (error instanceof BerthError && error.code === "launcher_invalid") {
     return new BerthError("upstream_not_started", error.message, { cause: error });
@@ -200,12 +218,19 @@ function passedOn(error: unknown, { upstreamErrorBytes }: HostedUpstream["limits
   if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") return error;
   const { rpc, message, data } = error.data ?? {};
   if (typeof rpc !== "number" || typeof message !== "string") return error;
-  if (!Number.isSafeInteger(rpc) || isOfTheWay(rpc)) return withoutData(error, rpc, message, upstreamErrorBytes);
+  // Within a task, no error reads as one about the way to it.
+  if (!Number.isSafeInteger(rpc) || (isOfTheWay(rpc) && !isWithinTask))
+    return withoutData(error, rpc, message, upstreamErrorBytes);
   const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
   const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
   const code =
     rpc === INVALID_PARAMS ? "invalid_params" : rpc === MISSING_CAPABILITY ? "missing_capability" : error.code;
   return new PassedOnError(code, said, error);
+}
+
+/** True for the error that a task of the upstream ended with. */
+function isEndOfTask(error: unknown): boolean {
+  return error instanceof UpstreamError && error.data?.["isOfTask"] === true;
 }
 
 const INVALID_PARAMS = -32602;

@@ -18,6 +18,7 @@ import type {
   ResourceContents,
 } from "../catalog/catalog.ts";
 import type { Checks } from "../checks/checks.ts";
+import type { ReadAnswer } from "../checks/tasks.ts";
 import { LongObject, LongResult } from "./long-result.ts";
 import { endOfResult, type Ended } from "./outcomes.ts";
 
@@ -98,8 +99,12 @@ export function longReader(
     scalars: (args, paths) => checks.scalarsIn(tenant, args, paths),
     async toolResult(what, answer) {
       const { tool, transient, warnings } = await checks.readAnswer(tenant, what, "tool", answer);
-      const result = "inputRequests" in tool! ? tool : new LongResult(tool!);
-      return new LongToolResult({ result, ...(transient !== undefined && { transient }) }, warnings);
+      return toolResultOf({ tool: tool!, transient, warnings });
+    },
+    async taskResult(what, answer) {
+      const { task, tool, transient, warnings } = await checks.readAnswer(tenant, what, "task", answer);
+      if (!tool) return { detail: { ...task }, result: undefined };
+      return { detail: { ...task }, result: toolResultOf({ tool, transient, warnings }) };
     },
     async resourceResult(what, answer) {
       return new LongObject((await checks.readAnswer(tenant, what, "resource", answer)).object!);
@@ -111,6 +116,16 @@ export function longReader(
       return { ...(await checks.readAnswer(tenant, what, "completion", answer)).completion! };
     },
   };
+}
+
+function toolResultOf(read: {
+  readonly tool: NonNullable<ReadAnswer["tool"]>;
+  readonly transient: string | undefined;
+  readonly warnings: readonly string[];
+}): LongToolResult {
+  const { tool, transient, warnings } = read;
+  const result = "inputRequests" in tool ? tool : new LongResult(tool);
+  return new LongToolResult({ result, ...(transient !== undefined && { transient }) }, warnings);
 }
 
 /** The long result of an upstream's tool; all that must be checked in it has been. */

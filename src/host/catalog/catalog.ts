@@ -10,6 +10,7 @@ import type { Json, JsonObject, JsonText } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { Trace } from "../../lib/trace.ts";
 import type { CallerContext } from "../../outcome/context.ts";
+import type { TaskOfUpstream } from "../../upstream/request.ts";
 
 export type {
   Contract,
@@ -109,6 +110,8 @@ export interface Tool {
   /** True if the user must approve each call; absent for a tool that never asks. */
   asksConsent?(): boolean | Promise<boolean>;
   call(args: JsonObject | JsonText, options: CallOptions): Promise<CallResult | InputRequired>;
+  /** Ends a task of the upstream that no call follows now. Absent where there are none. */
+  readonly cancelTask?: (task: TaskOfUpstream, options: CallOptions) => Promise<void>;
 }
 
 export interface Resource {
@@ -142,8 +145,15 @@ export interface CallOptions {
   readonly trace?: Trace | undefined;
   /** The calling client. A function may read it, to ask only for what the client can do. */
   readonly client?: ClientFacts;
-  /** Called at most once, when the function becomes a task: the caller need not wait for the result. */
-  readonly onTask?: () => void;
+  /**
+   * Called at most once, when the function becomes a task: the caller need not wait for the result. An upstream's call has
+   * become the given task of the upstream.
+   */
+  readonly onTask?: (task?: TaskOfUpstream) => void;
+  /** The call has become this task of its upstream before: it is only followed. */
+  readonly task?: TaskOfUpstream | undefined;
+  /** The client could say that it takes tasks, and does not: an upstream is told so, and may refuse the call. */
+  readonly refusesTasks?: boolean;
   /** Called when the function prefers not to hold the connection while it works: end it if the client can reconnect. */
   readonly onCloseStream?: () => void;
   /** Milliseconds from now, in place of the call limit: a task may take longer. */

@@ -27,6 +27,7 @@ import {
   upstreamPrompt,
   upstreamResource,
   heldTool,
+  mayBecomeTask,
   upstreamTool,
   type UpstreamToolParts,
 } from "../calls/upstream-offers.ts";
@@ -223,6 +224,7 @@ function upstreamParts(
     hosted,
     original: originals.get(tool.name) ?? tool,
     isStripped: contract.complete !== true,
+    isTaskTool: mayBecomeTask(contract, originals.get(tool.name) ?? tool),
     configured: optionsOf(tool.name),
     notes: notesOf(tool),
     consent: consentOf(tool, originals.get(tool.name)?.name ?? tool.name),

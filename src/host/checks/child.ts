@@ -25,7 +25,14 @@ import { parseJson } from "../../lib/parse-json.ts";
 import { piecesOf, TransferReader } from "../../lib/transfer.ts";
 import { NATIVE_META } from "../../native/events.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
-import { readCompletion, readPromptResult, readResourceResult, readToolResult } from "../../upstream/results.ts";
+import {
+  readCompletion,
+  readPromptResult,
+  readResourceResult,
+  readToolResult,
+  type ToolResult,
+} from "../../upstream/results.ts";
+import { readEnd } from "../../upstream/tasks.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { sayBroken } from "../calls/call-failures.ts";
 import { completionIn } from "../calls/completer.ts";
@@ -372,14 +379,14 @@ function answerIn(answer: string, as: AnswerKind, what: string): Written<ReadAns
   // Numbers count here; its other numbers pass through as they are.
   const { value, written } = as === "completion" ? plainly(answer) : readExactly(answer);
   const given = value as Record<string, unknown>;
-  if (as === "tool") {
-    const result = resultOf(readToolResult(what, given));
-    const ended = endOfResult(result, (message) => warnings.push(message)) ?? { result };
-    const { result: end, transient } = ended;
-    const asks = "inputRequests" in end;
-    const { parts: tool, units } = asks ? { parts: end, units: JSON.stringify(end).length } : partsOf(end, written);
-    return { parts: { tool, warnings, ...(transient !== undefined && { transient }) }, units };
+  if (as === "task") {
+    const { result } = given;
+    const task = taskIn(given);
+    if (task["status"] !== "completed" || !isObject(result)) return { parts: { task, warnings }, units: 0 };
+    const { parts, units } = toolIn(readEnd(what, result), written);
+    return { parts: { ...parts, task }, units };
   }
+  if (as === "tool") return toolIn(readToolResult(what, given), written);
   if (as === "completion") {
     const completion = completionOf(readCompletion(what, given));
     return { parts: { warnings, completion }, units: JSON.stringify(completion).length };
@@ -391,9 +398,33 @@ function answerIn(answer: string, as: AnswerKind, what: string): Written<ReadAns
   return { parts: { warnings, object }, units };
 }
 
+function toolIn(given: ToolResult, written: ExactJson["written"]): Written<ReadAnswer> {
+  const warnings: string[] = [];
+  const result = resultOf(given);
+  const ended = endOfResult(result, (message) => warnings.push(message)) ?? { result };
+  const { result: end, transient } = ended;
+  const asks = "inputRequests" in end;
+  const { parts: tool, units } = asks ? { parts: end, units: JSON.stringify(end).length } : partsOf(end, written);
+  return { parts: { tool, warnings, ...(transient !== undefined && { transient }) }, units };
+}
+
 function plainly(json: string): ExactJson {
   return { value: JSON.parse(json), written: JSON.stringify };
 }
+
+/** The members of a task beside a long result. */
+function taskIn(given: Record<string, unknown>): JsonObject {
+  const task: JsonObject = {};
+  for (const name of ["taskId", "status", "createdAt", "pollIntervalMs"]) {
+    const value = given[name];
+    const isShort = typeof value === "string" ? value.length <= TASK_UNITS_MAX : typeof value === "number";
+    if (isShort) task[name] = value as Json;
+  }
+  return task;
+}
+
+/** More than any id, status or time of a task may have. */
+const TASK_UNITS_MAX = 16 * 1024;
 
 function listOf({ list, isFrame, listBytes, outputBytes }: ListTask): ReadList {
   const given: GuestOutcome = isFrame

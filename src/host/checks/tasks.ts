@@ -2,7 +2,7 @@ import type { Scalar } from "../../contract/parameter-headers.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import type { Draft } from "../../lib/draft.ts";
 import type { ErrorCode } from "../../lib/errors.ts";
-import type { JsonDigest, JsonSchema } from "../../lib/json.ts";
+import type { JsonDigest, JsonObject, JsonSchema } from "../../lib/json.ts";
 import type { LongEvent, LongLimits } from "../../upstream/long-answers.ts";
 import type { Bare } from "../calls/content.ts";
 import type { LongObjectParts, LongResultParts } from "../calls/long-result.ts";
@@ -138,7 +138,7 @@ export type Remade =
   | { readonly bare: Bare }
   | { readonly failed: string };
 
-export type AnswerKind = "tool" | "resource" | "prompt" | "completion";
+export type AnswerKind = "tool" | "task" | "resource" | "prompt" | "completion";
 
 /** The task of reading the result of a request to an upstream. */
 export interface AnswerTask {
@@ -171,6 +171,8 @@ export interface ReadAnswer {
   readonly warnings: readonly string[];
   readonly object?: LongObjectParts;
   readonly completion?: Completion;
+  /** The members of a task, without the result that is in it. */
+  readonly task?: JsonObject;
 }
 
 /** An outcome that is no tool result yet, the reason why its schema does not allow it, or the result. */

@@ -31,6 +31,8 @@ export type UpstreamAsked = UpstreamName &
     | { readonly ask: "begin"; readonly fence: number; readonly round: ForwardedRound }
     /** Goes to the node on which the call is suspended, whatever runs there now. */
     | { readonly ask: "resume"; readonly round: ForwardedRound }
+    /** About a task of a program that runs there, for as long as it does. */
+    | { readonly ask: "task"; readonly round: ForwardedRound }
     | { readonly ask: "offers"; readonly fence: number }
     | { readonly ask: "state" }
   );
@@ -71,19 +73,24 @@ export class Elsewhere {
   /** Carries out a round there; resolves with undefined when it was to resume a call that is not there. */
   async round(
     node: string,
-    how: { readonly ask: "begin"; readonly fence: number } | { readonly ask: "resume" },
+    how: { readonly ask: "begin"; readonly fence: number } | { readonly ask: "resume" | "task" },
     request: UpstreamRequest,
     options: RoundOptions,
   ): Promise<RoundEnd<object> | undefined> {
     const deadlineMs = options.deadlineMs ?? this.#limits.upstreamCallMs;
     const round = packRound(request, options, deadlineMs);
-    const onPart = (part: unknown): void => hear(part as ForwardedPart, options);
+    let isOfTask = options.task !== undefined;
+    const onPart = (part: unknown): void => {
+      if ("task" in (part as ForwardedPart)) isOfTask = true;
+      hear(part as ForwardedPart, options);
+    };
     const asked = { ...this.#name, ...how, round };
     const { ended, offers } = await this.#ask(node, asked, deadlineMs + LATER_MS, { signal: options.signal, onPart });
     if (offers !== undefined) this.#onOffers(offers);
     if (!ended) return undefined;
     if ("error" in ended) throw unpackError(ended.error);
-    return unpackEnd(ended.end);
+    const end = unpackEnd(ended.end);
+    return isOfTask && "ended" in end ? { ...end, isOfTask } : end;
   }
 
   /** Starts it there if it does not run. */
@@ -125,8 +132,9 @@ export function noOwner(cause: NotTaken, seconds: number): UpstreamError {
   });
 }
 
-function hear(part: ForwardedPart, { onLog, onProgress }: RoundOptions): void {
+function hear(part: ForwardedPart, { onLog, onProgress, onTask }: RoundOptions): void {
   if ("log" in part) onLog?.(part.log);
+  else if ("task" in part) onTask?.(part.task);
   else void onProgress?.(part.progress);
 }
 

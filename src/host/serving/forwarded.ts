@@ -3,6 +3,7 @@ import { JsonText, type Json, type JsonDigest, type JsonObject } from "../../lib
 import { LongText } from "../../lib/long-text.ts";
 import type { TraceContext } from "../../lib/trace.ts";
 import type { Observed } from "../../upstream/observed.ts";
+import type { TaskOfUpstream } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { UpstreamRequest } from "../../upstream/upstream.ts";
 import { LongObject, LongResult, type LongResultParts } from "../calls/long-result.ts";
@@ -26,11 +27,15 @@ export interface ForwardedRound {
   readonly trace: TraceContext | undefined;
   readonly answers: JsonObject | undefined;
   readonly deadlineMs: number;
-  readonly hears: { readonly log: boolean; readonly progress: boolean };
+  readonly hears: { readonly log: boolean; readonly progress: boolean; readonly task?: boolean };
+  readonly refusesTasks?: boolean | undefined;
 }
 
 /** A line or an event on the way of a call. */
-export type ForwardedPart = { readonly log: GuestLog } | { readonly progress: Json };
+export type ForwardedPart =
+  | { readonly log: GuestLog }
+  | { readonly progress: Json }
+  | { readonly task: TaskOfUpstream };
 
 export type ForwardedEnd = { readonly end: PackedEnd } | { readonly error: PackedError };
 
@@ -50,13 +55,18 @@ export function packRound(request: UpstreamRequest, options: RoundOptions, deadl
     trace: options.trace?.context,
     answers: options.answers,
     deadlineMs,
-    hears: { log: options.onLog !== undefined, progress: options.onProgress !== undefined },
+    hears: {
+      log: options.onLog !== undefined,
+      progress: options.onProgress !== undefined,
+      task: options.onTask !== undefined,
+    },
+    refusesTasks: options.refusesTasks,
   };
 }
 
 /** The request, and its caller as the node that runs the upstream knows it. */
 export function unpackRound(
-  { request, longArgs, principal, capabilities, trace, answers, deadlineMs, hears }: ForwardedRound,
+  { request, longArgs, principal, capabilities, trace, answers, deadlineMs, hears, refusesTasks }: ForwardedRound,
   tell: (part: ForwardedPart) => void,
 ): { readonly request: UpstreamRequest; readonly options: RoundOptions } {
   let args: JsonText | undefined;
@@ -74,6 +84,9 @@ export function unpackRound(
       deadlineMs,
       ...(hears.log && { onLog: (log: GuestLog) => tell({ log }) }),
       ...(hears.progress && { onProgress: (progress: Json) => tell({ progress }) }),
+      ...(hears.task && { onTask: (task?: TaskOfUpstream) => task && tell({ task }) }),
+      ...(request["task"] !== undefined && { task: request["task"] as unknown as TaskOfUpstream }),
+      ...(refusesTasks && { refusesTasks }),
     },
   };
 }

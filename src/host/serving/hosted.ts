@@ -10,6 +10,7 @@ import type { Lease } from "../../lib/node-store.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
+import type { TaskOfUpstream } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamOptions, UpstreamRequest } from "../../upstream/upstream.ts";
 import {
@@ -98,6 +99,9 @@ export class HostedUpstream {
   ): Promise<RoundEnd<ResultOf<Request>>> {
     const resumed = options.answers && (await this.#resume(request, options, options.answers));
     if (resumed) return resumed as RoundEnd<ResultOf<Request>>;
+    const task = "task" in request ? request.task : undefined;
+    const there = task && (await this.#atProgram(task, request, options));
+    if (there) return there as RoundEnd<ResultOf<Request>>;
     const owner = this.nodes?.owner;
     if (!owner || owner.isHere) return this.suspended.begin(request, options);
     const begun = await this.#where(
@@ -193,8 +197,31 @@ export class HostedUpstream {
       });
       if (resumed) return resumed;
     }
-    if (asker.isOwed) throw callIsGone();
+    // A task can be asked what it still needs to know.
+    if (asker.isOwed && !options.task) throw callIsGone();
     return undefined;
+  }
+
+  /** Ends a task of the upstream that no call follows now. */
+  async cancelTask(task: TaskOfUpstream, options: CallOptions): Promise<void> {
+    if (this.suspended.cancelTask(task, options.principal?.id)) return;
+    await this.run({ method: "tasks/cancel", task }, options);
+  }
+
+  /** Undefined unless the task is of a program of another node, which runs its own. */
+  async #atProgram(
+    { node, program }: TaskOfUpstream,
+    request: UpstreamRequest,
+    options: CallOptions,
+  ): Promise<RoundEnd<object> | undefined> {
+    const { nodes } = this;
+    if (program === undefined || node === undefined || !nodes || nodes.owner || node === nodes.id) return undefined;
+    // Where that node is gone, the program of this one says that it never had the task.
+    if (!nodes.isThere(node)) return undefined;
+    return nodes.elsewhere.round(node, { ask: "task" }, request, options).catch((error: unknown) => {
+      if (error instanceof NotTaken) return undefined;
+      throw error;
+    });
   }
 
   get observed(): Observed | undefined {

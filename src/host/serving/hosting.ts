@@ -331,7 +331,7 @@ export class Hosting {
     const { owner } = hosted.nodes!;
     const contract = (): string | undefined => hosted.observed && cidOf(hosted.observed.contract);
     if (asked.ask === "state") return { state: { health: hosted.upstream.health, stderr: hosted.upstream.stderr } };
-    if (asked.ask !== "resume") {
+    if (asked.ask === "begin" || asked.ask === "offers") {
       if (!(await owner?.has(asked.fence))) throw new NotTaken("it does not run this upstream");
     }
     try {

@@ -1,3 +1,4 @@
+import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Catalog } from "../../host/catalog/catalog.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -87,7 +88,9 @@ function negotiate(params: Params): string | undefined {
  * more. Of extensions it declares those that the server has.
  */
 function initialization(catalog: Catalog, version: string, berthVersion: string): object {
-  const { description, extensions } = catalog.contract;
+  const { description } = catalog.contract;
+  // Berth answers legacy calls with their results, and never with a task.
+  const { [EXTENSION_TASKS]: _tasks, ...extensions } = catalog.contract.extensions ?? {};
   return {
     protocolVersion: version,
     capabilities: {
@@ -96,7 +99,7 @@ function initialization(catalog: Catalog, version: string, berthVersion: string)
       prompts: { listChanged: true },
       logging: {},
       ...(version >= "2025-03-26" && { completions: {} }),
-      ...(extensions && { extensions }),
+      ...(Object.keys(extensions).length > 0 && { extensions }),
     },
     serverInfo: {
       name: catalog.server,

@@ -115,11 +115,21 @@ async function writePage(start: number, { list, catalog, form, limits, isForMode
  * Adds the identity of a tool, so that a client can tell another behaviour behind the same contract, and the same tool
  * under another name.
  */
-export function listedTool(tool: ToolContract, catalog: Catalog): object {
+export function listedTool(own: ToolContract, catalog: Catalog): object {
+  const tool = own.execution ? withoutTaskSupport(own) : own;
   const identity = catalog.identity(tool.name);
   if (!identity) return tool;
   const { contract, implementation } = identity;
   return { ...tool, _meta: { ...tool._meta, [META_CONTRACT]: contract, [META_IMPLEMENTATION]: implementation } };
+}
+
+/**
+ * An upstream of 2025-11-25 says with `execution.taskSupport` how its own client calls the tool. Berth does that in its
+ * clients' place: to them each call is a plain one (they refuse a tool that requires a task), and modern ones are not asked.
+ */
+function withoutTaskSupport({ execution, ...tool }: ToolContract): ToolContract {
+  const { taskSupport: _taskSupport, ...others } = execution!;
+  return Object.keys(others).length > 0 ? { ...tool, execution: others } : tool;
 }
 
 function pagesOf(memo: Map<string, unknown>, form: string, list: ContractList): Pages {

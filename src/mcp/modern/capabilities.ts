@@ -1,8 +1,8 @@
+import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Catalog } from "../../host/catalog/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { MethodCall } from "../protocol.ts";
-import { EXTENSION_TASKS } from "../revisions.ts";
 
 type Capability = "tools" | "resources" | "prompts" | "completions";
 

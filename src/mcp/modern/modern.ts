@@ -141,7 +141,8 @@ async function callTool(modern: Modern, request: MethodCall): Promise<Text> {
   const asTask = taskTool(call);
   if (asTask) return modern.tasks.call(call, asTask);
   const { tool, args } = requestedTool(call);
-  const outcome = await tool.call(args, callOptions(call));
+  const options = callOptions(call);
+  const outcome = await tool.call(args, tool.task ? { ...options, refusesTasks: true } : options);
   if ("inputRequests" in outcome) return question(modern, call, outcome);
   return modern.writer.write(call.catalog, "complete", outcome);
 }

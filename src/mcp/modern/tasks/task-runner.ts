@@ -2,16 +2,17 @@ import { randomBytes } from "node:crypto";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import type { Cluster } from "../../../cluster/cluster.ts";
 import type { CallResult } from "../../../host/catalog/catalog.ts";
-import { BerthError } from "../../../lib/errors.ts";
+import { BerthError, type ErrorCode } from "../../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import type { Log } from "../../../lib/log.ts";
 import { LongText } from "../../../lib/long-text.ts";
 import { limitVariable } from "../../../limits/limits.ts";
+import { UpstreamError } from "../../../upstream/upstream-error.ts";
 import { heldBytes } from "../../question-length.ts";
 import type { ResultWriter } from "../results.ts";
 import type { TaskStore } from "./task-store.ts";
 import { beginWork, type TaskCallee, type TaskOrder, type UntilTask, type TaskWork } from "./task-work.ts";
-import { ended, failed, isOver, lost, type Task, type TaskResult } from "./task.ts";
+import { cancelledByUpstream, ended, failed, isOver, lost, type Task, type TaskResult } from "./task.ts";
 
 /** The pause between two attempts to write the outcome of a task. */
 const KEEP_AGAIN_MS = 1_000;
@@ -39,11 +40,13 @@ export interface TaskRunnerOptions {
   readonly writer: ResultWriter;
   /** Called for every change made here; with the text of a result that is stored apart. */
   readonly onChange: (tenant: string, task: Task, longResult?: string) => void;
+  /** Goes on with a task that this process has claimed, and that its upstream has gone on with meanwhile. */
+  readonly takeUp: (tenant: string, task: Task) => Promise<void>;
 }
 
 /**
  * Runs tasks and stores their outcomes. A task belongs to the node that runs it for as long as that node lives; when it
- * is gone, whoever reads the task finds it failed.
+ * is gone, whoever reads the task finds it failed, or takes it up where an upstream at an address carries it out.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
@@ -149,6 +152,7 @@ export class TaskRunner {
       asked: {},
       seenKeys: [],
       ...(isRepeatable(order.tool) && { repeatable: true }),
+      ...(order.upstream && { upstream: order.upstream }),
       ...this.#claim(),
     };
     try {
@@ -177,7 +181,11 @@ export class TaskRunner {
       this.#options.log.error({ err: error, task: id }, "a task failed unexpectedly");
     }
     const shown = error instanceof BerthError ? error : new BerthError("internal");
-    await this.#end(tenant, id, (task) => failed(task, shown));
+    await this.#end(tenant, id, (task) =>
+      shown instanceof UpstreamError && shown.code === "cancelled"
+        ? cancelledByUpstream(task, shown.detail)
+        : failed(task, shown),
+    );
   }
 
   /** The task as it is now, with the last message of its process, or failed if that is gone. */
@@ -197,12 +205,33 @@ export class TaskRunner {
     }
     const isSame = (found: Task): boolean =>
       found.status === "working" && found.owner === owner && found.claimedAt === claimedAt;
+    if (task.upstream && task.upstream.program === undefined) return this.#takeUp(tenant, task, isSame);
     const failedNow = await this.change(tenant, id, (found) =>
       isSame(found) ? failed(found, lost(found)) : undefined,
     );
     if (!failedNow) return store.read(tenant, id);
     await this.#stop(tenant, failedNow);
     return failedNow;
+  }
+
+  /** Follows the task of an upstream on this node from now on; a later read does, where there is no room now. */
+  async #takeUp(tenant: string, task: Task, isSame: (found: Task) => boolean): Promise<Task | undefined> {
+    const { id, owner } = task;
+    if (this.#running.size + this.#unkept.size >= this.#options.limits.runningTasks) return task;
+    const taken = await this.change(tenant, id, (found) =>
+      isSame(found) ? { ...found, ...this.#claim() } : undefined,
+    );
+    if (!taken) return this.#options.store.read(tenant, id);
+    try {
+      await this.#options.takeUp(tenant, taken);
+    } catch (error) {
+      if (!(error instanceof BerthError) || !MAY_PASS.has(error.code)) await this.fail(tenant, id, error);
+      else
+        await this.change(tenant, id, (found) =>
+          this.#isMine(found) && owner !== undefined ? { ...found, owner } : undefined,
+        );
+    }
+    return taken;
   }
 
   /** The arguments of the tool call. */
@@ -246,7 +275,10 @@ export class TaskRunner {
     }
   }
 
-  /** Resolves when every outcome is stored, or was tried a last time; nothing is renewed from then on. */
+  /**
+   * Resolves when every outcome is stored, or was tried a last time; nothing is renewed from then on. What an upstream at an
+   * address carries out goes on there: another process takes it up.
+   */
   async settled(): Promise<void> {
     this.#closing.abort();
     clearInterval(this.#timer);
@@ -271,6 +303,8 @@ export class TaskRunner {
   async #settle(id: string, order: Ended, work: TaskWork): Promise<void> {
     const { tenant } = order;
     const outcome = await work.outcome.catch((error: unknown) => error as Error);
+    const { upstream } = this.#running.get(id)?.brief ?? {};
+    if (this.#leaves(outcome, upstream, work)) return void this.#running.delete(id);
     const said = this.#running.get(id)?.said;
     // Off the list first: a listener that is told of the change may ask for the next run at once.
     this.#running.delete(id);
@@ -283,6 +317,13 @@ export class TaskRunner {
         await this.#end(tenant, id, (task) => ended(task, made), longResult);
       }
     });
+  }
+
+  /** True where the task goes on at its upstream, and the call ended only because this process does. */
+  #leaves(outcome: unknown, upstream: Task["upstream"], { cancellation }: TaskWork): boolean {
+    if (!upstream || upstream.program !== undefined || cancellation.aborted) return false;
+    if (!(outcome instanceof BerthError) || outcome instanceof UpstreamError) return false;
+    return outcome.code === "cancelled";
   }
 
   async #resultOf(outcome: CallResult, { catalog }: Ended): Promise<TaskResult> {
@@ -354,6 +395,16 @@ export class TaskRunner {
     if (this.#running.has(id)) onChange(tenant, { ...brief, statusMessage: message, updatedAt: at });
   }
 }
+
+/** Another process, or this one a little later, can take a task up. */
+const MAY_PASS: ReadonlySet<ErrorCode> = new Set([
+  "too_many_tasks",
+  "store_failed",
+  "store_unsure",
+  "starting",
+  "server_refused",
+  "upstream_not_started",
+]);
 
 /** Tells the node that runs a task that it is over. */
 const STOP = "task-stop";

@@ -4,6 +4,7 @@ import { Cancellation } from "../../../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject, type JsonText } from "../../../lib/json.ts";
 import type { Trace } from "../../../lib/trace.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
+import type { TaskOfUpstream } from "../../../upstream/request.ts";
 import { checkCapabilities } from "../questions.ts";
 
 /** The parts that make a task. */
@@ -19,6 +20,8 @@ export interface TaskOrder {
   readonly context: CallerContext | undefined;
   /** The trace of the request that causes this run of the tool. */
   readonly trace: Trace | undefined;
+  /** The task of an upstream that the call has become before. */
+  readonly upstream?: TaskOfUpstream | undefined;
 }
 
 /** A tool call in progress that may become a task, or is one. */
@@ -36,12 +39,12 @@ interface Progress {
 /** The events of a call that its function may turn into a task. */
 export interface UntilTask extends Pick<CallOptions, "onProgress" | "onLog"> {
   isOver: boolean;
-  readonly onTask: () => void;
+  readonly onTask: (upstream?: TaskOfUpstream) => void;
 }
 
 export type TaskCallee = Pick<
   TaskOrder,
-  "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context"
+  "principal" | "trace" | "tool" | "args" | "answers" | "capabilities" | "context" | "upstream"
 >;
 
 /** A longer message is cut: it tells the progress of the task, and is written and sent again and again. */
@@ -51,7 +54,7 @@ const STATUS_UNITS_MAX = 8_192;
  * Calls the tool as a task does, for at most `taskMs`. `until` gets progress and logs as long as it is not a task yet.
  */
 export function beginWork(
-  { principal, trace, tool, args, answers, capabilities, context }: TaskCallee,
+  { principal, trace, tool, args, answers, capabilities, context, upstream }: TaskCallee,
   taskMs: number,
   until?: UntilTask,
 ): TaskWork {
@@ -65,13 +68,17 @@ export function beginWork(
     trace,
     client: { capabilities },
     deadlineMs: taskMs,
-    failuresReject: true,
+    // What is no task yet ends like any call.
+    get failuresReject() {
+      return until?.isOver !== false;
+    },
     onProgress: (event) =>
       until?.isOver === false
         ? until.onProgress?.(event)
         : void (progress.message = messageOf(event).slice(0, STATUS_UNITS_MAX)),
     onLog: (line) => (until?.isOver === false ? until.onLog?.(line) : undefined),
-    ...(until && { onTask: () => until.onTask() }),
+    ...(until && { onTask: (task) => until.onTask(task) }),
+    ...(upstream && { task: upstream }),
   });
   // A consent that nobody can give would be waited for in vain.
   const outcome = called.then((ended) => {

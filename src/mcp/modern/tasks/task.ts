@@ -1,8 +1,10 @@
+import { nameOfKey } from "../../../host/calls/upstream-call.ts";
 import type { InputRequest, InputRequired } from "../../../host/catalog/catalog.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import type { Json, JsonDigest, JsonObject } from "../../../lib/json.ts";
 import { LongText } from "../../../lib/long-text.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
+import type { TaskOfUpstream } from "../../../upstream/request.ts";
 import { missingCapabilities } from "../questions.ts";
 
 /** A tool call that outlives its request, as it is stored (SEP-2663). Times are milliseconds since the epoch. */
@@ -41,6 +43,8 @@ export interface Task {
   readonly claimedAt?: number;
   /** The tool says that calling it again does no harm. */
   readonly repeatable?: true;
+  /** The task of an upstream that it is made of; clients never see that one's id. */
+  readonly upstream?: TaskOfUpstream;
 }
 
 export type TaskStatus = "working" | "input_required" | "completed" | "failed" | "cancelled";
@@ -60,7 +64,7 @@ export function isOver({ status }: Task): boolean {
 
 /** `Task` on the wire. */
 export function briefly(task: Task): JsonObject {
-  const { id, status, statusMessage, createdAt, updatedAt, ttlMs } = task;
+  const { id, status, statusMessage, createdAt, updatedAt, ttlMs, upstream } = task;
   return {
     taskId: id,
     status,
@@ -68,7 +72,7 @@ export function briefly(task: Task): JsonObject {
     createdAt: new Date(createdAt).toISOString(),
     lastUpdatedAt: new Date(updatedAt).toISOString(),
     ttlMs,
-    pollIntervalMs: POLL_INTERVAL_MS,
+    pollIntervalMs: Math.max(POLL_INTERVAL_MS, upstream?.pollMs ?? 0),
   };
 }
 
@@ -95,8 +99,9 @@ export function inDetail(task: Task, longResult?: string): JsonObject | LongText
 function asking(task: Task, inputRequests: Readonly<Record<string, InputRequest>>): Task {
   const seenKeys = new Set(task.seenKeys);
   const asked = Object.entries(inputRequests).map(([key, request]): [string, TaskQuestion] => {
-    let shown = key;
-    for (let again = 2; seenKeys.has(shown); again++) shown = `${key}#${again}`;
+    const name = nameOfKey(key) ?? key;
+    let shown = name;
+    for (let again = 2; seenKeys.has(shown); again++) shown = `${name}#${again}`;
     seenKeys.add(shown);
     return [shown, { key, request }];
   });
@@ -130,10 +135,15 @@ export function failed(task: Task, { rpc: code, message, data }: BerthError): Ta
   return { ...task, status: "failed", statusMessage: message, asked: {}, error };
 }
 
+/** The end of a task that its upstream has cancelled by itself. */
+export function cancelledByUpstream(task: Task, message: string): Task {
+  return { ...task, status: "cancelled", statusMessage: message, asked: {} };
+}
+
 /** The end of a task whose node is gone: nobody knows how far it came, and nothing runs twice by itself. */
-export function lost({ repeatable }: Task): BerthError {
-  const gone =
-    "the process that ran it is gone, and its outcome is unknown: its work may have been done, wholly or in part.";
+export function lost({ repeatable, upstream }: Task): BerthError {
+  const what = upstream ? "the upstream's program that ran it has ended with Berth" : "the process that ran it is gone";
+  const gone = `${what}, and its outcome is unknown: its work may have been done, wholly or in part.`;
   const next = repeatable
     ? "Repeat the call: its tool says that this does no harm."
     : "Check before you repeat the call.";

@@ -1,5 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { createPrincipal } from "../../../access/principal.ts";
 import type { Cluster } from "../../../cluster/cluster.ts";
+import { EXTENSION_TASKS } from "../../../contract/extensions.ts";
 import type { Catalog, Tool } from "../../../host/catalog/catalog.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, isObject, type JsonObject } from "../../../lib/json.ts";
@@ -8,10 +10,10 @@ import type { Text } from "../../../lib/long-text.ts";
 import { limitVariable } from "../../../limits/limits.ts";
 import { joinAnswers } from "../../../outcome/answers.ts";
 import { callerContextOf } from "../../../outcome/context.ts";
+import type { TaskOfUpstream } from "../../../upstream/request.ts";
 import { logReporter, progressReporter } from "../../methods/calls.ts";
 import type { Client, MethodCall } from "../../protocol.ts";
 import { heldBytes, tooManyAnswers } from "../../question-length.ts";
-import { EXTENSION_TASKS } from "../../revisions.ts";
 import type { Listeners } from "../notify-listeners.ts";
 import { ask, catalogOfRelease, readInputResponses, type QuestionLimits, type QuestionParts } from "../questions.ts";
 import type { ResultWriter } from "../results.ts";
@@ -42,6 +44,7 @@ export class Tasks {
         listeners.tellOfTask(tenant, task.id, inDetail(task, longResult));
         cluster.tell(CHANGED, { tenant, id: task.id });
       },
+      takeUp: (tenant, task) => this.#takeUp(tenant, task),
     });
     cluster.on(CHANGED, (body) => {
       const { tenant, id } = body as unknown as ChangedTask;
@@ -122,6 +125,7 @@ export class Tasks {
     const order = this.#orderOf(call, tool);
     await this.#runner.admit(call.tenant);
     let becameTask!: () => void;
+    let upstream: TaskOfUpstream | undefined;
     const asTask = new Promise<undefined>((resolve) => (becameTask = () => resolve(undefined)));
     const onProgress = events && progressReporter(call.params, events);
     const onLog = logReporter(call);
@@ -129,8 +133,9 @@ export class Tasks {
       isOver: false,
       ...(onProgress && { onProgress }),
       ...(onLog && { onLog }),
-      onTask() {
+      onTask(task) {
         until.isOver = true;
+        upstream = task;
         becameTask();
       },
     };
@@ -140,7 +145,9 @@ export class Tasks {
     try {
       const outcome = await Promise.race([work.outcome, asTask]);
       // A function that ends right after it became a task is still a task.
-      if (!outcome || until.isOver) return this.#answerWith(catalog, await this.#runner.adopt(order, work));
+      if (!outcome || until.isOver) {
+        return this.#answerWith(catalog, await this.#runner.adopt({ ...order, upstream }, work));
+      }
       if (!("inputRequests" in outcome)) return writer.write(catalog, "complete", outcome);
       return writer.write(catalog, "input_required", ask(this.#parts, call, outcome));
     } finally {
@@ -204,24 +211,56 @@ export class Tasks {
   }
 
   async #goOn({ tenant, catalog, principal, trace }: MethodCall, task: Task): Promise<void> {
-    const { id, server, capabilities, answers, context } = task;
+    const { id, server, capabilities, answers, context, upstream } = task;
     try {
       const args = await this.#runner.args(tenant, task);
       const ran = await catalogOfRelease(this.#parts.host, { tenant, catalog, principal }, task.release);
       const tool = ran.tool(task.tool);
       if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
       const whose = { tenant, server, catalog: ran, capabilities, principal, trace };
-      const order: TaskOrder = { ...whose, tool, args, answers, context };
+      const order: TaskOrder = { ...whose, tool, args, answers, context, upstream };
       this.#runner.resume(task, order, this.#runner.begin(copied(order)));
     } catch (error) {
       await this.#runner.fail(tenant, id, error);
     }
   }
 
+  /**
+   * Follows the task of an upstream whose process is gone. Its principal was permitted the call when it began, and nothing
+   * new is begun.
+   */
+  async #takeUp(tenant: string, task: Task): Promise<void> {
+    const { host } = this.#parts;
+    const { server, release, capabilities, answers, context, upstream } = task;
+    const args = await this.#runner.args(tenant, task);
+    const current = await host.server(tenant, server);
+    if (!current) throw new BerthError("server_not_found", server);
+    const catalog =
+      current.release === release
+        ? current
+        : ((await host.release(tenant, server, release).catch(() => undefined)) ?? current);
+    const tool = catalog.tool(task.tool) ?? current.tool(task.tool);
+    if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
+    const principal = task.principal === undefined ? undefined : createPrincipal({ id: task.principal, tenant }, []);
+    const whose = { tenant, server, catalog, capabilities, principal, trace: undefined };
+    const order: TaskOrder = { ...whose, tool, args, answers, context, upstream };
+    this.#runner.resume(task, order, this.#runner.begin(copied(order)));
+  }
+
   /** `tasks/cancel`. */
   async cancel(call: MethodCall): Promise<Text> {
-    await this.#runner.cancel(call.tenant, (await this.#taskOf(call)).id);
+    const task = await this.#taskOf(call);
+    await this.#runner.cancel(call.tenant, task.id);
+    if (task.upstream && task.status === "input_required") this.#cancelThere(call, task, task.upstream);
     return this.#complete(call, {});
+  }
+
+  /** Tells the upstream in the client's place; the client need not wait for it (SEP-2663 `tasks/cancel`). */
+  #cancelThere({ catalog, principal, client }: MethodCall, { id, tool }: Task, upstream: TaskOfUpstream): void {
+    const cancelling = catalog.tool(tool)?.cancelTask?.(upstream, { principal, client });
+    cancelling?.catch((error: unknown) => {
+      this.#parts.log.warn({ err: error, task: id }, "an upstream could not be told that its task is cancelled");
+    });
   }
 
   #complete({ catalog }: MethodCall, result: object): Text {

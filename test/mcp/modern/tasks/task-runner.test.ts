@@ -242,6 +242,7 @@ describe("tasks and the process that runs them", () => {
       limits: { ...defaultLimits, nodeLeaseMs: 60 },
       log: createLog("silent"),
       writer: new ResultWriter("0"),
+      takeUp: () => Promise.resolve(),
       onChange() {},
     });
     const text = JSON.stringify({ long: "x".repeat(1_000_000) });

@@ -1,0 +1,293 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { after, before, describe, it, type TestContext } from "node:test";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import { call, modern, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { host } from "../../support/hosted-upstreams.ts";
+import { openStream } from "../../support/mcp-host.ts";
+import { nameOf, WITHOUT, WITH_TASKS } from "../../support/task-offer.ts";
+import { until } from "../../support/until.ts";
+import { everything, fixtures } from "../../support/upstreams.ts";
+
+const tasker = (era: "modern" | "legacy"): string => `mcp+node://${join(fixtures, "tasker.mjs")}?command=${era}`;
+const QUICK = { BERTH_UPSTREAM_TASK_POLL_MS: "50" };
+const OVER = new Set(["completed", "failed", "cancelled", "input_required"]);
+
+/** A client that takes tasks, at one server. */
+function clientOf(url: string, meta: JsonObject = WITH_TASKS) {
+  const send = async (method: string, params: JsonObject, _meta: JsonObject = meta): Promise<Reply["body"]> =>
+    (await modern(url, method, { _meta, ...params }, nameOf(params))).body;
+  const begin = async (name: string, args: JsonObject = {}): Promise<Reply["body"]> =>
+    (await send("tools/call", { name, arguments: args })).result;
+  const get = async (taskId: string): Promise<Reply["body"]> => (await send("tasks/get", { taskId })).result;
+  const over = (taskId: string): Promise<Reply["body"]> =>
+    until(async () => {
+      const task = await get(taskId);
+      return OVER.has(task.status) ? task : undefined;
+    });
+  const ended = async (name: string, args: JsonObject = {}): Promise<Reply["body"]> =>
+    over((await begin(name, args)).taskId);
+  const seen = async (): Promise<{ method: string; params: JsonObject }[]> =>
+    JSON.parse((await begin("seen")).content[0].text);
+  return { send, begin, get, over, ended, seen };
+}
+
+const RESULT = {
+  content: [
+    { type: "text", text: "done", annotations: { priority: 1 } },
+    { type: "text", text: "kept", unknownField: 7 },
+  ],
+  structuredContent: { n: 1 },
+  ofTheFuture: true,
+};
+
+for (const era of ["modern", "legacy"] as const) {
+  describe(`a task of a ${era} upstream`, () => {
+    let berth: TestBerth;
+    let url: string;
+    before(async () => {
+      berth = await startTestBerth({
+        mcps: { tasker: { upstream: tasker(era) } },
+        env: { BERTH_UPSTREAM_PROGRAMS: "on", ...QUICK },
+      });
+      url = `${berth.url}/mcp/tasker`;
+    });
+    after(() => berth.close());
+
+    it("is a task of Berth's own: its id, its times, and what the upstream says of it", async () => {
+      const client = clientOf(url);
+      const { result } = await client.send("server/discover", {});
+      assert.deepEqual(result.capabilities.extensions, { "io.modelcontextprotocol/tasks": {} });
+      const created = await client.begin("held");
+      assert.equal(created.resultType, "task");
+      assert.match(created.taskId, /^[\w-]{32}$/);
+      assert.deepEqual([created.ttlMs, created.pollIntervalMs], [86_400_000, 1_000]);
+      await until(async () => (await client.get(created.taskId)).statusMessage === "step 1");
+      await client.begin("release");
+      const task = await client.over(created.taskId);
+      const { _meta, resultType: _type, ...rest } = task.result;
+      assert.deepEqual(rest, RESULT);
+      assert.equal(_meta["example.com/mark"], "passes");
+      assert.doesNotMatch(JSON.stringify(task), /upstream-task|related-task/);
+    });
+
+    it("ends as it ends there: with a result that is an error, with an error, or cancelled", async () => {
+      const client = clientOf(url);
+      const failed = await client.ended("isError");
+      assert.deepEqual([failed.status, failed.result.isError], ["completed", true]);
+      const { status, error, statusMessage } = await client.ended("fails");
+      assert.deepEqual(error, { code: -32603, message: "API rate limit exceeded", data: { after: 3 } });
+      assert.deepEqual([status, statusMessage], ["failed", "API rate limit exceeded"]);
+      const cancelled = await client.ended("cancels");
+      assert.deepEqual([cancelled.status, cancelled.statusMessage], ["cancelled", "not today"]);
+    });
+
+    it("asks the client, and goes on with the answers", async () => {
+      const client = clientOf(url);
+      const { taskId } = await client.begin("asks");
+      const asking = await client.over(taskId);
+      const [[key, request]] = Object.entries(asking.inputRequests) as [[string, JsonObject]];
+      if (era === "modern") assert.equal(key, "name");
+      const { _meta, ...params } = request["params"] as JsonObject;
+      assert.deepEqual([params["message"], _meta], ["Who?", undefined]);
+      const inputResponses = { [key]: { action: "accept", content: { name: "Ada" } } };
+      await client.send("tasks/update", { taskId, inputResponses });
+      assert.equal((await client.over(taskId)).result.content[0].text, "Hello, Ada!");
+    });
+
+    it("is cancelled there when its client cancels it, while it works and while it asks", async () => {
+      const client = clientOf(url);
+      for (const [name, status] of [
+        ["never", "working"],
+        ["asks", "input_required"],
+      ] as const) {
+        const before = (await client.seen()).filter(({ method }) => method === "tasks/cancel").length;
+        const { taskId } = await client.begin(name);
+        await until(async () => (await client.get(taskId)).status === status);
+        await client.send("tasks/cancel", { taskId });
+        assert.equal((await client.get(taskId)).status, "cancelled");
+        const cancels = (): Promise<unknown[]> =>
+          client.seen().then((all) => all.filter(({ method }) => method === "tasks/cancel"));
+        await until(async () => (await cancels()).length > before, `${name} is cancelled there`);
+      }
+    });
+
+    it("is told to who listens, as it goes", async () => {
+      const client = clientOf(url);
+      const { taskId } = await client.begin("works");
+      const filter = { notifications: { taskIds: [taskId] } };
+      const stream = await openStream(url, "subscriptions/listen", { _meta: WITH_TASKS, ...filter });
+      assert.deepEqual((await stream.next()).params.notifications.taskIds, [taskId]);
+      let told = (await stream.next()).params;
+      while (told.status === "working") told = (await stream.next()).params;
+      assert.deepEqual([told.taskId, told.status], [taskId, "completed"]);
+      stream.close();
+    });
+
+    it("long results stay as they came", async () => {
+      const { status, result } = await clientOf(url).ended("long");
+      assert.equal(status, "completed");
+      assert.equal(result.content[0].text, "long ".repeat(100_000));
+    });
+
+    it("numbers stay as they were written", async () => {
+      const client = clientOf(url);
+      const { taskId } = await client.begin("numbers");
+      await client.over(taskId);
+      const { text } = await modern(url, "tasks/get", { _meta: WITH_TASKS, taskId }, { "Mcp-Name": taskId });
+      assert.match(text, /"n":1\.50[,}]/);
+    });
+
+    it("whoever knows no tasks gets the result, and a tool that must be a task is called as one", async () => {
+      assert.equal((await call(url, "works")).content[0].text, "no task");
+      assert.equal((await call(url, "forced")).content[0].text, "done");
+      const plain = clientOf(url, WITHOUT);
+      assert.equal((await plain.begin("works")).content[0].text, "no task");
+      const forced = await plain.send("tools/call", { name: "forced", arguments: {} });
+      // A modern client could say that it takes tasks; one of 2025-11-25 has its own way, which is Berth's matter here.
+      if (era === "modern") assert.equal(forced.error.code, -32021);
+      else assert.equal(forced.result.content[0].text, "done");
+    });
+
+    it("the upstream hears that tasks are taken exactly when the client takes them", async () => {
+      const client = clientOf(url);
+      await client.ended("plain");
+      await clientOf(url, WITHOUT).begin("plain");
+      const calls = (await client.seen()).filter(
+        ({ method, params }) => method === "tools/call" && params["name"] === "plain",
+      );
+      const told = calls.map(({ params }) => {
+        const meta = params["_meta"] as Record<string, { extensions?: JsonObject }> | undefined;
+        const stated = meta?.["io.modelcontextprotocol/clientCapabilities"]?.extensions;
+        return era === "modern" ? stated !== undefined : params["task"] !== undefined;
+      });
+      assert.deepEqual(told, [true, false]);
+    });
+
+    it("no list says how the upstream's own clients call its tools", async () => {
+      const { tools } = (await clientOf(url).send("tools/list", {})).result;
+      assert.doesNotMatch(JSON.stringify(tools), /taskSupport/);
+    });
+
+    it("upstreamTaskIdBytes: a task with a longer id is none", async () => {
+      const result = await clientOf(url).begin("huge");
+      assert.equal(result.isError, true);
+      assert.match(
+        result.content[0].text,
+        /taskId of its task has more than 1024 bytes \(BERTH_UPSTREAM_TASK_ID_BYTES\)/,
+      );
+    });
+
+    const LIES: [name: string, message: RegExp][] = [
+      ["strange", /its task has the unknown status "paused"/],
+      ["other", /answered about another one/],
+      ["reborn", /another time of creation/],
+      ["forgets", /no longer knows its task: Task not found/],
+    ];
+    for (const [name, message] of LIES) {
+      it(`a task that lies fails: ${name}`, async () => {
+        const { status, error } = await clientOf(url).ended(name);
+        assert.equal(status, "failed");
+        assert.match(error.message, message);
+      });
+    }
+
+    it("the id of a task that goes on is no other one's", async () => {
+      const client = clientOf(url);
+      const { taskId } = await client.begin("same");
+      const second = await client.ended("same");
+      assert.match(second.error.message, /it gave its task the id of another one that goes on/);
+      assert.equal((await client.get(taskId)).status, "working");
+      await client.send("tasks/cancel", { taskId });
+    });
+
+    it("upstreamTaskPollMs: a task is looked at no more often, and says no more than other tasks", async () => {
+      const client = clientOf(url);
+      const { taskId } = await client.begin("floods");
+      const looks = async (): Promise<number> =>
+        (await client.seen()).filter(({ method }) => method === "tasks/get").length;
+      const [from, since] = [await looks(), performance.now()];
+      await until(async () => (await looks()) >= from + 5);
+      assert.ok(performance.now() - since >= 4 * 50, "it was looked at too often");
+      assert.equal((await client.get(taskId)).statusMessage.length, 8_192);
+      await client.send("tasks/cancel", { taskId });
+    });
+
+    it("the id that the upstream gave to a task is none of Berth's", async () => {
+      const client = clientOf(url);
+      const { taskId } = await client.begin("never");
+      const { error } = await client.send("tasks/get", { taskId: "upstream-task-1" });
+      assert.equal(error.code, -32602);
+      await client.send("tasks/cancel", { taskId });
+    });
+
+    it("fails when the upstream's program ends, which takes its tasks with it", async () => {
+      const { status, error } = await clientOf(url).ended("ends");
+      assert.equal(status, "failed");
+      assert.match(error.message, /ended with exit code 3/);
+    });
+  });
+}
+
+describe("a task of an upstream", () => {
+  const started = (t: TestContext, env: Record<string, string>): Promise<TestBerth> =>
+    host(t, { tasker: { upstream: tasker("modern") } }, { ...QUICK, ...env });
+
+  it("taskMs: a result that never comes is not waited for, and the upstream is told", async (t) => {
+    const berth = await started(t, { BERTH_TASK_MS: "1000" });
+    const client = clientOf(`${berth.url}/mcp/tasker`);
+    const { status, error } = await client.ended("never");
+    assert.equal(status, "failed");
+    assert.match(error.message, /it took more than 1 s/);
+    await until(async () => (await client.seen()).some(({ method }) => method === "tasks/cancel"));
+  });
+
+  it("upstreamCallMs: who knows no tasks waits as long as for any call", async (t) => {
+    const berth = await started(t, { BERTH_UPSTREAM_CALL_MS: "1500" });
+    const url = `${berth.url}/mcp/tasker`;
+    assert.equal((await call(url, "forced")).content[0].text, "done");
+  });
+
+  it("upstreamRounds: it asks no more rounds of questions than a call", async (t) => {
+    const berth = await started(t, { BERTH_UPSTREAM_ROUNDS: "2" });
+    const client = clientOf(`${berth.url}/mcp/tasker`);
+    const { taskId } = await client.begin("nags");
+    const end = await until(async () => {
+      const task = await client.get(taskId);
+      if (task.status === "failed") return task;
+      if (task.status !== "input_required") return undefined;
+      const answers = Object.keys(task.inputRequests).map((key) => [key, { action: "decline" }]);
+      await client.send("tasks/update", { taskId, inputResponses: Object.fromEntries(answers) });
+      return undefined;
+    });
+    assert.match(end.error.message, /its task asked in more than 2 rounds \(BERTH_UPSTREAM_ROUNDS\)/);
+  });
+
+  it("fails where it is no task, and where its end is none", async (t) => {
+    const berth = await started(t, {});
+    const client = clientOf(`${berth.url}/mcp/tasker`);
+    assert.match((await client.ended("nested")).error.message, /ended with a result of the type "task"/);
+    assert.match((await client.ended("empty")).error.message, /is completed and has no result/);
+    const { content, isError } = await clientOf(`${berth.url}/mcp/tasker`, WITHOUT).begin("untold");
+    assert.equal(isError, true);
+    assert.match(content[0].text, /answered with a task, and was told that there are none/);
+  });
+
+  it("server-everything does its research as a task, and asks what was meant", async (t) => {
+    const berth = await host(t, { every: { upstream: everything } });
+    const url = `${berth.url}/mcp/every`;
+    const client = clientOf(url);
+    const { taskId } = await client.begin("simulate-research-query", { topic: "python", ambiguous: true });
+    const asking = await client.over(taskId);
+    assert.equal(asking.status, "input_required");
+    const [key] = Object.keys(asking.inputRequests);
+    const inputResponses = { [key!]: { action: "accept", content: { interpretation: "snake" } } };
+    await client.send("tasks/update", { taskId, inputResponses });
+    const { status, result } = await client.over(taskId);
+    assert.equal(status, "completed");
+    assert.match(result.content[0].text, /Research Report: python \(snake\)/);
+
+    const plain = await call(url, "simulate-research-query", { topic: "Berth" });
+    assert.match(plain.content[0].text, /Research Report: Berth/);
+  });
+});
