@@ -1,8 +1,8 @@
 // The official MCP conformance suite against a Berth that hosts test/fixtures/conformance.ts: everything that applies to
 // each revision, the frozen requirements of those that have them, and the extensions of tasks and skills. Nothing may fail.
 // `npm run conformance -- --scenario NAME [REVISION]` runs one scenario and prints the suite's whole output.
-// With `--hosted` first, the Berth that is tested hosts the server of another Berth as an upstream. Berth passes on no
-// tasks of upstreams, so they are left out, and with them the frozen requirements, which add nothing but tasks.
+// With `--hosted` first, the Berth that is tested hosts the server of another Berth as an upstream.
+// `--hosted-stdio` does the same with the other Berth as a program (`berth stdio`).
 import { spawnSync } from "node:child_process";
 import {
   copyFileSync,
@@ -43,11 +43,9 @@ const suite = join(clients, "@modelcontextprotocol/conformance/dist/index.js");
 const node = join(clients, ".bin/node");
 
 const words = process.argv.slice(2);
-const isHosted = words[0] === "--hosted";
-if (isHosted) words.shift();
+const hosted = ["--hosted", "--hosted-stdio"].includes(words[0]) ? words.shift() : undefined;
 const folder = mkdtempSync(join(tmpdir(), "berth-conformance-"));
-const berths = [await serve("own", { definition: "conformance.ts" })];
-if (isHosted) berths.unshift(await serve("hosted", { upstream: `mcp+${berths[0].url}/mcp/conformance` }));
+const berths = await started();
 const [berth] = berths;
 let failed = false;
 try {
@@ -62,7 +60,7 @@ process.exit(failed ? 1 : 0);
 function everything() {
   for (const revision of REVISIONS) tell(revision, run(["--suite", "all", "--spec-version", revision]));
   tell("skills", ...SKILLS.map((scenario) => run(["--scenario", scenario])));
-  if (!isHosted) requirementsAndTasks();
+  requirementsAndTasks();
   console.log(failed ? "Conformance: something failed" : "Conformance: nothing failed");
 }
 
@@ -107,8 +105,29 @@ function run(chosen) {
   return { ...count, stdout, stderr, ok: status === 0 && count.failures === 0 && count.scenarios > 0 };
 }
 
+/** The Berth that is tested, and those that it hosts. */
+async function started() {
+  const own = { definition: "conformance.ts" };
+  if (hosted === "--hosted-stdio") {
+    const { image, parent } = imageOf("own", own);
+    const words = ["stdio", "conformance", "--image", image, "--data", join(parent, "data")];
+    const query = words.map((word, at) => `${at === 0 ? "command" : "arg"}=${encodeURIComponent(word)}`).join("&");
+    const upstream = `mcp+node://${resolve("dist/bin/berth.cjs")}?${query}`;
+    return [await serve("hosted", { upstream }, { BERTH_UPSTREAM_PROGRAMS: "on" })];
+  }
+  const berth = await serve("own", own);
+  if (hosted === undefined) return [berth];
+  return [await serve("hosted", { upstream: `mcp+${berth.url}/mcp/conformance` }), berth];
+}
+
 /** Starts a Berth with one server of this entry, in a folder of its own. */
-function serve(name, entry) {
+function serve(name, entry, env) {
+  const { image, parent } = imageOf(name, entry);
+  return startBerth(image, parent, env);
+}
+
+/** An image with one server of this entry, in a folder of its own. */
+function imageOf(name, entry) {
   const parent = join(folder, name);
   const from = join(parent, "sources");
   mkdirSync(from, { recursive: true });
@@ -118,5 +137,5 @@ function serve(name, entry) {
   const boot = { servers: [], variables: [{ name: "mcps", definition: "GENERATED:mcps.json", enabled: true }] };
   for (const image of ["default", "readonly"])
     writeFileSync(join(from, `${image}.boot.source.json`), JSON.stringify(boot));
-  return startBerth(makeImage(from, parent), parent);
+  return { image: makeImage(from, parent), parent };
 }
