@@ -189,9 +189,14 @@ function replaced<Each extends Item>(
   return { items, taken };
 }
 
-/** The tools and prompts that are not the same in both, gone or new ones too. */
+/** The tools and prompts that are not the same in both, gone or new ones too; and the server, for all else but resources. */
 function differing(approved: Contract, observed: Contract): TakenItem[] {
-  const items: TakenItem[] = approved.description === observed.description ? [] : [{ subject: "server", name: "" }];
+  const own = ({ description = "", extensions = {}, apps = [] }: Contract): object => ({
+    description,
+    extensions,
+    apps,
+  });
+  const items: TakenItem[] = cidOf(own(approved)) === cidOf(own(observed)) ? [] : [{ subject: "server", name: "" }];
   for (const subject of SUBJECTS) {
     const [before, now] = [approved, observed].map((contract) => byName<Item>(contract[LISTS[subject]])) as [
       ReadonlyMap<string, Item>,

@@ -168,7 +168,7 @@ function takenText(taken: Json | undefined): string {
   const count = all.length + numberIn(more);
   const shown = all
     .slice(0, NAMES_SHOWN)
-    .map(({ subject, name }) => (subject === "server" ? "instructions" : `${textIn(subject)} ${textIn(name)}`));
+    .map(({ subject, name }) => (subject === "server" ? "the server itself" : `${textIn(subject)} ${textIn(name)}`));
   return [...shown, ...(count > shown.length ? [`and ${count - shown.length} more`] : [])].join(", ");
 }
 

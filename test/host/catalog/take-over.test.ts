@@ -220,6 +220,13 @@ describe("a change under hold: none", () => {
   });
 });
 
+describe("a change of extensions alone under hold: none", () => {
+  it("J6 is told of, as one of the server itself", async () => {
+    const [before, after] = [contract([hello()]), contract([hello()], { extensions: { "io.example/x": {} } })];
+    assert.deepEqual((await judged(before, after, NONE)).takenOver, [{ subject: "server", name: "" }]);
+  });
+});
+
 describe("schema_validation: error with hold: breaking", () => {
   const refusing: HoldPolicy = { ...BREAKING, refuses: true };
 
