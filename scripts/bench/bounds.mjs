@@ -47,7 +47,7 @@ const attacked = (part, where, atMost) =>
     of: (figures) => figures[part]?.cases.find((each) => each.name === name)?.attacked.p99Ms,
   }));
 
-/** What hosting costs over a bridge that checks nothing. @param {number} callers @param {string} where @returns {Ratio[]} */
+/** The costs of hosting over a bridge that checks nothing. @param {number} callers @param {string} where @returns {Ratio[]} */
 function bridged(callers, where) {
   const found = ({ bridge }) => bridge?.cases.find((each) => each.callers === callers);
   const part = "bridge";
