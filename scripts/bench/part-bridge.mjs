@@ -10,7 +10,7 @@ import { rawCaller } from "./upstream-callers.mjs";
 import { everything, everythingCommand } from "./upstream-server.mjs";
 
 /**
- * What hosting costs: server-everything behind Berth, and behind a bridge of a few lines that checks nothing, which is
+ * The costs of hosting: server-everything behind Berth, and behind a bridge of a few lines that checks nothing, which is
  * the floor of everything that is reached over HTTP and speaks stdio behind. With one caller, and with twenty, in turns of
  * which each begins with the other. The time of the server itself is left out of the CPU time.
  *
