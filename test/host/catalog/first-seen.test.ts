@@ -88,8 +88,8 @@ async function served(
 ): Promise<{
   readonly api: Api;
   readonly folder: string;
-  list(server: string): Promise<readonly ListedTool[]>;
-  call(server: string, tool: string): Promise<unknown>;
+  readonly list: (server: string) => Promise<readonly ListedTool[]>;
+  readonly call: (server: string, tool: string) => Promise<unknown>;
 }> {
   const folder = mkdtempSync(join(tmpdir(), "berth-stripped-"));
   folders.push(folder);
@@ -115,14 +115,14 @@ async function served(
     folder,
   );
   t.after(() => berth.end("SIGKILL"));
-  const say = async (server: string, method: string, params: object): Promise<any> =>
-    (await post(`${berth.url}/mcp/${server}`, request(method, params), { "MCP-Protocol-Version": "2025-06-18" })).body;
+  const say = async (server: string, method: string, params: object): ReturnType<typeof post> =>
+    post(`${berth.url}/mcp/${server}`, request(method, params), { "MCP-Protocol-Version": "2025-06-18" });
   return {
     api: apiOf(berth),
     folder,
-    list: async (server) => (await say(server, "tools/list", {})).result.tools,
+    list: async (server) => (await say(server, "tools/list", {})).body.result.tools,
     async call(server, tool) {
-      const { result, error } = await say(server, "tools/call", { name: tool, arguments: {} });
+      const { result, error } = (await say(server, "tools/call", { name: tool, arguments: {} })).body;
       return result?.content[0].text ?? error.message;
     },
   };
