@@ -247,10 +247,9 @@ function isOfTheWay(rpc: number): boolean {
 }
 
 /**
- * Parse error, invalid request, unknown method, internal error, not initialized or no such resource, wrong header,
- * version, cancelled.
+ * Parse error, invalid request, unknown method, not initialized or no such resource, wrong header, version, cancelled.
  */
-const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32603, -32002, -32020, -32022, -32800]);
+const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32002, -32020, -32022, -32800]);
 
 function withoutData(error: UpstreamError, rpc: number, message: string, bytesMax: number): BerthError {
   return new BerthError("upstream_refused", cutText(error.detail, bytesMax), {
