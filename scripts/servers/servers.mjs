@@ -82,7 +82,7 @@ export function servers(folder) {
     },
     "firecrawl-mcp": { env: { FIRECRAWL_API_KEY: "none" }, asks: [call("firecrawl_scrape", { url: 1 })] },
     "mcp-server-code-runner": { asks: [call("run-code", { code: "1", languageId: "none" })] },
-    "mcp-server-kubernetes": { asks: [call("explain_resource", { resource: 1 })] },
+    "mcp-server-kubernetes": { asks: [call("none")] },
     "mcp-server-sqlite-npx": { args: [`${folder}/none.db`], asks: [call("list_tables")] },
     "tavily-mcp": { env: { TAVILY_API_KEY: "none" }, asks: [call("tavily_search", { query: 1 })] },
   };
