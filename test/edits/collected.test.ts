@@ -90,7 +90,7 @@ describe("what was saved, after a collection", () => {
     assert.ok(body.use.content > 0 && body.use.compiled > 0 && body.use.packages === 0, JSON.stringify(body));
     assert.equal(body.storedBytes, 4 * 1024 ** 3);
     const page = await (await fetch(`${berth.url}/packages`, { headers: { Accept: "text/html" } })).text();
-    assert.match(page, /The tenant stores [\d.]+ [kM]?B of 4295\.0 MB: content [^<]*, compiled [^<]*\./);
+    assert.match(page, /The tenant stores [\d.]+ [kM]?B of 4\.3 GB: content [^<]*, compiled [^<]*\./);
     assert.equal((await post(`${berth.url}/api/use`, request("x"))).status, 405);
   });
 });
