@@ -11,7 +11,7 @@ import { createLog } from "../../src/lib/log.ts";
 import { call } from "../support/berth.ts";
 import { cli, berth as run } from "../support/commands.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
-import { everything } from "../support/upstreams.ts";
+import { everything, installed } from "../support/upstreams.ts";
 
 /** The folder in which Berth remembers the images that it made. */
 const cache = mkdtempSync(join(tmpdir(), "berth-cache-"));
@@ -65,7 +65,7 @@ it("J5 J9 a server that offers more to who can be asked has two CIDs: as hosted 
     (await run(["mcp", "hash", everything])).records[0],
   ];
   assert.equal(hosted.contract_cid, locked);
-  assert.deepEqual(Object.keys(hosted.client_capabilities), ["elicitation", "sampling", "roots"]);
+  assert.deepEqual(Object.keys(hosted.client_capabilities), ["elicitation", "sampling", "roots", "extensions"]);
   assert.notEqual(plain.contract_cid, locked);
   assert.deepEqual(plain.client_capabilities, {});
 
@@ -74,6 +74,18 @@ it("J5 J9 a server that offers more to who can be asked has two CIDs: as hosted 
   await call(`${serving.url}/mcp/server`, "echo", { message: "started" });
   const { servers } = (await (await fetch(`${serving.url}/api/servers`)).json()) as { servers: { contract: string }[] };
   assert.equal(servers[0]!.contract, locked);
+});
+
+it("J9 a lock covers the apps that tools name, and is what the server offers where it is hosted", async (t) => {
+  const monitor = `${installed("@modelcontextprotocol/server-system-monitor/dist/index.js")}?arg=--stdio`;
+  const sources = sourcesWith(t, { server: { upstream: monitor } });
+  await berth(["mcp", "lock", "--from", sources.from]);
+  const { contract_cid: locked, contract } = sources.lock().upstreams[monitor];
+  assert.deepEqual(
+    contract.apps.map(({ uri }: { uri: string }) => uri),
+    ["ui://system-monitor/mcp-app.html"],
+  );
+  assert.equal((await run(["mcp", "hash", "--hosted", monitor])).records[0].contract_cid, locked);
 });
 
 it("J9 a lock that does not fit is a warning that says what to run", async (t) => {

@@ -1,10 +1,10 @@
 import { jsonBlock } from "../../lib/cid.ts";
 import type { JsonObject } from "../../lib/json.ts";
+import { defaultLimits } from "../../limits/limits.ts";
 import { contractHash } from "../../upstream/contract-hash.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
+import { observe } from "../../upstream/observed.ts";
 import { hostedCapabilities } from "../../upstream/questions.ts";
-import { contractOf } from "../../upstream/survey.ts";
-import { surveyOf } from "../../upstream/survey.ts";
 import { oneOf, type RecordOptions } from "./options.ts";
 import { RecordOutput, recordFormats } from "./output.ts";
 import { findTool } from "./perform.ts";
@@ -52,8 +52,8 @@ export interface HashOptions extends RecordOptions {
  * `berth mcp hash <reference>`: the hashes that tell if a server is unchanged for its callers (J5), and for which ones.
  */
 export function hash(reference: string, options: HashOptions): Promise<number> {
-  return reach(reference, options, async ({ upstream, signal }) => {
-    const contract = await contractOf(await surveyOf(upstream, { signal }));
+  return reach(reference, options, async ({ upstream }) => {
+    const { contract } = await observe(upstream, [], defaultLimits);
     await new RecordOutput("ndjson").write({
       schema_hash: contractHash(contract),
       contract_cid: jsonBlock(contract).cid,
