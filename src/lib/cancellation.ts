@@ -34,3 +34,17 @@ export function toAbortSignal(signal: CancelSignal): AbortSignal {
   else signal.addEventListener("abort", () => controller.abort());
   return controller.signal;
 }
+
+/** Resolves after this time, or as soon as the signal is aborted: then nobody waits any more. */
+export function pause(ms: number, signal: CancelSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    if (signal?.aborted) end();
+    else signal?.addEventListener("abort", end);
+  });
+}

@@ -1,4 +1,4 @@
-import type { CancelSignal } from "../lib/cancellation.ts";
+import { pause, type CancelSignal } from "../lib/cancellation.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { QUESTION_ROUNDS_MAX, type Limits } from "../limits/limits.ts";
 import { joinAnswers } from "./answers.ts";
@@ -130,18 +130,4 @@ function sayNeeds(tool: string, asked: Asked): string {
 function tell({ onLog }: AttemptOptions, tool: string, failure: string, which: string, waitMs: number): void {
   const message = `The tool "${tool}" failed temporarily and is called again in ${Math.round(waitMs)} ms (${which}): ${failure}`;
   onLog?.({ level: "notice", message });
-}
-
-/** Ends early when nobody waits any more. */
-function pause(ms: number, signal: CancelSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal?.addEventListener("abort", end);
-    if (signal?.aborted) end();
-  });
 }

@@ -1,4 +1,4 @@
-import type { CancelSignal } from "../lib/cancellation.ts";
+import { pause, type CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
@@ -137,17 +137,4 @@ function lostSince(error: Error, awayMs: number): UpstreamError {
   const limit = `${awayMs / 1000} s (${limitVariable("upstreamTaskAwayMs")})`;
   const detail = `it has said nothing about its task for ${limit}, and nobody knows how that ended`;
   return new UpstreamError("upstream_ended", detail, { data: { retriable: false, isLost: true }, cause: error });
-}
-
-function pause(ms: number, signal: CancelSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    if (signal?.aborted) end();
-    else signal?.addEventListener("abort", end);
-  });
 }
