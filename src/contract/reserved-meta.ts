@@ -19,17 +19,17 @@ const RESERVED: ReadonlySet<string> = new Set([
 ]);
 const OWN_PREFIX = "dev.berth/";
 
-/** The members that pass through; undefined if there are none. The same object if none is reserved. */
+/** The members that pass through; undefined if all are reserved. The same object if none is. */
 export function withoutReserved(meta: JsonObject, alsoReserved?: ReadonlySet<string>): JsonObject | undefined {
-  let passed = meta;
-  let left = 0;
+  const passes = (key: string): boolean =>
+    !RESERVED.has(key) && !key.startsWith(OWN_PREFIX) && alsoReserved?.has(key) !== true;
+  let [passed, left] = [0, 0];
   for (const key in meta) {
-    if (!RESERVED.has(key) && !key.startsWith(OWN_PREFIX) && !alsoReserved?.has(key)) {
-      left += 1;
-      continue;
-    }
-    if (passed === meta) passed = { ...meta };
-    delete passed[key];
+    if (passes(key)) passed += 1;
+    else left += 1;
   }
-  return left === 0 && passed !== meta ? undefined : passed;
+  if (left === 0) return meta;
+  // A request of today's revision has reserved ones, and mostly those alone.
+  if (passed === 0) return undefined;
+  return Object.fromEntries(Object.entries(meta).filter(([key]) => passes(key)));
 }
