@@ -40,8 +40,8 @@ const httpLimits = {
   connections: 20_000,
   /** Requests of one connection that wait for earlier answers; above this, the connection is cut. */
   pipelinedRequests: 32,
-  /** The time between two requests on one connection. */
-  idleConnectionMs: 5_000,
+  /** The time between two requests on one connection: longer than load balancers usually keep a quiet one. */
+  idleConnectionMs: 75_000,
   /** How long a client may accept nothing of what is sent to it. */
   stalledMs: 60_000,
   /** Bytes of one stream that its client has not taken yet; above this, its connection ends. */

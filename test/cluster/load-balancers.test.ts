@@ -70,7 +70,7 @@ for (const [name, { config, args }] of Object.entries(balancers)) {
     before(async () => {
       folder = await mkdtemp(join(tmpdir(), `berth-${name}-`));
       env = await makeImage(folder, { texts: { "who.ts": definition } });
-      Object.assign(env, { BERTH_IDLE_CONNECTION_MS: "75000", BERTH_PUBLIC_URL: "http://mcp.example.com" });
+      Object.assign(env, { BERTH_PUBLIC_URL: "http://mcp.example.com" });
       while (ports.length < 3) ports.push(await freePort());
       for (const index of NODES.keys()) nodes.push(await startNode(index));
       await startBalancer();
