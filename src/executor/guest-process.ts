@@ -4,6 +4,7 @@ import { textOf } from "../lib/long-text.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
+import { atEndOfTurn } from "../lib/turn.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
 import type { Outlet } from "../network/socket-relay.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
@@ -118,7 +119,6 @@ export class GuestProcess {
    * Returns the number of the frame, for `mayHaveRead`.
    */
   send(frame: string, bytes?: Uint8Array): number {
-    if (this.#outbox.isEmpty) atEndOfTurn(this.#outbox.flush);
     const number = bytes
       ? this.#outbox.add(`[${toGuest.withBytes},${bytes.length},${frame}]\n`, bytes)
       : this.#outbox.add(`${frame}\n`);
@@ -216,21 +216,6 @@ export class GuestProcess {
       if (read > STDERR_READ_UNITS) stderr.destroy();
     });
   }
-}
-
-const tasks: (() => void)[] = [];
-
-/**
- * Does `task` once the event-loop turn has taken in all that is ready. Every process's frames of one turn leave in
- * one write this way, with one immediate for all processes.
- */
-function atEndOfTurn(task: () => void): void {
-  if (tasks.push(task) === 1) setImmediate(runTasks);
-}
-
-function runTasks(): void {
-  const due = tasks.splice(0);
-  for (const task of due) task();
 }
 
 interface FrameHandlers {

@@ -1,12 +1,14 @@
 import type { Duplex } from "node:stream";
 import type { HeldMessage, MessageRoom } from "./message-room.ts";
+import { atEndOfTurn } from "./turn.ts";
 
 /** The size of a piece that is handed to the pipe: only the process can tell how much of a piece it has taken. */
 const PIECE_BYTES = 64 * 1024;
 
 /**
- * Messages on their way to a process through its pipe, in order. They are handed over in pieces, the next when the last
- * was taken, so that it is known which messages the process may have read.
+ * Messages on their way to a process through its pipe, in order: those of one turn of the event loop leave in one write.
+ * They are handed over in pieces, the next when the last was taken, so that it is known which messages the process may
+ * have read.
  */
 export class Outbox {
   readonly #owner: OutboxOwner;
@@ -42,13 +44,9 @@ export class Outbox {
     return (this.#pipe?.writableLength ?? 0) + this.#aheadLength + this.#text.length;
   }
 
-  /** True when nothing waits for `flush`. */
-  get isEmpty(): boolean {
-    return this.#text === "" && this.#ahead.length === 0;
-  }
-
-  /** Adds a message, and bytes that complete it; it leaves with `flush`. Returns its number. */
+  /** Adds a message, and bytes that complete it; it leaves at the end of the turn. Returns its number. */
   add(message: string, bytes?: Uint8Array): number {
+    if (this.#text === "" && this.#ahead.length === 0) atEndOfTurn(this.flush);
     if (this.#text.length + message.length > PIECE_BYTES) this.#closeText();
     const number = ++this.#added;
     if (bytes) {

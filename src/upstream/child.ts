@@ -181,7 +181,6 @@ export class Child {
     }
     const message = this.#outbox.add(`${json}\n`);
     if (onTaken) this.#untaken.push({ message, onTaken });
-    this.#outbox.flush();
     return message;
   }
 
@@ -214,6 +213,7 @@ export class Child {
 
   async #escalate(): Promise<void> {
     const { upstreamEndMs } = this.#limits;
+    this.#outbox.flush();
     this.#stdin.end();
     if (!(await within(upstreamEndMs, this.#exited))) {
       this.#isTerminated = true;
