@@ -12,8 +12,11 @@ export function hasInexactNumbers(json: string): boolean {
   return false;
 }
 
-/** Most texts have nothing like it, not even in a string. */
-const SUSPECT = /\d[\d.]{15}|\d[eE]|\.\d*0(?!\d)|-0(?!\.)/;
+/**
+ * Most texts have nothing like it, not even in a string: where a number may begin, a negative zero, a long number, one with
+ * an exponent, and a fraction that begins with many zeros or ends with one.
+ */
+const SUSPECT = /(?:^|[\s:,[])(?:-0(?![\d.])|-?(?:[\d.]{16}|[\d.]+[eE]|\d+\.(?:0{6}|\d*0(?!\d))))/;
 /** Strings, whose digits do not count, and numbers. A string without an end is one, too: no part is read twice. */
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|-?\d[\d.eE+-]*/gs;
 

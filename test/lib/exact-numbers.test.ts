@@ -9,17 +9,35 @@ const INEXACT = [
   "1e3",
   "1E-7",
   "0.10",
+  "0.0000001",
+  "-0.00",
+  "123456.7890",
   "12345678901234567890",
   "1e400",
   "-1.50e+2",
   "0.1234567890123456789",
 ];
-const EXACT = ["0", "-1", "0.5", "9007199254740991", "1e+21", "5e-324", "123456789012345680000"];
+/** They may stand at the beginning, at the end, and with any space before and after. */
+const AROUND = ['{"a":[_]}', "_", "[1,_,2]", " \t_\n", '{"a":\r\n_}', '{"2.0":_,"b":"2.0"}'];
+const EXACT = [
+  "0",
+  "-1",
+  "0.5",
+  "-0.5",
+  "0.000001",
+  "100",
+  "9007199254740991",
+  "1e+21",
+  "5e-324",
+  "123456789012345680000",
+];
 
 describe("numbers of JSON text", () => {
   it("are told apart: those that JavaScript writes as it reads them, and others", () => {
-    for (const number of INEXACT) assert.ok(hasInexactNumbers(`{"a":[${number}]}`), number);
-    for (const number of EXACT) assert.ok(!hasInexactNumbers(`{"a":[${number}]}`), number);
+    for (const around of AROUND) {
+      for (const number of INEXACT) assert.ok(hasInexactNumbers(around.replace("_", number)), number + around);
+      for (const number of EXACT) assert.ok(!hasInexactNumbers(around.replace("_", number)), number + around);
+    }
   });
 
   it("do not count in strings and names", () => {
@@ -51,6 +69,9 @@ describe("numbers of JSON text", () => {
       `"${'\\"'.repeat(100_000)}1.0\\`,
       "1.".repeat(100_000),
       `[${"1.0,".repeat(50_000)}1.0]`,
+      `[${"1".repeat(200_000)}`,
+      ":".repeat(200_000),
+      ",1".repeat(100_000),
     ];
     for (const text of texts) {
       const began = process.cpuUsage();
