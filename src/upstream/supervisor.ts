@@ -29,6 +29,9 @@ interface SupervisorOptions {
   readonly onFailed?: (error: unknown) => void;
 }
 
+/** Equal for repeated calls; computed only where a server has ended during calls. */
+export type CallKey = () => string;
+
 /** A connection for one request, which tells here how it ended: once, in either way. */
 export interface AcquiredConnection {
   readonly connection: UpstreamConnection;
@@ -43,8 +46,8 @@ interface Open {
   readonly liveness: Liveness;
   /** Under way on it. */
   requests: number;
-  /** The calls among them, by a key that identifies a repeated call. */
-  readonly calls: string[];
+  /** The calls among them. */
+  readonly calls: CallKey[];
 }
 
 /** The most remembered calls during which the server ended; the oldest is forgotten first. */
@@ -85,28 +88,27 @@ export class Supervisor {
 
   /**
    * Acquires the connection for one request, and opens it if there is none. Rejects with the reason why there is none.
-   * `call` is equal for repeated calls.
    */
-  async acquire(call?: string): Promise<AcquiredConnection> {
+  async acquire(call?: CallKey): Promise<AcquiredConnection> {
     const { name, limits } = this.#options;
-    if (call !== undefined) this.#checkSuspect(call);
+    if (call) this.#checkSuspect(call);
     if (this.#requests >= limits.upstreamRequests) {
       throw new UpstreamError("upstream_busy", `${name} has ${limits.upstreamRequests} requests under way`);
     }
     this.#requests++;
     const open = this.#current ?? (await this.#connected().catch((error: unknown) => this.#notAcquired(error, call)));
     open.requests++;
-    if (call !== undefined) open.calls.push(call);
+    if (call) open.calls.push(call);
     open.liveness.began();
     return {
       connection: open.connection,
       succeeded: () => {
         open.liveness.ended();
-        if (call !== undefined) this.#suspects.delete(call);
+        if (call && this.#suspects.size > 0) this.#suspects.delete(call());
         this.#release(open, call);
       },
       failed: (error) => {
-        void this.#doubt(open, error, call);
+        void this.#doubt(open, error, call?.());
         const told = this.#withWait(error, call);
         this.#release(open, call);
         return told;
@@ -168,15 +170,15 @@ export class Supervisor {
     await Promise.all([...all.map(({ connection }) => connection.close()), this.#stopping]);
   }
 
-  #notAcquired(error: unknown, call: string | undefined): never {
+  #notAcquired(error: unknown, call: CallKey | undefined): never {
     this.#requests--;
     this.#idle.used();
     throw this.#withWait(error, call);
   }
 
-  #release(open: Open, call: string | undefined): void {
+  #release(open: Open, call: CallKey | undefined): void {
     this.#requests--;
-    if (call !== undefined) open.calls.splice(open.calls.indexOf(call), 1);
+    if (call) open.calls.splice(open.calls.indexOf(call), 1);
     if (--open.requests === 0 && open !== this.#current && this.#retired.has(open)) this.#end(open);
     this.#idle.used();
   }
@@ -247,7 +249,7 @@ export class Supervisor {
     const reason = `sent nothing for ${Math.round((performance.now() - liveness.since) / 1000)} s, not even an answer to a ping`;
     if (this.#current === open) {
       this.#current = undefined;
-      this.#count(reason, [...open.calls, ...liveness.calls], liveness.since - startedAt);
+      this.#count(reason, [...keysOf(open), ...liveness.calls], liveness.since - startedAt);
       void connection.closed.then((closed) => this.#options.onLost?.(closed));
     }
     await connection.close(reason).catch((failure: unknown) => this.#options.onFailed?.(failure));
@@ -257,7 +259,7 @@ export class Supervisor {
     if (this.#current !== open) return;
     this.#current = undefined;
     if (closed.expected) return;
-    this.#count(closed.reason, open.calls, performance.now() - open.startedAt);
+    this.#count(closed.reason, keysOf(open), performance.now() - open.startedAt);
     this.#options.onLost?.(closed);
   }
 
@@ -277,8 +279,9 @@ export class Supervisor {
     this.#suspects.set(call, known);
   }
 
-  #checkSuspect(call: string): void {
-    const { reason, waitMs } = this.#suspects.get(call) ?? {};
+  #checkSuspect(call: CallKey): void {
+    if (this.#suspects.size === 0) return;
+    const { reason, waitMs } = this.#suspects.get(call()) ?? {};
     if (waitMs === undefined) return;
     const seconds = Math.ceil(waitMs / 1000);
     const detail = `${reason} whenever this call was made; the next try is in ${seconds} s`;
@@ -286,8 +289,8 @@ export class Supervisor {
   }
 
   /** A retry makes sense only after the wait that the call itself has caused. */
-  #withWait(error: unknown, call: string | undefined): unknown {
-    const waitMs = call === undefined ? undefined : this.#suspects.get(call)?.waitMs;
+  #withWait(error: unknown, call: CallKey | undefined): unknown {
+    const waitMs = call && this.#suspects.get(call())?.waitMs;
     if (waitMs === undefined || !(error instanceof UpstreamError) || error.code !== "upstream_ended") return error;
     const seconds = Math.ceil(waitMs / 1000);
     const detail = `${error.detail}, as it did when this call was made before; the next try is in ${seconds} s`;
@@ -300,6 +303,10 @@ export class Supervisor {
     this.#failed.lasted();
     await open?.connection.close();
   }
+}
+
+function keysOf({ calls }: Open): string[] {
+  return calls.map((call) => call());
 }
 
 const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["no_descriptors", "check_failed"]);

@@ -1,9 +1,10 @@
+import { hash } from "node:crypto";
 import type { PromptContract, ToolContract } from "../contract/contract.ts";
 import { relayedExtensions } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
-import { isObject, valuesIn, type Json, type JsonObject, type JsonText } from "../lib/json.ts";
+import { isObject, JsonText, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { TraceContext } from "../lib/trace.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -18,7 +19,13 @@ import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from 
 import { hostedCapabilities } from "./questions.ts";
 import type { Ask, Progress, TaskOfUpstream, TaskUse, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
 import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
-import { Supervisor, type AcquiredConnection, type SupervisorLimits, type UpstreamHealth } from "./supervisor.ts";
+import {
+  Supervisor,
+  type AcquiredConnection,
+  type CallKey,
+  type SupervisorLimits,
+  type UpstreamHealth,
+} from "./supervisor.ts";
 import { CreatedTask, type FollowLimits } from "./tasks.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -55,8 +62,6 @@ type ServerInfo = NonNullable<UpstreamHealth["server"]>;
 export type UpstreamRequest = {
   /** Goes into `_meta`. */
   readonly meta?: JsonObject | undefined;
-  /** Equal for repeated requests, to learn which one ends the server. */
-  readonly digest?: string | undefined;
 } & (
   | {
       readonly method: "tools/call";
@@ -190,7 +195,7 @@ export class Upstream {
     }
     // Its contract is not known now: calls wait.
     if (this.#relisting.underWay) await this.#relisting.underWay;
-    const acquired = await this.#supervisor.acquire(request.digest);
+    const acquired = await this.#supervisor.acquire(callKeyOf(request));
     const { connection } = acquired;
     this.#calls.add(caller);
     let open = 0;
@@ -380,6 +385,14 @@ function toolOf(request: UpstreamRequest): string {
   return request.method === "tools/call" ? request.name : "";
 }
 
+/** Recognizes a call that comes again. Long arguments already have a digest. */
+function callKeyOf(request: UpstreamRequest): CallKey | undefined {
+  if (request.method !== "tools/call") return undefined;
+  const { name, args } = request;
+  const what = args instanceof JsonText ? args.givenDigest.sha256 : args;
+  return () => hash("sha256", JSON.stringify([name, what]), "base64url");
+}
+
 function send(
   connection: UpstreamConnection,
   request: Exclude<UpstreamRequest, { method: "tasks/cancel" }>,
@@ -405,21 +418,11 @@ function optionsOf(
 ): UpstreamCallOptions {
   // Tells a modern upstream what this caller can be asked. The connection told a legacy one what callers may be asked.
   const told = era === "modern" ? capabilities : undefined;
-  return {
-    ...(signal && { signal }),
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    ...(onProgress && { onProgress }),
-    ...(ask && { ask }),
-    ...(tasks && { tasks }),
-    ...((meta || trace || onLog || told) && {
-      meta: {
-        ...meta,
-        ...trace,
-        ...(onLog && { [LOG_LEVEL]: "debug" }),
-        ...(told && { [CLIENT_CAPABILITIES]: relayed(told) }),
-      },
-    }),
-  };
+  const options = { signal, timeoutMs, onProgress, ask, tasks };
+  if (!meta && !trace && !onLog && !told) return options;
+  const logLevel = onLog && { [LOG_LEVEL]: "debug" };
+  const stated = told && { [CLIENT_CAPABILITIES]: relayed(told) };
+  return { ...options, meta: { ...meta, ...trace, ...logLevel, ...stated } };
 }
 
 /** A task is asked about with nothing but what its caller is. */

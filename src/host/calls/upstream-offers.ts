@@ -1,11 +1,10 @@
-import { hash } from "node:crypto";
 import { digestOfApp } from "../../contract/app-digest.ts";
 import type { Contract, ToolContract, PromptContract } from "../../contract/contract.ts";
 import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
-import { JsonText, type JsonObject } from "../../lib/json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { contextOf } from "../../outcome/answers.ts";
 import { contextMeta } from "../../outcome/context.ts";
@@ -54,9 +53,8 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       // Repeats the arguments if there is anything else to say, which is rare.
       const context = contextMeta(contextOf(name, args, options, configured));
       const meta = isEmpty(context) ? options.meta : { ...options.meta, ...context };
-      const digest = digestOf(name, args);
       const { task } = options;
-      const request = { method: "tools/call", name, args, served: original, isStripped, meta, digest, task } as const;
+      const request = { method: "tools/call", name, args, served: original, isStripped, meta, task } as const;
       return hosted.run(request, options);
     },
     // A retry resumes no suspended call.
@@ -84,12 +82,6 @@ export function mayBecomeTask({ extensions }: Contract, { execution }: ToolContr
   const { taskSupport } = execution ?? {};
   if (taskSupport !== undefined) return taskSupport === "optional" || taskSupport === "required";
   return extensions?.[EXTENSION_TASKS] !== undefined;
-}
-
-/** Recognizes a call that comes again. Long arguments already have a digest. */
-function digestOf(name: string, args: JsonObject | JsonText): string {
-  const what = args instanceof JsonText ? args.givenDigest.sha256 : args;
-  return hash("sha256", JSON.stringify([name, what]), "base64url");
 }
 
 /** A tool that waits for a person: a client that knows it from before is told why it is not called. */
