@@ -158,7 +158,8 @@ export class UpstreamConnection implements Peer {
     const what = `calling ${name}`;
     let told = options;
     let takesTasks = options.tasks?.onTask !== undefined;
-    const params = { name, arguments: args, ...this.#legacyTask(name, takesTasks) };
+    const task = this.#legacyTask(name, takesTasks);
+    const params: RequestParams = task ? { name, arguments: args, task } : { name, arguments: args };
     if (takesTasks) told = this.#tellingOfTasks(options);
     let result: AnyResult;
     try {
@@ -171,7 +172,7 @@ export class UpstreamConnection implements Peer {
     }
     if (result instanceof LongAnswer) return this.#long!.toolResult(what, result);
     if (!isTask(result, this.era)) return readToolResult(what, shortResult(what, result));
-    if (this.era === "modern" ? !takesTasks : !("task" in params)) {
+    if (this.era === "modern" ? !takesTasks : !task) {
       throw broken(what, "it answered with a task, and was told that there are none");
     }
     const program = this.transport === "stdio" ? this.id : undefined;
@@ -207,10 +208,10 @@ export class UpstreamConnection implements Peer {
   }
 
   /** The parameter by which a client makes its call a task at a server of 2025-11-25. */
-  #legacyTask(name: string, takesTasks: boolean): { readonly task?: JsonObject } {
+  #legacyTask(name: string, takesTasks: boolean): JsonObject | undefined {
     const support = this.#taskSupport.get(name);
-    if (support === undefined || (support === "optional" && !takesTasks)) return {};
-    return { task: { ttl: this.#limits.taskTtlMs } };
+    if (support === undefined || (support === "optional" && !takesTasks)) return undefined;
+    return { ttl: this.#limits.taskTtlMs };
   }
 
   /** The options for a request that says that its sender knows tasks. */
