@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
@@ -70,7 +70,7 @@ export function changing(
   const folder = mkdtempSync(join(tmpdir(), "berth-changing-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, "tools.json");
-  const offer: Changing["offer"] = (offered, also) => writeFileSync(file, JSON.stringify({ tools: offered, ...also }));
+  const offer: Changing["offer"] = (offered, also) => replace(file, { tools: offered, ...also });
   offer(tools);
   return {
     uri: `mcp+node://${join(fixtures, "changing.mjs")}?command=${era}&arg=${manner}&arg=${encodeURIComponent(file)}`,
@@ -78,6 +78,12 @@ export function changing(
     offerNext: (next) => writeFileSync(`${file}.next`, JSON.stringify(next)),
     called: () => linesOf(`${file}.calls`).map((line) => JSON.parse(line) as Json),
   };
+}
+
+/** At once: a server that reads half of the file ends, and nobody starts it again. */
+function replace(file: string, value: object): void {
+  writeFileSync(`${file}.new`, JSON.stringify(value));
+  renameSync(`${file}.new`, file);
 }
 
 function linesOf(file: string): string[] {
@@ -103,7 +109,7 @@ export function scripted(
   const folder = mkdtempSync(join(tmpdir(), "berth-scripted-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, "script.json");
-  const write = (said: Script): void => writeFileSync(file, JSON.stringify(said));
+  const write = (said: Script): void => replace(file, said);
   write(script);
   const uri = `mcp+node://${join(fixtures, "scripted.mjs")}?command=${era}&arg=${encodeURIComponent(file)}`;
   return { uri, write };
