@@ -124,7 +124,10 @@ test("J9 a task of a program fails clearly once its Berth was killed, and the pr
   const second = await start();
   const { status, error } = await over(second.url, taskId);
   assert.equal(status, "failed");
-  assert.match(error.message, /the upstream's program that ran it has ended with Berth, and its outcome is unknown/);
+  assert.match(
+    error.message,
+    /the process of Berth that followed it at the upstream's program is gone, and its outcome is unknown/,
+  );
 });
 
 test("J9 a task outlives that its upstream cannot be reached for a while, and fails where that never ends", async (t) => {

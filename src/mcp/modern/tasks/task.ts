@@ -142,7 +142,9 @@ export function cancelledByUpstream(task: Task, message: string): Task {
 
 /** The end of a task whose node is gone: nobody knows how far it came, and nothing runs twice by itself. */
 export function lost({ repeatable, upstream }: Task): BerthError {
-  const what = upstream ? "the upstream's program that ran it has ended with Berth" : "the process that ran it is gone";
+  const what = upstream
+    ? "the process of Berth that followed it at the upstream's program is gone"
+    : "the process that ran it is gone";
   const gone = `${what}, and its outcome is unknown: its work may have been done, wholly or in part.`;
   const next = repeatable
     ? "Repeat the call: its tool says that this does no harm."
