@@ -324,6 +324,7 @@ export async function openStream(
   method: string,
   params: JsonObject,
   id: unknown = 1,
+  headers: Record<string, string> = {},
 ): Promise<OpenStream> {
   const abort = new AbortController();
   const name = params["name"] ?? params["uri"] ?? params["taskId"];
@@ -336,6 +337,7 @@ export async function openStream(
       "MCP-Protocol-Version": "2026-07-28",
       "Mcp-Method": method,
       ...(typeof name === "string" && { "Mcp-Name": name }),
+      ...headers,
     },
     body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { _meta: MODERN_META, ...params } }),
   });

@@ -255,13 +255,15 @@ export class TaskRunner {
     return changed;
   }
 
-  async cancel(tenant: string, id: string): Promise<void> {
+  /** Resolves with true if it went on, and not in this process, where its own call would tell its upstream. */
+  async cancel(tenant: string, id: string): Promise<boolean> {
     const cancelled = await this.change(tenant, id, (task) =>
       isOver(task) ? undefined : { ...task, status: "cancelled", statusMessage: "The client cancelled it", asked: {} },
     );
     const work = this.#running.get(id);
     if (work) work.cancellation.abort();
     else if (cancelled) await this.#stop(tenant, cancelled);
+    return cancelled !== undefined && !work;
   }
 
   /** Tells the node that runs the task that it is over. One that counts as gone may be back later, and finds it noted. */

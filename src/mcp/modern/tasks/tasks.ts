@@ -250,8 +250,9 @@ export class Tasks {
   /** `tasks/cancel`. */
   async cancel(call: MethodCall): Promise<Text> {
     const task = await this.#taskOf(call);
-    await this.#runner.cancel(call.tenant, task.id);
-    if (task.upstream && task.status === "input_required") this.#cancelThere(call, task, task.upstream);
+    const isLeft = await this.#runner.cancel(call.tenant, task.id);
+    // Nobody follows a task that asks; nor one whose node was killed, which may not have been noticed yet.
+    if (isLeft && task.upstream) this.#cancelThere(call, task, task.upstream);
     return this.#complete(call, {});
   }
 
