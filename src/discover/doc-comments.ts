@@ -126,7 +126,7 @@ const functionTags = new Set(
   (
     "title name signature resource prompt completes inputschema task readonly readonlyhint destructive destructivehint idempotent " +
     "idempotenthint openworld openworldhint example examples internal private hidden returns return remarks throws see " +
-    "deprecated secret network"
+    "deprecated secret network ui icon"
   ).split(" "),
 );
 

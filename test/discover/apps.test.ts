@@ -114,3 +114,22 @@ test("the files that @ui names are gathered with a definition, from comments alo
     [["missing-file", '"gone.html" names no file (looked for gone.html).', 1, 9]],
   );
 });
+
+test("@ui and @icon are about the function wherever they stand, also after a @param", () => {
+  const text = `
+    /**
+     * Draws.
+     * @param points - What.
+     * @minItems 2
+     * @icon https://example.org/chart.svg
+     * @ui chart.html
+     */
+    export function draw(points: number[]) { return points; }
+  `;
+  const { tools, problems } = found(text, { "chart.html": CHART });
+  assert.deepEqual(problems, []);
+  assert.deepEqual(
+    [tools[0]!.ui, tools[0]!.icons],
+    [{ uri: "ui://demo/chart.html" }, [{ src: "https://example.org/chart.svg", mimeType: "image/svg+xml" }]],
+  );
+});
