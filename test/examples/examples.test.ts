@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
-import { call, type TestBerth } from "../support/berth.ts";
+import { call, post, request, type TestBerth } from "../support/berth.ts";
 import { startExamples } from "../support/examples.ts";
 
 const TOKEN = "ghp_the-token-of-the-tests";
@@ -60,7 +60,7 @@ describe("the examples", () => {
     await once(site, "listening");
     at = `127.0.0.1:${(site.address() as AddressInfo).port}`;
     const env = { GITHUB_TOKEN: "${GITHUB_TOKEN}", GITHUB_API_URL: `http://${at}` };
-    served = await startExamples({ web: { network: [at] }, github: { network: [at], env } });
+    served = await startExamples({ web: { network: [at] }, github: { network: [at], env }, loan: {} });
     assert.equal((await apiOf(served).send("PUT", "/secrets/GITHUB_TOKEN", TOKEN)).status, 204);
   });
   after(async () => {
@@ -103,6 +103,20 @@ describe("the examples", () => {
     assert.equal(rest["next"], undefined);
     assert.match(await failure("web", "read", { url: `http://${at}/image` }), /is image\/png, and not a text/);
     assert.match(await failure("web", "read", { url: `http://${at}/none` }), /answered 401/);
+  });
+
+  it("loan pays back all of it, with interest and without, and brings the chart that shows it", async () => {
+    const paid = (await value("loan", "repay", { amount: 240_000, rate: 3, years: 20 })) as JsonObject;
+    const plan = paid["plan"] as { interest: number; repaid: number; owed: number }[];
+    assert.deepEqual([paid["monthly"], paid["interest"], plan.length], [1331.03, 79_448.22, 20]);
+    assert.deepEqual(plan[0], { year: 1, interest: 7078.37, repaid: 8894.04, owed: 231_105.96 });
+    const free = (await value("loan", "repay", { amount: 1200, rate: 0, years: 2 })) as JsonObject;
+    assert.deepEqual([free["monthly"], free["interest"]], [50, 0]);
+    assert.deepEqual((free["plan"] as JsonObject[]).at(-1), { year: 2, interest: 0, repaid: 600, owed: 0 });
+    const { body } = await post(`${served.url}/mcp/loan`, request("resources/read", { uri: "ui://loan/loan.html" }), {
+      "MCP-Protocol-Version": "2025-06-18",
+    });
+    assert.match(body.result.contents[0].text, /<title>Loan<\/title>/);
   });
 
   it("github searches and reads with its token", async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after } from "node:test";
 import axe, { type Result } from "axe-core";
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, BrowserContext, BrowserContextOptions, Frame, Page } from "playwright-core";
 import { launchChromium } from "./chromium.ts";
 
 /** A real browser for a test; every page of it fails the test's `problems` when its console has an error. */
@@ -71,15 +71,15 @@ const runAxe = (rules?: readonly string[]): string =>
 /** The rules about colours, the only ones that can differ in dark mode. */
 const ABOUT_COLOURS = ["color-contrast", "link-in-text-block"];
 
-/** The faults that axe finds in the page as it stands, in light and in dark: a line for each element. */
-export async function violationsOf(page: Page): Promise<string[]> {
-  assert.equal(page.frames().length, 1, "axe is asked of the page alone, and would not see a frame in it");
+/** The faults that axe finds in the page as it stands, or in a frame of it, in light and in dark: a line for each element. */
+export async function violationsOf(page: Page, frame: Frame = page.mainFrame()): Promise<string[]> {
+  assert.equal(frame.childFrames().length, 0, "axe is asked of one page alone, and would not see a frame in it");
   const found: string[] = [];
-  await page.evaluate(axe.source);
+  await frame.evaluate(axe.source);
   for (const colorScheme of ["light", "dark"] as const) {
     // Colours have no contrast while they change from one scheme to the other.
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    const violations = (await page.evaluate(runAxe(colorScheme === "dark" ? ABOUT_COLOURS : undefined))) as Result[];
+    const violations = (await frame.evaluate(runAxe(colorScheme === "dark" ? ABOUT_COLOURS : undefined))) as Result[];
     for (const { id, help, nodes } of violations) {
       for (const { target, any } of nodes) {
         found.push(`${colorScheme} ${id}: ${help}: ${target.join(" ")}: ${any.map((each) => each.message).join("; ")}`);

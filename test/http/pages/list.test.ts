@@ -172,12 +172,20 @@ describe("the page of a new server", () => {
 
   it("has templates that have no problem, and tells their tools before anything is saved", async () => {
     const api = apiOf(berth);
-    const tools = { typescript: "fresh", shell: "fresh", api: "account", ask: "bookTable", notes: "append" };
+    const tools = {
+      typescript: "fresh",
+      shell: "fresh",
+      api: "account",
+      ask: "bookTable",
+      notes: "append",
+      loan: "repay",
+    };
     for (const [template, tool] of Object.entries(tools)) {
       const page = await html(`/servers/new?name=fresh&template=${template}`);
-      const [, path, text] = /<textarea data-path="([^"]+)"[^>]*>\n([^]*?)<\/textarea>/.exec(page)!;
-      const source = text!.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
-      const draft = { entry: path, files: { [path!]: source } };
+      const files = [...page.matchAll(/<textarea data-path="([^"]+)"[^>]*>\n([^]*?)<\/textarea>/g)].map(
+        ([, path, text]) => [path!, text!.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&")],
+      );
+      const draft = { entry: files[0]![0], files: Object.fromEntries(files) };
       const { body } = await api.send("POST", "/definitions/fresh/review", draft);
       // Its grants stand beside it until both are saved.
       const codes = body.problems.map(({ code }: { code: string }) => code);

@@ -13,6 +13,8 @@ export interface ServerTemplate {
   readonly kind: "code" | "remote" | "npm";
   readonly language?: "typescript" | "shell";
   readonly file?: string;
+  /** Files that it names, with their endings: they stand beside the definition under the same names. */
+  readonly beside?: readonly string[];
   /** npm packages of the tenant that it imports. */
   readonly packages?: readonly string[];
 }
@@ -54,6 +56,14 @@ export const TEMPLATES: readonly ServerTemplate[] = [
     file: "notes",
   },
   {
+    id: "loan",
+    label: "App with a chart",
+    about: "Shows its results in the conversation as a chart, with sliders that call the tool again.",
+    kind: "code",
+    file: "loan",
+    beside: ["loan.html"],
+  },
+  {
     id: "postgres",
     label: "Database",
     about: "Reads a Postgres database in transactions that change nothing.",
@@ -72,11 +82,12 @@ export interface Beginning extends Draft {
 }
 
 /** The definition of a new server, made of a template of code. */
-export function beginningOf(server: string, { language, file }: ServerTemplate): Beginning {
+export function beginningOf(server: string, { language, file, beside = [] }: ServerTemplate): Beginning {
   const isShell = language === "shell";
   const entry = `${server}.${isShell ? "sh" : "ts"}`;
   const text = file === undefined ? (isShell ? SHELL : typescript(identifierOf(server))) : exampleText(`${file}.ts`);
-  return { entry, files: { [entry]: text }, language: isShell ? "shell" : "typescript", cid: null };
+  const others = Object.fromEntries(beside.map((name) => [name, exampleText(name)]));
+  return { entry, files: { [entry]: text, ...others }, language: isShell ? "shell" : "typescript", cid: null };
 }
 
 /** The fields of an entry in `mcps` that give a template what it needs, as JSON; undefined where it needs nothing. */
