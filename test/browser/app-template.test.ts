@@ -64,6 +64,16 @@ describe("the template of an app with a chart", () => {
     await app.locator("#chart > div").nth(1).waitFor({ state: "detached" });
   });
 
+  it("is covered by nothing when the page is scrolled to it", async () => {
+    const place = tester.section.locator("iframe");
+    await place.evaluate("(frame) => frame.scrollIntoView()");
+    const box = (await place.boundingBox())!;
+    const shown = await tester.page.evaluate(
+      `document.elementFromPoint(${box.x + box.width - 40}, ${box.y + 60}).tagName`,
+    );
+    assert.equal(shown, "IFRAME");
+  });
+
   it("is accessible in light and dark, as high as what it shows, and makes no error of the page", async () => {
     await app.getByLabel("Years").press("PageUp");
     await app.locator("#chart > div").nth(5).waitFor();
