@@ -1,4 +1,6 @@
-import { dirname, join, sep } from "node:path";
+import { existsSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { basename, dirname, extname, join, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { watch } from "chokidar";
 import type { Fill } from "../compose/core.ts";
@@ -6,14 +8,16 @@ import { type Berth, startBerth } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { type Config, readConfig } from "../config.ts";
 import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
+import { serverNameProblem } from "../entry/fields.ts";
 import { originalPath } from "../image/definitions.ts";
 import { packagesValue } from "../image/folder-packages.ts";
 import { gatherSources, type GatheredSources } from "../image/generate.ts";
-import { PACKAGE_JSON } from "../image/image.ts";
+import { listOfServers, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
 import { type Cid, rawBlock } from "../lib/cid.ts";
 import { DATA_FOLDER } from "../lib/data-folder.ts";
 import type { Json } from "../lib/json.ts";
 import { prettyJson } from "../lib/pretty-json.ts";
+import { printableLine } from "../lib/printable.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, type PackageSet, readPackageSet } from "../packages/package-set.ts";
@@ -142,7 +146,7 @@ async function report(
   berth: Berth,
   own: OwnFolder,
   served: ServedFolder,
-  { problems, isUnreadable, isMended, changed, gone }: FolderChange,
+  { problems, isUnreadable, isMended, changed, gone, unused }: FolderChange,
   isStrict: boolean,
 ): Promise<void> {
   printProblems(namedFromHere(problems, own.folder));
@@ -155,6 +159,16 @@ async function report(
     const server = served.find(name);
     if (server) await reportServer(berth, server, isStrict);
   }
+  for (const path of unused) console.error(`${clock()} ${howToUse(path, own, served)}`);
+}
+
+function howToUse(path: string, { folder }: OwnFolder, { find }: ServedFolder): string {
+  const list = listOfServers((name) => existsSync(join(folder, name))) ?? MCPS_FILE;
+  const name = basename(path, extname(path));
+  const entry = `"definition": ${JSON.stringify(path)}`;
+  const add =
+    serverNameProblem(name) !== undefined || find(name) ? `an entry with ${entry}` : `"${name}": { ${entry} }`;
+  return printableLine(`${shownFolder(join(folder, path))}: no server of ${list} uses it; add ${add}`);
 }
 
 /** The difference between two readings of a folder. */
@@ -170,6 +184,8 @@ interface FolderChange {
   readonly isMended: boolean;
   /** Those of entries and packages; empty where the same were found before. */
   readonly problems: readonly Problem[];
+  /** Paths in the folder of definitions that no server has, each told once. */
+  readonly unused: readonly string[];
 }
 
 /** Brings the names of a store to the servers of a folder. */
@@ -185,6 +201,7 @@ class ServedFolder {
   #held: { mcps?: Cid; packages?: Cid | undefined } = {};
   /** The problems that were told last, as a text to compare. */
   #told = "[]";
+  readonly #toldUnused = new Set<string>();
   #isUnreadable = false;
 
   constructor(own: OwnFolder, { limits }: Config) {
@@ -226,8 +243,26 @@ class ServedFolder {
     this.#told = said;
     const isMended = this.#isUnreadable && !isUnreadable;
     this.#isUnreadable = isUnreadable;
-    const same = { folders, problems, isUnreadable, isMended, isChanged: false, changed: [], gone: [] };
-    return isUnreadable ? same : { ...same, ...(await this.#follow(gathered)) };
+    const same = { folders, problems, isUnreadable, isMended, isChanged: false, changed: [], gone: [], unused: [] };
+    if (isUnreadable) return same;
+    const used = new Set([...paths, ...wanted].map((path) => join(this.#own.folder, path)));
+    const unused = await this.#findUnused([this.#own.folder, ...within], used);
+    return { ...same, unused, ...(await this.#follow(gathered)) };
+  }
+
+  async #findUnused(folders: readonly string[], used: ReadonlySet<string>): Promise<string[]> {
+    const found: string[] = [];
+    for (const folder of new Set(folders)) {
+      if (UNWATCHED.test(folder.slice(this.#own.folder.length))) continue;
+      const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+      for (const entry of entries) {
+        const path = join(folder, entry.name);
+        if (!entry.isFile() || used.has(path) || this.#toldUnused.has(path) || !mayDefine(entry.name)) continue;
+        if (EXPORTS.test(await readFile(path, "utf8").catch(() => ""))) found.push(path);
+      }
+    }
+    for (const path of found) this.#toldUnused.add(path);
+    return found.map((path) => path.slice(this.#own.folder.length + 1).replaceAll(sep, "/")).sort();
   }
 
   async #gather(): Promise<GatheredSources> {
@@ -291,6 +326,14 @@ class ServedFolder {
     return { isChanged, changed: changed.map(([name]) => name), gone };
   }
 }
+
+/** Tests and the configuration of tools are no definitions, though they export. */
+function mayDefine(name: string): boolean {
+  return name.endsWith(".ts") && !/\.(?:d|test|spec|config)\.ts$/.test(name);
+}
+
+/** A line that exports a value, and no type alone. */
+const EXPORTS = /^export\s+(?:default|async|function|const|let|var|class|\{|\*)/m;
 
 function watchedOf(name: string, own: OwnFolder, { jobs }: GatheredSources, told: readonly Problem[]): WatchedServer {
   const job = jobs.find(({ reference: { kind, server } }) => kind === "definition" && server === name);

@@ -336,6 +336,34 @@ describe("berth dev of a folder", () => {
     );
   });
 
+  test("tells once of each definition that no server has, and how to serve it", async (t) => {
+    const folder = folderWith({
+      "mcps.json": { hello: { definition: "lib/hello.ts" }, shop: { definition: "lib/hello.ts" } },
+      "lib/hello.ts": `export { word } from "./word.ts";\n${GREET}`,
+      "lib/word.ts": 'export const word = "Hello";\n',
+      "notes.ts": GREET,
+      "lib/shop.ts": GREET,
+      "types.ts": "export interface Word {\n  word: string;\n}\n",
+      "globals.d.ts": "export declare const word: string;\n",
+      "notes.test.ts": GREET,
+      "vitest.config.ts": "export default {};\n",
+      "node_modules/a.ts": GREET,
+    });
+    const dev = await startDev(t, {}, [], { folder, env });
+    const told = (): string[] => [...dev.output().matchAll(/^\S+ (.*: no server of .*)$/gm)].map(([, line]) => line!);
+    assert.deepEqual(told(), [
+      'lib/shop.ts: no server of mcps.json uses it; add an entry with "definition": "lib/shop.ts"',
+      'notes.ts: no server of mcps.json uses it; add "notes": { "definition": "notes.ts" }',
+    ]);
+    write(folder, "later.ts", "");
+    write(folder, "notes.ts", `${GREET}// changed\n`);
+    write(folder, "later.ts", GREET);
+    await dev.printed(/ later\.ts: no server of mcps\.json uses it; add "later": \{ "definition": "later\.ts" \}\n/);
+    write(folder, "mcps.json", { hello: { definition: "lib/hello.ts" }, notes: { definition: "notes.ts" } });
+    await dev.printed(/notes {2}http\S+ {2}1 tool\n/);
+    assert.equal(told().length, 3);
+  });
+
   test("says nothing of packages that npm is about to lock", async (t) => {
     const manifest = { private: true, type: "module" };
     const folder = folderWith({ "mcps.json": { hello: { definition: "hello.ts" } }, "hello.ts": GREET });
