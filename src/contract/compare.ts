@@ -11,6 +11,7 @@ import type {
   ResourceContract,
   ResourceTemplateContract,
   SkillContract,
+  SkillFrontmatter,
   PromptContract,
   ToolAnnotations,
   ToolContract,
@@ -218,11 +219,43 @@ const RESOURCE_FIELDS: ReadonlySet<string> = new Set([
   "description",
   "mimeType",
 ]);
+
 /** Hosts show it and models read it; a host asks its user anew for any change of a file. */
 function skillChanges(before: SkillContract, after: SkillContract): Part[] {
-  const fields = (["name", "description"] as const).filter(
-    (field) => before.frontmatter[field] !== after.frontmatter[field],
-  );
+  const parts = [
+    ...frontmatterChanges(before.frontmatter, after.frontmatter),
+    ...fileChanges(before, after),
+    ...otherChanges(before, after, SKILL_FIELDS),
+  ];
+  if (parts.length > 0) return parts;
+  return [{ pointer: "", effect: "review" as const, message: "Its frontmatter or its files are listed otherwise." }];
+}
+
+const SKILL_FIELDS: ReadonlySet<string> = new Set(["uri", "frontmatter", "resources"]);
+
+/** Other fields than these two are for hosts, such as the tools that the skill may use unasked (`allowed-tools`). */
+function frontmatterChanges(before: SkillFrontmatter, after: SkillFrontmatter): Part[] {
+  const texts = (["name", "description"] as const).filter((field) => before[field] !== after[field]);
+  return [
+    ...texts.map((field) => ({
+      pointer: `/frontmatter/${field}`,
+      effect: "review" as const,
+      isText: true as const,
+      message: `The ${field} is changed.`,
+    })),
+    ...otherChanges(before, after, new Set(["name", "description"])).map(({ pointer = "", message }) => ({
+      pointer: `/frontmatter${pointer}`,
+      effect: "review" as const,
+      message,
+    })),
+  ];
+}
+
+function fileChanges(before: SkillContract, after: SkillContract): Part[] {
+  if (after.resources === "dynamic" && before.resources !== "dynamic") {
+    const message = "Its files are no longer listed: nobody can check what is read of it.";
+    return [{ pointer: "/resources", effect: "review", message }];
+  }
   const [old, now] = [before, after].map(
     ({ resources }) => new Map(resources === "dynamic" ? [] : resources.map(({ uri, digest }) => [uri, digest])),
   ) as [Map<string, string>, Map<string, string>];
@@ -234,19 +267,9 @@ function skillChanges(before: SkillContract, after: SkillContract): Part[] {
     return `${nameOf(uri)} is ${verb}`;
   });
   const more = files.length > FILES_TOLD_MAX ? `, and ${files.length - FILES_TOLD_MAX} more files are other ones` : "";
-  return [
-    ...fields.map((field) => ({
-      pointer: `/frontmatter/${field}`,
-      effect: "review" as const,
-      message: `The ${field} is changed.`,
-    })),
-    ...(files.length > 0
-      ? [{ pointer: "/resources", effect: "review" as const, message: `Its files: ${shownFiles.join(", ")}${more}.` }]
-      : []),
-    ...(fields.length + files.length === 0
-      ? [{ pointer: "", effect: "review" as const, message: "Its frontmatter or its files are listed otherwise." }]
-      : []),
-  ];
+  if (files.length === 0) return [];
+  const message = `Its files: ${shownFiles.join(", ")}${more}.`;
+  return [{ pointer: "/resources", effect: "review", isText: true, message }];
 }
 
 const FILES_TOLD_MAX = 10;

@@ -46,6 +46,14 @@ export function skillUris({ skills = [] }: Pick<Contract, "skills">): string[] {
   return skills.flatMap(({ uri, resources }) => (resources === "dynamic" ? [uri] : resources.map((file) => file.uri)));
 }
 
+/** Finds the skills in whose folder a URI is, the innermost first. A file need not be listed for that. */
+export function skillFinder(skills: readonly SkillContract[]): (uri: string) => readonly SkillContract[] {
+  const byFolder = new Map(skills.map((skill) => [skill.uri.slice(0, -"/SKILL.md".length), skill]));
+  // Whatever the URI, it is compared once with each length that a folder has.
+  const lengths = [...new Set([...byFolder.keys()].map(({ length }) => length))].sort((one, other) => other - one);
+  return (uri) => lengths.flatMap((length) => (uri[length] === "/" ? (byFolder.get(uri.slice(0, length)) ?? []) : []));
+}
+
 const FOLDER_TYPE = "inode/directory";
 
 /** Undefined for a URI that has nothing above it but its scheme. */

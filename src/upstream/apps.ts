@@ -1,5 +1,5 @@
-import { digestOfApp } from "../contract/app-digest.ts";
 import { appUriOf } from "../contract/apps.ts";
+import { digestOfApp } from "../contract/contents-digests.ts";
 import type { AppContract, ToolContract } from "../contract/contract.ts";
 import { cutText } from "../lib/cut-text.ts";
 import type { Problem } from "../lib/problem.ts";

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { PromptContract, ToolContract } from "../contract/contract.ts";
+import type { PromptContract, SkillContract, ToolContract } from "../contract/contract.ts";
 import { relayedExtensions } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
@@ -82,7 +82,15 @@ export type UpstreamRequest = {
       readonly served?: PromptContract | string;
       readonly isStripped?: boolean;
     }
-  | { readonly method: "resources/read"; readonly uri: string }
+  | {
+      readonly method: "resources/read";
+      readonly uri: string;
+      /** The URI of the skill that it is a file of. */
+      readonly name?: string;
+      /** That skill as it was approved. */
+      readonly served?: SkillContract | string;
+      readonly isStripped?: false;
+    }
   /** `params` as in the specification: `{ ref, argument, context? }`. */
   | { readonly method: "completion/complete"; readonly params: JsonObject }
 );

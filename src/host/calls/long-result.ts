@@ -79,16 +79,21 @@ export interface LongObjectParts {
   readonly digest: JsonDigest;
   /** The same for revisions that cannot carry all of its content. */
   readonly older?: OlderTexts | undefined;
+  /** Only of what an upstream reads: see `digestOfFile`. */
+  readonly file?: string | undefined;
 }
 
 /** The result of a resource or prompt, made where long results are read, like `LongResult`. */
 export class LongObject extends LongJson implements ReadResult, PromptResult {
   readonly older: OlderTexts | undefined;
+  readonly file: string | undefined;
   #value: JsonObject | undefined;
 
-  constructor({ text, meta, digest, older }: Omit<LongObjectParts, "text"> & { readonly text: Uint8Array | LongText }) {
+  constructor(parts: Omit<LongObjectParts, "text"> & { readonly text: Uint8Array | LongText }) {
+    const { text, meta, digest, older, file } = parts;
     super(text instanceof LongText ? text : new LongText(text), digest, meta);
     this.older = older;
+    this.file = file;
   }
 
   get contents(): ReadResult["contents"] {

@@ -1,5 +1,5 @@
-import { digestOfApp } from "../../contract/app-digest.ts";
-import type { Contract, ToolContract, PromptContract } from "../../contract/contract.ts";
+import { digestOfApp, digestOfFile } from "../../contract/contents-digests.ts";
+import type { Contract, ToolContract, PromptContract, SkillContract } from "../../contract/contract.ts";
 import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
@@ -121,18 +121,26 @@ function isEmpty(value: JsonObject): boolean {
   return true;
 }
 
-/**
- * A resource that the upstream reads, listed or not. `app` is the digest of the contents of an app that were approved;
- * null where none were: then nobody gets any.
- */
-export function upstreamResource(hosted: HostedUpstream, uri: string, app?: Cid | null): Resource {
+/** The approved contents of a URI, as far as anything was approved of them. */
+export interface ApprovedContents {
+  /** The digest of an app; null where no contents of it were approved: then nobody gets any. */
+  readonly app?: Cid | null | undefined;
+  /** The skills in whose folders it is, the innermost first. */
+  readonly skills: readonly SkillContract[];
+}
+
+/** A resource that the upstream reads, listed or not. */
+export function upstreamResource(hosted: HostedUpstream, uri: string, { app, skills }: ApprovedContents): Resource {
+  const [skill] = skills;
   return {
     async read(options) {
       try {
-        const end = await hosted.run({ method: "resources/read", uri, meta: options.meta }, options);
+        const of = skill && { name: skill.uri, served: skill };
+        const end = await hosted.run({ method: "resources/read", uri, ...of, meta: options.meta }, options);
         if ("inputRequests" in end) return end;
         const read = end.ended instanceof LongObject ? end.ended : readResultOf(end.ended);
         if (app !== undefined) checkApp(hosted, uri, app, read);
+        if (skill) checkFile(hosted, uri, skills, read);
         return read;
       } catch (error) {
         if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
@@ -148,6 +156,24 @@ function checkApp(hosted: HostedUpstream, uri: string, approved: Cid | null, { c
   hosted.upstream.hasChanged();
   const detail = `the app "${uri}" is not what was approved; it is held back until a person approves the change`;
   throw new BerthError("upstream_changed", detail);
+}
+
+/** Throws `upstream_changed` for a file that has not the digest approved with its skill, and has the upstream looked at again. */
+function checkFile(hosted: HostedUpstream, uri: string, skills: readonly SkillContract[], read: ReadResult): void {
+  const listed = skills.flatMap(({ resources }) =>
+    resources === "dynamic" ? [] : resources.filter((file) => file.uri === uri),
+  );
+  if (listed.length === 0) return;
+  const digest = read instanceof LongObject ? read.file : digestOfFile(read.contents);
+  if (listed.every((file) => file.digest === digest)) return;
+  hosted.upstream.hasChanged();
+  const detail = `the file "${uri}" is not what was approved with its skill: it has another digest, and is not passed on`;
+  throw new BerthError("upstream_changed", detail);
+}
+
+/** A file of a skill that waits for a person: a client that knows it from before is told why it is not read. */
+export function heldFile({ uri }: SkillContract): Resource {
+  return { read: () => Promise.reject(heldBack("skill", uri)) };
 }
 
 export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract, isStripped: boolean): Prompt {

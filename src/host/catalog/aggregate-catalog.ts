@@ -285,8 +285,8 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
     contracts += `${server} ${offer ? offer.contract : "-"}\n`;
     if (!offer) continue;
     offers.set(server, offer);
-    if (offer.resources.length + offer.resourceTemplates.length + offer.skills.length > 0)
-      withResources.push([server, offer]);
+    const lists = [offer.resources, offer.resourceTemplates, offer.skills];
+    if (offer.hasUnlisted || lists.some(({ length }) => length > 0)) withResources.push([server, offer]);
     for (const [kind, own, all] of [
       ["tool", offer.tools, tools],
       ["prompt", offer.prompts, prompts],

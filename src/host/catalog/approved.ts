@@ -1,4 +1,6 @@
 import type { ContractChange } from "../../contract/change.ts";
+import type { SkillContract } from "../../contract/contract.ts";
+import { heldKinds, itemsOf, keyOf } from "../../contract/held-items.ts";
 import { stripped } from "../../contract/stripped.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
@@ -37,6 +39,8 @@ export interface ApprovalDependencies {
 export interface Own {
   readonly own: Contract;
   readonly held: Held;
+  /** All that are approved, those too that are held back or gone: nobody reads anything else under their URIs. */
+  readonly skills: readonly SkillContract[];
   readonly problems: readonly Problem[];
 }
 
@@ -101,7 +105,7 @@ async function judgedNow(
     if (!seen && !isTrial) hosted.start().catch(() => {});
     throw refused(server, problems);
   }
-  return { own: judged.served, held: judged.held, problems };
+  return { own: judged.served, held: judged.held, skills: judged.approved.skills ?? [], problems };
 }
 
 /**
@@ -214,12 +218,9 @@ function isOvertaken(error: unknown): boolean {
 const ATTEMPTS_MAX = 10;
 
 function driftProblems({ held, changes, refused }: Judgement): Problem[] {
-  const [tools, prompts] = [held.tools, held.prompts].map((all) => new Set(all.map(({ name }) => name)));
+  const items = new Set(heldKinds.flatMap((kind) => itemsOf(held, kind).map((item) => `${kind} ${keyOf(kind, item)}`)));
   const isHeld = ({ subject, name, pointer }: ContractChange): boolean =>
-    subject === "server" ||
-    isOfApp(subject, pointer) ||
-    (subject === "tool" && tools!.has(name)) ||
-    (subject === "prompt" && prompts!.has(name));
+    subject === "server" || isOfApp(subject, pointer) || items.has(`${subject} ${name}`);
   return changes
     .filter((change) => (refused && change.effect !== "compatible") || isHeld(change) || change.effect === "breaking")
     .map((change) => driftProblem(change, refused || isHeld(change)));

@@ -1,8 +1,10 @@
 import { appUriOf } from "../../contract/apps.ts";
 import { type ContractChange, ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
-import type { AppContract, Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { AppContract, Contract, PromptContract, SkillContract, ToolContract } from "../../contract/contract.ts";
+import { byKey, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
 import { changedText } from "../../contract/model-texts.ts";
+import { skillFinder } from "../../contract/skills.ts";
 import { stripped } from "../../contract/stripped.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { cutText } from "../../lib/cut-text.ts";
@@ -18,13 +20,15 @@ import { takeOver, type TakenItem } from "./take-over.ts";
 export interface Held {
   readonly tools: readonly ToolContract[];
   readonly prompts: readonly PromptContract[];
+  readonly skills: readonly SkillContract[];
 }
 
-export const NOTHING_HELD: Held = { tools: [], prompts: [] };
+export const NOTHING_HELD: Held = { tools: [], prompts: [], skills: [] };
 
 /**
  * How many tools and prompts at the end of the approved lists came after other approved ones went. They may be the same
- * ones under another name, so they do not count as known when the two contracts are compared.
+ * ones under another name, so they do not count as known when the two contracts are compared. A skill under another URI is
+ * another one.
  */
 export interface Arrived {
   readonly tools: number;
@@ -51,8 +55,8 @@ export interface Judgement {
 }
 
 /**
- * Compares what an upstream offers with what was approved. New items are taken over. A tool or prompt that changed
- * under its old name is held back, whatever changed, unless its entry's policy takes the change over: a description
+ * Compares what an upstream offers with what was approved. New items are taken over. A tool, prompt or skill that
+ * changed under its old name is held back, whatever changed, unless its entry's policy takes the change over: a description
  * reaches the model as surely as a schema does. So do the server's own instructions, which stay as they were. What is
  * gone stays approved, so that nothing else comes back under its name; where that fills a list, new items are held back,
  * too. Items that came since then stand behind it in the approved lists. What an earlier version of Berth approved is
@@ -78,22 +82,31 @@ export async function judge(
   await makeCids(approved);
   await makeCids(observed);
   const apps = siftApps(approved.apps, observed.apps, limits.upstreamApps);
-  const tools = sift(approved.tools, observed.tools, limits, arrived.tools, (tool) => apps.holds(tool));
+  const tools = sift("tool", approved.tools, observed.tools, limits, arrived.tools, (tool) => apps.holds(tool));
   await nextTurn();
-  const prompts = sift(approved.prompts, observed.prompts, limits, arrived.prompts);
+  const prompts = sift("prompt", approved.prompts, observed.prompts, limits, arrived.prompts);
+  await nextTurn();
+  const skills = sift("skill", approved.skills ?? [], observed.skills ?? [], limits, 0);
   await nextTurn();
   const changes = await driftOf(approved, observed, arrived);
-  const { description: _, apps: __, ...rest } = observed;
+  const { description: _, apps: __, skills: ___, ...rest } = observed;
   const told = approved.description === undefined ? rest : { ...rest, description: approved.description };
-  const withApps = <Lists extends object>(lists: Lists) => ({ ...told, ...lists, ...apps.approved });
+  const of = (part: "served" | "approved", resources: Contract["resources"]): Contract => ({
+    ...told,
+    resources,
+    tools: tools[part],
+    prompts: prompts[part],
+    ...apps.approved,
+    ...(skills[part].length > 0 && { skills: skills[part] }),
+  });
   return {
-    served: withApps({ tools: tools.served, prompts: prompts.served }),
-    approved: withApps({ tools: tools.approved, prompts: prompts.approved }),
+    served: of("served", withoutFiles(observed.resources, [...skills.approved, ...skills.held], skills.served)),
+    approved: of("approved", observed.resources),
     arrived: { tools: tools.arrived, prompts: prompts.arrived },
-    held: { tools: tools.held, prompts: prompts.held },
+    held: { tools: tools.held, prompts: prompts.held, skills: skills.held },
     changes,
     takenOver,
-    refused: hold.refuses && isRefused(hold, changes, [...tools.held, ...prompts.held]),
+    refused: hold.refuses && isRefused(hold, changes, [...tools.held, ...prompts.held, ...skills.held]),
   };
 }
 
@@ -109,10 +122,6 @@ interface Judging {
   readonly arrived?: Arrived;
   /** The contract that a person, a lock or the first start last approved, if something was taken over since then. */
   readonly reviewed?: Contract | undefined;
-}
-
-interface Named {
-  readonly name: string;
 }
 
 /** The limits of one approved list, the same as those of a list of an upstream. */
@@ -140,15 +149,30 @@ function siftApps(approved: readonly AppContract[] = [], observed: readonly AppC
   };
 }
 
-function sift<Item extends Named>(
+/** The resources that are no files of skills which are held back, or gone: those are not read either. */
+function withoutFiles(
+  resources: Contract["resources"],
+  known: readonly SkillContract[],
+  served: readonly SkillContract[],
+): Contract["resources"] {
+  const uris = new Set(served.map(({ uri }) => uri));
+  const others = known.filter(({ uri }) => !uris.has(uri));
+  if (others.length === 0) return resources;
+  const skillsOf = skillFinder(others);
+  return resources.filter(({ uri }) => skillsOf(uri).length === 0);
+}
+
+function sift<Item extends HeldItem>(
+  kind: HeldKind,
   approved: readonly Item[],
   observed: readonly Item[],
   { upstreamListItems, upstreamListBytes, contractValues }: ApprovedLimits,
   arrivedBefore: number,
   holds: (item: Item) => boolean = () => false,
 ) {
-  const before = byName(approved);
-  const now = byName(observed);
+  const nameOf = (item: Item): string => keyOf(kind, item);
+  const before = byKey(kind, approved);
+  const now = byKey(kind, observed);
   let [items, bytes, values] = [0, 0, 0];
   const count = (item: Item): void => {
     const own = sizeOf(item);
@@ -164,19 +188,19 @@ function sift<Item extends Named>(
     count(item);
     return true;
   };
-  const unfit = new Set(observed.filter((item) => !before.has(item.name) && !isFree(item)));
-  const gone = approved.filter(({ name }) => !now.has(name));
-  const known = byName(gone.length === 0 ? [...approved, ...observed] : allBut(arrivedBefore, approved));
+  const unfit = new Set(observed.filter((item) => !before.has(nameOf(item)) && !isFree(item)));
+  const gone = approved.filter((item) => !now.has(nameOf(item)));
+  const known = byKey(kind, gone.length === 0 ? [...approved, ...observed] : allBut(arrivedBefore, approved));
   const fit = observed.filter((item) => !unfit.has(item));
-  const came = fit.filter(({ name }) => !known.has(name));
-  const asApproved = (item: Item): Item => before.get(item.name) ?? item;
+  const came = fit.filter((item) => !known.has(nameOf(item)));
+  const asApproved = (item: Item): Item => before.get(nameOf(item)) ?? item;
   return {
-    served: fit.filter((item) => !isOther(before.get(item.name), item) && !holds(item)),
-    approved: [...fit.filter(({ name }) => known.has(name)).map(asApproved), ...gone, ...came.map(asApproved)],
+    served: fit.filter((item) => !isOther(before.get(nameOf(item)), item) && !holds(item)),
+    approved: [...fit.filter((item) => known.has(nameOf(item))).map(asApproved), ...gone, ...came.map(asApproved)],
     arrived: came.length,
     held: [
-      ...approved.filter((item) => isOther(now.get(item.name), item)),
-      ...fit.filter((item) => !isOther(before.get(item.name), item) && holds(item)),
+      ...approved.filter((item) => isOther(now.get(nameOf(item)), item)),
+      ...fit.filter((item) => !isOther(before.get(nameOf(item)), item) && holds(item)),
       ...unfit,
     ],
   };
@@ -231,15 +255,15 @@ export async function driftOf(
   return new ToldChanges().of([...changes, ...tools, ...prompts]);
 }
 
-/** A change for each item that differs where the comparison does not look: in text that a model reads, or in form alone. */
+/** A change for each tool or prompt that differs where the comparison does not look: in text that a model reads, or in form alone. */
 async function untold(
   subject: "tool" | "prompt",
   changes: readonly ContractChange[],
-  before: readonly Named[],
-  after: readonly Named[],
+  before: readonly (ToolContract | PromptContract)[],
+  after: readonly (ToolContract | PromptContract)[],
 ): Promise<ContractChange[]> {
   const takeTurns = turnTaker();
-  const known = byName(before);
+  const known = byKey(subject, before);
   const own = changes.filter((change) => change.subject === subject);
   const told = new Set(own.map(({ name }) => name));
   const toldText = new Set(own.filter(({ isText }) => isText).map(({ name }) => name));
@@ -262,14 +286,10 @@ async function untold(
 
 const POINTER_UNITS_MAX = 200;
 
-function byName<Item extends Named>(items: readonly Item[]): ReadonlyMap<string, Item> {
-  return new Map(items.map((item) => [item.name, item]));
-}
-
 /** A contract without the tools and prompts that are identical in `known`. */
 function without(known: Pick<Contract, "tools" | "prompts">, contract: Contract): Contract {
-  const tools = byName(known.tools);
-  const prompts = byName(known.prompts);
+  const tools = byKey("tool", known.tools);
+  const prompts = byKey("prompt", known.prompts);
   return {
     ...contract,
     tools: contract.tools.filter((tool) => !isSame(tools.get(tool.name), tool)),
@@ -282,7 +302,7 @@ async function isSameContract(one: Contract, other: Contract): Promise<boolean> 
 }
 
 /** True when both exist and differ in anything that they say of themselves. */
-function isOther(one: Named | undefined, other: Named): boolean {
+function isOther(one: HeldItem | undefined, other: HeldItem): boolean {
   return one !== undefined && !isSame(one, other);
 }
 

@@ -7,11 +7,11 @@ import { valuesIn } from "../../lib/json.ts";
  * if an upstream still offers the same, and writing out a hundred tools takes milliseconds.
  */
 const known = new WeakMap<object, Cid>();
-/** Contracts whose tools and prompts have known CIDs, too. */
+/** Contracts whose tools, prompts and skills have known CIDs, too. */
 const whole = new WeakSet<Contract>();
 const sizes = new WeakMap<object, ItemSize>();
 
-/** The size of a serialized tool or prompt: its bytes, and its members and items. */
+/** The size of a serialized tool, prompt or skill: its bytes, and its members and items. */
 export interface ItemSize {
   readonly bytes: number;
   readonly values: number;
@@ -37,12 +37,12 @@ export async function cidOfContract(contract: Contract): Promise<Cid> {
   return known.get(contract) ?? (await contractBlock(contract)).cid;
 }
 
-/** Makes the CIDs of a contract and of its tools and prompts, in the same way. */
+/** Makes the CIDs of a contract and of its tools, prompts and skills, in the same way. */
 export async function makeCids(contract: Contract): Promise<void> {
   if (!whole.has(contract)) await contractBlock(contract);
 }
 
-/** The size of a tool or prompt of a contract whose CIDs were made. */
+/** The size of a tool, prompt or skill of a contract whose CIDs were made. */
 export function sizeOf(item: object): ItemSize {
   return sizes.get(item) ?? { bytes: 0, values: 0 };
 }
@@ -50,7 +50,7 @@ export function sizeOf(item: object): ItemSize {
 /** Makes the block of a contract, and records its CIDs. */
 export async function contractBlock(contract: Contract): Promise<Block> {
   const block = await jsonBlockInTurns(contract, (list, item, bytes) => {
-    if ((list !== "tools" && list !== "prompts") || sizes.has(item as object)) return;
+    if (!LISTS.has(list) || sizes.has(item as object)) return;
     known.set(item as object, addressOfJson(bytes));
     sizes.set(item as object, { bytes: bytes.length, values: valuesIn(item, Infinity) });
   });
@@ -58,3 +58,5 @@ export async function contractBlock(contract: Contract): Promise<Block> {
   whole.add(contract);
   return block;
 }
+
+const LISTS: ReadonlySet<string> = new Set(["tools", "prompts", "skills"]);

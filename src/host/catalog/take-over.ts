@@ -1,6 +1,6 @@
-import type { ContractChange } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
+import { byKey, heldKinds, itemsOf, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
 import { changedText } from "../../contract/model-texts.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
@@ -12,17 +12,17 @@ import { cidOf, makeCids, sizeOf } from "./structure-cid.ts";
 export interface TakenOver {
   /** The contract that counts as approved from here on. */
   readonly approved: Contract;
-  /** The tools and prompts that differ from what was approved before; with the server itself, by an empty name. */
+  /** The tools, prompts and skills that differ from what was approved before; with the server itself, by an empty name. */
   readonly items: readonly TakenItem[];
 }
 
 export interface TakenItem {
-  readonly subject: "server" | "tool" | "prompt";
+  readonly subject: "server" | HeldKind;
   readonly name: string;
 }
 
 /**
- * Takes over each tool and prompt whose change is known to be harmless, where only other changes are held back. It must
+ * Takes over each tool, prompt and skill whose change is known to be harmless, where only other changes are held back. It must
  * be so against what was taken over last, and against what a person last `reviewed`: many small steps lead nowhere that
  * one step would not lead. All else stays as it was approved, and is judged after that. A change that was not compared
  * to its end is not known to be harmless.
@@ -40,11 +40,11 @@ export async function takeOver(
   if (held === "none") return { approved: observed, items: differing(approved, observed) };
   if (reviewed) await makeCids(reviewed);
   const found = new Map<string, Found>();
-  for (const subject of SUBJECTS) {
-    const before = byName<Item>(approved[LISTS[subject]]);
-    for (const after of onlyOnes<Item>(observed[LISTS[subject]])) {
-      const old = before.get(after.name);
-      if (old && cidOf(old) !== cidOf(after)) found.set(keyOf(subject, after.name), { subject, after });
+  for (const subject of heldKinds) {
+    const before = byKey(subject, itemsOf(approved, subject));
+    for (const [name, after] of onlyOnes(subject, itemsOf(observed, subject))) {
+      const old = before.get(name);
+      if (old && cidOf(old) !== cidOf(after)) found.set(`${subject} ${name}`, { subject, after });
     }
   }
   await nextTurn();
@@ -52,17 +52,25 @@ export async function takeOver(
   const wasHarmless = reviewed ? await harmlessAgainst(reviewed, found, texts) : () => true;
   const taken = [...found].filter(([key]) => isHarmless(key) && wasHarmless(key)).map(([, each]) => each);
   await nextTurn();
-  const tools = replaced(approved.tools, ofSubject(taken, "tool"), limits);
-  const prompts = replaced(approved.prompts, ofSubject(taken, "prompt"), limits);
+  const tools = replaced("tool", approved.tools, taken, limits);
+  const prompts = replaced("prompt", approved.prompts, taken, limits);
+  const skills = replaced("skill", approved.skills ?? [], taken, limits);
   const isTold = !texts && approved.description !== observed.description;
   const { description, ...rest } = approved;
   const told = isTold ? observed.description : description;
   return {
-    approved: { ...rest, ...(told !== undefined && { description: told }), tools: tools.items, prompts: prompts.items },
+    approved: {
+      ...rest,
+      ...(told !== undefined && { description: told }),
+      tools: tools.items,
+      prompts: prompts.items,
+      ...(skills.items.length > 0 && { skills: skills.items }),
+    },
     items: [
       ...(isTold ? [{ subject: "server" as const, name: "" }] : []),
-      ...tools.taken.map((name) => ({ subject: "tool" as const, name })),
-      ...prompts.taken.map((name) => ({ subject: "prompt" as const, name })),
+      ...tools.taken,
+      ...prompts.taken,
+      ...skills.taken,
     ],
   };
 }
@@ -70,31 +78,18 @@ export async function takeOver(
 /** The limits of a list of an upstream, as far as items of it grow. */
 type ListLimits = Pick<Limits, "upstreamListBytes" | "contractValues">;
 
-type Subject = "tool" | "prompt";
-type Item = Contract["tools"][number] | Contract["prompts"][number];
-
-const SUBJECTS: readonly Subject[] = ["tool", "prompt"];
-const LISTS = { tool: "tools", prompt: "prompts" } as const;
-
-/** A tool or prompt that differs from the approved one. */
+/** An item that differs from the approved one. */
 interface Found {
-  readonly subject: Subject;
-  readonly after: Item;
-}
-
-function keyOf(subject: ContractChange["subject"], name: string): string {
-  return `${subject} ${name}`;
-}
-
-function byName<Named extends { readonly name: string }>(items: readonly Named[]): ReadonlyMap<string, Named> {
-  return new Map(items.map((item) => [item.name, item]));
+  readonly subject: HeldKind;
+  readonly after: HeldItem;
 }
 
 /** The items whose name no other one has: of two with one name, nobody can tell which takes whose place. */
-function onlyOnes<Named extends { readonly name: string }>(items: readonly Named[]): Named[] {
+function onlyOnes(subject: HeldKind, items: readonly HeldItem[]): [name: string, item: HeldItem][] {
   const counts = new Map<string, number>();
-  for (const { name } of items) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return items.filter(({ name }) => counts.get(name) === 1);
+  const named = items.map((item): [string, HeldItem] => [keyOf(subject, item), item]);
+  for (const [name] of named) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return named.filter(([name]) => counts.get(name) === 1);
 }
 
 /** Compares all that was found with the items of one contract at once, so that the work is limited as a whole. */
@@ -104,25 +99,36 @@ async function harmlessAgainst(
   texts: boolean,
 ): Promise<(key: string) => boolean> {
   const known = new Map(
-    SUBJECTS.flatMap((subject) => contract[LISTS[subject]].map((item) => [keyOf(subject, item.name), item] as const)),
+    heldKinds.flatMap((subject) =>
+      itemsOf(contract, subject).map((item): [string, HeldItem] => [`${subject} ${keyOf(subject, item)}`, item]),
+    ),
   );
   const pairs = [...found].flatMap(([key, { subject, after }]) => {
     const before = known.get(key);
     return before ? [{ key, subject, before, after }] : [];
   });
-  const side = (of: "before" | "after"): Contract => ({
-    tools: pairs.filter(({ subject }) => subject === "tool").map((pair) => pair[of] as Contract["tools"][number]),
-    prompts: pairs.filter(({ subject }) => subject === "prompt").map((pair) => pair[of] as Contract["prompts"][number]),
-    resources: [],
-    resourceTemplates: [],
-  });
+  const side = (of: "before" | "after"): Contract => {
+    const each = <Item extends HeldItem>(wanted: HeldKind): Item[] =>
+      pairs.filter(({ subject }) => subject === wanted).map((pair) => pair[of] as Item);
+    return {
+      tools: each("tool"),
+      prompts: each("prompt"),
+      resources: [],
+      resourceTemplates: [],
+      skills: each("skill"),
+    };
+  };
   const harmful = new Set<string>();
   for (const { subject, name, effect, isText } of await compareInTurns(side("before"), side("after"))) {
-    if (effect !== "compatible" && !isText) harmful.add(keyOf(subject, name));
+    if (effect !== "compatible" && !isText) harmful.add(`${subject} ${name}`);
   }
-  for (const { key, before, after } of pairs) {
+  for (const { key, subject, before, after } of pairs) {
     if (harmful.has(key)) continue;
-    const isKnown = isWhollyCompared(before, after) && !(texts && changedText(before, after) !== undefined);
+    // All of a skill is compared, and whatever else changed in it is text that a model reads.
+    const isKnown =
+      subject === "skill"
+        ? !texts
+        : isWhollyCompared(before, after) && !(texts && changedText(before, after) !== undefined);
     if (!isKnown) harmful.add(key);
     await nextTurn();
   }
@@ -135,8 +141,8 @@ const COMPARED: ReadonlySet<string> = new Set(
   "name title description inputSchema outputSchema annotations arguments".split(" "),
 );
 
-function isWhollyCompared(before: Item, after: Item): boolean {
-  const others = (item: Item): object =>
+function isWhollyCompared(before: HeldItem, after: HeldItem): boolean {
+  const others = (item: HeldItem): object =>
     Object.fromEntries(Object.entries(item).filter(([field]) => !COMPARED.has(field)));
   return cidOf(others(before)) === cidOf(others(after)) && !refersElsewhere(before) && !refersElsewhere(after);
 }
@@ -155,16 +161,14 @@ function refersElsewhere(value: unknown): boolean {
   );
 }
 
-function ofSubject(taken: readonly Found[], wanted: Subject): readonly Item[] {
-  return taken.filter(({ subject }) => subject === wanted).map(({ after }) => after);
-}
-
 /** Replaces items by those of the same name, as far as the whole list fits its limits, or no item grows. */
-function replaced<Each extends Item>(
-  approved: readonly Each[],
-  by: readonly Item[],
+function replaced<Item extends HeldItem>(
+  kind: HeldKind,
+  approved: readonly Item[],
+  found: readonly Found[],
   { upstreamListBytes, contractValues }: ListLimits,
-): { readonly items: readonly Each[]; readonly taken: readonly string[] } {
+): { readonly items: readonly Item[]; readonly taken: readonly TakenItem[] } {
+  const by = found.filter(({ subject }) => subject === kind).map(({ after }) => after as Item);
   if (by.length === 0) return { items: approved, taken: [] };
   let [bytes, values] = [0, 0];
   for (const item of approved) {
@@ -172,10 +176,11 @@ function replaced<Each extends Item>(
     bytes += own.bytes;
     values += own.values;
   }
-  const next = byName(by as readonly Each[]);
-  const taken: string[] = [];
+  const next = byKey(kind, by);
+  const taken: TakenItem[] = [];
   const items = approved.map((item) => {
-    const now = next.get(item.name);
+    const name = keyOf(kind, item);
+    const now = next.get(name);
     if (!now) return item;
     const [old, own] = [sizeOf(item), sizeOf(now)];
     const [moreBytes, moreValues] = [own.bytes - old.bytes, own.values - old.values];
@@ -183,13 +188,13 @@ function replaced<Each extends Item>(
     if (moreValues > 0 && values + moreValues > contractValues) return item;
     bytes += moreBytes;
     values += moreValues;
-    taken.push(item.name);
+    taken.push({ subject: kind, name });
     return now;
   });
   return { items, taken };
 }
 
-/** The tools and prompts that are not the same in both, gone or new ones too; and the server, for all else but resources. */
+/** The tools, prompts and skills that are not the same in both, gone or new ones too; and the server, for all else but resources. */
 function differing(approved: Contract, observed: Contract): TakenItem[] {
   const own = ({ description = "", extensions = {}, apps = [] }: Contract): object => ({
     description,
@@ -197,10 +202,10 @@ function differing(approved: Contract, observed: Contract): TakenItem[] {
     apps,
   });
   const items: TakenItem[] = cidOf(own(approved)) === cidOf(own(observed)) ? [] : [{ subject: "server", name: "" }];
-  for (const subject of SUBJECTS) {
-    const [before, now] = [approved, observed].map((contract) => byName<Item>(contract[LISTS[subject]])) as [
-      ReadonlyMap<string, Item>,
-      ReadonlyMap<string, Item>,
+  for (const subject of heldKinds) {
+    const [before, now] = [approved, observed].map((contract) => byKey(subject, itemsOf(contract, subject))) as [
+      ReadonlyMap<string, HeldItem>,
+      ReadonlyMap<string, HeldItem>,
     ];
     for (const name of new Set([...before.keys(), ...now.keys()])) {
       const [old, own] = [before.get(name), now.get(name)];

@@ -1,6 +1,6 @@
 import { appUriOf } from "../../contract/apps.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
-import { skillUris } from "../../contract/skills.ts";
+import { skillFinder, skillUris } from "../../contract/skills.ts";
 import { stripped } from "../../contract/stripped.ts";
 import { isOwn } from "../../entry/address.ts";
 import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
@@ -26,6 +26,7 @@ import {
   upstreamCompleter,
   upstreamPrompt,
   upstreamResource,
+  heldFile,
   heldTool,
   mayBecomeTask,
   upstreamTool,
@@ -35,7 +36,7 @@ import { uriTester } from "../calls/uris/find-resource.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
 import { upstreamProblems } from "../serving/tenant-rules.ts";
 import { approvedNow, problem, refused, start, type ApprovalDependencies, type Own } from "./approved.ts";
-import type { Catalog, Offer } from "./catalog.ts";
+import type { Catalog, Offer, Resource } from "./catalog.ts";
 import { identitiesOf } from "./identity.ts";
 import { NOTHING_HELD, type Held, type ApprovedLimits } from "./judge.ts";
 import { notAmong, type ReleaseParts } from "./release.ts";
@@ -89,7 +90,7 @@ export async function loadUpstream(
   const grant = dependencies.grants?.of(tenant, server, entry.secrets);
   const hosted = upstreams.of(tenant, server, launch, grant, entry.runs);
   const definition = rawBlock(uri);
-  const { own, held, problems } = isEarlier
+  const { own, held, skills, problems } = isEarlier
     ? await observedNow(server, hosted, dependencies.isTrial, isStripped)
     : await approvedNow(tenant, server, hosted, entry, dependencies);
 
@@ -134,6 +135,7 @@ export async function loadUpstream(
       contract,
       originals,
       held,
+      skills,
       optionsOf,
       notesOf: (tool) => {
         const called = { tenant, server, release: release.cid, tool: tool.name };
@@ -166,7 +168,8 @@ async function observedNow(
 ): Promise<Own> {
   if (!hosted.observed) await start(server, hosted, isTrial);
   const { contract, problems } = hosted.observed!;
-  return { own: isStripped ? await stripped(contract) : contract, held: NOTHING_HELD, problems };
+  const own = isStripped ? await stripped(contract) : contract;
+  return { own, held: NOTHING_HELD, skills: own.skills ?? [], problems };
 }
 
 /** Throws `server_refused` for an invalid URI, or one that the tenant may not use. */
@@ -200,7 +203,7 @@ function launchOf(server: string, uri: string): Launch {
 }
 
 /** The served part of an upstream, and what its parts are made of. */
-interface Served extends Pick<UpstreamToolParts, "limits"> {
+interface Served extends Pick<UpstreamToolParts, "limits">, Pick<Own, "skills"> {
   readonly contract: Contract;
   readonly originals: ReadonlyMap<string, ToolContract>;
   /** Not listed; a client that knows one from before is told why it is not used. */
@@ -218,7 +221,7 @@ interface Served extends Pick<UpstreamToolParts, "limits"> {
 /** The parts of a catalog that the upstream carries out, however it is reached. */
 function upstreamParts(
   hosted: HostedUpstream,
-  { contract, originals, held, optionsOf, notesOf, consentOf, limits, warn }: Served,
+  { contract, originals, held, skills, optionsOf, notesOf, consentOf, limits, warn }: Served,
 ): Pick<Catalog, "tool" | "resource" | "gives" | "hasUnlisted" | "prompt" | "completer"> {
   const partsOf = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
@@ -249,14 +252,22 @@ function upstreamParts(
     contract.complete === true ? [...contract.tools, ...held.tools].flatMap((tool) => appUriOf(tool) ?? []) : [];
   const apps = new Map<string, Cid | null>(named.map((uri) => [uri, null]));
   for (const { uri, cid } of contract.apps ?? []) apps.set(uri, cid);
-  const files = new Set([...skillUris(contract), ...apps.keys()]);
+  // At the address of all servers, nobody else takes the place of a skill that is held back.
+  const files = new Set([...skillUris(contract), ...skillUris(held), ...apps.keys()]);
   const offersResources = listed.length + files.size > 0;
+  const heldSkills = new Set(held.skills.map(({ uri }) => uri));
+  const skillsOf = skillFinder([...skills, ...held.skills]);
+  const resourceAt = (uri: string): Resource => {
+    const around = skillsOf(uri);
+    const waiting = around.find((skill) => heldSkills.has(skill.uri));
+    return waiting ? heldFile(waiting) : upstreamResource(hosted, uri, { app: apps.get(uri), skills: around });
+  };
   const templates = new Set(contract.resourceTemplates.map(({ uriTemplate }) => uriTemplate));
   return {
     tool,
     prompt,
     // Upstreams have resources that they do not list.
-    resource: async (uri) => (offersResources ? upstreamResource(hosted, uri, apps.get(uri)) : undefined),
+    resource: async (uri) => (offersResources ? resourceAt(uri) : undefined),
     gives: givenAmong(files, uriTester(listed.filter(({ uri }) => !isOwn(uri)))),
     hasUnlisted: offersResources,
     completer: (of, argument) => {

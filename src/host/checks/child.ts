@@ -1,6 +1,7 @@
 import { Socket } from "node:net";
 import { getHeapStatistics } from "node:v8";
 import { withBlocks } from "../../contract/content-block.ts";
+import { digestOfFile } from "../../contract/contents-digests.ts";
 import { scalarsAt } from "../../contract/parameter-headers.ts";
 import { filledPrompt } from "../../entry/prompt-fields.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
@@ -391,10 +392,12 @@ function answerIn(answer: string, as: AnswerKind, what: string): Written<ReadAns
     const completion = completionOf(readCompletion(what, given));
     return { parts: { warnings, completion }, units: JSON.stringify(completion).length };
   }
-  const { parts: object, units } =
-    as === "resource"
-      ? objectOf(readResultOf(readResourceResult(what, given)), written)
-      : promptObject(gotPromptOf(readPromptResult(what, given)), written);
+  if (as === "resource") {
+    const result = readResultOf(readResourceResult(what, given));
+    const { parts, units } = objectOf(result, written);
+    return { parts: { warnings, object: { ...parts, file: digestOfFile(result.contents) } }, units };
+  }
+  const { parts: object, units } = promptObject(gotPromptOf(readPromptResult(what, given)), written);
   return { parts: { warnings, object }, units };
 }
 

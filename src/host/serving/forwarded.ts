@@ -95,7 +95,7 @@ type PackedEnd =
   | { readonly asked: InputRequired }
   | { readonly plain: object }
   | {
-      readonly object: { readonly pieces: LongText["pieces"] } & Pick<LongObject, "digest" | "older"> & {
+      readonly object: { readonly pieces: LongText["pieces"] } & Pick<LongObject, "digest" | "older" | "file"> & {
           readonly meta: string | undefined;
         };
     }
@@ -110,8 +110,8 @@ export function packEnd(end: RoundEnd<object>): PackedEnd {
   if ("inputRequests" in end) return { asked: end };
   const { ended } = end;
   if (ended instanceof LongObject) {
-    const { text, digest, older, meta } = ended;
-    return { object: { pieces: text.pieces, digest, older, meta } };
+    const { text, digest, older, file, meta } = ended;
+    return { object: { pieces: text.pieces, digest, older, file, meta } };
   }
   if (!(ended instanceof LongToolResult)) return { plain: ended };
   const { ended: tool, warnings } = ended;

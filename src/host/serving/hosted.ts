@@ -1,6 +1,7 @@
 import { setTimeout as after } from "node:timers/promises";
 import { NotTaken } from "../../cluster/node-calls.ts";
 import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
 import { strippedPrompt, strippedTool } from "../../contract/stripped.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
@@ -68,7 +69,7 @@ export class HostedUpstream {
   /** The contract, and the entry, for which the record was last written by this process. */
   written: { readonly seen: Contract | undefined; readonly entry: ServerEntry } | undefined;
   #observed: Observed | undefined;
-  #offered: Offered = { tool: new Map(), prompt: new Map() };
+  #offered: Offered = { tool: new Map(), prompt: new Map(), skill: new Map() };
   #looks = 0;
   readonly #onChange: () => void;
   #isLookingAgain = false;
@@ -231,8 +232,8 @@ export class HostedUpstream {
   /** Throws when the upstream no longer has an item of that name, or has one that differs from the served one. */
   #check(request: UpstreamRequest): void {
     if (!("served" in request && request.served)) return;
-    const { served, name, method, isStripped } = request;
-    const kind = method === "tools/call" ? "tool" : "prompt";
+    const { served, name = "", method, isStripped } = request;
+    const kind = KINDS[method];
     const now = this.#offered[kind].get(name);
     const item = now && isStripped ? STRIPPED[kind](now) : now;
     const cid = typeof served === "string" ? served : undefined;
@@ -264,24 +265,24 @@ export class HostedUpstream {
     // What is seen first may differ from what an earlier run of Berth saw.
     const before = last ?? this.remembered?.observed;
     this.#observed = observed;
-    this.#offered = {
-      tool: new Map(contract.tools.map((tool) => [tool.name, tool])),
-      prompt: new Map(contract.prompts.map((prompt) => [prompt.name, prompt])),
-    };
+    this.#offered = Object.fromEntries(
+      heldKinds.map((kind) => [kind, byKey(kind, itemsOf(contract, kind))]),
+    ) as unknown as Offered;
     return before !== undefined && cidOf(before) !== cidOf(contract);
   }
 }
 
 /** By name. */
-type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, ToolContract | PromptContract>>>;
+type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, HeldItem>>>;
 
-const STRIPPED: Readonly<Record<HeldKind, (item: ToolContract | PromptContract) => object>> = {
+const KINDS = { "tools/call": "tool", "prompts/get": "prompt", "resources/read": "skill" } as const;
+
+const STRIPPED: Readonly<Record<HeldKind, (item: HeldItem) => object>> = {
   tool: (tool) => strippedTool(tool as ToolContract),
-  prompt: (prompt) => strippedPrompt(prompt),
+  prompt: (prompt) => strippedPrompt(prompt as PromptContract),
+  // Earlier versions of Berth kept none.
+  skill: (skill) => skill,
 };
-
-/** The kinds of items that are held back when they differ from what was approved. */
-export type HeldKind = "tool" | "prompt";
 
 export function heldBack(kind: HeldKind, name: string): BerthError {
   const detail = `the ${kind} "${name}" has changed since it was approved; it is held back until a person approves the change`;

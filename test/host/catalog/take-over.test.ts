@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Contract, PromptContract, ToolContract } from "../../../src/contract/contract.ts";
+import type { Contract, PromptContract, SkillContract, ToolContract } from "../../../src/contract/contract.ts";
 import type { HoldPolicy } from "../../../src/entry/hold-fields.ts";
 import { judge, type Judgement } from "../../../src/host/catalog/judge.ts";
 import { jsonBlock } from "../../../src/lib/cid.ts";
@@ -173,6 +173,70 @@ describe("a change of a tool under hold: breaking", () => {
     }
     assert.equal(approved.tools.length, names.length);
     assert.ok(jsonBlock(approved.tools).bytes.length <= limits.upstreamListBytes + names.length);
+  });
+});
+
+describe("a change of a skill", () => {
+  const file = (name: string, digit: string) => ({
+    uri: `skill://tidy/${name}`,
+    digest: `sha256:${digit.repeat(64)}`,
+    size: 1,
+  });
+  const files = [file("SKILL.md", "0"), file("a.md", "0")];
+  const before: SkillContract = {
+    uri: "skill://tidy/SKILL.md",
+    frontmatter: { name: "tidy", description: "Tidies up." },
+    resources: files,
+  };
+  const frontmatter = (more: object) => ({ ...before, frontmatter: { ...before.frontmatter, ...more } });
+  const isPassed = async (after: object, hold: HoldPolicy): Promise<boolean> => {
+    const whole = (skill: object): Contract => contract([], { skills: [skill as SkillContract] });
+    const { served, approved, held, takenOver } = await judged(whole(before), whole(after), hold);
+    const isTaken = takenOver.length > 0;
+    assert.deepEqual(takenOver, isTaken ? [{ subject: "skill", name: before.uri }] : []);
+    assert.deepEqual(
+      [served.skills, approved.skills, held.skills],
+      isTaken ? [[after], [after], []] : [undefined, [before], [before]],
+    );
+    return isTaken;
+  };
+
+  for (const [what, after, isText] of [
+    ["another description", frontmatter({ description: "Tidies all up." }), true],
+    ["another file", { ...before, resources: [file("SKILL.md", "0"), file("a.md", "1")] }, true],
+    ["one more file", { ...before, resources: [...files, file("b.md", "0")] }, true],
+    ["tools that it may use unasked", frontmatter({ "allowed-tools": "Bash" }), false],
+    ["such tools with a text", frontmatter({ "allowed-tools": "Bash", description: "Tidies all up." }), false],
+    ["files that are no longer listed", { ...before, resources: "dynamic" }, false],
+    ["a field that nobody knows", { ...before, future: 1 }, false],
+    ["such a field with a text", { ...frontmatter({ description: "Tidies all up." }), future: 1 }, false],
+  ] as const) {
+    const unless = isText ? "unless the switch of texts lets it through" : "whatever the switch of texts says";
+    it(`J6 is held back when it is ${what}, ${unless}`, async () => {
+      assert.equal(await isPassed(after, ANY), false);
+      assert.equal(await isPassed(after, BREAKING), false);
+      assert.equal(await isPassed(after, WITH_TEXTS), isText);
+      assert.equal(await isPassed(after, NONE), true);
+    });
+  }
+
+  it("J6 is no reason to hold anything back where an earlier version of Berth approved a server without skills", async () => {
+    const skills = [before];
+    for (const complete of [{ complete: true }, {}] as const) {
+      const { served, held } = await judged(contract([], complete), contract([], { skills, complete: true }), ANY);
+      assert.deepEqual([held.skills, served.skills], [[], complete.complete ? skills : undefined]);
+    }
+  });
+
+  it("J6 refuses the whole upstream where its entry says so", async () => {
+    const other = { ...frontmatter({ description: "Other." }), uri: "skill://other/tidy/SKILL.md" };
+    const of = (...skills: SkillContract[]): Contract => contract([], { skills });
+    const refuses = async (after: Contract, hold: HoldPolicy, more = {}): Promise<boolean> =>
+      (await judged(of(before), after, { ...hold, refuses: true }, more)).refused;
+    assert.equal(await refuses(of({ ...other, uri: before.uri }), ANY), true);
+    assert.equal(await refuses(of(before, other), BREAKING), false, "it is new");
+    const limits = { ...defaultLimits, upstreamListItems: 1 };
+    assert.equal(await refuses(of(before, other), BREAKING, { limits }), true, "there is no room for it");
   });
 });
 

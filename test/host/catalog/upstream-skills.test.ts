@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
+import type { Json, JsonObject } from "../../../src/lib/json.ts";
 import { modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { scripted } from "../../support/hosted-upstreams.ts";
 
 const NOTES = "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n";
 const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n";
 const URI = "skill://notes/tidy/SKILL.md";
 const ZEROS = `sha256:${"0".repeat(64)}`;
+const X = `sha256:${createHash("sha256").update("x").digest("hex")}`;
 
 async function berthWith(t: TestContext, sources: Parameters<typeof startTestBerth>[0]): Promise<TestBerth> {
   const berth = await startTestBerth({ ...sources, env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
@@ -44,45 +45,30 @@ test("a hosted server's skills are those that it has: entries, files, folders an
   }
 });
 
-/** A server with these skills, which keeps no promise about their files. */
-async function upstreamOf(t: TestContext, skills: readonly unknown[]): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "berth-skilled-"));
-  t.after(() => rm(folder, { recursive: true }));
-  const file = join(folder, "server.mjs");
-  await writeFile(
-    file,
-    `import { createInterface } from "node:readline";
-const results = {
-  initialize: { protocolVersion: "2025-11-25", serverInfo: { name: "s", version: "1" },
-    capabilities: { tools: {}, resources: {}, extensions: { "io.modelcontextprotocol/skills": {} } } },
-  "tools/list": { tools: [{ name: "add", inputSchema: { type: "object" } }] },
-  "resources/list": { resources: [] },
-  "resources/templates/list": { resourceTemplates: [] },
-  "skills/list": { skills: ${JSON.stringify(skills)} },
-  "resources/read": { contents: [{ uri: "skill://good/SKILL.md", text: "x" }] },
-};
-createInterface({ input: process.stdin }).on("line", (line) => {
-  const { id, method } = JSON.parse(line);
-  if (id === undefined) return;
-  const end = results[method] ? { result: results[method] } : { error: { code: -32601, message: "unknown" } };
-  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, ...end }) + "\\n");
-});
-`,
-  );
-  return `mcp+node://${file}`;
+/** A server with these skills, each file of which holds an "x". */
+function upstreamOf(t: TestContext, skills: readonly Json[]): string {
+  return scripted(t, {
+    capabilities: { tools: {}, resources: {}, extensions: { "io.modelcontextprotocol/skills": {} } },
+    answers: {
+      "tools/list": { result: { tools: [{ name: "add", inputSchema: { type: "object" } }] } },
+      "resources/list": { result: { resources: [] } },
+      "skills/list": { result: { skills: [...skills] } },
+      "resources/read": { result: { contents: [{ uri: "skill://good/SKILL.md", text: "x" }] } },
+    },
+  }).uri;
 }
 
-const entry = (name: string, more: Record<string, unknown> = {}) => {
+const entry = (name: string, more: JsonObject = {}): JsonObject => {
   const uri = `skill://${name}/SKILL.md`;
-  return { uri, frontmatter: { name, description: "d" }, resources: [{ uri, digest: ZEROS, size: 1 }], ...more };
+  return { uri, frontmatter: { name, description: "d" }, resources: [{ uri, digest: X, size: 1 }], ...more };
 };
 
 test("entries that hosts must refuse are left out with a problem, and the others are listed", async (t) => {
   const file = { uri: "skill://long/SKILL.md", digest: ZEROS, size: 1 };
-  const upstream = await upstreamOf(t, [
+  const upstream = upstreamOf(t, [
     entry("good", { future: { field: 1 } }),
     entry("dynamic", { resources: "dynamic" }),
-    entry("none", { resources: undefined }),
+    entry("none", { resources: null }),
     entry("long", { resources: Array.from({ length: 513 }, () => file) }),
     entry("outside", {
       resources: [
@@ -117,7 +103,7 @@ test("entries that hosts must refuse are left out with a problem, and the others
 });
 
 test("a skill that two servers give is offered by neither at /mcp", async (t) => {
-  const upstream = await upstreamOf(t, [entry("good")]);
+  const upstream = upstreamOf(t, [entry("good")]);
   const berth = await berthWith(t, { mcps: { one: { upstream }, two: { upstream } } });
   const { code } = await ask(`${berth.url}/mcp`, "skills/get", { uri: "skill://good/SKILL.md" });
   assert.equal(code, -32601);

@@ -96,10 +96,15 @@ describe("a call of an upstream on its way to another node", () => {
     const asked = back({ ended: new LongToolResult({ result: asks }, []) }) as { ended: LongToolResult };
     assert.deepEqual(asked.ended.ended, { result: asks });
 
-    const object = new LongObject({ text: new LongText('{"contents":', utf8("[]"), "}"), digest, older });
+    const object = new LongObject({
+      text: new LongText('{"contents":', utf8("[]"), "}"),
+      digest,
+      older,
+      file: "sha256:y",
+    });
     const read = back({ ended: object }) as { ended: LongObject };
     assert.ok(read.ended instanceof LongObject);
-    assert.equal(String(read.ended.text), '{"contents":[]}');
+    assert.deepEqual([String(read.ended.text), read.ended.file], ['{"contents":[]}', "sha256:y"]);
     assert.deepEqual(Buffer.from(read.ended.older!["2024-11-05"]).toString(), "[1]");
   });
 
