@@ -334,10 +334,10 @@ function Hold({ entry, onChange, problems }: HoldProps) {
     <>
       <Choice
         label="When it changes"
-        hint="What is held back is neither listed nor called until a person approves it. What is new is served in any case."
+        hint="What is held back is neither listed nor used until a person approves it. What is new is served in any case."
         value={hold}
         choices={[
-          ["any", "any change of a tool is held back (any)"],
+          ["any", "any change of a tool, prompt or skill is held back (any)"],
           ["breaking", "harmless changes are taken over, others held back (breaking)"],
           ["none", "all changes are taken over (none)"],
         ]}

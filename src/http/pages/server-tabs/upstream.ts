@@ -1,5 +1,6 @@
 import type { ContractChange } from "../../../contract/change.ts";
-import type { Contract, ToolContract } from "../../../contract/contract.ts";
+import type { Contract } from "../../../contract/contract.ts";
+import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../../contract/held-items.ts";
 import type { UpstreamState } from "../../../host/serving/hosting.ts";
 import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
 import { indentedJson } from "../../../lib/json.ts";
@@ -110,7 +111,7 @@ function changesView(base: string, server: string, { contract, changes, before, 
     contract,
     approve: `${base}/api/servers/${encodeURIComponent(server)}/approve`,
     count: countOf(changes.length, "change"),
-    groups: groupViews(sorted.slice(0, GROUPS_MAX), toolsOf(before), toolsOf(after)),
+    groups: groupViews(sorted.slice(0, GROUPS_MAX), byKind(before), byKind(after)),
     more:
       more > 0
         ? `There are ${more} more changes: GET ${base}/api/servers/${encodeURIComponent(server)}/upstream lists them.`
@@ -121,9 +122,10 @@ function changesView(base: string, server: string, { contract, changes, before, 
 /** No page shows more: a reader of so many knows what to think of the server. */
 const GROUPS_MAX = 200;
 
-function* groupViews(groups: readonly ContractChange[][], before: Tools, after: Tools): Generator<object> {
+function* groupViews(groups: readonly ContractChange[][], before: Items, after: Items): Generator<object> {
   for (const group of groups) {
     const { subject, name, renamedTo } = group[0]!;
+    const [old, now] = [before.get(subject), after.get(subject)];
     yield {
       subject: subject === "server" ? "The server itself" : subject,
       name,
@@ -131,15 +133,15 @@ function* groupViews(groups: readonly ContractChange[][], before: Tools, after: 
         const { label, tone } = EFFECTS[effect];
         return { label, tone, message };
       }),
-      diff: subject === "tool" ? toolDiff(before.get(name), after.get(renamedTo ?? name)) : "",
+      diff: old && now ? itemDiff(old.get(name), now.get(renamedTo ?? name)) : "",
     };
   }
 }
 
-type Tools = ReadonlyMap<string, ToolContract>;
+type Items = ReadonlyMap<ContractChange["subject"], ReadonlyMap<string, HeldItem>>;
 
-function toolsOf({ tools }: Contract): Tools {
-  return new Map(tools.map((tool) => [tool.name, tool]));
+function byKind(contract: Contract): Items {
+  return new Map(heldKinds.map((kind: HeldKind) => [kind, byKey(kind, itemsOf(contract, kind))]));
 }
 
 const EFFECTS = {
@@ -156,21 +158,21 @@ function byEffect(one: ContractChange, other: ContractChange): number {
   return EFFECTS[one.effect].rank - EFFECTS[other.effect].rank;
 }
 
-function toolDiff(before: ToolContract | undefined, after: ToolContract | undefined): string {
-  const [old, now] = [toolText(before), toolText(after)];
+function itemDiff(before: HeldItem | undefined, after: HeldItem | undefined): string {
+  const [old, now] = [itemText(before), itemText(after)];
   if (old === undefined || now === undefined) return "Too long to be compared line by line here.";
-  const diff = textDiff({ entry: "tool", files: { tool: old } }, { entry: "tool", files: { tool: now } });
+  const diff = textDiff({ entry: "item", files: { item: old } }, { entry: "item", files: { item: now } });
   // File names mean nothing here.
   return diff.replace(/^--- .*\n\+\+\+ .*\n/, "");
 }
 
-/** The most bytes of a tool without indentation; a page has hundreds of these. */
+/** The most bytes of an item without indentation; a page has hundreds of these. */
 const DIFF_BYTES_MAX = 32 * 1024;
 
-/** The text of a tool; undefined when it is too long. */
-function toolText(tool: ToolContract | undefined): string | undefined {
-  if (!tool) return "";
+/** The text of a tool, prompt or skill; undefined when it is too long. */
+function itemText(item: HeldItem | undefined): string | undefined {
+  if (!item) return "";
   // Fields are in one order, wherever each of the two comes from.
-  const { bytes } = jsonBlock(tool);
+  const { bytes } = jsonBlock(item);
   return bytes.length > DIFF_BYTES_MAX ? undefined : `${indentedJson(decodeJson(bytes))}\n`;
 }
