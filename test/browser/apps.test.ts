@@ -152,6 +152,9 @@ describe("a hostile app in the tester", () => {
     assert.deepEqual(declared.paths(), ["/declared"]);
   });
 
+  it("is confined by its frame as well as by its policy", async () => {
+    assert.equal(await tester.section.locator("iframe").getAttribute("sandbox"), "allow-scripts");
+  });
   for (const attack of ["read parent", "read cookies", "read storage", "read top", "open database"]) {
     it(`cannot ${attack}`, async () => assert.match(await outcome(attack), /^SecurityError/));
   }

@@ -90,10 +90,12 @@ describe("a folder beside a definition", () => {
         "notes.skills/tidy/.env": "TOKEN=1",
         "other.skills/tidy/SKILL.md": SKILL,
         "notes.skills/tidy/a\u0007.md": "",
+        [`notes.skills/tidy/${"b".repeat(256)}`]: "",
       }),
       [
         'warning: It is not served: names that begin with a dot are left out, as ".env"',
         "warning: It is not served: its name has characters that are none in a file's name",
+        "warning: It is not served: a name has at most 255 bytes",
         "warning: It is not served: the skills of this definition are in notes.skills/",
         "warning: It belongs to no skill: no folder that it is in has a SKILL.md",
         "warning: A skill has a folder of its own: move it to notes.skills/<name of the skill>/SKILL.md",
@@ -127,6 +129,8 @@ describe("the frontmatter of a skill", () => {
     ]);
     assert.match(ofText("---\nname: Tidy\ndescription: a\n---\n")[0]!, /^2:7 A skill's name has 1 to 64 characters/);
     assert.match(ofText("---\nname: -a--b\ndescription: a\n---\n")[0]!, /^2:7 A skill's name has/);
+    const long = "a".repeat(65);
+    assert.match(ofText(`---\nname: ${long}\ndescription: a\n---\n`)[0]!, /^2:7 A skill's name has 1 to 64 characters/);
     assert.deepEqual(ofText("---\nname: neat\ndescription: a\n---\n"), [
       '2:7 The skill is called "neat", and its folder "tidy": rename the folder to "neat", or write name: tidy',
     ]);

@@ -27,6 +27,32 @@ const limits = { listPageBytes: 16_000_000, listPageItems: 0 };
 const listed = async (catalog: Catalog, name = "test"): Promise<string> =>
   listPage("tools", { catalog, params: {} }, { ...form, name }, limits);
 
+it("a principal that may only call is given nothing to read, listed or not", async () => {
+  const found = {} as never;
+  const catalog: Catalog = {
+    ...catalogOf(["a"]),
+    hasUnlisted: true,
+    readsUris: true,
+    tool: () => found,
+    resource: () => Promise.resolve(found),
+    gives: () => true,
+    prompt: () => found,
+    completer: () => found,
+  };
+  const view = await permittedCatalog(catalog, principalOf("ada", "a"));
+  assert.equal(view.tool("a"), found);
+  assert.deepEqual(
+    [
+      await view.resource("far://one"),
+      view.gives("far://one"),
+      view.readsUris,
+      view.prompt("p"),
+      view.completer("p", "x"),
+    ],
+    [undefined, false, false, undefined, undefined],
+  );
+});
+
 describe("what is kept for those who may use a part of a server", () => {
   it("is one for all who may use the same, however their rights say it", () => {
     const catalog = catalogOf(["a", "b", "c"]);

@@ -173,6 +173,10 @@ describe("a change of a tool under hold: breaking", () => {
     }
     assert.equal(approved.tools.length, names.length);
     assert.ok(jsonBlock(approved.tools).bytes.length <= limits.upstreamListBytes + names.length);
+    const grown = await judged(contract([growing("t0", 1)]), contract([growing("t0", 150)]), BREAKING, {
+      limits: { ...defaultLimits, contractValues: 100 },
+    });
+    assert.deepEqual([namesOf(grown.takenOver), namesOf(grown.held.tools)], [[], ["t0"]]);
   });
 });
 

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
+import type { Contract } from "../../../src/contract/contract.ts";
+import { judge } from "../../../src/host/catalog/judge.ts";
+import { jsonBlock } from "../../../src/lib/cid.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, modern, type Reply, type TestBerth } from "../../support/berth.ts";
 import { host, scripted, type Script } from "../../support/hosted-upstreams.ts";
@@ -97,6 +101,48 @@ describe("the app of an upstream", () => {
     const { berth } = await hosted(t, script("<p>1</p>", { tools: many }), env);
     const problems = await (await fetch(`${berth.url}/mcp/meta/clock`, { headers: { Accept: "text/html" } })).text();
     assert.match(problems, /ui:\/\/clock\/3 is not passed on: the tools name 3 apps, and at most 2 are read/);
+    const read = async (number: number): Promise<Reply["body"]> =>
+      (await modern(`${berth.url}/mcp/clock`, "resources/read", { uri: `ui://clock/${number}` })).body;
+    assert.equal((await read(2)).result.contents[0].text, "<p>1</p>");
+    assert.match((await read(3)).error.message, /is not what was approved/);
+  });
+
+  it("is not taken over where gone ones fill the number of apps: its tools wait", async () => {
+    const offer = (...numbers: number[]): Contract => ({
+      tools: numbers.map((each) => ({
+        name: `t${each}`,
+        inputSchema: { type: "object" },
+        _meta: { ui: { resourceUri: `ui://clock/${each}` } },
+      })),
+      apps: numbers.map((each) => ({ uri: `ui://clock/${each}`, cid: jsonBlock(each).cid })),
+      resources: [],
+      resourceTemplates: [],
+      prompts: [],
+      complete: true,
+    });
+    const hold = { changes: "any", texts: true, refuses: false } as const;
+    const limits = { ...defaultLimits, upstreamApps: 2 };
+    const { served, held } = await judge(offer(1, 2), offer(2, 3), { hold, limits });
+    const [names, waiting] = [served.tools, held.tools].map((tools) => tools.map(({ name }) => name));
+    assert.deepEqual([names, waiting], [["t2"], ["t3"]]);
+    assert.deepEqual(
+      served.apps!.map(({ uri }) => uri),
+      ["ui://clock/1", "ui://clock/2"],
+    );
+  });
+
+  it("is not given where it could not be approved, though only a tool that is held back names it", async (t) => {
+    const other = "ui://clock/other.html";
+    const clock = tool("clock", { ui: { resourceUri: other } });
+    const large = (...tools: JsonObject[]): Script => script("x".repeat(101), { tools });
+    const env = { BERTH_UPSTREAM_APP_BYTES: "100" };
+    const { upstream, read, berth, named } = await hosted(t, large(OLDER, clock), env);
+    upstream.write(large(OLDER, { ...clock, description: "Another clock." }));
+    // That read has it looked at again.
+    assert.match((await read()).error.message, /is not what was approved/);
+    await until(async () => (await named()).join() === "older" || undefined);
+    const { error } = (await modern(`${berth.url}/mcp/clock`, "resources/read", { uri: other })).body;
+    assert.match(error.message, /is not what was approved/);
   });
 
   it("is taken over with other contents where its entry holds nothing back", async (t) => {

@@ -79,6 +79,7 @@ test("entries that hosts must refuse are left out with a problem, and the others
     entry("digest", { resources: [{ uri: "skill://digest/SKILL.md", digest: "sha256:x", size: 1 }] }),
     entry("size", { resources: [{ uri: "skill://size/SKILL.md", digest: ZEROS, size: -1 }] }),
     entry("renamed", { frontmatter: { name: "other", description: "d" } }),
+    entry("partial", { resources: [{ uri: "skill://partial/more.md", digest: ZEROS, size: 1 }] }),
     entry("untold", { frontmatter: { name: "untold" } }),
     entry("good"),
     7,
@@ -97,6 +98,7 @@ test("entries that hosts must refuse are left out with a problem, and the others
     "its URI does not end in /other/SKILL.md",
     "its frontmatter has no name or no description",
     "its files are not listed",
+    "its SKILL.md is not among its files",
   ]) {
     assert.ok(page.includes(reason), reason);
   }
@@ -104,10 +106,15 @@ test("entries that hosts must refuse are left out with a problem, and the others
 
 test("a skill that two servers give is offered by neither at /mcp", async (t) => {
   const upstream = upstreamOf(t, [entry("good")]);
-  const berth = await berthWith(t, { mcps: { one: { upstream }, two: { upstream } } });
-  const { code } = await ask(`${berth.url}/mcp`, "skills/get", { uri: "skill://good/SKILL.md" });
-  assert.equal(code, -32601);
-  for (const server of ["one", "two"]) {
+  const alone = upstreamOf(t, [entry("alone")]);
+  const berth = await berthWith(t, {
+    mcps: { one: { upstream }, two: { upstream }, three: { upstream: alone } },
+  });
+  for (const server of ["one", "two", "three"]) {
     assert.equal((await ask(`${berth.url}/mcp/${server}`, "skills/list")).skills.length, 1, server);
   }
+  // All three are known at /mcp from then on.
+  assert.deepEqual((await ask(`${berth.url}/mcp`, "skills/list")).skills, [entry("alone")]);
+  const { code } = await ask(`${berth.url}/mcp`, "skills/get", { uri: "skill://good/SKILL.md" });
+  assert.equal(code, -32602);
 });
