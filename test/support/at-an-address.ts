@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -21,11 +21,11 @@ export async function atAnAddress(file: string, ...args: string[]): Promise<AtAn
   let requests = 0;
 
   createInterface({ input: program.stdout }).on("line", (line) => {
-    const message = JSON.parse(line) as JsonObject;
+    const message = JSON.parse(line) as { readonly id: string | number; readonly method?: string };
     // The id of a question ends with that of the request to which it belongs.
-    const key = String(message["id"]).replace(/^q/, "");
+    const key = String(message.id).replace(/^q/, "");
     const { id, response } = open.get(key)!;
-    const isQuestion = message["method"] !== undefined;
+    const isQuestion = message.method !== undefined;
     // As it was written, numbers too.
     const text = isQuestion ? line : line.replace(`"id":${key}`, `"id":${JSON.stringify(id)}`);
     response.write(`data: ${text}\n\n`);
@@ -34,7 +34,7 @@ export async function atAnAddress(file: string, ...args: string[]): Promise<AtAn
     response.end();
   });
 
-  const server = createServer(async (request, response) => {
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     if (request.method !== "POST") return void response.writeHead(405).end();
     const message = (await json(request)) as JsonObject;
     if (message["id"] === undefined || message["method"] === undefined) {
@@ -45,7 +45,8 @@ export async function atAnAddress(file: string, ...args: string[]): Promise<AtAn
     open.set(String(key), { id: message["id"], response });
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     say({ ...message, id: key });
-  });
+  };
+  const server = createServer((request, response) => void answer(request, response));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
