@@ -53,11 +53,20 @@ export function machineCpuMicros() {
  * @returns {() => number} the share of one core that they have used since
  */
 export function watchOthers() {
-  const before = usedByOthers();
+  // A process of ours whose parent has ended is no descendant any more, though it may still be there, as a zombie too.
+  const ours = new Set([process.pid]);
+  const noteOurs = () => {
+    for (const each of descendants(process.pid)) ours.add(each);
+  };
+  noteOurs();
+  const before = usedByOthers(ours);
   const since = performance.now();
+  const timer = setInterval(noteOurs, NOTED_EVERY_MS).unref();
   return () => {
+    clearInterval(timer);
+    noteOurs();
     let used = 0;
-    for (const [process, micros] of usedByOthers()) used += micros - (before.get(process) ?? 0);
+    for (const [process, micros] of usedByOthers(ours)) used += micros - (before.get(process) ?? 0);
     return used / ((performance.now() - since) * 1000);
   };
 }
@@ -65,9 +74,14 @@ export function watchOthers() {
 /** The kernel thread that starts all other kernel threads. */
 const KERNEL = 2;
 
-/** Microseconds by id and start time: ids are reused. An ended process counts for the one that waited for it. */
-function usedByOthers() {
-  const ours = new Set([process.pid, ...descendants(process.pid)]);
+const NOTED_EVERY_MS = 1_000;
+
+/**
+ * Microseconds by id and start time: ids are reused. An ended process counts for the one that waited for it.
+ *
+ * @param {ReadonlySet<number>} ours
+ */
+function usedByOthers(ours) {
   /** @type {Map<string, number>} */
   const used = new Map();
   for (const entry of readdirSync("/proc")) {
