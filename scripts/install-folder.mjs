@@ -9,8 +9,9 @@ import { join } from "node:path";
  *
  * @param {string} folder
  * @param {(line: string) => void} say called once, before the installation
+ * @param {Record<string, string>} [env] for the scripts of packages
  */
-export function installFolder(folder, say) {
+export function installFolder(folder, say, env) {
   const stamp = join(folder, "node_modules", ".installed-lock");
   const files = ["package.json", "package-lock.json"].map((name) => readFileSync(join(folder, name)));
   const lock = createHash("sha256").update(Buffer.concat(files)).digest("hex");
@@ -20,6 +21,7 @@ export function installFolder(folder, say) {
   const npm = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--prefer-offline"], {
     cwd: folder,
     encoding: "utf8",
+    env: { ...process.env, ...env },
   });
   if (npm.status !== 0) throw new Error(`npm ci in ${folder} failed: ${npm.stderr ?? npm.error?.message}`);
   writeFileSync(stamp, lock);
