@@ -47,12 +47,7 @@ const attacked = (part, where, atMost) =>
     of: (figures) => figures[part]?.cases.find((each) => each.name === name)?.attacked.p99Ms,
   }));
 
-/**
- * The costs of hosting over a bridge that checks nothing. A bridge that checks no more than the Host, the headers and the
- * numbers of a message, and tells the server when a client has left, takes 1.1 to 1.3 times the processor time of a bare one.
- *
- * @param {number} callers @param {string} where @returns {Ratio[]}
- */
+/** The costs of hosting over a bridge that checks nothing. @param {number} callers @param {string} where @returns {Ratio[]} */
 function bridged(callers, where) {
   const found = ({ bridge }) => bridge?.cases.find((each) => each.callers === callers);
   const part = "bridge";
@@ -60,7 +55,7 @@ function bridged(callers, where) {
     {
       name: `hostedCall${callers}VsBareBridge`,
       title: `call of a hosted upstream / by a bare bridge, ${where}`,
-      atMost: 1.6,
+      atMost: 1.3,
       part,
       of: (figures) => found(figures)?.p50,
     },
@@ -73,7 +68,7 @@ function bridged(callers, where) {
     {
       name: `hostedCpu${callers}VsBareBridge`,
       title: `CPU of a hosted call / of a bare bridge, without the server, ${where}`,
-      atMost: 1.8,
+      atMost: 1.3,
       part,
       of: (figures) => found(figures)?.cpu,
     },
