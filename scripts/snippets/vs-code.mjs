@@ -4,11 +4,14 @@ import { createInterface } from "node:readline";
 import { startBrowser } from "../../dist/test/support/browser.js";
 import { setUp, stopClient } from "./set-up.mjs";
 
-const OPEN_MS_MAX = 600_000;
+const OPEN_MS_MAX = 1_200_000;
+const STEP_MS_MAX = 60_000;
 const TRIES_MAX = 10;
 const TRY_MS = 3_000;
 const END_MS_MAX = 30_000;
 const DISCOVERED = /Discovered\s(\d+)\stools?/;
+// Of a long log only the end is shown.
+const STARTED = new RegExp(`Starting\\sserver|${DISCOVERED.source}`);
 
 /** VS Code as code-server serves it, in a browser; a folder with a `.vscode/mcp.json` is opened as a person does. */
 export async function openVsCode({ client, bin, folder }) {
@@ -21,9 +24,12 @@ export async function openVsCode({ client, bin, folder }) {
   const browser = await startBrowser();
   const address = await addressOf(server);
   return {
+    // Each check is another person's: the editor keeps in the browser which servers it knew, and what was entered for them.
     async check({ home: place, copied, server: name, tools, token }) {
-      const page = await browser.context.newPage();
+      const person = await browser.another();
       try {
+        person.setDefaultTimeout(STEP_MS_MAX);
+        const page = await person.newPage();
         await page.goto(`${address}/?folder=${encodeURIComponent(join(place, "work"))}`);
         await page.locator(".monaco-workbench .explorer-folders-view").waitFor();
         if (copied.kind === "link") await installBy(page, copied.text);
@@ -32,7 +38,7 @@ export async function openVsCode({ client, bin, folder }) {
         const [, count] = DISCOVERED.exec(log) ?? [];
         if (Number(count) !== tools.length) throw new Error(`VS Code's log of the server: ${log}`);
       } finally {
-        await page.close();
+        await person.close();
         // A link adds the server for every folder.
         rmSync(join(home, ".local/share/code-server/User/mcp.json"), { force: true });
       }
@@ -49,40 +55,43 @@ export async function openVsCode({ client, bin, folder }) {
 async function installBy(page, link) {
   const editor = page.locator(".part.editor");
   const install = editor.getByText("Install", { exact: true }).first();
-  // The editor takes no link before it is fully loaded, and does not say when it is.
-  for (let tries = 1; tries <= TRIES_MAX && !(await install.isVisible()); tries++) {
+  await until(install, async () => {
     await command(page, "Open URL");
     await inputOf(page).fill(link);
     await page.keyboard.press("Enter");
-    await install.waitFor({ timeout: TRY_MS }).catch(() => {});
-  }
-  await install.click();
-  await editor.getByText("Uninstall", { exact: true }).first().waitFor();
+  });
+  await until(editor.getByText("Uninstall", { exact: true }).first(), () => install.click());
   // It starts a server that it has installed, and shows nothing of that; a manual start shows the log.
   await page.reload();
 }
 
 /** Runs the command "MCP: List Servers" of the palette, and there chooses the server and its start. */
 async function startServer(page, name, token) {
-  await command(page, "MCP: List Servers");
-  await choose(page, name);
-  await choose(page, "Start Server");
+  const question = page.locator(".quick-input-widget").getByText(`Token for ${name}`);
+  await until(token === undefined ? logged(page, STARTED) : question, async () => {
+    await command(page, "MCP: List Servers");
+    await choose(page, name);
+    await choose(page, "Start Server");
+  });
   if (token === undefined) return;
-  await page.locator(".quick-input-widget").getByText(`Token for ${name}`).waitFor();
   await inputOf(page).fill(token);
   await page.keyboard.press("Enter");
 }
 
-/** Runs a command of the palette, which opens once the editor listens to its keys. */
+/** Runs a command of the palette. */
 async function command(page, name) {
-  for (let tries = 1; tries <= TRIES_MAX && !(await inputOf(page).isVisible()); tries++) {
-    await page.keyboard.press("F1");
-    await inputOf(page)
-      .waitFor({ timeout: TRY_MS })
-      .catch(() => {});
-  }
+  await until(inputOf(page), () => page.keyboard.press("F1"));
   await inputOf(page).fill(`>${name}`);
   await choose(page, name);
+}
+
+/** Acts until something is seen: the editor loses what is done before it is fully loaded, and does not say when it is. */
+async function until(seen, act) {
+  for (let tries = 1; tries <= TRIES_MAX && !(await seen.isVisible()); tries++) {
+    await act();
+    await seen.waitFor({ timeout: TRY_MS }).catch(() => {});
+  }
+  if (!(await seen.isVisible())) throw new Error(`VS Code never showed ${seen}`);
 }
 
 const inputOf = (page) => page.locator(".quick-input-widget input").first();
@@ -92,12 +101,13 @@ const choose = (page, text) =>
 
 /** The server's log, which VS Code shows after a manual start, as soon as it says how that ended. */
 async function logOf(page, refusal) {
-  const log = page.locator(".part.panel .view-lines");
-  const end = log.filter({ hasText: new RegExp(`${DISCOVERED.source}|${refusal.source}`) });
+  const end = logged(page, new RegExp(`${DISCOVERED.source}|${refusal.source}`));
   // The log so far says more than a message about the time limit.
   await end.waitFor({ timeout: END_MS_MAX }).catch(() => {});
-  return (await log.allInnerTexts()).join("\n");
+  return (await logged(page, /./).allInnerTexts()).join("\n");
 }
+
+const logged = (page, hasText) => page.locator(".part.panel .view-lines").filter({ hasText });
 
 function addressOf(server) {
   return new Promise((resolve, reject) => {
