@@ -116,7 +116,7 @@ export class Elsewhere {
       if (limited.isLate) throw new UpstreamError("upstream_timeout", "the node that runs it does not answer");
       if (!(error instanceof NodeLost)) throw error;
       const detail = "the node that runs it was lost during the call, which may have been carried out";
-      throw new UpstreamError("upstream_ended", detail, { data: { retriable: true }, cause: error });
+      throw new UpstreamError("upstream_ended", detail, { data: { retriable: false }, cause: error });
     } finally {
       limited.end();
     }
