@@ -21,7 +21,7 @@ import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import { packageSetOf } from "./catalog/compile-once.ts";
-import { readDirectory, withHidden, type Directory, type DirectoryEntry } from "./catalog/directory.ts";
+import { readDirectory, saidOf, withHidden, type Directory, type DirectoryEntry } from "./catalog/directory.ts";
 import { loadCatalog, type PreparedServer } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
 import { changedPackages, serversImporting } from "./catalog/package-users.ts";
@@ -274,7 +274,12 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const listed = directories.get(tenant)?.servers.get(name);
     if (!listed) return pinned(tenant, name);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
-    const record = options?.recordsLater ? recorder.recordLater : recorder.record;
+    const isOfNow = async (): Promise<boolean> => {
+      const { servers } = await readDirectory({ store, limits }, tenant, directories.get(tenant));
+      const now = servers.get(name);
+      return now !== undefined && saidOf(now) === saidOf(listed);
+    };
+    const record = recorder[options?.recordsLater ? "recordLater" : "record"](isOfNow);
     const make = async (): Promise<Catalog> => {
       const { prepared } = options ?? {};
       const { catalog } = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading, { record, prepared });

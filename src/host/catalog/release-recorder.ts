@@ -28,11 +28,16 @@ export type RecordRelease = (
   isOfOthers?: boolean,
 ) => Promise<void>;
 
+/** Tells whether the server still is in the store what it was loaded as. */
+export type IsOfNow = () => Promise<boolean>;
+
 interface Recorded {
   readonly server: string;
   readonly release: Cid;
   readonly blocks: readonly Block[];
   readonly isOfOthers?: boolean | undefined;
+  /** The release that it follows, if it may follow no other. */
+  readonly expected?: Cid | null;
 }
 
 interface Waiting extends Recorded {
@@ -64,28 +69,42 @@ export class ReleaseRecorder {
     this.#onDropped = onDropped;
   }
 
-  /** Resolves when the release is recorded, or cannot be now. */
-  readonly record: RecordRelease = async (tenant, server, release, blocks, isOfOthers) => {
-    const { store } = this.#dependencies;
-    const current = await store.name(tenant, "release", server);
-    if (current?.cid === release) return;
-    const one = { tenant, server, release, blocks, isOfOthers, before: current?.cid };
-    try {
-      await put(this.#dependencies, tenant, [one]);
-    } catch (error) {
-      if (!isOfStore(error)) throw error;
-      this.#wait(one);
-      this.#failed(error);
-    }
-  };
+  /**
+   * Resolves when the release is recorded, or cannot be now. What another process has saved meanwhile stays: a server that
+   * was loaded as it was before is recorded when it is loaded again.
+   */
+  record(isOfNow: IsOfNow): RecordRelease {
+    return async (tenant, server, release, blocks, isOfOthers) => {
+      const before = await this.#followedBy(tenant, server, release, isOfNow);
+      if (before === undefined) return;
+      const one = { tenant, server, release, blocks, isOfOthers, before: before ?? undefined };
+      try {
+        await put(this.#dependencies, tenant, [{ ...one, expected: before }]);
+      } catch (error) {
+        if (error instanceof BerthError && error.code === "name_moved") return;
+        if (!isOfStore(error)) throw error;
+        this.#wait(one);
+        this.#failed(error);
+      }
+    };
+  }
 
   /** Records without waiting for the disk, for callers that go through very many servers. */
-  readonly recordLater: RecordRelease = async (tenant, server, release, blocks, isOfOthers) => {
-    const current = await this.#dependencies.store.name(tenant, "release", server);
-    if (current?.cid === release) return;
-    this.#wait({ tenant, server, release, blocks, isOfOthers, before: current?.cid });
-    if (!this.#again) this.#writing ??= this.#write();
-  };
+  recordLater(isOfNow: IsOfNow): RecordRelease {
+    return async (tenant, server, release, blocks, isOfOthers) => {
+      const before = await this.#followedBy(tenant, server, release, isOfNow);
+      if (before === undefined) return;
+      this.#wait({ tenant, server, release, blocks, isOfOthers, before: before ?? undefined });
+      if (!this.#again) this.#writing ??= this.#write();
+    };
+  }
+
+  /** The server's last release, null if it has none; undefined if there is nothing to record. */
+  async #followedBy(tenant: string, server: string, release: Cid, isOfNow: IsOfNow): Promise<Cid | null | undefined> {
+    const current = (await this.#dependencies.store.name(tenant, "release", server))?.cid ?? null;
+    // In this order: a save after the first reading moves the name from what it was.
+    return current !== release && (await isOfNow()) ? current : undefined;
+  }
 
   /** Resolves when no record of a server is pending; undefined when none is. */
   settled(tenant: string, server: string): Promise<void> | undefined {
@@ -201,7 +220,12 @@ async function putAll(
     ...room,
     by: "load",
     put: some.flatMap(({ blocks }) => blocks),
-    set: some.map(({ server, release }) => ({ kind: "release", name: server, cid: release })),
+    set: some.map(({ server, release, expected }) => ({
+      kind: "release",
+      name: server,
+      cid: release,
+      ...(expected !== undefined && { expected }),
+    })),
     derived: some.map(({ release }) => ({
       key: releaseCompilerKey(release),
       block: rawBlock(compiler),

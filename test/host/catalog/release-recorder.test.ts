@@ -4,10 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { ReleaseRecorder, type RecorderDependencies } from "../../../src/host/catalog/release-recorder.ts";
-import { rawBlock } from "../../../src/lib/cid.ts";
+import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { openHosted } from "../../support/host.ts";
 import { until } from "../../support/until.ts";
 
 interface Rig {
@@ -44,13 +45,56 @@ async function start(t: TestContext, catalogs = 100): Promise<Rig> {
 
 const full = new BerthError("store_failed", "the disk is full");
 const [one, two] = [rawBlock("one"), rawBlock("two")];
+const isOfNow = async (): Promise<boolean> => true;
+const said = (what: string): string => `export const say = (): string => "${what}";\n`;
+
+for (const how of ["record", "recordLater"] as const) {
+  it(`the release of a server as it was before another process saved it is not recorded (${how})`, async (t) => {
+    const { recorder, store, history } = await start(t);
+    const set = [{ kind: "release", name: "a", cid: two.cid }] as const;
+    await store.change("default", { by: "test", put: [two], set });
+    await recorder[how](async () => false)("default", "a", one.cid, [one]);
+    await recorder.settled("default", "a");
+    assert.deepEqual(await history("a"), [two.cid]);
+  });
+
+  it(`a save of another process in the moment of recording stays (${how})`, async (t) => {
+    const { recorder, store, history } = await start(t);
+    const savedNow = async (): Promise<boolean> => {
+      const set = [{ kind: "release", name: "a", cid: two.cid }] as const;
+      await store.change("default", { by: "test", put: [two], set });
+      return true;
+    };
+    await recorder[how](savedNow)("default", "a", one.cid, [one]);
+    await recorder.settled("default", "a");
+    assert.deepEqual(await history("a"), [two.cid]);
+  });
+}
+
+it("a server that is loaded as it was before another process saved it takes nothing back", async (t) => {
+  const hosted = await openHosted({ s: said("one") });
+  t.after(() => hosted.close());
+  const released = async (): Promise<unknown> => (await hosted.store.name("default", "release", "s"))?.cid;
+
+  await hosted.change("s", said("two"));
+  const saved = jsonBlock({ saved: "elsewhere" });
+  const set = [{ kind: "release", name: "s", cid: saved.cid }] as const;
+  await hosted.store.change("default", { by: "test", put: [saved], set });
+
+  const before = await hosted.catalog("s");
+  assert.equal(await released(), saved.cid);
+  await hosted.host.reload("default");
+  const after = await hosted.catalog("s");
+  assert.notEqual(after.release, before.release);
+  assert.equal(await released(), after.release);
+});
 
 describe("the releases of servers that are loaded while the store fails", () => {
   for (const how of ["record", "recordLater"] as const) {
     it(`are recorded once it takes them, and nobody waits for that (${how})`, async (t) => {
       const { recorder, fail, history, dropped } = await start(t);
       fail(full);
-      for (const server of ["a", "b"]) await recorder[how]("default", server, one.cid, [one]);
+      for (const server of ["a", "b"]) await recorder[how](isOfNow)("default", server, one.cid, [one]);
       await recorder.settled("default", "a");
       assert.deepEqual(await history("a"), []);
       fail(undefined);
@@ -62,7 +106,7 @@ describe("the releases of servers that are loaded while the store fails", () => 
   it("take nothing back that was saved meanwhile", async (t) => {
     const { recorder, store, fail, history } = await start(t);
     fail(full);
-    for (const server of ["a", "b"]) await recorder.record("default", server, one.cid, [one]);
+    for (const server of ["a", "b"]) await recorder.record(isOfNow)("default", server, one.cid, [one]);
     const set = [{ kind: "release", name: "a", cid: two.cid }] as const;
     await store.change("default", { by: "test", put: [two], set });
     fail(undefined);
@@ -73,7 +117,7 @@ describe("the releases of servers that are loaded while the store fails", () => 
   it("are not served from memory where more wait than there may be servers in it, or where they cannot be recorded", async (t) => {
     const { recorder, fail, history, dropped } = await start(t, 2);
     fail(full);
-    for (const server of ["a", "b", "c"]) await recorder.record("default", server, one.cid, [one]);
+    for (const server of ["a", "b", "c"]) await recorder.record(isOfNow)("default", server, one.cid, [one]);
     assert.deepEqual(dropped, ["a"]);
     fail(new BerthError("content_missing"));
     await until(() => dropped.length === 3);
