@@ -32,6 +32,7 @@ export function pointer(page: Page): Hand {
 
 /** More than any page has places for the focus. */
 const TABS_MAX = 200;
+const MARK_MS = 10_000;
 
 /** Tab, Enter, Space, arrows and letters alone. Wherever the focus comes by, it has to be seen. */
 export function keyboard(page: Page): Hand {
@@ -45,8 +46,8 @@ export function keyboard(page: Page): Hand {
       }
       await page.keyboard.press("Tab");
     }
-    assert.equal(await page.evaluate(UNMARKED), "", `the focus is marked at ${String(what)}`);
-    // The page scrolls there, and takes its time.
+    // A code editor marks it a moment later, and the page scrolls there and takes its time.
+    await until(async () => (await page.evaluate(UNMARKED)) === "", `the focus is marked at ${String(what)}`, MARK_MS);
     await until(() => page.evaluate<boolean>(IS_IN_VIEW), `${String(what)} comes into view`);
   };
   const has = (target: Locator) => (): Promise<boolean> =>
