@@ -43,7 +43,7 @@ interface Recorded {
 interface Waiting extends Recorded {
   readonly tenant: string;
   /** The server's last release when this one was made: what was saved since must not be undone. */
-  readonly before: Cid | undefined;
+  readonly expected: Cid | null;
 }
 
 /** Releases written in one transaction, which takes some milliseconds. */
@@ -75,13 +75,13 @@ export class ReleaseRecorder {
    */
   record(isOfNow: IsOfNow): RecordRelease {
     return async (tenant, server, release, blocks, isOfOthers) => {
-      const before = await this.#followedBy(tenant, server, release, isOfNow);
-      if (before === undefined) return;
-      const one = { tenant, server, release, blocks, isOfOthers, before: before ?? undefined };
+      const expected = await this.#followedBy(tenant, server, release, isOfNow);
+      if (expected === undefined) return;
+      const one = { tenant, server, release, blocks, isOfOthers, expected };
       try {
-        await put(this.#dependencies, tenant, [{ ...one, expected: before }]);
+        await put(this.#dependencies, tenant, [one]);
       } catch (error) {
-        if (error instanceof BerthError && error.code === "name_moved") return;
+        if (isMoved(error)) return;
         if (!isOfStore(error)) throw error;
         this.#wait(one);
         this.#failed(error);
@@ -92,9 +92,9 @@ export class ReleaseRecorder {
   /** Records without waiting for the disk, for callers that go through very many servers. */
   recordLater(isOfNow: IsOfNow): RecordRelease {
     return async (tenant, server, release, blocks, isOfOthers) => {
-      const before = await this.#followedBy(tenant, server, release, isOfNow);
-      if (before === undefined) return;
-      this.#wait({ tenant, server, release, blocks, isOfOthers, before: before ?? undefined });
+      const expected = await this.#followedBy(tenant, server, release, isOfNow);
+      if (expected === undefined) return;
+      this.#wait({ tenant, server, release, blocks, isOfOthers, expected });
       if (!this.#again) this.#writing ??= this.#write();
     };
   }
@@ -156,12 +156,14 @@ export class ReleaseRecorder {
     const due: Waiting[] = [];
     for (const each of some) {
       const current = await store.name(tenant, "release", each.server);
-      if (current?.cid === each.before) due.push(each);
+      if ((current?.cid ?? null) === each.expected) due.push(each);
     }
     try {
       if (due.length > 0) await put(this.#dependencies, tenant, due);
     } catch (error) {
       if (isOfStore(error)) throw error;
+      // All wait on, and are looked at again.
+      if (isMoved(error)) return;
       // Nothing is lost: releases are recorded when their servers are loaded again.
       log.warn({ err: error, tenant }, "releases could not be recorded");
       for (const { server } of some) this.#onDropped(tenant, server);
@@ -236,6 +238,10 @@ async function putAll(
 
 function isOfStore(error: unknown): boolean {
   return error instanceof BerthError && (error.code === "store_failed" || error.code === "store_unsure");
+}
+
+function isMoved(error: unknown): boolean {
+  return error instanceof BerthError && error.code === "name_moved";
 }
 
 function keyOf(tenant: string, server: string): string {

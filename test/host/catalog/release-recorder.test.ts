@@ -16,6 +16,8 @@ interface Rig {
   readonly recorder: ReleaseRecorder;
   readonly dropped: readonly string[];
   fail: (error: Error | undefined) => void;
+  /** Has another process save a server's second release just before the next change. */
+  saveBefore: (server: string) => void;
   readonly history: (server: string) => Promise<unknown[]>;
 }
 
@@ -27,9 +29,16 @@ async function start(t: TestContext, catalogs = 100): Promise<Rig> {
     rmSync(dataDir, { recursive: true });
   });
   let fault: Error | undefined;
+  let saved: string | undefined;
   const store: Store = {
     ...opened,
-    change: (tenant, change) => (fault ? Promise.reject(fault) : opened.change(tenant, change)),
+    async change(tenant, change) {
+      if (fault) throw fault;
+      const set = saved === undefined ? [] : [{ kind: "release", name: saved, cid: two.cid } as const];
+      saved = undefined;
+      if (set.length > 0) await opened.change(tenant, { by: "test", put: [two], set });
+      return opened.change(tenant, change);
+    },
   };
   const log = { info() {}, warn() {} };
   const dependencies = { store, compiler: "test", limits: { catalogs }, log } as unknown as RecorderDependencies;
@@ -39,6 +48,7 @@ async function start(t: TestContext, catalogs = 100): Promise<Rig> {
     recorder: new ReleaseRecorder(dependencies, (_tenant, server) => void dropped.push(server)),
     dropped,
     fail: (error) => (fault = error),
+    saveBefore: (server) => (saved = server),
     history: async (server) => (await opened.history("default", "release", server)).map(({ cid }) => cid),
   };
 }
@@ -70,6 +80,15 @@ for (const how of ["record", "recordLater"] as const) {
     assert.deepEqual(await history("a"), [two.cid]);
   });
 }
+
+it("a save of another process while several releases are recorded stays, and the others are recorded", async (t) => {
+  const { recorder, saveBefore, history, dropped } = await start(t);
+  saveBefore("a");
+  for (const server of ["a", "b"]) await recorder.recordLater(isOfNow)("default", server, one.cid, [one]);
+  await recorder.settled("default", "b");
+  assert.deepEqual([await history("a"), await history("b")], [[two.cid], [one.cid]]);
+  assert.deepEqual(dropped, []);
+});
 
 it("a server that is loaded as it was before another process saved it takes nothing back", async (t) => {
   const hosted = await openHosted({ s: said("one") });
