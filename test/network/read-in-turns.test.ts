@@ -49,12 +49,14 @@ async function takeTurns(): Promise<void> {
   for (const { seen } of sockets) assert.deepEqual([seen.bytes, seen.longest], [64 * 1024, 4 * 1024]);
 }
 
-test("what is read at once is read at once", async () => {
-  const { seen, ended } = readAll(64 * 1024, 0);
-  await until(() => seen.bytes > 0);
-  assert.equal(seen.bytes, 64 * 1024);
-  await ended;
-});
+// A pause of the machine in between takes time like a slow reader.
+test("what is read at once is read at once", () =>
+  inOneOf(10, async () => {
+    const { seen, ended } = readAll(64 * 1024, 0);
+    await until(() => seen.bytes > 0);
+    assert.equal(seen.bytes, 64 * 1024);
+    await ended;
+  }));
 
 test("a socket is not read for a while once the time for it is used up, and goes on after that", async () => {
   // Before its time is counted: a pause of the machine in between would earn time that is not seen.
