@@ -89,7 +89,6 @@ describe("a walk through the console", () => {
       await page.keyboard.press("ControlOrMeta+s");
       await saved(page);
       assert.ok(await hasFocus(source), "saving leaves the cursor where it is");
-      await hand.press(tab(page, "Tools"));
       await openTester(walk, server);
       await hand.fill(page.getByRole("spinbutton", { name: "times" }), "2");
       await hand.press(page.getByRole("button", { name: "Run", exact: true }));
