@@ -240,7 +240,7 @@ describe("C8 an issuer of a tenant that cannot be trusted", () => {
     const env = {
       BERTH_ACCESS: "required",
       BERTH_OAUTH_PRIVATE_ISSUERS: `127.0.0.1:${portOf(server)}`,
-      BERTH_ISSUER_MS: "4000",
+      BERTH_ISSUER_MS: "8000",
       BERTH_ISSUER_BYTES: "20000",
     };
     const log = pino(logOptions("warn", []), { write: (line: string) => void logged.push(line) });
