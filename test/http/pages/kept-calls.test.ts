@@ -58,7 +58,7 @@ describe("kept calls on a server's page", () => {
     await page.getByRole("link", { name: "Keep calls, in the settings" }).click();
     await page.getByLabel("Keep calls").selectOption({ label: "for 7 days" });
     await page.getByRole("button", { name: "Save", exact: true }).click();
-    await page.getByText("Saved", { exact: false }).first().waitFor();
+    await page.locator(".notice.good", { hasText: "Saved." }).waitFor();
 
     await use("calculator", "divide", { a: 6, b: 3 });
     await use("calculator", "divide", { a: 4711, b: 0 });
