@@ -117,6 +117,7 @@ describe("pages", () => {
     await page.getByRole("link", { name: "Code", exact: true }).click();
     assert.equal(await page.locator("textarea").inputValue(), HOSTILE);
     await page.getByRole("link", { name: "Settings", exact: true }).click();
+    await page.waitForURL("**?tab=settings");
     assert.match(await page.locator("textarea").inputValue(), /<b>bold<\/b>/);
     await plain.close();
   });

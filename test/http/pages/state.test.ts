@@ -87,6 +87,7 @@ describe("the pages of state", () => {
     const keys = await browser.open(`${berth.url}/state/keeper`);
     await keys.getByLabel("Keys that begin with").fill("of a");
     await keys.getByRole("button", { name: "Show" }).click();
+    await keys.waitForURL(/prefix=of/);
     await keys.getByRole("link", { name: "of a person" }).waitFor();
     assert.equal(await keys.getByRole("link", { name: "raw" }).count(), 0);
     await keys.getByRole("button", { name: "Delete of a person" }).click();
