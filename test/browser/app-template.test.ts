@@ -4,6 +4,7 @@ import type { FrameLocator } from "playwright-core";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { screenshot, startBrowser, violationsOf, type TestBrowser } from "../support/browser.ts";
 import { TesterPage } from "../support/tester.ts";
+import { until } from "../support/until.ts";
 
 describe("the template of an app with a chart", () => {
   let berth: TestBerth;
@@ -80,7 +81,10 @@ describe("the template of an app with a chart", () => {
     await screenshot(tester.page, "app-template");
     const frame = tester.page.frames().find((each) => each !== tester.page.mainFrame());
     assert.deepEqual(await violationsOf(tester.page, frame), []);
-    assert.equal(await app.locator("html").evaluate((page) => page.scrollHeight - page.clientHeight), 0);
+    await until(
+      () => app.locator("html").evaluate((page) => page.scrollHeight === page.clientHeight),
+      "it is as high as what it shows",
+    );
     assert.deepEqual(browser.problems, []);
   });
 });

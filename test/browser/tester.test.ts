@@ -198,7 +198,8 @@ describe("the tester", () => {
   it("S8 shows each kind of content, and runs none of it", async () => {
     await tester.choose("picture");
     await tester.run("picture answered");
-    assert.equal(await tester.page.evaluate("document.querySelector('.tester img').naturalWidth"), 16);
+    const width = () => tester.page.evaluate("document.querySelector('.tester img')?.naturalWidth");
+    assert.equal(await until(width, "the picture is decoded"), 16);
     await tester.choose("sound");
     await tester.run("sound answered");
     assert.equal(await tester.result.locator("audio").count(), 1);
