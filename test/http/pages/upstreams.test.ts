@@ -100,7 +100,7 @@ describe("pages of hosted upstreams", () => {
 
   it("J9 no page waits for a server to start, and a client's request does", async (t) => {
     const mark = `pages-${process.pid}`;
-    const slow = hostile("starts slowly", `&arg=1500&env.BERTH_TEST_MARK=${mark}`);
+    const slow = hostile("starts slowly", `&arg=6000&env.BERTH_TEST_MARK=${mark}`);
     const berth = await host(t, { slow: { upstream: slow } });
     const read = async (path: string): Promise<string> => (await fetch(`${berth.url}${path}`)).text();
     assert.match(await read("/mcp"), /not started yet/);
