@@ -79,11 +79,7 @@ describe("the health of a service", () => {
       t.after(() => unsubscribe("child_process", note));
       const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: "0", BERTH_LOG: "silent" });
       const isTried = (): boolean => started.some(({ spawnfile }) => spawnfile === "ldd");
-      const berth = await startBerth(
-        config,
-        log,
-        async () => void (await until(isTried, "the sandbox is tried", 20_000)),
-      );
+      const berth = await startBerth(config, log, async () => void (await until(isTried, "the sandbox is tried")));
       await berth.close();
       await rm(folder, { recursive: true });
     },

@@ -376,6 +376,7 @@ describe("SDK 1.32 over Streamable HTTP, in a session", () => {
       const asked = await client.callTool({ name: "ask" });
       assert.deepEqual(JSON.parse(asked.content[0]?.text ?? ""), { q: { roots: [{ uri: "file:///a" }] } });
       const slow = client.callTool({ name: "slow" });
+      await until(() => finish);
       // Longer than the lifetime of a connection, so that the client has to come again for its answer.
       await new Promise((resolve) => setTimeout(resolve, 200));
       finish("at last");

@@ -6,6 +6,7 @@ import { call, NODES, startTestBerth, type TestBerth } from "../../support/berth
 import { sha512, startTestRegistry, tarballOf, type TestPackage, type TestRegistry } from "../../support/registry.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
+import { until } from "../../support/until.ts";
 
 const TOKEN = "the-operators-own-registry-token";
 
@@ -185,9 +186,8 @@ describe("the API of packages", () => {
       const set = [{ kind: "variable", name: "mcps", cid: mcps.cid }] as const;
       await store.change("acme", { by: "test", put: [definition, mcps], set });
     });
-    const state = async (): Promise<string> => (await acme.send("GET", "/servers")).body.servers[0]?.state;
-    for (let tries = 0; (await state()) === undefined && tries < 600; tries++) await new Promise(setImmediate);
-    assert.equal(await state(), "refused");
+    const state = async (): Promise<string | undefined> => (await acme.send("GET", "/servers")).body.servers[0]?.state;
+    assert.equal(await until(state), "refused");
     const { body } = done(await acme.send("POST", "/packages", { add: ["greet@~1.0.0"] }));
     assert.deepEqual(body.review.servers[0].outcome, "added");
     assert.equal(await hello("/t/acme"), "1.0.1 greets Ada!");
