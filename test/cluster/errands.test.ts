@@ -13,7 +13,7 @@ describe("an errand of another node", () => {
   });
 
   /** Two nodes; of the second, the store loses all signs of life once `isCut`. */
-  async function pair({ isSlow = false } = {}) {
+  async function pair({ isSlow = false, nodeLeaseMs = 60_000 } = {}) {
     const nodes = memoryNodes();
     const kept = memoryRecords();
     const keys: string[] = [];
@@ -30,7 +30,7 @@ describe("an errand of another node", () => {
     const cut = { isCut: false };
     let answered = false;
     const start = async (store: NodeStore) => {
-      const node = memoryNode(records, store, { nodeLeaseMs: 2_500 });
+      const node = memoryNode(records, store, { nodeLeaseMs });
       closers.push(
         () => node.errands.close(),
         () => node.cluster.close(),
@@ -93,7 +93,7 @@ describe("an errand of another node", () => {
   });
 
   it("finds nobody where the node is gone, also once it was sent; an id that nobody has costs nothing", async () => {
-    const { here, there, cut, send, values, letters } = await pair();
+    const { here, there, cut, send, values, letters } = await pair({ nodeLeaseMs: 5_000 });
     const before = letters.length;
     for (const id of ["nobody", "", "__proto__", "x".repeat(100_000)])
       assert.equal(await send("x".repeat(100_000), "known", id), false);
