@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { makeImage, modern, type Reply } from "../support/berth.ts";
+import { freePort } from "../support/free-port.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { nameOf, WITH_TASKS } from "../support/task-offer.ts";
 import { until } from "../support/until.ts";
@@ -20,6 +21,19 @@ import type { ToolContext } from "berth";
 export async function slow(seconds: number): Promise<string> {
   await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
   return "slow and done";
+}
+/**
+ * Goes on until it may end.
+ *
+ * @task
+ */
+export async function held({ state }: ToolContext): Promise<string> {
+  while (!(await state.get("released"))) await new Promise((resolve) => setTimeout(resolve, 100));
+  return "held and done";
+}
+/** Lets it end. */
+export async function release({ state }: ToolContext): Promise<void> {
+  await state.set("released", true);
 }
 /**
  * Asks.
@@ -91,7 +105,7 @@ test("J9 a task of another Berth survives that its hosting Berth is killed with 
   const far = await (await made("far", { texts: { "tasks.ts": SLOW } }))();
   const start = await made("near", { mcps: { hosted: { upstream: `mcp+${far.url}/mcp/tasks` } } });
   const first = await start();
-  const working = await begin(first.url, "slow", { seconds: 8 });
+  const working = await begin(first.url, "held");
   const asking = await begin(first.url, "asks");
   await until(async () => {
     const { result } = await send(first.url, "tasks/get", { taskId: asking });
@@ -105,8 +119,9 @@ test("J9 a task of another Berth survives that its hosting Berth is killed with 
   const inputResponses = { name: { action: "accept", content: { name: "Ada" } } };
   await send(second.url, "tasks/update", { taskId: asking, inputResponses });
   assert.equal((await over(second.url, asking)).result.content[0].text, "Hello, Ada!");
+  await send(second.url, "tools/call", { name: "release", arguments: {} });
   const done = await over(second.url, working);
-  assert.deepEqual([done.status, done.result?.content[0].text], ["completed", "slow and done"], JSON.stringify(done));
+  assert.deepEqual([done.status, done.result?.content[0].text], ["completed", "held and done"], JSON.stringify(done));
   // The same after an orderly end.
   const third = await begin(second.url, "slow", { seconds: 6 });
   await second.end("SIGTERM");
@@ -133,7 +148,7 @@ test("J9 a task of a program fails clearly once its Berth was killed, and the pr
 test("J9 a task outlives that its upstream cannot be reached for a while, and fails where that never ends", async (t) => {
   const made = berthsOf(t);
   const startFar = await made("far", { texts: { "tasks.ts": SLOW } });
-  const far = await startFar();
+  const far = await startFar(String(await freePort()));
   const mcps = { hosted: { upstream: `mcp+${far.url}/mcp/tasks` } };
   const env = { BERTH_UPSTREAM_BACKOFF_MAX_MS: "1000" };
   const near = await (await made("near", { mcps }, env))();
