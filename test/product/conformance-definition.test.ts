@@ -5,6 +5,7 @@ import type { InputRequest } from "../../src/executor/executor.ts";
 import type { CallResult, Catalog, InputRequired } from "../../src/host/catalog/catalog.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { openHosted, type Hosted } from "../support/host.ts";
+import { until } from "../support/until.ts";
 
 /** The answers of the suite's client. */
 function answerTo({ method, params }: InputRequest): JsonObject {
@@ -120,7 +121,7 @@ describe("the definition that the conformance suite tests", () => {
       const result = await current.tool(name)!.call({}, {});
       assert.ok("content" in result && !result.isError, JSON.stringify(result));
     }
-    await new Promise((resolve) => setImmediate(resolve));
+    await until(() => changes.length >= 3, "all of them are told");
     assert.deepEqual(changes, ["tools", "prompts", "resource"]);
     end();
   });

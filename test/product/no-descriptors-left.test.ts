@@ -78,12 +78,12 @@ test(
     assert.equal((await send("/readyz")).status, 200);
 
     const unready = { status: 503, text: '{"status":"unready","reasons":["No file descriptor is left"]}' };
-    const isUnready = async (): Promise<boolean> => {
+    const answered = await until(async () => {
       mayOpenNone();
-      return (await send("/readyz")).text === unready.text;
-    };
-    await until(isUnready);
-    assert.deepEqual(await send("/readyz"), unready);
+      const answer = await send("/readyz");
+      return answer.text === unready.text && answer;
+    });
+    assert.deepEqual(answered, unready);
     for (const [path, body] of CALLS) {
       const refused = await refusedWithout(200, path, () => send(path, body));
       assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
