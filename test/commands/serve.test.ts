@@ -9,7 +9,7 @@ import { apiOf } from "../support/api.ts";
 import { call, post, request } from "../support/berth.ts";
 import { cli } from "../support/commands.ts";
 import { commandOf, descendants, isAlive } from "../support/processes.ts";
-import { until } from "../support/until.ts";
+import { inOneOf, until } from "../support/until.ts";
 
 interface Served {
   readonly child: ChildProcess;
@@ -51,7 +51,7 @@ async function slowCall(url: string): Promise<{ result: ReturnType<typeof call> 
   const saved = await apiOf({ url }).put(
     "/definitions/slow",
     `export async function wait(): Promise<string> {
-      await new Promise((resolve) => setTimeout(resolve, 2000));
+      await new Promise((resolve) => setTimeout(resolve, 5000));
       return "done";
     }`,
   );
@@ -112,15 +112,19 @@ describe("berth serve", () => {
     ["one Ctrl-C that npm tells once more", ["SIGINT", "SIGINT"]],
   ] as const) {
     it(`${how} ends it as any signal does: what is under way is answered`, async () => {
-      const served = await serve(["--data", join(folder, signals.join("-"))]);
-      const answer = await slowCall(served.url);
-      const ended = stop(served, signals[0]);
-      for (const signal of signals.slice(1)) {
-        await until(() => served.stderr().includes("shutting down"), "the first one was heard");
-        served.child.kill(signal);
-      }
-      assert.equal((await answer.result).content[0].text, "done");
-      assert.equal(await ended, 0);
+      let tries = 0;
+      // A second one that comes later than npm's does end it at once.
+      await inOneOf(signals.length > 1 ? 5 : 1, async () => {
+        const served = await serve(["--data", join(folder, `${signals.join("-")}-${++tries}`)]);
+        const answer = await slowCall(served.url);
+        const ended = stop(served, signals[0]);
+        for (const signal of signals.slice(1)) {
+          await until(() => served.stderr().includes("shutting down"), "the first one was heard");
+          served.child.kill(signal);
+        }
+        assert.equal((await answer.result).content[0].text, "done");
+        assert.equal(await ended, 0);
+      });
     });
   }
 
