@@ -6,7 +6,7 @@ import { call, modern, startTestBerth, type Reply, type TestBerth } from "../../
 import { host } from "../../support/hosted-upstreams.ts";
 import { openStream } from "../../support/mcp-host.ts";
 import { nameOf, WITHOUT, WITH_TASKS } from "../../support/task-offer.ts";
-import { until } from "../../support/until.ts";
+import { inOneOf, until } from "../../support/until.ts";
 import { everything, fixtures } from "../../support/upstreams.ts";
 
 const tasker = (era: "modern" | "legacy"): string => `mcp+node://${join(fixtures, "tasker.mjs")}?command=${era}`;
@@ -206,7 +206,8 @@ for (const era of ["modern", "legacy"] as const) {
       const { taskId } = await client.begin("floods");
       const looks = async (): Promise<number> =>
         (await client.seen()).filter(({ method }) => method === "tasks/get").length;
-      const [from, since] = [await looks(), performance.now()];
+      const since = performance.now();
+      const from = await looks();
       await until(async () => (await looks()) >= from + 5);
       assert.ok(performance.now() - since >= 4 * 50, "it was looked at too often");
       assert.equal((await client.get(taskId)).statusMessage.length, 8_192);
@@ -236,16 +237,19 @@ describe("a task of an upstream", () => {
   it("taskMs: a result that never comes is not waited for, and the upstream is told", async (t) => {
     const berth = await started(t, { BERTH_TASK_MS: "1000" });
     const client = clientOf(`${berth.url}/mcp/tasker`);
-    const { status, error } = await client.ended("never");
-    assert.equal(status, "failed");
-    assert.match(error.message, /it took more than 1 s/);
+    // A busy machine may not even begin it in that time at the first try.
+    await inOneOf(3, async () => {
+      const { status, error } = await client.ended("never");
+      assert.equal(status, "failed");
+      assert.match(error.message, /it took more than 1 s/);
+    });
     await until(async () => (await client.seen()).some(({ method }) => method === "tasks/cancel"));
   });
 
   it("upstreamCallMs: who knows no tasks waits as long as for any call", async (t) => {
     const berth = await started(t, { BERTH_UPSTREAM_CALL_MS: "1500" });
     const url = `${berth.url}/mcp/tasker`;
-    assert.equal((await call(url, "forced")).content[0].text, "done");
+    await inOneOf(3, async () => assert.equal((await call(url, "forced")).content[0].text, "done"));
   });
 
   it("upstreamRounds: it asks no more rounds of questions than a call", async (t) => {

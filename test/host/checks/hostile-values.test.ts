@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
-import { until } from "../../support/until.ts";
+import { inOneOf, until } from "../../support/until.ts";
 
 const source = `
 /** @param list @uniqueItems */
@@ -81,22 +81,26 @@ describe("a value that takes long to check", () => {
   ];
   for (const { what, tool, args, says } of cases) {
     it(`holds up nobody else: ${what}`, async () => {
-      const { order, result } = await calledBeside(tool, args);
-      assert.notEqual(order.at(-1), "calm", order.join(" "));
-      assert.match(result.content[0].text, says);
+      await inOneOf(3, async () => {
+        const { order, result } = await calledBeside(tool, args);
+        assert.match(result.content[0].text, says);
+        assert.notEqual(order.at(-1), "calm", order.join(" "));
+      });
     });
   }
 
   it("holds up nobody else: variables of a template in a URI", async () => {
-    const order: string[] = [];
     const uri = `note:${"a".repeat(8_000)}b`;
-    const reads = Array.from({ length: 6 }, async () => {
-      const { body } = await modern(`${berth.url}/mcp/hostile`, "resources/read", { uri });
-      assert.equal(body.error.data.uri, uri);
-      order.push("read");
+    await inOneOf(3, async () => {
+      const order: string[] = [];
+      const reads = Array.from({ length: 6 }, async () => {
+        const { body } = await modern(`${berth.url}/mcp/hostile`, "resources/read", { uri });
+        assert.equal(body.error.data.uri, uri);
+        order.push("read");
+      });
+      await Promise.all([...reads, hi().then(() => order.push("calm"))]);
+      assert.notEqual(order.at(-1), "calm", order.join(" "));
     });
-    await Promise.all([...reads, hi().then(() => order.push("calm"))]);
-    assert.notEqual(order.at(-1), "calm", order.join(" "));
   });
 
   it("is checked at once where alternatives are nested", async () => {
