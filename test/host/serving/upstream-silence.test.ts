@@ -78,6 +78,8 @@ test("a server that takes long for a call and knows no ping is asked whether it 
 test("a remote server that answers nothing any more is left, and reached anew", async (t) => {
   const far = await startTestBerth({ texts: { "hello.ts": "/** Greets. */\nexport const greet = () => 'Hello';\n" } });
   t.after(() => far.close());
+  // Its first call starts a process, which may take longer than a call may here.
+  assert.equal((await call(`${far.url}/mcp/hello`, "greet")).content[0].text, "Hello");
   const between = await lineTo(t, far);
   const upstream = `mcp+http://127.0.0.1:${between.port}/mcp/hello`;
   const berth = await host(t, { bad: { upstream } }, HASTY);
