@@ -121,7 +121,8 @@ for (const kind of NODE_KINDS) {
       await nodes.endNode(owner, "SIGKILL");
       const killedAt = performance.now();
       assert.match(await long, /^The upstream has ended; try again/);
-      assert.ok(performance.now() - killedAt < 2_000);
+      // Much sooner than the node counts as gone.
+      assert.ok(performance.now() - killedAt < 6_000);
       for (;;) {
         const askedAt = performance.now();
         const asked = textOf(other, "every", "echo", { message: "again" });
@@ -133,7 +134,7 @@ for (const kind of NODE_KINDS) {
         assert.match(answer, /try again/);
         assert.ok(performance.now() - askedAt < 10_000, "no call hangs");
       }
-      assert.equal(processesWith(`${MARK}-every`).length, 1);
+      await until(() => processesWith(`${MARK}-every`).length === 1, "that of the killed node ends");
       await nodes.startNode(owner);
     });
 
