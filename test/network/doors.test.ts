@@ -10,7 +10,7 @@ import { parseAllowedHost } from "../../src/network/allow-list.ts";
 import { Door } from "../../src/network/door.ts";
 import type { SocketGrant, SocketLimits, Told } from "../../src/network/relay-wire.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
-import { until } from "../support/until.ts";
+import { takesLessThan, until } from "../support/until.ts";
 
 /** A guest's way out, spoken to as hostile code would: without the runner's own client. */
 describe("the door of a guest", () => {
@@ -426,16 +426,19 @@ describe("the door of a guest", () => {
 
   it("cuts everything at once when it is closed, and says why", async () => {
     onConnection = (peer) => peer.write("first");
-    const { door, path, tenant } = await open();
-    const { data, lines } = await reach(path);
-    await new Promise((resolve) => data.once("data", resolve));
-    const cutAt = performance.now();
-    door.close();
-    assert.equal(tenant.open, 0);
-    await Promise.all([ended(reached[0]!), ended(data)]);
-    assert.ok(performance.now() - cutAt < 1_000);
-    assert.match(JSON.stringify(lines[1]), /ECONNRESET: what this server may reach has changed/);
-    assert.equal(await wantTo(path, "127.0.0.1").said, undefined);
+    await takesLessThan(1_000, async () => {
+      const { door, path, tenant } = await open();
+      const { data, lines } = await reach(path);
+      await new Promise((resolve) => data.once("data", resolve));
+      const cutAt = performance.now();
+      door.close();
+      assert.equal(tenant.open, 0);
+      await Promise.all([ended(reached.at(-1)!), ended(data)]);
+      const tookMs = performance.now() - cutAt;
+      assert.match(JSON.stringify(lines[1]), /ECONNRESET: what this server may reach has changed/);
+      assert.equal(await wantTo(path, "127.0.0.1").said, undefined);
+      return tookMs;
+    });
   });
 
   it("carries no more bytes in a second than the tenant may", async () => {

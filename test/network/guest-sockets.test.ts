@@ -9,7 +9,7 @@ import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { certificateFile, keyFile } from "../support/certificate.ts";
 import { commandOf, descendants } from "../support/processes.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
-import { until } from "../support/until.ts";
+import { takesLessThan, until } from "../support/until.ts";
 
 const GUEST = `
 import net, { connect } from "node:net";
@@ -349,34 +349,41 @@ for (const guests of ["sandboxed", "trusted"] as const) {
     });
 
     it("C8 keep a connection from one call to the next, until what they may reach changes", async () => {
-      await listed();
-      for (const text of ["one", "two"]) assert.equal(await ask("ask", { ...here(), text }), text);
-      assert.equal(sockets.size, 1, "both calls used one connection");
-      const held = ask("hold", here());
-      await until(() => received.includes("held"), "a call holds it");
-      const [peer] = sockets;
-      const cut = new Promise((resolve) => peer!.once("close", resolve));
-      await save({ network: ["db.invalid:5432"] });
-      const savedAt = performance.now();
-      await cut;
-      assert.ok(performance.now() - savedAt < 1_000, "it is cut within a second");
-      assert.deepEqual(await held, ["ECONNRESET", "close"], "the call under way is told");
-      assert.match((await ask("failed", { how: "net", ...here() })).message, /does not list it/);
+      await takesLessThan(1_000, async () => {
+        await listed();
+        await until(() => sockets.size === 0, "earlier connections are over");
+        received.length = 0;
+        for (const text of ["one", "two"]) assert.equal(await ask("ask", { ...here(), text }), text);
+        assert.equal(sockets.size, 1, "both calls used one connection");
+        const held = ask("hold", here());
+        await until(() => received.includes("held"), "a call holds it");
+        const [peer] = sockets;
+        const cut = new Promise((resolve) => peer!.once("close", resolve));
+        await save({ network: ["db.invalid:5432"] });
+        const savedAt = performance.now();
+        await cut;
+        const tookMs = performance.now() - savedAt;
+        assert.deepEqual(await held, ["ECONNRESET", "close"], "the call under way is told");
+        assert.match((await ask("failed", { how: "net", ...here() })).message, /does not list it/);
+        return tookMs;
+      });
       await listed();
       assert.equal(await ask("ask", { ...here(), text: "three" }), "three");
     });
 
     it("C8 use a secret's new value on the next call, and no connection that was opened with the old one", async () => {
       const set = (value: string) => api.send("PUT", "/secrets/PASSWORD", value);
-      assert.ok((await set("first-password")).status < 300);
-      await until(() => sockets.size === 0, "earlier connections are over");
-      assert.equal(await ask("signIn", here()), "first-password");
-      const [peer] = sockets;
-      const cut = new Promise((resolve) => peer!.once("close", resolve));
-      assert.ok((await set("second-password")).status < 300);
-      const setAt = performance.now();
-      await cut;
-      assert.ok(performance.now() - setAt < 1_000);
+      await takesLessThan(1_000, async () => {
+        assert.ok((await set("first-password")).status < 300);
+        await until(() => sockets.size === 0, "earlier connections are over");
+        assert.equal(await ask("signIn", here()), "first-password");
+        const [peer] = sockets;
+        const cut = new Promise((resolve) => peer!.once("close", resolve));
+        assert.ok((await set("second-password")).status < 300);
+        const setAt = performance.now();
+        await cut;
+        return performance.now() - setAt;
+      });
       assert.equal(await ask("signIn", here()), "second-password");
       assert.equal(sockets.size, 1);
     });

@@ -10,7 +10,7 @@ import { certificateFile, keyFile } from "../support/certificate.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { commandOf, descendants } from "../support/processes.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
-import { until } from "../support/until.ts";
+import { takesLessThan, until } from "../support/until.ts";
 
 /** Runs whatever a test wants: the network around it is what is tested. */
 const SCRIPT = `#!/bin/bash
@@ -176,23 +176,35 @@ describe("the network of scripts", { skip }, () => {
   });
 
   it("C8 ends within a second when what it may reach changes, and the script goes on without it", async () => {
-    const { outcome, isCut } = await held("held");
-    await save({ network: ["db.invalid:5432"] });
-    const savedAt = performance.now();
-    assert.ok((await isCut) - savedAt < 1_000);
-    assert.match(await outcome, /^heldover\n$/);
+    let tries = 0;
+    await takesLessThan(
+      1_000,
+      async () => {
+        const { outcome, isCut } = await held(`held${(tries += 1)}`);
+        await save({ network: ["db.invalid:5432"] });
+        const savedAt = performance.now();
+        const tookMs = (await isCut) - savedAt;
+        assert.equal(await outcome, `held${tries}over\n`);
+        return tookMs;
+      },
+      () => save({}),
+    );
     assert.match(await run(`curl -sS http://localhost:${webPort}/`), /^exit code 7: /);
     await save({});
   });
 
   it("C8 ends within a second when a secret of the server gets another value", async () => {
     const set = (value: string) => api.send("PUT", "/secrets/PASSWORD", value);
-    assert.ok((await set("first-password")).status < 300);
-    const { outcome, isCut } = await held("signed-in");
-    assert.ok((await set("second-password")).status < 300);
-    const setAt = performance.now();
-    assert.ok((await isCut) - setAt < 1_000);
-    await outcome;
+    let tries = 0;
+    await takesLessThan(1_000, async () => {
+      assert.ok((await set("first-password")).status < 300);
+      const { outcome, isCut } = await held(`signed-in${(tries += 1)}`);
+      assert.ok((await set("second-password")).status < 300);
+      const setAt = performance.now();
+      const tookMs = (await isCut) - setAt;
+      await outcome;
+      return tookMs;
+    });
   });
 
   it("C8 ends when the server is turned off", async () => {
@@ -285,7 +297,7 @@ describe("the network of scripts", { skip }, () => {
     const outcome = run(`exec 3<>/dev/tcp/localhost/${port}; printf private >&3; cat <&3`, "code", "/t/acme");
     await until(() => received.includes("private"), "it is reached");
     await onStoreOf(berth, (store) => store.tenants.change("acme", { by: "test", suspended: true }));
-    await until(() => sockets.size === 0, "it is cut", 10_000);
+    await until(() => sockets.size === 0, "it is cut", 30_000);
     await outcome;
   });
 
