@@ -241,13 +241,14 @@ describe("restoring a backup", () => {
       assert.match(stderr, /What it held before is in .*before-restore-/);
 
       await until(async () => (await mottoOf(api)) === "before", "it is taken up");
-      assert.equal((await api.send("GET", "/variables/later")).status, 404);
       // Connections end with the service that read the old store, and the next one says 503 until it has started.
-      const goOn = async (): Promise<number | undefined> => {
-        const { status } = await api.put("/variables/motto", "goes on");
-        return status === 503 ? undefined : status;
-      };
-      assert.equal(await until(() => goOn().catch(() => undefined)), 200);
+      const statusOf = (ask: () => Promise<{ status: number }>): Promise<number> =>
+        until(async () => {
+          const { status } = await ask().catch(() => ({ status: 503 }));
+          return status === 503 ? undefined : status;
+        });
+      assert.equal(await statusOf(() => api.send("GET", "/variables/later")), 404);
+      assert.equal(await statusOf(() => api.put("/variables/motto", "goes on")), 200);
     } finally {
       await served.end("SIGTERM");
     }

@@ -65,7 +65,8 @@ test("the stream of a call ends when the call is cancelled, times out, or was an
   const cancel = new AbortController();
   const given = [
     upstream.callTool("cancelled", {}, { signal: cancel.signal }),
-    upstream.callTool("late", {}, { timeoutMs: 300 }),
+    // Long enough for it to be sent.
+    upstream.callTool("late", {}, { timeoutMs: 3_000 }),
     upstream.callTool("answered", {}),
   ];
   const settled = Promise.allSettled(given);

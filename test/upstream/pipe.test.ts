@@ -79,7 +79,7 @@ test("a modern server that is listened to says what changes, or why it is not li
   await withUpstream(
     listening("agrees"),
     async (upstream) => {
-      await upstream.listen(filter, 10_000);
+      await upstream.listen(filter, 60_000);
       assert.equal(await textOf(upstream.callTool("told", {})), "[]");
       assert.deepEqual(heard, ["notifications/tools/list_changed"]);
     },
@@ -90,7 +90,7 @@ test("a modern server that is listened to says what changes, or why it is not li
     ["is over", "upstream_protocol", /listening for changes: it does not start$/],
   ] as const) {
     await withUpstream(listening(way), async (upstream) => {
-      await assert.rejects(upstream.listen(filter, 10_000), { code, message });
+      await assert.rejects(upstream.listen(filter, 60_000), { code, message });
     });
   }
   await withUpstream(listening("never agrees"), async (upstream) => {
