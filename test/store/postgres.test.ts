@@ -24,7 +24,7 @@ import { connect, startPostgres, type TestPostgres } from "../support/postgres.t
 import { storeDatabases } from "../support/store-databases.ts";
 import { storeContract } from "../support/store.contract.ts";
 import { longestTurnMs } from "../support/turns-in.ts";
-import { until } from "../support/until.ts";
+import { takesLessThan, until } from "../support/until.ts";
 
 /** No single request holds the serving thread for longer. */
 const TURN_MS = 25;
@@ -162,7 +162,7 @@ test("while the database is out of reach everything fails, and all is well once 
 
 test("a change that somebody keeps out longer than the limit fails, and so do those that wait for it, and can be repeated", async (t) => {
   const url = await fresh();
-  const store = await open(t, url, { statementMs: 1_000 });
+  const store = await open(t, url, { statementMs: 3_000 });
   const other = connect(url);
   await other.connect();
   t.after(() => other.end());
@@ -174,7 +174,7 @@ test("a change that somebody keeps out longer than the limit fails, and so do th
     assert.ok(end.status === "rejected");
     assert.deepEqual([end.reason.code, /took too long/.test(end.reason.message)], ["store_failed", true]);
   }
-  assert.ok(performance.now() - began < 10_000, "they did not wait one after the other");
+  assert.ok(performance.now() - began < 30_000, "they did not wait one after the other");
   assert.equal(await store.name("default", "variable", "0"), undefined, "reading goes on meanwhile");
   await other.query("COMMIT");
   await save(store, "0");
@@ -245,17 +245,23 @@ test("two stores hear of each other's changes where the connection that tells of
   const [store, other] = [await open(t, url), await open(t, url)];
   const told = listen(t, store);
   const listening = "FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()";
-  await until(async () => (await ask(url, `SELECT 1 ${listening}`)).length === 2);
-  await ask(url, `SELECT pg_terminate_backend(pid) ${listening}`);
-  const began = performance.now();
-  await save(other, "one");
-  await until(() => told.includes("one"));
-  assert.ok(performance.now() - began < 4_000, "before it listens again");
+  const saved: string[] = [];
+  // Before it listens again.
+  await takesLessThan(4_000, async () => {
+    await until(async () => (await ask(url, `SELECT 1 ${listening}`)).length === 2);
+    await ask(url, `SELECT pg_terminate_backend(pid) ${listening}`);
+    const began = performance.now();
+    const name = `meanwhile ${saved.length}`;
+    saved.push(name);
+    await save(other, name);
+    await until(() => told.includes(name));
+    return performance.now() - began;
+  });
   // And again once they listen.
   await until(async () => (await ask(url, `SELECT 1 ${listening}`)).length === 2);
   await save(other, "two");
   await until(() => told.includes("two"));
-  assert.deepEqual(told, ["one", "two"]);
+  assert.deepEqual(told, [...saved, "two"]);
 });
 
 test("two stores hear of each other's changes and letters where nothing can listen", async (t) => {
@@ -612,7 +618,7 @@ test("a change that brings contents which another one brings, too, waits for it,
 
 test("a long transaction whose process stands still is undone, and keeps nobody else waiting", async (t) => {
   const url = await fresh();
-  const database = new PostgresDatabase(url, undefined, 300);
+  const database = new PostgresDatabase(url, undefined, 2_000);
   t.after(() => database.close());
   const other = await open(t, url);
   let goOn = (): void => {};
@@ -650,13 +656,13 @@ test("a save that only some of the servers may have that were to have it is not 
 
 test("a tenant whose removal takes longer than a statement may is removed", async (t) => {
   const url = await fresh();
-  const store = await openPostgresStore({ database: url, statementMs: 300 });
+  const store = await openPostgresStore({ database: url, statementMs: 2_000 });
   t.after(() => store.close());
   await store.tenants.create("acme", { by: "test" });
   await save(store, "one", "acme");
   await ask(
     url,
-    `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN OLD; END $$;
+    `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3); RETURN OLD; END $$;
      CREATE TRIGGER slow BEFORE DELETE ON name FOR EACH ROW EXECUTE FUNCTION slow()`,
   );
   assert.equal((await store.tenants.delete("acme", "test")).names, 1);
