@@ -67,11 +67,12 @@ describe("the template of an app with a chart", () => {
 
   it("is covered by nothing when the page is scrolled to it", async () => {
     const place = tester.section.locator("iframe");
-    await place.evaluate("(frame) => frame.scrollIntoView()");
-    const box = (await place.boundingBox())!;
-    const shown = await tester.page.evaluate(
-      `document.elementFromPoint(${box.x + box.width - 40}, ${box.y + 60}).tagName`,
-    );
+    // In one go, for the app may still change its height, and with it its place.
+    const shown = await place.evaluate((frame) => {
+      frame.scrollIntoView({ behavior: "instant" });
+      const { right, top } = frame.getBoundingClientRect();
+      return frame.ownerDocument.elementFromPoint(right - 40, top + 60)?.tagName;
+    });
     assert.equal(shown, "IFRAME");
   });
 
