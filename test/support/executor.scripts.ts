@@ -1,5 +1,8 @@
 import { strict as assert } from "node:assert";
+import { chmodSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { ScriptOutcome, ScriptRun } from "../../src/executor/executor.ts";
 import { assertNothingLeft, failureOf, openRig, programOf, shape, type Mode, type Rig } from "./executor.ts";
@@ -141,24 +144,31 @@ export function scriptsContract(mode: Mode): void {
 
     it("scriptProcesses and queuedCallsPerTenant: so many run at a time, and tenants take turns", async () => {
       const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1, queuedCallsPerTenant: 2 });
+      const gate = realpathSync(mkdtempSync(join(tmpdir(), "berth-gate-")));
+      // Root's guests are nobody.
+      chmodSync(gate, 0o755);
       try {
         const order: string[] = [];
+        const folders = [{ name: "gate", path: gate, writable: false }];
         const named = async (name: string, script: string, deadlineMs = 60_000): Promise<ScriptOutcome> => {
-          const outcome = await small.executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs });
+          const run = { tenant: "default", script, argv: [], env: {}, folders, deadlineMs };
+          const outcome = await small.executor.runScript(run);
           order.push(name);
           return outcome;
         };
-        const first = named("first", "sleep 0.3");
+        const first = named("first", 'until [ -e "$BERTH_FOLDER_gate/open" ]; do sleep 0.05; done');
         const second = named("second", "true");
         const impatient = named("impatient", "true", 50);
         const refused = failureOf(await named("refused", "true"));
         assert.deepEqual([refused.reason, refused.retriable], ["busy", true]);
         const late = failureOf(await impatient);
         assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
+        writeFileSync(join(gate, "open"), "");
         await Promise.all([first, second]);
         assert.deepEqual(order, ["refused", "impatient", "first", "second"]);
       } finally {
         await small.close();
+        rmSync(gate, { recursive: true });
       }
     });
 
