@@ -6,6 +6,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import type { Config } from "../../src/config.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { startTestBerth, type TestBerth } from "./berth.ts";
+import { observedFetch } from "./clients/client-session.ts";
 import { fixtures } from "./upstreams.ts";
 
 /** How a client negotiates: only the handshake of older revisions, or the newest common revision. */
@@ -39,8 +40,11 @@ export async function open(
   for (const method of ["elicitation/create", "sampling/createMessage", "roots/list"] as const) {
     client.setRequestHandler(method, () => answer(method) as never);
   }
-  await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp/${server}`)));
+  const observed = observedFetch();
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp/${server}`), { fetch: observed.fetch }));
   t.after(() => client.close());
+  // Whoever does not listen yet is told of no change.
+  if (mode === "legacy") await observed.listening;
   return client;
 }
 
