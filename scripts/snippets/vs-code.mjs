@@ -5,9 +5,9 @@ import { startBrowser } from "../../dist/test/support/browser.js";
 import { setUp, stopClient } from "./set-up.mjs";
 
 const OPEN_MS_MAX = 1_200_000;
-const STEP_MS_MAX = 60_000;
+const LOAD_MS_MAX = 60_000;
+const STEP_MS_MAX = 10_000;
 const TRIES_MAX = 10;
-const TRY_MS = 3_000;
 const END_MS_MAX = 30_000;
 const DISCOVERED = /Discovered\s(\d+)\stools?/;
 // Of a long log only the end is shown.
@@ -30,10 +30,10 @@ export async function openVsCode({ client, bin, folder }) {
       try {
         person.setDefaultTimeout(STEP_MS_MAX);
         const page = await person.newPage();
-        await page.goto(`${address}/?folder=${encodeURIComponent(join(place, "work"))}`);
-        await page.locator(".monaco-workbench .explorer-folders-view").waitFor();
+        await page.goto(`${address}/?folder=${encodeURIComponent(join(place, "work"))}`, { timeout: LOAD_MS_MAX });
+        await page.locator(".monaco-workbench .explorer-folders-view").waitFor({ timeout: LOAD_MS_MAX });
         if (copied.kind === "link") await installBy(page, copied.text);
-        await startServer(page, name, token);
+        await startServer(page, name, token, client.refusal);
         const log = await logOf(page, client.refusal);
         const [, count] = DISCOVERED.exec(log) ?? [];
         if (Number(count) !== tools.length) throw new Error(`VS Code's log of the server: ${log}`);
@@ -62,36 +62,40 @@ async function installBy(page, link) {
   });
   await until(editor.getByText("Uninstall", { exact: true }).first(), () => install.click());
   // It starts a server that it has installed, and shows nothing of that; a manual start shows the log.
-  await page.reload();
+  await page.reload({ timeout: LOAD_MS_MAX });
 }
 
-/** Runs the command "MCP: List Servers" of the palette, and there chooses the server and its start. */
-async function startServer(page, name, token) {
-  const question = page.locator(".quick-input-widget").getByText(`Token for ${name}`);
-  await until(token === undefined ? logged(page, STARTED) : question, async () => {
+/** Runs the command "MCP: List Servers" of the palette, chooses the server and its start there, and enters its token. */
+async function startServer(page, name, token, refusal) {
+  await until(logged(page, new RegExp(`${STARTED.source}|${refusal.source}`)), async () => {
     await command(page, "MCP: List Servers");
     await choose(page, name);
     await choose(page, "Start Server");
+    if (token === undefined) return;
+    await page.locator(".quick-input-widget").getByText(`Token for ${name}`).waitFor();
+    await inputOf(page).fill(token);
+    await page.keyboard.press("Enter");
   });
-  if (token === undefined) return;
-  await inputOf(page).fill(token);
-  await page.keyboard.press("Enter");
 }
 
 /** Runs a command of the palette. */
 async function command(page, name) {
-  await until(inputOf(page), () => page.keyboard.press("F1"));
+  await until(inputOf(page), () => page.keyboard.press("F1"), 3_000);
   await inputOf(page).fill(`>${name}`);
   await choose(page, name);
 }
 
 /** Acts until something is seen: the editor loses what is done before it is fully loaded, and does not say when it is. */
-async function until(seen, act) {
+async function until(seen, act, waitMs = STEP_MS_MAX) {
+  let cause;
   for (let tries = 1; tries <= TRIES_MAX && !(await seen.isVisible()); tries++) {
-    await act();
-    await seen.waitFor({ timeout: TRY_MS }).catch(() => {});
+    // What is left of the try before would be in the way.
+    if (tries > 1) await seen.page().keyboard.press("Escape");
+    // What it acts on is gone where the try before had its effect late.
+    cause = await act().catch((error) => error);
+    await seen.waitFor({ timeout: waitMs }).catch(() => {});
   }
-  if (!(await seen.isVisible())) throw new Error(`VS Code never showed ${seen}`);
+  if (!(await seen.isVisible())) throw new Error(`VS Code never showed ${seen}`, { cause });
 }
 
 const inputOf = (page) => page.locator(".quick-input-widget input").first();
