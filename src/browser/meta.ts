@@ -27,8 +27,6 @@ const TAB_OF: Readonly<Record<string, string>> = {
 
 /** The tabs that were shown so far: each stays as it was left. */
 const panels = new Map<string, Panel>();
-/** The tabs that are on their way here, which may be asked for again meanwhile. */
-const loading = new Map<string, Promise<Panel | undefined>>();
 let shown = panelIn(document, location.search)!;
 
 interface Panel {
@@ -78,25 +76,20 @@ async function showAddress(): Promise<void> {
   const { href, searchParams } = new URL(location.href);
   const id = searchParams.get("tab") ?? document.querySelector<HTMLElement>("#server-tabs a")?.dataset["id"] ?? "";
   if (id === shown.id) return;
-  const panel = panels.get(id) ?? (await loadOnce(id, href));
-  // Another one may have been asked for meanwhile.
+  const panel = panels.get(id) ?? (await load(href));
+  // Another one may have been asked for meanwhile, or this one twice.
   if (location.href !== href) return;
   if (!panel) return location.reload();
-  show(panel);
+  show(panels.get(id) ?? add(id, panel));
 }
 
-function loadOnce(id: string, address: string): Promise<Panel | undefined> {
-  const pending = loading.get(id) ?? load(id, address).finally(() => loading.delete(id));
-  loading.set(id, pending);
-  return pending;
-}
-
-async function load(id: string, address: string): Promise<Panel | undefined> {
+async function load(address: string): Promise<Panel | undefined> {
   const response = await fetch(address, { headers: { Accept: "text/html" } }).catch(() => undefined);
   if (!response?.ok) return undefined;
-  const panel = panelIn(new DOMParser().parseFromString(await response.text(), "text/html"), new URL(address).search);
-  if (!panel) return undefined;
-  panel.element.hidden = true;
+  return panelIn(new DOMParser().parseFromString(await response.text(), "text/html"), new URL(address).search);
+}
+
+function add(id: string, panel: Panel): Panel {
   shown.element.after(panel.element);
   panels.set(id, panel);
   copyOnClick(panel.element);
