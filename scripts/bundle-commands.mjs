@@ -97,21 +97,26 @@ for (const { path, text } of outputFiles) {
 
 writeLicenses(BIN, Object.keys(metafile.inputs));
 
-// Each Berth starts this program of its own, and it is ready so much sooner.
-const CHECKS = "dist/src/host/checks";
-const { metafile: checks } = await build({
-  ...common,
-  metafile: true,
-  entryPoints: ["src/host/checks/child.ts"],
-  outfile: `${CHECKS}/child.js`,
-  format: "esm",
-  banner: { js: REQUIRE },
-  plugins: [namesItself(CHECKS)],
-});
+// Each Berth starts these, and from one file each they are ready sooner: the check process and the thread of the store.
+const started = await Promise.all(
+  ["src/host/checks/child.ts", "src/store/sqlite/store-worker.ts"].map((source) =>
+    build({
+      ...common,
+      metafile: true,
+      entryPoints: [source],
+      outfile: compiledFile(source),
+      format: "esm",
+      external: ["better-sqlite3"],
+      banner: { js: REQUIRE },
+      plugins: [namesItself(dirname(compiledFile(source)))],
+    }),
+  ),
+);
 
 // Of dist/src only the programs and threads that the bundles start, and what these import, are packed. What is not compiled
 // yet does not keep the commands from being bundled: a build comes before each package.
-const bundled = [first, metafile, checks].flatMap(({ inputs }) => Object.keys(inputs));
+const metafiles = [first, metafile, ...started.map((each) => each.metafile)];
+const bundled = metafiles.flatMap(({ inputs }) => Object.keys(inputs));
 const packed = await startedBy(
   bundled
     .filter((file) => /^src\/.*\.ts$/.test(file))

@@ -9,6 +9,7 @@ import { intoSqlite, sqliteSource } from "./sqlite/copy.ts";
 import { DATABASE_FILE } from "./sqlite/open-database.ts";
 import { openSqliteStore } from "./sqlite/sqlite-store.ts";
 import { foreignLog } from "./sqlite/store-files.ts";
+import { openThreadedStore } from "./sqlite/threaded-store.ts";
 import type { SecretStore, Store } from "./store.ts";
 
 /**
@@ -22,13 +23,13 @@ export interface StoreOptions {
   readonly log?: Log;
   /** Opening rejects with `config_invalid` where the nodes of the database have other keys. */
   readonly keyProofs?: KeyProofs | undefined;
-  /** The keys of a command do not count for nodes. */
+  /** A command waits for its store anyway, so it needs no thread for it. Its keys do not count for nodes. */
   readonly isCommand?: boolean;
 }
 
 /** Makes a new store where there is none. Rejects with `store_failed`. */
 export async function openStore({ database, ...options }: StoreOptions): Promise<Store & SecretStore> {
-  if (database === undefined) return openSqliteStore(options);
+  if (database === undefined) return options.isCommand ? openSqliteStore(options) : openThreadedStore(options);
   const { openPostgresStore } = await import("./postgres/postgres-store.ts");
   return openPostgresStore({ ...options, database });
 }

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import fs, { mkdtempSync, rmSync } from "node:fs";
-import { syncBuiltinESMExports } from "node:module";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
@@ -13,6 +12,7 @@ import type { ChangedName } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { call, startTestBerth } from "../support/berth.ts";
 import { onFlush } from "../support/flush.ts";
+import { storeFaults } from "../support/store-faults.ts";
 import { until } from "../support/until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-durability-"));
@@ -103,22 +103,12 @@ describe("a disk that fails when something that was written is flushed", () => {
   });
 
   it("C8 refuses changes without a path of the host while it cannot say which files are there, and takes them again", async (t) => {
+    const faults = storeFaults(t);
     const berth = await startTestBerth({ texts: { "echo.ts": "export const one = () => 1;" } });
     t.after(() => berth.close());
     const api = apiOf(berth);
     await call(`${berth.url}/mcp/echo`, "one");
-    const { statSync } = fs;
-    let isFailing = true;
-    const stat = (file: string | URL, options?: object): unknown => {
-      if (!isFailing || !String(file).startsWith(join(berth.folder, "data"))) return statSync(file, options);
-      throw Object.assign(new Error(`EIO: i/o error, stat '${String(file)}'`), { code: "EIO" });
-    };
-    t.mock.method(fs, "statSync", stat as typeof statSync);
-    syncBuiltinESMExports();
-    t.after(() => {
-      t.mock.restoreAll();
-      syncBuiltinESMExports();
-    });
+    faults.begin("stat");
     const refused = await api.put("/variables/motto", "text");
     assert.deepEqual([refused.status, refused.body.error.code], [503, "store_failed"]);
     assert.match(
@@ -127,19 +117,18 @@ describe("a disk that fails when something that was written is flushed", () => {
     );
     assert.equal((await fetch(`${berth.url}/readyz`)).status, 503);
     assert.equal((await call(`${berth.url}/mcp/echo`, "one")).content?.[0].text, "1");
-    isFailing = false;
+    faults.end();
     assert.equal((await api.put("/variables/motto", "text")).status, 201);
     await until(async () => (await fetch(`${berth.url}/readyz`)).ok);
   });
 
   it("C8 makes Berth unready until it is written anew, and Berth serves what stands meanwhile", async (t) => {
+    const faults = storeFaults(t);
     const berth = await startTestBerth({ texts: { "echo.ts": "export const one = () => 1;" } });
     t.after(() => berth.close());
     const other = new Database(join(berth.folder, "data", DATABASE_FILE));
     t.after(() => other.close());
-    onFlush(t, (file, flush) =>
-      other.inTransaction && file.startsWith(berth.folder) ? Promise.reject(new Error("EIO: i/o error")) : flush(),
-    );
+    faults.begin("flush");
     // Pages that are being read here cannot be overwritten meanwhile.
     other.exec("BEGIN; SELECT * FROM name");
     const api = apiOf(berth);
@@ -154,6 +143,7 @@ describe("a disk that fails when something that was written is flushed", () => {
     );
     const refused = await api.send("PUT", "/variables/motto", "text", { "If-None-Match": "*" });
     assert.deepEqual([refused.status, refused.body.error.code], [503, "store_failed"]);
+    faults.end();
     other.exec("COMMIT");
     await until(async () => (await fetch(`${berth.url}/readyz`)).ok);
     assert.equal((await api.put("/variables/motto", "text")).status, 201);

@@ -3,11 +3,10 @@ import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it, type TestContext } from "node:test";
-import type { Worker } from "node:worker_threads";
+import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { rawBlock, type Block } from "../../src/lib/cid.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { longestTurnMs } from "../support/turns-in.ts";
 
@@ -20,7 +19,7 @@ describe("content of many megabytes", () => {
   let store: Store;
   let long: Block;
   before(async () => {
-    store = await openSqliteStore({ dataDir: folder });
+    store = await openThreadedStore({ dataDir: folder });
     long = rawBlock(randomBytes(32 * MEBIBYTE));
     await store.change("default", { by: "test", put: [long] });
   });
@@ -44,13 +43,6 @@ describe("content of many megabytes", () => {
     assert.equal(await store.content("default", rawBlock("none").cid), undefined);
   });
 
-  it("is read by whoever serves where no thread can be had", async (t: TestContext) => {
-    const die = (worker: Worker): void => void worker.terminate();
-    process.on("worker", die);
-    t.after(() => process.off("worker", die));
-    assert.equal(Buffer.compare((await store.content("default", long.cid))!, long.bytes), 0);
-  });
-
   it("is refused if it is not what its CID says", async () => {
     const other = rawBlock(randomBytes(8 * MEBIBYTE));
     await store.change("default", { by: "test", put: [other] });
@@ -61,7 +53,7 @@ describe("content of many megabytes", () => {
   });
 
   it("is read before the store is closed", async () => {
-    const again = await openSqliteStore({ dataDir: folder });
+    const again = await openThreadedStore({ dataDir: folder });
     const reading = again.content("default", long.cid);
     await again.close();
     assert.equal((await reading)!.length, long.bytes.length);

@@ -10,7 +10,7 @@ export async function onStoreOf<T>(
   { folder, database }: Pick<TestBerth, "folder"> & { readonly database?: string | undefined },
   work: (store: Store) => Promise<T>,
 ): Promise<T> {
-  const store = await openStore({ dataDir: join(folder, "data"), database });
+  const store = await openStore({ dataDir: join(folder, "data"), database, isCommand: true });
   try {
     return await work(store);
   } finally {

@@ -20,6 +20,11 @@ let measuredFrom = 0;
  * file systems stamp files, whatever a process takes for its own time.
  */
 export function storeNow(): number {
+  return Date.now() - clockAheadMs();
+}
+
+/** By how many milliseconds the clock of this process is ahead of the store's. */
+export function clockAheadMs(): number {
   const elapsed = performance.now();
   const from = Date.now() - elapsed;
   // A clock that was set is another clock.
@@ -27,7 +32,7 @@ export function storeNow(): number {
     [measuredAt, measuredFrom] = [elapsed, from];
     measure();
   }
-  return Date.now() - aheadMs;
+  return aheadMs;
 }
 
 function measure(): void {

@@ -60,11 +60,6 @@ export class SqliteContent {
     return this.#statements.isClaimed.get(tenant, cid) !== undefined;
   }
 
-  /** The unverified bytes, if the tenant has a claim on them; their length alone if they are longer than `most`. */
-  readShort(tenant: string, cid: Cid, most: number): { bytes: Uint8Array | null; length: number } | undefined {
-    return this.#statements.readShort.get({ tenant, cid, most });
-  }
-
   /** The unverified bytes, if the tenant has a claim on them. */
   read(tenant: string, cid: Cid): Uint8Array | undefined {
     return this.#statements.read.get(tenant, cid);
@@ -90,12 +85,5 @@ function prepare(database: Database.Database) {
     ),
     isClaimed: database.prepare<[string, string], number>(`SELECT 1 ${claimed}`).pluck(),
     read: database.prepare<[string, string], Uint8Array>(`SELECT bytes ${claimed}`).pluck(),
-    readShort: database.prepare<
-      [{ tenant: string; cid: string; most: number }],
-      { bytes: Uint8Array | null; length: number }
-    >(
-      `SELECT CASE WHEN LENGTH(bytes) <= :most THEN bytes END AS bytes, LENGTH(bytes) AS length
-       FROM tenant_content JOIN content ON id = content_id WHERE tenant = :tenant AND cid = :cid`,
-    ),
   };
 }

@@ -1,10 +1,11 @@
 import { once } from "node:events";
-import { Worker } from "node:worker_threads";
+import { Worker, type MessagePort } from "node:worker_threads";
 import type { Block, Cid } from "../../lib/cid.ts";
-import { BerthError, type ErrorCode } from "../../lib/errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { Change, NameMove } from "../store.ts";
 import { identityOf } from "./store-files.ts";
+import { receivedError, type SentError } from "./thread-messages.ts";
 
 /** A change of more contents and names, or of more bytes, takes long enough for others to notice. */
 const LONG_FROM = 500;
@@ -22,19 +23,17 @@ export interface LongChangeOrder {
   /** Another file under the same name is left alone. */
   readonly identity: string | undefined;
   readonly busyMs: number;
+  readonly tenant: string;
 }
 
-/** A part of a change, or the rest of it once all parts were handed over. */
-export type LongChangePart =
-  | { readonly cids: readonly Cid[]; readonly lengths: readonly number[]; readonly bytes: Uint8Array }
+/** A part of a change, or the rest of it, which is sent last. */
+type ChangePart =
+  | { readonly cids: readonly Cid[]; readonly lengths: readonly number[]; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly set: readonly NameMove[] }
-  | { readonly tenant: string; readonly rest: Omit<Change, "put" | "set"> };
+  | { readonly rest: Omit<Change, "put" | "set"> };
 
-/** The numbers of the changes, or why nothing was changed: an error of Berth's own, or SQLite's. */
-export type LongChangeReport =
-  | { readonly moved: readonly number[] }
-  | { readonly refusal: { readonly code: ErrorCode; readonly message: string; readonly data: BerthError["data"] } }
-  | { readonly error: { readonly code: string | undefined; readonly message: string } };
+/** The numbers of the changes, or why nothing was changed. */
+export type LongChangeReport = { readonly moved: readonly number[] } | { readonly error: SentError };
 
 /** `isSearched`: its content is searched for references, which takes longer. */
 export function isLongChange({ put = [], set = [] }: Change, isSearched: boolean): boolean {
@@ -50,7 +49,6 @@ export function isLongChange({ put = [], set = [] }: Change, isSearched: boolean
  */
 export async function changeOnThread(
   order: Omit<LongChangeOrder, "identity">,
-  tenant: string,
   change: Change,
 ): Promise<readonly number[] | undefined> {
   const worker = startWorker({ ...order, identity: identityOf(order.file) });
@@ -63,16 +61,14 @@ export async function changeOnThread(
 
   let report: LongChangeReport | undefined;
   worker.on("message", (message: LongChangeReport) => (report = message));
-  await handOver(worker, tenant, change);
+  await sendChange(worker, change);
   await ended;
   if (!report) {
     const message = "check whether the change was made before you repeat it: the thread that wrote it has ended";
     throw new BerthError("store_unsure", message, { cause: fault });
   }
   if ("moved" in report) return report.moved;
-  if ("error" in report) throw Object.assign(new Error(report.error.message), { code: report.error.code });
-  const { code, message, data } = report.refusal;
-  throw Object.assign(new BerthError(code, undefined, { ...(data && { data }) }), { message });
+  throw receivedError(report.error);
 }
 
 function startWorker(workerData: LongChangeOrder): Worker | undefined {
@@ -83,19 +79,41 @@ function startWorker(workerData: LongChangeOrder): Worker | undefined {
   }
 }
 
-async function handOver(worker: Worker, tenant: string, { put = [], set = [], ...rest }: Change): Promise<void> {
+/** Sends a change to another thread in parts, yielding to the event loop in between. */
+export async function sendChange(
+  to: Pick<MessagePort, "postMessage">,
+  { put = [], set = [], ...rest }: Change,
+): Promise<void> {
+  const send = (part: ChangePart): void => to.postMessage(part, "bytes" in part ? [part.bytes.buffer] : []);
   const takeTurns = turnTaker();
   for (let start = 0, end = 0; start < put.length; start = end) {
     await takeTurns();
     end = endOfPart(put, start);
-    const part = packed(put.slice(start, end));
-    worker.postMessage(part, [part.bytes.buffer]);
+    send(packed(put.slice(start, end)));
   }
   for (let start = 0; start < set.length; start += HANDED_OVER) {
     await takeTurns();
-    worker.postMessage({ set: set.slice(start, start + HANDED_OVER) } satisfies LongChangePart, []);
+    send({ set: set.slice(start, start + HANDED_OVER) });
   }
-  worker.postMessage({ tenant, rest } satisfies LongChangePart, []);
+  send({ rest });
+}
+
+/** Receives what `sendChange` sends. */
+export function receiveChange(port: MessagePort): Promise<Change> {
+  const put: Block[] = [];
+  const set: NameMove[] = [];
+  return new Promise((resolve) =>
+    port.on("message", (part: ChangePart) => {
+      if ("cids" in part) put.push(...unpacked(part));
+      else if ("set" in part) set.push(...part.set);
+      else resolve({ ...part.rest, put, set });
+    }),
+  );
+}
+
+function unpacked({ cids, lengths, bytes }: Extract<ChangePart, { readonly bytes: unknown }>): Block[] {
+  let at = 0;
+  return cids.map((cid, index) => ({ cid, bytes: bytes.subarray(at, (at += lengths[index]!)) }));
 }
 
 /** At least one block is handed over, however long it is. */
@@ -115,5 +133,5 @@ function packed(blocks: readonly Block[]) {
     bytes.set(block.bytes, at);
     at += block.bytes.length;
   }
-  return { cids: blocks.map(({ cid }) => cid), lengths, bytes } satisfies LongChangePart;
+  return { cids: blocks.map(({ cid }) => cid), lengths, bytes } satisfies ChangePart;
 }

@@ -12,18 +12,32 @@ import { refuseNewer, upgradeDatabase } from "./upgrade.ts";
 /** The file inside the data folder. */
 export const DATABASE_FILE = "berth.sqlite";
 
-/** The databases that this process has open. */
-const opened = new Set<Database.Database>();
+/** The databases that this process has open, those of threads that it started included. */
+const opened = new Set<OpenedDatabase>();
 
-/** Opens the database of a data folder, makes both if they are missing, and applies the missing migrations. */
-export function openDatabase(dataDir: string, busyMs: number, log?: Log): Database.Database {
+export interface OpenedDatabase {
+  readonly name: string;
+  readonly open: boolean;
+}
+
+/**
+ * Opens the database of a data folder, makes both if they are missing, and applies the missing migrations.
+ * `isOpenHere`: another thread of this process has it open.
+ */
+export function openDatabase(
+  dataDir: string,
+  busyMs: number,
+  log?: Log,
+  isOpenHere = isOpen(join(dataDir, DATABASE_FILE)),
+): Database.Database {
   let database: Database.Database | undefined;
   try {
     // Secrets are kept here: nobody else on the machine may read the folder or the file.
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     closeToOthers(dataDir);
     const file = join(dataDir, DATABASE_FILE);
-    const broken = isOpen(file) ? undefined : lookAtLog(dataDir, file);
+    // Otherwise its log was examined then, and closing the file here would release SQLite's locks on it.
+    const broken = isOpenHere ? undefined : lookAtLog(dataDir, file);
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
     refuseNewer(database);
@@ -40,7 +54,7 @@ export function openDatabase(dataDir: string, busyMs: number, log?: Log): Databa
     // to open.
     database.pragma("temp_store = MEMORY");
     beginLog(database);
-    opened.add(database);
+    noteOpened(database);
     return database;
   } catch (error) {
     database?.close();
@@ -62,10 +76,13 @@ function closeToOthers(dataDir: string): void {
 
 const OWN_FILES = /^(?:berth\.sqlite|import-|seal|secret|lost\+found$)/;
 
-/** If it is open here, its log was examined then. */
-function isOpen(file: string): boolean {
+export function isOpen(file: string): boolean {
   for (const each of opened) if (!each.open) opened.delete(each);
   return Array.from(opened).some(({ name }) => name === file);
+}
+
+export function noteOpened(database: OpenedDatabase): void {
+  opened.add(database);
 }
 
 /**

@@ -5,7 +5,7 @@ import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import { newAlias } from "../aliases.ts";
 import { ifSound } from "../if-sound.ts";
-import { byName, sound, verified, verifiedInTurns, type ForeignChange } from "../rules.ts";
+import { byName, verified, verifiedInTurns, type ForeignChange } from "../rules.ts";
 import { byServer } from "../state-room.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
 import { asStoreFailure, atOnce, attempt, attemptAll } from "./attempt.ts";
@@ -17,7 +17,6 @@ import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
 import { sqliteKeptCalls } from "./kept-calls.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";
-import { LONG_FROM_BYTES, LongContents } from "./long-content.ts";
 import { sqliteNames } from "./names.ts";
 import { LetterBoxes, sqliteNodes } from "./nodes.ts";
 import { openDatabase } from "./open-database.ts";
@@ -39,6 +38,8 @@ export interface SqliteStoreOptions {
   readonly logBytes?: number;
   /** Gets a failing disk's errors. */
   readonly log?: Log;
+  /** True if another thread of this process has the database open. Default: as this thread knows. */
+  readonly isOpenHere?: boolean;
 }
 
 const LOG_BYTES = 16 * 1024 * 1024;
@@ -49,7 +50,7 @@ const LOG_BYTES = 16 * 1024 * 1024;
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
   const { dataDir, busyMs = 5_000, logBytes = LOG_BYTES } = options;
-  const database = openDatabase(dataDir, busyMs, options.log);
+  const database = openDatabase(dataDir, busyMs, options.log, options.isOpenHere);
   removeLeftDrafts(dataDir);
   const log = new WriteAheadLog(database, logBytes, options.log);
   const contents = new SqliteContent(database);
@@ -65,7 +66,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
   const foreignChanges = new ForeignChanges(database, log);
   const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);
-  const longContents = new LongContents(database.name, busyMs);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
 
@@ -104,14 +104,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   };
 
   const changeAside = async (tenant: string, change: Change): Promise<readonly number[]> =>
-    (await changeOnThread({ file: database.name, busyMs }, tenant, change)) ?? changeHere(tenant, change);
+    (await changeOnThread({ file: database.name, busyMs, tenant }, change)) ?? changeHere(tenant, change);
 
   const content = async (tenant: string, cid: Cid): Promise<Uint8Array | undefined> => {
-    const found = attempt(() => contents.readShort(tenant, cid, LONG_FROM_BYTES));
-    if (!found) return undefined;
-    if (found.bytes) return verifiedInTurns(cid, found.bytes);
-    const read = await attemptAll(() => longContents.read(tenant, cid));
-    if (read) return read.bytes && sound(cid, read.bytes, read.isSound);
     const bytes = attempt(() => contents.read(tenant, cid));
     return bytes && verifiedInTurns(cid, bytes);
   };
@@ -329,7 +324,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async close() {
       await collections.close();
-      await longContents.close();
       boxes.close();
       foreignChanges.close();
       await log.close();
