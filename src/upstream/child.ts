@@ -128,6 +128,8 @@ export class Child {
   readonly #untaken: { readonly message: number; readonly onTaken: () => void }[] = [];
   #isRunning = true;
   #fault: string | undefined;
+  /** Set when it was killed because it had closed a pipe. */
+  #closedPipe: string | undefined;
   #ending: Promise<void> | undefined;
   #isTerminated = false;
 
@@ -148,6 +150,10 @@ export class Child {
     this.#outbox = new Outbox({ onTaken: () => this.#tellTaken(), onNoRoom: (why) => this.fail(why) }, rooms?.backlog);
     this.#outbox.open(stdin);
     this.#exited = exited.finally(() => (this.#isRunning = false));
+    // A pipe reports its end only while it is read. Bytes that the program writes to its stdin are dropped.
+    stdin.resume();
+    stdin.once("close", () => void this.#endWithoutPipe("closed its stdin"));
+    stdout.once("close", () => void this.#endWithoutPipe("closed its stdout"));
     this.ended = this.#watch();
   }
 
@@ -224,6 +230,15 @@ export class Child {
     if (this.#restGoes) await within(REST_GOES_MS, this.#restGoes);
   }
 
+  /** Kills a program that keeps running without a pipe: no request can be answered any more. */
+  async #endWithoutPipe(reason: string): Promise<void> {
+    // The pipes of a program that exits close before its exit is reported.
+    if (await within(EXIT_FOLLOWS_MS, this.#exited)) return;
+    if (this.#ending || this.#closedPipe !== undefined) return;
+    this.#closedPipe = `${reason} while it was running`;
+    this.#signal("SIGKILL");
+  }
+
   #tellTaken(): void {
     while (this.#untaken.length > 0 && this.#outbox.hasTaken(this.#untaken[0]!.message))
       this.#untaken.shift()!.onTaken();
@@ -231,6 +246,7 @@ export class Child {
 
   async #watch(): Promise<ChildEnd> {
     const exit = await this.#exited;
+    if (exit.signal === "SIGKILL") this.#fault ??= this.#closedPipe;
     this.#outbox.close();
     for (const { onTaken } of this.#untaken.splice(0)) onTaken();
     // A launcher's program may still be shutting down when the launcher has gone.
@@ -273,6 +289,8 @@ export class Child {
   }
 }
 
+/** How long to wait for the exit of a program whose pipe has closed. */
+const EXIT_FOLLOWS_MS = 300;
 /** How long to wait for another process that holds a pipe open after this one has gone. */
 const PIPES_CLOSE_MS = 200;
 /** How long to wait for the rest to end: if the spawn helper is stuck, the rest ends together with this process. */

@@ -82,12 +82,21 @@ export const spawnDirectly: Spawn = async (request) => {
   prefer(pid, request);
   const pipes = (child.stdio as readonly (Socket | null)[]).map((pipe) => pipe ?? undefined);
   if (given) give(pipes[given.descriptor]!, given.base64);
+  if (pipes[0]) noticeEnd(pipes[0]);
   return {
     pid,
     pipes: pipes.slice(0, stdio.length),
     exited: new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal }))),
   };
 };
+
+/** Node never reads a child's stdin, so it would not notice that the child closes it. */
+function noticeEnd(stdin: Socket): void {
+  const { _handle: handle } = stdin as { _handle?: { onread: (bytes?: ArrayBuffer) => void; readStart(): void } };
+  if (!handle) return;
+  handle.onread = (bytes) => void (bytes ?? stdin.destroy());
+  handle.readStart();
+}
 
 function give(pipe: Socket, base64: string): void {
   // It may end without reading it.
