@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { soundObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import type { Lease, Letter, NodeStore } from "../lib/node-store.ts";
+import { hasEnded } from "../lib/process-identity.ts";
 import type { Limits } from "../limits/limits.ts";
 
 /** How often a node gives a sign of life; where others live, whose end is noticed as soon. */
@@ -26,7 +27,7 @@ export class Cluster {
   /** Has neither dots nor slashes, so that ids can name the node that issued them. */
   readonly id = randomBytes(9).toString("base64url");
   readonly #options: ClusterOptions;
-  readonly #facts: Record<string, Json> = {};
+  readonly #facts: Record<string, Json>;
   readonly #topics = new Map<string, LetterHandler>();
   readonly #onGone = new Set<(node: string) => void>();
   readonly #onLapse = new Set<() => void>();
@@ -50,6 +51,8 @@ export class Cluster {
 
   constructor(options: ClusterOptions) {
     this.#options = options;
+    const { process } = options;
+    this.#facts = process === undefined ? {} : { process };
   }
 
   /**
@@ -177,6 +180,7 @@ export class Cluster {
   async #ask(ms: number): Promise<void> {
     if (!this.#timer) return;
     await this.#beat();
+    await this.#removeEnded();
     const awaited = new Set(this.#others.keys());
     if (awaited.size === 0) return;
     const number = ++this.#greetings;
@@ -190,6 +194,17 @@ export class Cluster {
     isOver.abort();
     this.#awaited.delete(number);
     // What they have said of themselves until then is known here, too.
+    await this.#beat();
+  }
+
+  /** A node that was killed does not answer. Its leases and its row are free as soon as its process has ended. */
+  async #removeEnded(): Promise<void> {
+    const { nodes, log } = this.#options;
+    const ended = [...this.#others].filter(([, { process }]) => hasEnded(process)).map(([id]) => id);
+    if (ended.length === 0) return;
+    await Promise.all(ended.map((id) => nodes.leave(id))).catch((error: unknown) => {
+      log.warn({ err: error }, "nodes whose processes have ended could not be removed from the store");
+    });
     await this.#beat();
   }
 
@@ -308,6 +323,8 @@ export type LetterHandler = (body: JsonObject) => void | Promise<void>;
 
 export interface ClusterOptions {
   readonly nodes: NodeStore;
+  /** The identity of this process, by which other nodes on the same machine notice its end. */
+  readonly process?: string | undefined;
   readonly limits: Pick<Limits, "nodeLeaseMs">;
   readonly log: Log;
 }

@@ -40,6 +40,7 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { MessageRooms, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
 import type { Problem } from "../lib/problem.ts";
+import { processIdentity } from "../lib/process-identity.ts";
 import { createSealer } from "../lib/seal.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
@@ -138,7 +139,9 @@ export async function openCore(
     const outerKeys = database === undefined ? undefined : await openKeys(config);
     const store = opened(await openStore({ dataDir, database, log, keyProofs: outerKeys?.proofs }));
     const keys = outerKeys ?? (await openKeys(config));
-    const cluster = opened(new Cluster({ nodes: store.nodes, limits, log }));
+    // SQLite's processes share one machine; on other databases a clone of the machine would have the same identity.
+    const identity = database === undefined ? processIdentity() : undefined;
+    const cluster = opened(new Cluster({ nodes: store.nodes, process: identity, limits, log }));
     const sharedLimits = new Shares(cluster, limits);
     closers.push(async () => sharedLimits.close());
     const audit = opened(await auditOf(config, store, cluster, log));

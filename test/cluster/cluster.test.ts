@@ -7,7 +7,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Cluster } from "../../src/cluster/cluster.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
+import { processIdentity } from "../../src/lib/process-identity.ts";
 import { openStore } from "../../src/store/open-store.ts";
+import { killedProcess } from "../support/processes.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 describe("nodes on one store", () => {
@@ -73,6 +75,32 @@ describe("nodes on one store", () => {
     await until(() => heard.length >= 26);
     assert.deepEqual(heard, [...Array.from({ length: 25 }, (_, number) => ({ number })), { last: true }]);
     assert.equal(await one.send("nobody", "letter", {}), false);
+  });
+
+  it("remove a node whose process was killed, and wait for one whose process cannot be seen", async () => {
+    const dataDir = folder();
+    const [{ cluster }, { store }] = [await node(dataDir), await node(dataDir)];
+    const { nodes } = store;
+    const [killed, elsewhere] = [await killedProcess(), `another ${processIdentity()}`];
+    await nodes.beat({ id: "killed", facts: JSON.stringify({ process: killed }) }, 60_000);
+    await nodes.lease("work", "killed");
+    await nodes.beat({ id: "elsewhere", facts: JSON.stringify({ process: elsewhere }) }, 60_000);
+    const isGreeted = new Promise<void>((resolve) => {
+      const stop = nodes.onLetter("elsewhere", () => {
+        stop();
+        void greet().then(resolve);
+      });
+    });
+    const greet = async (): Promise<void> => {
+      const [text] = await nodes.take("elsewhere");
+      const [topic, { from, number }] = JSON.parse(text!);
+      assert.equal(topic, "hello");
+      const greeted = JSON.stringify(["greeted", { by: "elsewhere", number }]);
+      await nodes.post("elsewhere", [{ to: from, text: greeted }]);
+    };
+    await Promise.all([cluster.join(), isGreeted]);
+    assert.deepEqual([...cluster.others.keys()], ["elsewhere"]);
+    assert.equal((await cluster.lease("work")).node, cluster.id);
   });
 
   it("know when all others have dealt with what they told, and wait for none that does not answer", async () => {

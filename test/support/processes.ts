@@ -1,5 +1,8 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { getPriority } from "node:os";
+import { processIdentity } from "../../src/lib/process-identity.ts";
 
 /** Processes as `proc(5)` shows them; nothing where there is no /proc. */
 
@@ -91,4 +94,13 @@ function readOr(file: string): string {
   } catch {
     return "";
   }
+}
+
+/** The identity of a process that was killed. */
+export async function killedProcess(): Promise<string> {
+  const child = spawn("sleep", ["600"], { stdio: "ignore" });
+  const identity = processIdentity(child.pid);
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  return identity!;
 }
