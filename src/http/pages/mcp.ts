@@ -81,7 +81,7 @@ export const mcpPage: PageRoute<McpOptions> = {
         isFiltered,
         isEmpty: names.length === 0,
         summary: isFiltered ? foundText(found) : summaryOf(names.length, found.servers),
-        left: found.left === 0 ? "" : `${countOf(found.left, "server")} had to be left out so far`,
+        left: found.left === 0 ? "" : `Not searched yet: ${countOf(found.left, "server")}`,
         again: request.originalUrl,
         servers:
           found.servers.length > 0 ? await pages.fragment("servers", inGroups(found.servers, viewOf)) : undefined,
@@ -114,9 +114,12 @@ function filterView({ state, kind }: ServerFilter, q: unknown): object {
   };
 }
 
-function foundText({ servers, next }: FoundServers): string {
-  if (servers.length === 0) return "No server found";
-  return next === undefined ? `${countOf(servers.length, "server")} found` : `The first ${servers.length} found`;
+function foundText({ servers, searched, left, next }: FoundServers): string {
+  const among = left === 0 ? "" : ` among the ${searched} searched so far`;
+  if (servers.length === 0) return `No server found${among}`;
+  return next === undefined
+    ? `${countOf(servers.length, "server")} found${among}`
+    : `The first ${servers.length} found`;
 }
 
 /** The most tools that a server's line names; its own page has all of them. */

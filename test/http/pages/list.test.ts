@@ -55,10 +55,26 @@ describe("the list of servers", () => {
     assert.deepEqual(await found("state=ready&q=t"), ["checksum", "partly", "plain", "sums"]);
     assert.deepEqual(await found("kind=upstream"), ["far"]);
     assert.deepEqual(await found("kind=definition&state=disabled"), ["off"]);
-    assert.deepEqual(await found("kind=odd&state=odd&q[]=x"), await found(""), "what is unknown asks for nothing");
+    assert.deepEqual(await found("state=&kind=&other=odd"), await found(""));
     const page = await html("/mcp?q=%3Cb%3E%22&state=ready");
     assert.match(page, /value="&lt;b&gt;&quot;"/);
     assert.match(page, /<option value="ready" selected>/);
+  });
+
+  it("refuses an unknown state or kind and names the valid ones (C6)", async () => {
+    const states = /&quot;state&quot; must be one of ready, disabled, refused, unstarted, starting, problems/;
+    for (const [query, reason] of [
+      ["state=odd", states],
+      ["state=READY", states],
+      ["state=ready&state=disabled", states],
+      ["state=toString", states],
+      ["kind=odd", /&quot;kind&quot; must be one of definition, upstream, builtin/],
+      ["q=a&q=b", /&quot;q&quot; may appear only once/],
+    ] as const) {
+      const response = await get(`/mcp?${query}`);
+      assert.equal(response.status, 400, query);
+      assert.match(await response.text(), reason);
+    }
   });
 
   it("C6 leads from one page of what was found to the next", async () => {
@@ -78,7 +94,7 @@ describe("the list of servers", () => {
     assert.doesNotMatch(await html("/mcp", bearer(token)), /New server|Add remote server/);
   });
 
-  it("C6 says when a search had no time for some servers, and finds by name without it", async () => {
+  it("says how many servers a search has not reached, and finds by name without loading (C6)", async () => {
     const names = Array.from({ length: 40 }, (_, index) => `server-${String(index).padStart(2, "0")}`);
     const texts = Object.fromEntries(
       names.map((name) => [`${name}.ts`, `/** ${name} */ export function hidden(): void {}`]),
@@ -88,8 +104,14 @@ describe("the list of servers", () => {
       const search = async (words: string): Promise<string> =>
         (await fetch(`${slow.url}/mcp?q=${words}`, { headers: { Accept: "text/html" } })).text();
       const first = await search("hidden");
-      assert.match(first, /\d+ servers had to be left out so far/);
-      assert.match(first, /<a href="\/mcp\?q&#x3D;hidden">Search on<\/a>/);
+      assert.match(first, /Not searched yet: \d+ servers/);
+      assert.match(first, /<a href="\/mcp\?q&#x3D;hidden">Continue the search<\/a>/);
+      const none = await search("no-such-thing");
+      const [, searched, left] =
+        /No server found among the (\d+) searched so far.*Not searched yet: (\d+) server/s.exec(none)!;
+      assert.equal(Number(searched) + Number(left), names.length);
+      assert.match(none, /No match yet\./);
+      assert.doesNotMatch(none, /No server matches/);
       assert.ok(listed(first).length < names.length);
       assert.deepEqual(listed(await search("server-39")), ["server-39"], "a name needs no look at the server");
     } finally {

@@ -1,6 +1,7 @@
 import type { Request } from "express";
 import type { Overview } from "../../../host/catalog/overview.ts";
 import type { Host } from "../../../host/host.ts";
+import { BerthError } from "../../../lib/errors.ts";
 import { mapInTurns, turnTaker } from "../../../lib/event-loop.ts";
 import type { Limits } from "../../../limits/limits.ts";
 import { cursorAfter, namesAfter, type ListPage } from "../../list-page.ts";
@@ -20,25 +21,32 @@ export const SERVER_KINDS: readonly ServerKind[] = ["definition", "upstream", "b
 /** Longer texts are no words that somebody looks for. */
 const WORDS_UNITS_MAX = 200;
 
-/** Reads an address; what is unknown in it asks for nothing. */
-export function readServerFilter({ query: { q, state, kind } }: Pick<Request, "query">): ServerFilter {
-  const text = typeof q === "string" ? q.slice(0, WORDS_UNITS_MAX) : "";
+const STATE_FILTERS = [...(Object.keys(SERVER_STATES) as Overview["state"][]), "problems"] as const;
+
+/** Reads the filter from the query of an address. Throws `invalid_params`. */
+export function readServerFilter({ query: { q = "", state, kind } }: Pick<Request, "query">): ServerFilter {
+  if (typeof q !== "string") throw new BerthError("invalid_params", '"q" may appear only once in the query');
   return {
-    words: text.toLowerCase().split(/\s+/).filter(Boolean),
-    state: state === "problems" || isState(state) ? state : undefined,
-    kind: SERVER_KINDS.find((each) => each === kind),
+    words: q.slice(0, WORDS_UNITS_MAX).toLowerCase().split(/\s+/).filter(Boolean),
+    state: readChoice("state", state, STATE_FILTERS),
+    kind: readChoice("kind", kind, SERVER_KINDS),
   };
 }
 
-function isState(state: unknown): state is Overview["state"] {
-  return typeof state === "string" && Object.hasOwn(SERVER_STATES, state);
+/** The form sends an empty string for "every". */
+function readChoice<T extends string>(name: string, value: unknown, choices: readonly T[]): T | undefined {
+  const choice = choices.find((each) => each === value);
+  if (choice !== undefined || value === undefined || value === "") return choice;
+  throw new BerthError("invalid_params", `"${name}" must be one of ${choices.join(", ")}`);
 }
 
 export interface FoundServers {
   readonly servers: readonly Overview[];
   /** The cursor of the next page. */
   readonly next?: string;
-  /** Servers that had to be loaded to tell if they are meant, for which there was no time. */
+  /** Servers that were compared with the filter. */
+  readonly searched: number;
+  /** Servers that would have to be loaded to compare them, for which there was no time. */
   readonly left: number;
 }
 
@@ -69,7 +77,7 @@ export async function findServers(
   const began = performance.now();
   const takeTurns = turnTaker();
   const found: string[] = [];
-  let left = 0;
+  let [visited, left] = [0, 0];
   let group: string[] = [];
   /** Looks at the servers of the group, in which the wanted ones are those that need no look. */
   const settle = async (wanted: ReadonlySet<string>): Promise<void> => {
@@ -85,6 +93,7 @@ export async function findServers(
   let wanted = new Set<string>();
   for (const name of namesAfter(names, after)) {
     await takeTurns();
+    visited += 1;
     const isWanted = atOnce(host, tenant, name, filter);
     if (isWanted === false) continue;
     group.push(name);
@@ -97,7 +106,7 @@ export async function findServers(
   await settle(wanted);
   const shown = found.slice(0, limit);
   const servers = await mapInTurns(await host.overview(tenant, shown), async (server) => known(server));
-  return { servers, left, ...(found.length > limit && { next: cursorAfter(shown.at(-1)!) }) };
+  return { servers, searched: visited - left, left, ...(found.length > limit && { next: cursorAfter(shown.at(-1)!) }) };
 }
 
 /** True or false where the directory says it; undefined where the server has to be looked at. */
