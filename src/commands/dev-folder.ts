@@ -41,6 +41,7 @@ import { openInBrowser } from "./open-in-browser.ts";
 import { namedFromHere, openOwnFolder, type OwnFolder, prepareData, shownFolder } from "./own-folder.ts";
 import { ownNpm } from "./own-npm.ts";
 import { printProblems } from "./print-problems.ts";
+import { boundShutdown } from "./shutdown-bound.ts";
 import { signalled } from "./signalled.ts";
 
 /**
@@ -62,7 +63,9 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
   const fill: Fill = async (store, tenant) => {
     begun.push(await served.begin(store, tenant));
   };
-  const berth = await startBerth(config, serviceLog(config), fill, undefined, grants);
+  const log = serviceLog(config);
+  boundShutdown(ended, config.limits, log);
+  const berth = await startBerth(config, log, fill, undefined, grants);
   const following = grants.follow(berth);
   try {
     follow(berth, served.find, config.limits, options);

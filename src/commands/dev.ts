@@ -28,6 +28,7 @@ import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { openInBrowser } from "./open-in-browser.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { packageFilesOf, packagesFolder, projectPackages } from "./project-packages.ts";
+import { boundShutdown } from "./shutdown-bound.ts";
 import { signalled } from "./signalled.ts";
 import { stylesFor } from "./styles.ts";
 
@@ -69,7 +70,9 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       await files.readPackages();
       await files.giveFolders(servers, config.folders);
     };
-    const berth = await startBerth(config, serviceLog(config), fill, undefined, grants);
+    const log = serviceLog(config);
+    boundShutdown(ended, config.limits, log);
+    const berth = await startBerth(config, log, fill, undefined, grants);
     const following = grants.follow(berth);
     try {
       const find: FindWatched = (name) => servers.find((server) => server.name === name);

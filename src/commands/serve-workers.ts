@@ -9,6 +9,7 @@ import { type Log, writeLastLines } from "../lib/log.ts";
 import { pastOf, type Figures } from "../metrics/metrics.ts";
 import { announce } from "./announce.ts";
 import { environmentOf, type ServeEnvironmentOptions } from "./environment.ts";
+import { boundShutdown } from "./shutdown-bound.ts";
 import { signalled } from "./signalled.ts";
 
 /** A worker that ends sooner after its start than this makes the next start wait. */
@@ -18,8 +19,8 @@ const AGAIN_MS = 500;
 const AGAIN_MS_MAX = 30_000;
 /** How long a worker may take to tell its figures. */
 const FIGURES_MS = 5_000;
-/** How much later than it should a worker may end. */
-const LATE_MS = 10_000;
+/** How much later than it should a worker may end, which ends itself in time unless it hangs. */
+const LATE_MS = 500;
 
 /**
  * `berth serve --workers N`: the primary process. It starts the workers, each a whole Berth, starts another one for each
@@ -37,6 +38,8 @@ export async function serveWithWorkers(options: ServeEnvironmentOptions): Promis
   }
   const log = serviceLog(config);
   const ended = signalled(process.stdin.isTTY ? ["SIGINT", "SIGTERM", "SIGHUP"] : ["SIGINT", "SIGTERM"]);
+  const { drainMs, shutdownMs } = config.limits;
+  boundShutdown(ended, { drainMs, shutdownMs: shutdownMs + 2 * LATE_MS }, log);
   const workers = new Workers(config, log);
   if (!process.stdin.isTTY) process.on("SIGHUP", () => void workers.replaceAll());
   const failed = await Promise.race([workers.start(), ended.then(() => undefined)]);

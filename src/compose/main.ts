@@ -23,12 +23,17 @@ import { openStdio } from "../mcp/stdio/stdio.ts";
 import type { Figures } from "../metrics/metrics.ts";
 import { openGuarded } from "../processes/spawn/guard.ts";
 import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
+import type { Spawner } from "../processes/spawn/spawn.ts";
 import type { Store } from "../store/store.ts";
 import { openCore, type Core, type Fill, type OwnGrants } from "./core.ts";
 
 const SIGNED_OUT = "signed-out";
-/** The time for writing the answers that ending guest code has just produced. */
+/** The shares of `shutdownMs` after which requests and processes that have not ended are ended. */
+const REQUESTS_SHARE = 0.7;
+const PROCESSES_SHARE = 0.85;
+/** The time for writing the answers that ending guest code has just produced: at most this, or a share of `shutdownMs`. */
 const LAST_WORDS_MS = 1_000;
+const LAST_WORDS_SHARE = 0.1;
 
 export interface Berth {
   /** The address where it listens, with the actual port. */
@@ -170,12 +175,7 @@ export async function startBerth(
       await within(config.limits.drainMs, new Promise(() => {}));
       endpoint.close();
       const drained = Promise.all([http.drain(), core.leave()]);
-      await within(config.limits.shutdownMs, drained);
-      // Calls that still run now end with a result, which is written before connections are cut.
-      await executor.close();
-      await within(LAST_WORDS_MS, drained);
-      server.closeAllConnections();
-      await core.close();
+      await end(core, spawner, log, config.limits, { drained, cut: () => server.closeAllConnections() });
     },
   };
 }
@@ -193,10 +193,11 @@ export async function startStdio(
   log: Log,
   options: { server: string | undefined; nativeOnly?: boolean; input: Readable; output: Writable },
 ): Promise<BerthOnStdio> {
-  const core = await openCore(config, log, fromImage(config, log), () => {}, openGuarded());
+  const spawner = openGuarded();
+  const core = await openCore(config, log, fromImage(config, log), () => {}, spawner);
   const { server = ALL_SERVERS, nativeOnly = false, input, output } = options;
   await orClose(core, async () => core.host.server(DEFAULT_TENANT, server));
-  const { endpoint, executor, store } = core;
+  const { endpoint, store } = core;
   const { limits } = config;
   const connection = openStdio({ endpoint, tenant: DEFAULT_TENANT, server, nativeOnly, input, output, limits, log });
   return {
@@ -204,12 +205,42 @@ export async function startStdio(
     async close(hurry) {
       endpoint.close();
       const drained = Promise.all([connection.close(), core.leave()]);
-      await within(config.limits.shutdownMs, Promise.race([drained, hurry]));
-      await executor.close();
-      await within(LAST_WORDS_MS, drained);
-      await core.close();
+      await end(core, spawner, log, limits, { drained, hurry });
     },
   };
+}
+
+interface Ending {
+  /** Resolves when all requests in progress have ended. */
+  readonly drained: Promise<unknown>;
+  /** Resolves when they are not waited for any longer. */
+  readonly hurry?: Promise<unknown>;
+  /** Closes the connections that are left. */
+  readonly cut?: () => void;
+}
+
+/** Ends requests, then processes, each within its share of `shutdownMs`, and then everything else. */
+async function end(
+  core: Core,
+  spawner: Spawner,
+  log: Log,
+  { shutdownMs }: Pick<Limits, "shutdownMs">,
+  { drained, hurry = drained, cut = () => {} }: Ending,
+): Promise<void> {
+  const { endpoint, executor, observers } = core;
+  // A program that ignores SIGTERM would block the closing of the parts that store what is left.
+  const killing = setTimeout(() => {
+    const { inFlight: calls } = observers;
+    log.warn({ calls, tasks: endpoint.stats().tasks }, "the shutdown takes long: processes that still run are killed");
+    void spawner.close();
+  }, PROCESSES_SHARE * shutdownMs);
+  await within(REQUESTS_SHARE * shutdownMs, Promise.race([drained, hurry]));
+  // Calls that still run now end with a result, which is written before connections are cut.
+  await executor.close();
+  await within(Math.min(LAST_WORDS_MS, LAST_WORDS_SHARE * shutdownMs), drained);
+  cut();
+  await core.close();
+  clearTimeout(killing);
 }
 
 /** Resolves when neither a call nor a task goes on, whoever waits for it. */

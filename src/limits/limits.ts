@@ -57,7 +57,7 @@ const httpLimits = {
   streamCommentMs: 15_000,
   /** The time between a signal to end and the end of new connections, during which `/readyz` reports it. */
   drainMs: 0,
-  /** How long requests under way may take to end at a shutdown. */
+  /** The longest time from the end of new connections to that of the process; requests get 70 % of it. */
   shutdownMs: 10_000,
   /** How long requests, streams and tasks under way may take to end where another worker replaces theirs. */
   replaceMs: 60_000,
