@@ -223,8 +223,9 @@ function importImageFolder(folder: string, options: ImportCommandOptions): Promi
     const image = await readImage(folder, "default");
     const mcps = image.manifest.variables.find(({ name }) => name === "mcps")?.definition_cid;
     const held = new Set(image.manifest.content);
+    // An entry of the image may refer to content that the tenant already has.
     const content = async (cid: Cid): Promise<Uint8Array | undefined> =>
-      held.has(cid) ? image.content(cid) : undefined;
+      held.has(cid) ? image.content(cid) : store.content(as, cid);
     permitPrograms(await importedPrograms(as, mcps, content, limits), options.programs || check);
     if (check) {
       checkImage(image, limits);

@@ -20,13 +20,20 @@ export async function readImage(dir: string, name: ImageName): Promise<Image> {
   return { name, cid, manifest, content };
 }
 
-/** Throws `image_invalid` with every name that is invalid for a server or variable. */
+/** Throws `image_invalid` with every name that is listed twice or invalid for a server or variable. */
 export function checkNames({ servers, variables }: Manifest): void {
   const wrong = [
     ...servers.map(({ name }) => serverNameProblem(name)),
     ...variables.map(({ name }) => variableNameProblem(name)),
+    ...[servers, variables].flatMap(repeatedNames),
   ].filter((problem) => problem !== undefined);
   if (wrong.length > 0) throw invalid(printable(wrong.join("; ")));
+}
+
+/** With two meanings of one name, a check could read one and the store keep the other. */
+function repeatedNames(names: Manifest["servers"]): string[] {
+  const seen = new Set<string>();
+  return names.flatMap(({ name }) => (seen.size === seen.add(name).size ? `"${name}" is listed twice` : []));
 }
 
 /** Reads everything that the image names. Throws `image_invalid` at the first missing or damaged content. */

@@ -16,7 +16,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { rawBlock } from "../../src/lib/cid.ts";
+import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
@@ -345,6 +345,35 @@ describe("berth tenant export and import", () => {
     const told = served.stderr.setEncoding("utf8").toArray();
     assert.deepEqual(await once(served, "close"), [2, null]);
     assert.match((await told).join(""), /shown: mcp\+npx:.*\nberth: .*add --programs/);
+  });
+
+  it("C8 refuse a boot image that hides a program behind a repeated name or behind content of the tenant", async () => {
+    const entry = { upstream: "mcp+node:///srv/hidden.js" };
+    const [target, empty] = [rawBlock(JSON.stringify(entry)), rawBlock("{}")];
+    const [open, referring] = [{ hidden: entry }, { hidden: { config_cid: target.cid } }].map((mcps) =>
+      rawBlock(JSON.stringify(mcps)),
+    );
+    const importAs = (name: string, values: readonly (typeof empty)[]) => {
+      const variables = values.map(({ cid }) => ({ name: "mcps", definition_cid: cid, enabled: true }));
+      const content = values.map(({ cid }) => cid);
+      const manifest = jsonBlock({ servers: [], variables, content, derived: {} });
+      const folder = fileIn(`image-of-${name}`);
+      mkdirSync(join(folder, "content"), { recursive: true });
+      for (const { cid, bytes } of [...values, manifest]) writeFileSync(join(folder, "content", cid), bytes);
+      writeFileSync(join(folder, "default.boot.cid"), manifest.cid);
+      return tenant(["import", folder, "--as", name, ...there]);
+    };
+
+    const repeated = await importAs("repeated", [empty, open!]);
+    assert.deepEqual([repeated.code, repeated.stderr.includes('"mcps" is listed twice')], [2, true], repeated.stderr);
+    await onStore("there", (store) => addTenant(store, "referring", { variables: { kept: JSON.stringify(entry) } }));
+    const refused = await importAs("referring", [referring!]);
+    assert.deepEqual(
+      [refused.code, refused.stderr.includes("hidden: mcp+node:///srv/hidden.js")],
+      [2, true],
+      refused.stderr,
+    );
+    assert.equal(await onStore("there", (store) => store.name("referring", "variable", "mcps")), undefined);
   });
 
   it("C8 berth serve --image serves a tenant's file by itself, read-only, and leaves nothing", async () => {
