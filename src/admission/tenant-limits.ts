@@ -21,6 +21,29 @@ export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}
   return { ...(limits as Record<keyof TenantLimits, number>), ...own };
 }
 
+/** Limits of which 0 stands for none. */
+const NONE_AT_ZERO: ReadonlySet<string> = new Set<keyof TenantLimits>([
+  "requestsPerSecond",
+  "principalRequestsPerSecond",
+  "processStartsPerMinute",
+  "processorMsPerSecond",
+  "savesPerMinute",
+  "reviewsPerMinute",
+  "historyDays",
+]);
+
+/**
+ * The tenant's own limits after an import: those of the file that allow no more than the tenant's current ones, or the
+ * service's defaults. Whoever wrote the file may not raise a limit.
+ */
+export function limitsAfterImport(defaults: TenantLimitDefaults, own: JsonObject, ofFile: JsonObject): JsonObject {
+  const current: JsonObject = { ...tenantLimits(defaults, own) };
+  const allows = (name: string, value: unknown): number =>
+    value === 0 && NONE_AT_ZERO.has(name) ? Infinity : Number(value);
+  const lower = Object.entries(ofFile).filter(([name, value]) => allows(name, value) <= allows(name, current[name]));
+  return { ...own, ...Object.fromEntries(lower) };
+}
+
 /**
  * Applies a tenant's own limits that a person wrote, each `name=number`; a name without a number takes the default
  * again. Throws `tenant_invalid` with every problem at once.

@@ -1,6 +1,6 @@
 import { createReadStream, statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { tenantLimitProblems } from "../admission/tenant-limits.ts";
+import { limitsAfterImport, tenantLimitProblems } from "../admission/tenant-limits.ts";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth, startStdio } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
@@ -143,6 +143,7 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
       ({ tenant } = await importTenant(tenants, createReadStream(file), {
         ...read,
         limits: config.limits,
+        limitsAfter: (own, ofFile) => limitsAfterImport(config.limits, own, ofFile),
         async mayPublish(found, content) {
           if (mayStartPrograms(config, found.tenant)) {
             const programs = await importedPrograms(found.tenant, found.mcps, content, config.limits);

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { createInterface } from "node:readline/promises";
 import { readTenantOauth } from "../access/oauth/tenant-settings.ts";
-import { readTenantLimits, tenantLimitProblems, tenantLimits } from "../admission/tenant-limits.ts";
+import { limitsAfterImport, readTenantLimits, tenantLimitProblems, tenantLimits } from "../admission/tenant-limits.ts";
 import { type Config, packageVersion, readConfig } from "../config.ts";
 import { readImage } from "../image/read.ts";
 import { checkImage, type Imported, importImage, importTenant } from "../image/tenant/import-tenant.ts";
@@ -193,6 +193,7 @@ export function importTenantFile(file: string, options: ImportCommandOptions): P
         replace: replace || check,
         limits: config.limits,
         limitProblems: tenantLimitProblems,
+        limitsAfter: (own, ofFile) => limitsAfterImport(config.limits, own, ofFile),
         async mayPublish(found, content) {
           checkRoom(found, config);
           const programs = await importedPrograms(found.tenant, found.mcps, content, config.limits);
@@ -254,8 +255,8 @@ function nameOf(file: string): string {
   return file === STANDARD_INPUT ? "standard input" : file;
 }
 
-function checkRoom({ bytes, header }: Imported, { limits }: Config): void {
-  const { storedBytes } = tenantLimits(limits, header.limits);
+function checkRoom({ bytes, limits: own }: Imported, { limits }: Config): void {
+  const { storedBytes } = tenantLimits(limits, own);
   if (bytes <= storedBytes) return;
   const detail = `the file holds ${bytes} bytes of content, and the tenant may have ${storedBytes}`;
   throw new BerthError("storage_full", `${detail} (BERTH_STORED_BYTES_PER_TENANT)`);
@@ -294,10 +295,14 @@ function tellExported(name: string, { secretNames, ...written }: Written): void 
   if (secretNames.length > 0) console.error(`Set these secrets again where it goes: ${secretNames.join(", ")}.`);
 }
 
-function tellImported({ tenant, secretNames, header, ...imported }: Imported): void {
+function tellImported({ tenant, secretNames, header, limits: own, ...imported }: Imported): void {
   console.error(`The tenant ${tenant} is served at ${basePathOf(tenant)}/mcp: ${said(imported)}.`);
-  const limits = Object.entries(header.limits).map(([limit, value]) => `${limit}=${JSON.stringify(value)}`);
+  const texts = (limits: JsonObject) => Object.entries(limits).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
+  const limits = texts(own);
   if (limits.length > 0) console.error(`Limits of its own: ${limits.join(", ")}.`);
+  const raised = texts(header.limits).filter((each) => !limits.includes(each));
+  if (raised.length > 0)
+    console.error(`Higher limits of the file are left out: berth tenant limit ${tenant} ${raised.join(" ")}`);
   for (const secret of secretNames) console.error(`Set its secret: berth secret set ${secret} --tenant ${tenant}`);
 }
 

@@ -422,6 +422,23 @@ describe("berth tenant export and import", () => {
     assert.equal(room.code, 0);
   });
 
+  it("C8 take no limit of the file that is higher than the tenant's own or the service's", async () => {
+    const limits = { calls: 10 ** 9, guestProcesses: 9, requests: 5, savesPerMinute: 0, storedBytes: 10 ** 12 };
+    await onStore("here", (store) => addTenant(store, "raised", { variables: { plan: "more" }, limits }));
+    const file = fileIn("raised.berth");
+    assert.equal((await tenant(["export", "raised", "--out", file, ...here])).code, 0);
+    const own = { guestProcesses: 2, savesPerMinute: 30 };
+    await onStore("there", (store) => addTenant(store, "raised", { variables: { plan: "less" }, limits: own }));
+    const { code, stderr } = await tenant(["import", file, "--replace", "--yes", ...there]);
+    assert.equal(code, 0, stderr);
+    const found = await onStore("there", (store) => store.tenants.find("raised"));
+    assert.deepEqual(found!.limits, { ...own, requests: 5 });
+    assert.match(
+      stderr,
+      /\nHigher limits of the file are left out: berth tenant limit raised calls=1000000000 guestProcesses=9 savesPerMinute=0 storedBytes=1000000000000\n/,
+    );
+  });
+
   it("C8 refuse more content than the tenant may have", async () => {
     await onStore("here", (store) => store.tenants.change("acme", { by: "test", limits: { storedBytes: 6 } }));
     const file = fileIn("large-claim.berth");

@@ -15,7 +15,12 @@ if (work === "export") {
   await snapshot.close();
 } else {
   const source = createReadStream(file);
-  const options = { by: "import", replace: false, limits: defaultLimits, limitProblems: tenantLimitProblems };
-  await importTenant(store.tenants, source, options);
+  await importTenant(store.tenants, source, {
+    by: "import",
+    replace: false,
+    limits: defaultLimits,
+    limitProblems: tenantLimitProblems,
+    limitsAfter: (_own, ofFile) => ofFile,
+  });
 }
 await store.close();

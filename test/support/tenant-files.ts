@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { tenantLimitProblems } from "../../src/admission/tenant-limits.ts";
+import { limitsAfterImport, tenantLimitProblems } from "../../src/admission/tenant-limits.ts";
 import { importTenant, type Imported, type ImportOptions } from "../../src/image/tenant/import-tenant.ts";
 import { tenantFile } from "../../src/image/tenant/tenant-file.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -41,6 +41,7 @@ export function imported(
     by: "import",
     replace: false,
     limitProblems: tenantLimitProblems,
+    limitsAfter: (own, ofFile) => limitsAfterImport(patientLimits, own, ofFile),
     ...options,
     limits: { ...patientLimits, ...options.limits },
   });

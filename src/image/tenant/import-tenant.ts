@@ -1,5 +1,6 @@
 import { isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { DEFAULT_TENANT, checkTenantName } from "../../lib/tenant-name.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tenants } from "../../store/store.ts";
@@ -19,6 +20,8 @@ export interface ImportOptions extends ReadOptions {
   readonly as?: string | undefined;
   /** Allows replacing a tenant that has anything. */
   readonly replace: boolean;
+  /** The tenant's own limits after the import, by those before it and those of the file. */
+  readonly limitsAfter: (own: JsonObject, ofFile: JsonObject) => JsonObject;
   /** Called once the whole file is known to be good; false, or an error, leaves everything as it is. */
   readonly mayPublish?: (imported: Imported, content: ContentOf) => Promise<boolean>;
 }
@@ -29,6 +32,8 @@ type ContentOf = (cid: Cid) => Promise<Uint8Array | undefined>;
 export interface Imported extends TenantFileCounts {
   readonly tenant: string;
   readonly header: TenantFileHeader;
+  /** The tenant's own limits after the import. */
+  readonly limits: JsonObject;
   /** The bytes of content, as stored. */
   readonly bytes: number;
   /** The value of the variable `mcps`. */
@@ -47,7 +52,7 @@ export async function importTenant(
   source: AsyncIterable<Uint8Array>,
   options: ImportOptions,
 ): Promise<Imported> {
-  const { by, as, replace, mayPublish = () => Promise.resolve(true) } = options;
+  const { by, as, replace, limitsAfter, mayPublish = () => Promise.resolve(true) } = options;
   const refuseDefault = (): void => {
     const why = `the file holds the tenant "${DEFAULT_TENANT}", whose code is trusted as the operator's own`;
     throw new BerthError("tenant_invalid", `${why}; use --as ${DEFAULT_TENANT} if you trust it, or --as another name`);
@@ -70,10 +75,11 @@ export async function importTenant(
     if (read.problems) throw invalid(read.problems);
     const { header, counts, bytes, mcps, secretNames } = read;
     const tenant = as ?? header.tenant;
-    const imported = { tenant, header, ...counts, bytes, mcps, secretNames };
+    const limits = limitsAfter((await tenants.find(tenant))?.limits ?? {}, header.limits);
+    const imported = { tenant, header, limits, ...counts, bytes, mcps, secretNames };
     const content: ContentOf = (cid) => staging.content(cid);
     const isPublished = await mayPublish({ ...imported, isPublished: false }, content);
-    if (isPublished) await staging.publish(tenant, { by, limits: header.limits, replace });
+    if (isPublished) await staging.publish(tenant, { by, limits, replace });
     return { ...imported, isPublished };
   } finally {
     await staging.close();
