@@ -245,6 +245,28 @@ test("results that a tenant holds count to what it stores", async () => {
   await store.close();
 });
 
+test("a write removes a bounded number of bytes of expired records, whoever stored them", async () => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  const database = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
+  try {
+    const count = database.prepare<[], number>("SELECT count(*) FROM record WHERE tenant = 'loud'").pluck();
+    const value = "x".repeat(128 * 1024);
+    const long = Array.from({ length: 60 }, (_, index) => ({ key: `part-${index}`, value, expected: 0, expiresAt: 1 }));
+    await store.putRecords("loud", "task", long);
+    const expiresAt = store.now() + 60_000;
+    const left: number[] = [];
+    for (let write = 0; write < 4; write++) {
+      await store.putRecord("quiet", "session", `session-${write}`, { value: "x", expected: 0, expiresAt });
+      left.push(count.get()!);
+    }
+    assert.deepEqual(left, [44, 28, 12, 0]);
+  } finally {
+    database.close();
+    await store.close();
+  }
+});
+
 test("what was written is there when the store is opened again", async () => {
   const dataDir = dataFolder();
   const block = rawBlock("hello");

@@ -2,8 +2,9 @@ import type Database from "#better-sqlite3";
 import type { KeyedRecordPut, RecordKind, RecordPut, StoredRecord } from "../../lib/records.ts";
 import { storeNow } from "./clock.ts";
 
-/** The most expired records that one write removes, so that no single write pays for all. */
+/** The most expired records that one write removes, and their bytes, so that no single write pays for all. */
 const EXPIRED_AT_ONCE = 100;
+const EXPIRED_BYTES_AT_ONCE = 2 * 1024 * 1024;
 
 /** The part of the SQLite store that keeps records that expire. Each function is one transaction. */
 export function sqliteRecords(database: Database.Database) {
@@ -17,7 +18,10 @@ export function sqliteRecords(database: Database.Database) {
     "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
   );
   const removeExpired = database.prepare<[number, number]>(
-    "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+    `DELETE FROM record WHERE id IN (SELECT id FROM (
+       SELECT id, sum(bytes) OVER (ORDER BY expires_at, id) - bytes AS before FROM (
+         SELECT id, expires_at, octet_length(value) AS bytes FROM record WHERE expires_at <= ? ORDER BY expires_at LIMIT ?))
+     WHERE before < ${EXPIRED_BYTES_AT_ONCE})`,
   );
   const writeNothing = database.prepare<[number]>(
     "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES ('', 'check', '', 1, '', ?)",
