@@ -119,8 +119,8 @@ const admissionLimits = {
   draftBytes: 128 * 1024 * 1024,
   draftBytesPerTenant: 32 * 1024 * 1024,
   /**
-   * All that one tenant stores: packages, other content, what was compiled from it, secrets, and records such as
-   * sessions and tasks. Saves beyond it are refused.
+   * All that one tenant stores: packages, other content, what was compiled from it, secrets, records such as sessions and
+   * tasks, and the history of names. Saves beyond it are refused.
    */
   storedBytesPerTenant: 4 * 1024 * 1024 * 1024,
   /**

@@ -69,6 +69,9 @@ export interface Published {
   readonly changes: number;
 }
 
+/** The bytes that one change of a name counts for: its row and its index entry. */
+export const CHANGE_BYTES = 200;
+
 export type FullCode = "storage_full" | "state_full";
 
 /** A change after which a tenant would store `bytes`; `use` is what it stores now. */

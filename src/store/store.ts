@@ -398,7 +398,10 @@ export interface Change {
   readonly set?: readonly NameMove[];
   /** Results that belong to it, put as by `putDerived`. */
   readonly derived?: readonly DerivedEntry[];
-  /** Refused with `storage_full` when the tenant would claim more bytes of content and results than this. */
+  /**
+   * Refused with `storage_full` when the tenant would store more bytes than this. A change that only deletes names is
+   * not.
+   */
   readonly storedBytesMax?: number;
 }
 
@@ -406,9 +409,18 @@ export type StoredKind = (typeof storedKinds)[number];
 
 /**
  * `packages`: tarballs; `compiled`: what was made of other content; `state`: what servers keep; `calls`: kept calls;
- * `records`: sessions, tasks, streams.
+ * `records`: sessions, tasks, streams; `history`: changes of names.
  */
-export const storedKinds = ["packages", "content", "compiled", "state", "calls", "records", "secrets"] as const;
+export const storedKinds = [
+  "packages",
+  "content",
+  "compiled",
+  "state",
+  "calls",
+  "records",
+  "secrets",
+  "history",
+] as const;
 
 /** Bytes of each kind. */
 export type StoredUse = Readonly<Record<StoredKind, number>>;

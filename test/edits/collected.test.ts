@@ -86,6 +86,7 @@ describe("what was saved, after a collection", () => {
       "calls",
       "records",
       "secrets",
+      "history",
     ]);
     assert.ok(body.use.content > 0 && body.use.compiled > 0 && body.use.packages === 0, JSON.stringify(body));
     assert.equal(body.storedBytes, 4 * 1024 ** 3);

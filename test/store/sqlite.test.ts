@@ -9,6 +9,7 @@ import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
+import { CHANGE_BYTES } from "../../src/store/rules.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
@@ -183,13 +184,13 @@ test("what a tenant stores is summed once, and what a collection here frees is t
     const set = isNamed ? [{ kind: "variable", name: text, cid: block.cid } as const] : [];
     return store.change("default", { by: "test", put: [block], set, storedBytesMax });
   };
-  await put("four", 4);
-  await put("orphan", 10, false);
+  await put("four", CHANGE_BYTES + 4);
+  await put("orphan", CHANGE_BYTES + 10, false);
   await store.putDerived("default", [{ key: "k", block: rawBlock("code"), madeOf: rawBlock("orphan").cid }]);
-  await assert.rejects(put("x", 14), { code: "storage_full" });
+  await assert.rejects(put("x", 2 * CHANGE_BYTES + 14), { code: "storage_full" });
   await store.collect({ tenants: [{ tenant: "default", historyMs: 0 }], graceMs: 0 });
-  await put("x", 5);
-  await assert.rejects(put("y", 5), { code: "storage_full" });
+  await put("x", 2 * CHANGE_BYTES + 5);
+  await assert.rejects(put("y", 3 * CHANGE_BYTES + 5), { code: "storage_full" });
   await store.close();
 });
 

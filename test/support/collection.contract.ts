@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
+import { CHANGE_BYTES } from "../../src/store/rules.ts";
 import type { CollectionResult, NameKind, SecretStore, Store } from "../../src/store/store.ts";
+import { until } from "./until.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -144,7 +147,7 @@ export function collectionContract(
   });
 
   test("a save beyond what a tenant may store is refused with what each kind takes, and fits after a collection", async () => {
-    const tarball = rawBlock(gzipSync("a package"));
+    const tarball = rawBlock(gzipSync(randomBytes(2 * CHANGE_BYTES)));
     const text = rawBlock("some text");
     await save([text, tarball], text);
     await current().putRecord("default", "task", "one", {
@@ -166,7 +169,7 @@ export function collectionContract(
       principal: null,
     };
     await current().keptCalls.add("default", [{ ...call, body: "123" }], { callsPerServer: 9, bytesPerTenant: 99 });
-    const own = { compiled: 0, state: 7, calls: 3, records: 5, secrets: 4 };
+    const own = { compiled: 0, state: 7, calls: 3, records: 5, secrets: 4, history: 2 * CHANGE_BYTES };
     const use = { packages: tarball.bytes.length, content: text.bytes.length, ...own };
     assert.deepEqual(await current().use("default"), use);
     const stored = Object.values(use).reduce((sum, bytes) => sum + bytes, 0);
@@ -179,9 +182,9 @@ export function collectionContract(
         assert.equal(error.code, "storage_full");
         assert.match(
           error.message,
-          /packages \d+, content \d+, state 7, calls 3, records 5, secrets 4\).*"historyDays".*berth collect/,
+          /packages \d+, content \d+, state 7, calls 3, records 5, secrets 4, history \d+\).*"historyDays".*berth collect/,
         );
-        assert.deepEqual(error.data, { bytes: stored + 4, storedBytesMax: stored, use });
+        assert.deepEqual(error.data, { bytes: stored + 4 + CHANGE_BYTES, storedBytesMax: stored, use });
         return true;
       });
       const full = { ...put, room: { ...room, storedBytesMax: stored } };
@@ -198,6 +201,26 @@ export function collectionContract(
     } finally {
       await other.close();
     }
+  });
+
+  test("changes of names count to what a tenant stores until they lapse, and a name can always be deleted", async () => {
+    const [one, two] = [rawBlock("one"), rawBlock("two")];
+    await save([one, two], one);
+    const stored = Object.values(await current().use("default")).reduce((sum, bytes) => sum + bytes, 0);
+    const storedBytesMax = stored + 2 * CHANGE_BYTES;
+    const change = (block: Block | null) =>
+      current().change("default", { by: "test", set: [name(block)], storedBytesMax });
+    await change(two);
+    await change(one);
+    await assert.rejects(change(two), { code: "storage_full" });
+    await change(null);
+    assert.equal((await current().use("default")).history, 4 * CHANGE_BYTES);
+    const before = current().now();
+    await until(async () => current().now() > before + 1, "the changes are older than their history is kept");
+    const { lapsed } = await collect("default", 1);
+    assert.ok(lapsed > 0);
+    assert.equal((await current().use("default")).history, (4 - lapsed) * CHANGE_BYTES);
+    await current().change("default", { by: "test", put: [two], set: [name(two)], storedBytesMax });
   });
 
   test("a result goes with the last content that it was made of, and stays while any of that stays", async () => {

@@ -1,6 +1,6 @@
 import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
-import { byName, contentMissing, nameMoved } from "../rules.ts";
+import { byName, CHANGE_BYTES, contentMissing, nameMoved } from "../rules.ts";
 import type {
   AskedNames,
   Meanings,
@@ -98,8 +98,9 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
         for (const { cid, bytes } of put) if (claimed.delete(ids.get(cid)!)) added += bytes.length;
       }
       added += await takeBack(run, tenant, wanted);
-      if (use) checkRoom(use, added, storedBytesMax!, "storage_full");
       const moved = await move(run, tenant, set);
+      const grows = added > 0 || moved.some(({ cid }) => cid !== null);
+      if (use && grows) checkRoom(use, added + moved.length * CHANGE_BYTES, storedBytesMax!, "storage_full");
       if (moved.length === 0) return [];
       await appendAudit(run, auditOfChange(tenant, wanted, moved));
       return feed.record(

@@ -1,5 +1,5 @@
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { full, type FullCode } from "../rules.ts";
+import { CHANGE_BYTES, full, type FullCode } from "../rules.ts";
 import { storedKinds, type StoredUse } from "../store.ts";
 import type { RunSql } from "./database.ts";
 
@@ -14,7 +14,7 @@ export class StoredSums {
   /** All kinds, as they are now. */
   async of(run: RunSql, tenant: string): Promise<StoredUse> {
     const [use] = await run<StoredUse>(
-      `SELECT packages, content, compiled, records, secrets, ${STATE} AS state, ${CALLS} AS calls FROM
+      `SELECT packages, content, compiled, records, secrets, history, ${STATE} AS state, ${CALLS} AS calls FROM
          (SELECT coalesce(sum(length) FILTER (WHERE is_package), 0) AS packages,
             coalesce(sum(length) FILTER (WHERE NOT is_package), 0) AS content
           FROM tenant_content, ${LENGTH} WHERE tenant = $1) AS contents,
@@ -24,7 +24,8 @@ export class StoredSums {
           WHERE tenant = $1) AS results,
          (SELECT coalesce(sum(octet_length(value)), 0) AS records
           FROM record WHERE tenant = $1 AND expires_at > berth_now()) AS records,
-         (SELECT coalesce(sum(octet_length(sealed)), 0) AS secrets FROM secret WHERE tenant = $1) AS secrets`,
+         (SELECT coalesce(sum(octet_length(sealed)), 0) AS secrets FROM secret WHERE tenant = $1) AS secrets,
+         (SELECT count(*) * ${CHANGE_BYTES} AS history FROM name_change WHERE tenant = $1) AS changes`,
       [tenant],
     );
     // Its keys in the order in which people are told of them.

@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
 import { cidsIn, type Cid } from "../../lib/cid.ts";
-import { isPackage } from "../rules.ts";
+import { CHANGE_BYTES, isPackage } from "../rules.ts";
 import type { CollectionResult, CollectedAmounts, CollectionOrder, TenantCollection } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import { UNHELD } from "./left-claims.ts";
@@ -91,7 +91,10 @@ export async function collection(
     sums.lapsed += lapsed.length;
     if (!isTrial) {
       for (const some of partsOf(lapsed)) {
-        const remove = (): void => some.forEach((id) => statements.removeChange.run(id));
+        const remove = (): void => {
+          for (const id of some) statements.removeChange.run(id);
+          claims.bytes -= some.length * CHANGE_BYTES;
+        };
         if (!(await settled(remove))) return;
       }
       for (const some of partsOf(reach.leaves)) {

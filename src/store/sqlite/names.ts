@@ -1,7 +1,7 @@
 import type Database from "#better-sqlite3";
 import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
-import { byName, contentMissing, nameMoved } from "../rules.ts";
+import { byName, CHANGE_BYTES, contentMissing, nameMoved } from "../rules.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
@@ -51,8 +51,10 @@ export function sqliteNames(
       if (contents.claim(tenant, block)) added += block.bytes.length;
     }
     added += contents.takeBack(tenant, wanted);
-    if (storedBytesMax !== undefined) storedBytes.check(stood + added, storedBytesMax, "storage_full");
     const moves = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
+    const grows = added > 0 || moves.some(({ cid }) => cid !== null);
+    added += moves.length * CHANGE_BYTES;
+    if (storedBytesMax !== undefined && grows) storedBytes.check(stood + added, storedBytesMax, "storage_full");
     if (moves.length > 0) audit.append(auditOfChange(tenant, wanted, moves));
     return { added, numbers: moves.map(({ id }) => id) };
   });

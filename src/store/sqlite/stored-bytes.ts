@@ -2,7 +2,7 @@ import type Database from "#better-sqlite3";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
-import { full, type FullCode } from "../rules.ts";
+import { CHANGE_BYTES, full, type FullCode } from "../rules.ts";
 import type { StoredUse } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -44,6 +44,7 @@ export class StoredBytes {
   readonly #calls: Database.Statement<[string], number | null>;
   readonly #records: Database.Statement<[string, number], number | null>;
   readonly #secrets: Database.Statement<[string], number | null>;
+  readonly #history: Database.Statement<[string], number>;
   readonly #log: Pick<WriteAheadLog, "version">;
   readonly #told = new BoundedMap<string, { readonly at: number; readonly use: Promise<StoredUse> }>(TOLD_MAX);
   /** The sums that are under way, and the tenants of which they have missed something. */
@@ -96,6 +97,9 @@ export class StoredBytes {
       .pluck();
     this.#secrets = database
       .prepare<[string], number | null>("SELECT SUM(LENGTH(sealed)) FROM secret WHERE tenant = ?")
+      .pluck();
+    this.#history = database
+      .prepare<[string], number>(`SELECT count(*) * ${CHANGE_BYTES} FROM name_change WHERE tenant = ?`)
       .pluck();
   }
 
@@ -212,7 +216,8 @@ export class StoredBytes {
       await nextTurn();
     }
     const [state, calls] = [this.#state.get(tenant) ?? 0, this.#calls.get(tenant) ?? 0];
-    return { packages, content, compiled, state, calls, records, secrets: this.#secrets.get(tenant) ?? 0 };
+    const [secrets, history] = [this.#secrets.get(tenant) ?? 0, this.#history.get(tenant)!];
+    return { packages, content, compiled, state, calls, records, secrets, history };
   }
 
   /** Forgets a tenant that is gone: another of the same name has nothing. */
@@ -238,7 +243,7 @@ export class StoredBytes {
   }
 
   #summed(tenant: string): number {
-    const kinds = [this.#contents.get(tenant), this.#results.get(tenant), this.#secrets.get(tenant)];
+    const kinds = [this.#contents, this.#results, this.#secrets, this.#history].map((kind) => kind.get(tenant));
     return [...kinds, this.#records.get(tenant, storeNow())].reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0);
   }
 }
