@@ -1,6 +1,7 @@
 import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Catalog } from "../../host/catalog/catalog.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
+import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
@@ -328,8 +329,13 @@ function answerOf({ body }: ClientResponse, units: number): ClientAnswer {
   const { result, error } = body;
   if (isObject(result)) return { result: result as JsonObject, units };
   const message = isObject(error) ? error["message"] : "its answer is not an object";
-  return { error: typeof message === "string" ? message : "it gave an error without a message" };
+  return {
+    error: typeof message === "string" ? cutText(message, ERROR_UNITS_MAX) : "it gave an error without a message",
+  };
 }
+
+/** The limit of answers applies to results alone, and a short error fits into a message between nodes. */
+const ERROR_UNITS_MAX = 4_096;
 
 /** A 404 would tell the client that its session is gone. */
 function inBand(answered: Answer): Answer {

@@ -233,6 +233,10 @@ describe("a legacy session on two nodes", () => {
     const refused = await asked(here);
     assert.equal((await there.send({ jsonrpc: "2.0", id: refused.id, error: { message: "No!" } })).status, 202);
     assert.match(await refused.result(), /did not answer: No!/);
+    const long = await asked(here);
+    const message = "x".repeat(100_000);
+    assert.equal((await there.send({ jsonrpc: "2.0", id: long.id, error: { message } })).status, 202);
+    assert.match(await long.result(), /did not answer: x{4096}…/);
     assert.ok(
       posted.every(({ length }) => length < 20_000),
       "no letter is long",
