@@ -21,8 +21,11 @@ import type { Cluster } from "./cluster.ts";
 const ADDRESS = "calls";
 /** A longer path of a socket does not fit into what the system calls take for one. */
 const PATH_BYTES_MAX = 100;
-/** Connections that have not shown the key yet; the oldest of more is cut. */
-const STRANGERS_MAX = 64;
+/**
+ * Connections that may not have shown the key yet, or half of all, if that is more: a node opens many at a time. Beyond
+ * that the oldest is cut.
+ */
+const STRANGERS_MIN = 64;
 /** An idle connection is kept so long for the next call; the caller's end lets go first. */
 const IDLE_MS = 10_000;
 /** Calls that were taken lately, and cannot be taken again. */
@@ -239,7 +242,8 @@ export class NodeCalls {
       this.#sockets.delete(raw);
       this.#strangers.delete(raw);
     });
-    if (this.#strangers.size > STRANGERS_MAX) for (const oldest of this.#strangers) return void oldest.destroy();
+    const most = Math.max(STRANGERS_MIN, this.#options.limits.nodeConnections / 2);
+    if (this.#strangers.size > most) for (const oldest of this.#strangers) return void oldest.destroy();
   }
 
   async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {

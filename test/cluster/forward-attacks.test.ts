@@ -251,8 +251,22 @@ describe("calls between nodes", () => {
     const flood = Array.from({ length: 1_000 }, () => connectRaw(called.path).on("error", () => {}));
     await Promise.all(flood.map((socket) => once(socket, "connect").catch(() => {})));
     assert.equal(await caller.calls.call("called", "add", "through"), "through");
-    await until(() => flood.filter((socket) => !socket.destroyed && socket.readyState === "open").length <= 64);
+    await until(
+      () =>
+        flood.filter((socket) => !socket.destroyed && socket.readyState === "open").length <=
+        LIMITS.nodeConnections / 2,
+    );
     for (const socket of flood) socket.destroy();
+  });
+
+  it("may show the key later while hundreds of other connections are opened", async () => {
+    const limits = { ...LIMITS, nodeConnections: 1_000 };
+    const { caller, called } = await pair({ limits });
+    const opened = Array.from({ length: 300 }, () => connectRaw(called.path).on("error", () => {}));
+    await Promise.all(opened.map((socket) => once(socket, "connect")));
+    assert.equal(await caller.calls.call("called", "add", "after them"), "after them");
+    assert.equal(opened.filter(({ closed, readableEnded }) => closed || readableEnded).length, 0);
+    for (const socket of opened) socket.destroy();
   });
 
   it("nodeConnections: are refused beyond that many at once, and taken again when there are fewer", async () => {

@@ -39,7 +39,7 @@ describe("the node that runs an upstream for all", () => {
   }
 
   /** A node that hosts upstreams; `cut` keeps it from its store. */
-  async function node(dataDir: string, key: Uint8Array, nodeLeaseMs: number) {
+  async function node(dataDir: string, key: Uint8Array, own: Partial<typeof defaultLimits>) {
     const store = await openStore({ dataDir });
     closers.push(() => store.close());
     const away = { isAway: false };
@@ -51,7 +51,7 @@ describe("the node that runs an upstream for all", () => {
       beat: cut((...beat: Parameters<NodeStore["beat"]>) => store.nodes.beat(...beat)),
       lease: cut((...lease: Parameters<NodeStore["lease"]>) => store.nodes.lease(...lease)),
     };
-    const limits = { ...defaultLimits, nodeLeaseMs, upstreamEndMs: 500 };
+    const limits = { ...defaultLimits, upstreamEndMs: 500, ...own };
     const cluster = new Cluster({ nodes, limits, log });
     closers.push(() => cluster.close());
     const makeFolder = (prefix: string): string => mkdtempSync(join(folder(), prefix));
@@ -77,19 +77,19 @@ describe("the node that runs an upstream for all", () => {
 
   let marks = 0;
   /** Two nodes on one store, with an upstream of both, and the file of its calls. */
-  async function pair(nodeLeaseMs = LEASE_MS) {
+  async function pair(nodeLeaseMs = LEASE_MS, nodeConnections = defaultLimits.nodeConnections) {
     const dataDir = folder();
     const key = randomBytes(32);
-    const one = await node(dataDir, key, nodeLeaseMs);
-    const two = await node(dataDir, key, nodeLeaseMs);
+    const one = await node(dataDir, key, { nodeLeaseMs, nodeConnections });
+    const two = await node(dataDir, key, { nodeLeaseMs, nodeConnections });
     await until(() => one.cluster.others.size === 1 && two.cluster.others.size === 1);
     const mark = `owners-${process.pid}-${++marks}`;
     const file = join(dataDir, "calls");
     const launch = launchOf(
       `mcp+node://${join(fixtures, "counting.mjs")}?arg=${encodeURIComponent(file)}&env.BERTH_TEST_MARK=${mark}`,
     );
-    const hostedOn = ({ hosting }: TestNode): HostedUpstream =>
-      hosting.of("acme", "counting", launch, undefined, "once");
+    const hostedOn = ({ hosting }: TestNode, tenant = "acme"): HostedUpstream =>
+      hosting.of(tenant, "counting", launch, undefined, "once");
     const callsMade = (): string[] => readFileSync(file, "utf8").trim().split("\n");
     return { one, two, hostedOn, processes: () => processesWith(mark).length, callsMade };
   }
@@ -138,6 +138,20 @@ describe("the node that runs an upstream for all", () => {
     await assert.rejects(waiting, { code: "cancelled" });
     await until(() => callsMade().includes("cancelled"));
     assert.equal(hostedOn(one).upstream.health.requests, 0);
+  });
+
+  it("leaves connections for the calls of other tenants, however many calls of one tenant wait", async () => {
+    const { one, two, hostedOn, callsMade } = await pair(LEASE_MS, 8);
+    for (const tenant of ["acme", "globex"]) await say(hostedOn(one, tenant), "count");
+    const stop = new AbortController();
+    const wait = { method: "tools/call", name: "wait", args: { ms: 60_000 } } as const;
+    const waiting = [1, 2].map(() => hostedOn(two).run(wait, { signal: stop.signal }));
+    await until(() => callsMade().filter((line) => line.startsWith("wait")).length === 2);
+    assert.equal(await say(hostedOn(two), "count"), "upstream_busy");
+    assert.equal(await say(hostedOn(two, "globex"), "count"), "2");
+    stop.abort();
+    for (const call of waiting) await assert.rejects(call, { code: "cancelled" });
+    assert.equal(await say(hostedOn(two), "count"), "2");
   });
 
   it("refuses a call by an older lease, for another tenant, and for what it does not run", async () => {

@@ -49,24 +49,32 @@ export interface UpstreamSaid {
 /** The other node's own time limit is the one that counts; this is for a node that does not answer at all. */
 const LATER_MS = 2_000;
 const STATE_MS = 1_000;
+/** The part of the connections to a node that the calls of one tenant may take: an upstream can keep them waiting. */
+const TENANT_SHARE = 0.25;
 
 /** One upstream as other nodes have it. Every method rejects with `NotTaken` when nothing was begun there. */
 export class Elsewhere {
   readonly #calls: Pick<NodeCalls, "call">;
   readonly #name: UpstreamName;
-  readonly #limits: Pick<Limits, "upstreamCallMs" | "upstreamStartMs">;
+  readonly #limits: ElsewhereLimits;
+  readonly #forwarded: Map<string, number>;
   readonly #onOffers: (offers: string) => void;
 
-  /** `onOffers` hears the CID of the contract that the upstream offers, with each answer. */
+  /**
+   * `forwarded` counts the calls in progress of each tenant. `onOffers` receives the CID of the contract that the
+   * upstream offers, with each answer.
+   */
   constructor(
     calls: Pick<NodeCalls, "call">,
     name: UpstreamName,
-    limits: Pick<Limits, "upstreamCallMs" | "upstreamStartMs">,
+    limits: ElsewhereLimits,
+    forwarded: Map<string, number>,
     onOffers: (offers: string) => void,
   ) {
     this.#calls = calls;
     this.#name = name;
     this.#limits = limits;
+    this.#forwarded = forwarded;
     this.#onOffers = onOffers;
   }
 
@@ -106,6 +114,13 @@ export class Elsewhere {
   }
 
   async #ask(node: string, asked: UpstreamAsked, ms: number, { signal, onPart }: CallWays): Promise<UpstreamSaid> {
+    const { tenant } = this.#name;
+    const before = this.#forwarded.get(tenant) ?? 0;
+    if (before >= this.#limits.nodeConnections * TENANT_SHARE) {
+      const detail = `${before} calls of its tenant are waiting for upstreams that run on other nodes (BERTH_NODE_CONNECTIONS)`;
+      throw new UpstreamError("upstream_busy", detail, { data: { retriable: true } });
+    }
+    this.#forwarded.set(tenant, before + 1);
     const limited = new Limited(ms, signal);
     try {
       return (await this.#calls.call(node, UPSTREAMS, asked, {
@@ -119,9 +134,14 @@ export class Elsewhere {
       throw new UpstreamError("upstream_ended", detail, { data: { retriable: false }, cause: error });
     } finally {
       limited.end();
+      const left = this.#forwarded.get(tenant)! - 1;
+      if (left > 0) this.#forwarded.set(tenant, left);
+      else this.#forwarded.delete(tenant);
     }
   }
 }
+
+type ElsewhereLimits = Pick<Limits, "upstreamCallMs" | "upstreamStartMs" | "nodeConnections">;
 
 /** No node of them all ran it in the time that a call waits for that. */
 export function noOwner(cause: NotTaken, seconds: number): UpstreamError {

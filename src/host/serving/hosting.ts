@@ -37,7 +37,7 @@ export interface HostingOptions {
   };
   readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
   readonly limitsOf: (tenant: string) => ProcessLimits;
-  readonly limits: HostedLimits & Pick<Limits, "upstreamStartMs" | "nodeLeaseMs">;
+  readonly limits: HostedLimits & Pick<Limits, "upstreamStartMs" | "nodeLeaseMs" | "nodeConnections">;
   readonly log: Log;
 }
 
@@ -124,6 +124,8 @@ export class Hosting {
   /** Those whose process is about to be gone, by name. */
   readonly #ending = new Map<string, Promise<unknown>>();
   readonly #places: ProcessPlaces;
+  /** The calls in progress on other nodes, by tenant. */
+  readonly #forwarded = new Map<string, number>();
   readonly #listeners: HostingListener[] = [];
 
   constructor(options: HostingOptions) {
@@ -317,7 +319,7 @@ export class Hosting {
     return {
       id: cluster.id,
       owner: runs === "once" ? new Owner(lease, cluster, lost, this.#ending.get(lease)) : undefined,
-      elsewhere: new Elsewhere(calls, name, limits, (offers) => hosted.heardOffers(offers)),
+      elsewhere: new Elsewhere(calls, name, limits, this.#forwarded, (offers) => hosted.heardOffers(offers)),
       takeOverMs: limits.nodeLeaseMs,
       isThere: (node) => cluster.others.has(node),
     };
