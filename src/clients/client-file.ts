@@ -40,7 +40,7 @@ export function readClientFile(path: string, { format }: Pick<KnownClient, "form
 const LINKS_MAX = 40;
 
 /** Follows links also to a file that is not there yet. */
-function targetOf(path: string): string {
+export function targetOf(path: string): string {
   let target = path;
   for (let links = 0; lstatSync(target, { throwIfNoEntry: false })?.isSymbolicLink(); links++) {
     if (links === LINKS_MAX) throw new BerthError("client_file_invalid", `${path}: its links lead in a circle`);
@@ -129,7 +129,7 @@ export async function writeClientFile(file: ClientFile, text: string): Promise<v
     const { mode, uid, gid } = existsSync(target)
       ? statSync(target)
       : { mode: undefined, uid: undefined, gid: undefined };
-    const handle = await open(draft, "wx", mode ?? 0o666);
+    const handle = await open(draft, "wx", mode ?? (text.includes("<token>") ? 0o600 : 0o666));
     try {
       if (mode !== undefined) await handle.chmod(mode & 0o7777);
       // Only an administrator can, and only for one does it differ.

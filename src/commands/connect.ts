@@ -1,9 +1,10 @@
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { homedir } from "node:os";
-import { join, relative, sep } from "node:path";
+import { basename, dirname, join, relative, sep } from "node:path";
 import {
   differenceOf,
   readClientFile,
+  targetOf,
   valueIn,
   withoutParts,
   withParts,
@@ -38,7 +39,9 @@ export async function connect(server: string | undefined, options: ConnectComman
   const client = clientOf(options.client);
   const address = addressOf(server, options.url ?? ownUrl());
   const name = nameOf(address, options.name);
-  const file = readClientFile(pathOf(client, options.project), client);
+  const path = pathOf(client, options.project);
+  if (options.project) checkInProject(path);
+  const file = readClientFile(path, client);
   const isGiven = options.remove === true || (await needsToken(address));
   const parts = client.parts({ name, url: address.href, isGiven });
   const there = addressIn(valueIn(file, parts.at(-1)!.path));
@@ -125,6 +128,20 @@ function pathOf(client: KnownClient, isOfProject = false): string {
   const path = isOfProject ? join(process.cwd(), own) : own;
   const others = (client.otherNames ?? []).map((name) => join(path, "..", name));
   return [path, ...others].find((each) => existsSync(each)) ?? path;
+}
+
+/** A repository may contain links: whoever agrees to change `.mcp.json` there agrees to no change of another file. */
+function checkInProject(path: string): void {
+  const [place, project] = [realPlace(path), realpathSync(process.cwd())];
+  if (place.startsWith(join(project, sep))) return;
+  const what = `${path} leads out of the project, to ${printableLine(place)}; remove the link`;
+  throw new BerthError("client_file_invalid", what);
+}
+
+/** The end of all links, also for a file that does not exist yet. */
+function realPlace(path: string): string {
+  const target = targetOf(path);
+  return existsSync(target) ? realpathSync(target) : join(realPlace(dirname(target)), basename(target));
 }
 
 const ANSWER_MS_MAX = 10_000;

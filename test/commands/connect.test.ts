@@ -127,6 +127,37 @@ describe("berth connect", () => {
     assert.equal(await readFile(join(home, "dotfiles/codex.toml"), "utf8"), "");
   });
 
+  it("C6 follows no link out of a project, which another person may have put there", async () => {
+    const other = await place("other.json", "{}\n");
+    const links = [
+      [".mcp.json", other, "claude-code"],
+      [".mcp.json", join(home, "new/file.json"), "claude-code"],
+      [".mcp.json", "/dev/zero", "claude-code"],
+      [".cursor", home, "cursor"],
+      [".codex", join(home, "missing"), "codex"],
+    ] as const;
+    for (const [link, target, client] of links) {
+      await symlink(target, join(folder, link));
+      const { code, stderr } = await connect(["echo", "--client", client, "--project", "--yes"]);
+      assert.notEqual(code, 0, target);
+      assert.match(stderr, /leads out of the project/, target);
+      await rm(join(folder, link));
+    }
+    assert.equal(await readFile(other, "utf8"), "{}\n");
+    assert.deepEqual((await readdir(home)).sort(), ["other.json", "project"]);
+    await mkdir(join(folder, "real"));
+    await symlink("real", join(folder, ".cursor"));
+    assert.equal((await connect(["echo", "--client", "cursor", "--project", "--yes"])).code, 0);
+    assert.match(await readFile(join(folder, "real/mcp.json"), "utf8"), /"echo"/);
+  });
+
+  it("C6 makes a file that is to hold a token for its owner alone", async () => {
+    const { code } = await connect(["echo", "--client", "claude-desktop", "--yes"], {}, guarded.url);
+    assert.equal(code, 0);
+    const made = await stat(join(home, ".config/Claude/claude_desktop_config.json"));
+    assert.equal(made.mode & 0o777, 0o600);
+  });
+
   it("C6 leaves a file alone that it cannot read, and says where the fault is", async () => {
     const text = '{\n  "mcpServers": {\n    "a": {},,\n  }\n}\n';
     const path = await place(".cursor/mcp.json", text);
