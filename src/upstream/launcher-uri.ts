@@ -166,6 +166,8 @@ const forms = {
     example: "mcp+uvx://package@1.2.3/program",
   },
 } as const;
+/** npm and uv take such a name or version for a file in the folder that they start in. */
+const archive = /\.(?:tgz|tar|tar\.\w+|whl|zip)$/i;
 const programForm = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
 
 /** `[@scope/]name[@version][/program]`; undefined if it is invalid, with the problem reported. */
@@ -187,10 +189,10 @@ function readPackage(launcher: "npx" | "uvx", path: UriPiece, problems: UriProbl
   const name = at === -1 ? named : named.slice(0, at);
   const version = at === -1 ? undefined : named.slice(at + 1);
   const program = parts[wanted];
-  if (!nameForm.test(name)) {
+  if (!nameForm.test(name) || archive.test(name)) {
     return problems.add("bad-package", path.offset, `"${name}" is not a package name; write ${example}.`);
   }
-  if (version !== undefined && !versionForm.test(version)) {
+  if (version !== undefined && (!versionForm.test(version) || archive.test(version))) {
     return problems.add("bad-version", path.offset + at + 1, `"${version}" is not a version, a range or a tag.`);
   }
   if (program !== undefined && !programForm.test(program)) {
