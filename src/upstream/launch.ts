@@ -72,9 +72,23 @@ function atLastBrace(text: string): [closed: string, rest: string] {
   return [text.slice(0, end), text.slice(end)];
 }
 
+/** The names of all variables that a launch is filled in with, each once. */
+export function variablesTaken(launch: Launch): string[] {
+  const templates =
+    "url" in launch
+      ? [...Object.values(launch.headers), ...launch.query.map(({ value }) => value)]
+      : Object.values(launch.env);
+  return [...new Set(templates.flatMap(({ text }) => variablesOf(text)))];
+}
+
 /** The names between braces in a text; they need not be valid names. */
 export function variablesOf(text: string): string[] {
   return [...atLastBrace(text)[0].matchAll(VARIABLE)].flatMap(([, name]) => (name === undefined ? [] : [name]));
+}
+
+/** A setting of Berth itself, such as its token, keys or database. */
+export function isOwnSetting(variable: string): boolean {
+  return variable.startsWith("BERTH_");
 }
 
 type Values = Readonly<Record<string, string | undefined>>;
@@ -90,6 +104,6 @@ export function hostedVariables(
   const { names, values } = secrets;
   return (name) => {
     if (names.includes(name)) return values[name];
-    return name.startsWith("BERTH_") ? undefined : env[name];
+    return isOwnSetting(name) ? undefined : env[name];
   };
 }

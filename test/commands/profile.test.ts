@@ -128,6 +128,30 @@ test("J4 J7 a script's profile means the same from every folder, and a project's
   assert.match((await home.run(["list"], { cwd: "/" })).stdout, /^@notes {2}\(user\)\n$/);
 });
 
+test("J4 what a repository's profiles say cannot steer the terminal", async (t) => {
+  const home = await homeOf(t);
+  const steering = "\u001b]0;x\u0007\u009b31m\u202e";
+  const project = join(home.root, "project");
+  const folder = join(project, ".berth", "profiles", "mcp", "notes");
+  await mkdir(folder, { recursive: true });
+  const hash = { contract_cid: steering, schema_hash: steering };
+  const meta = { uri: `mcp+python://${join(fixtures, "biomcp.py")}`, description: steering, ...hash };
+  await writeFile(join(folder, "_meta.json"), JSON.stringify(meta));
+  await writeFile(join(folder, "_contract.json"), "{}");
+  for (const args of [
+    ["profile", "list"],
+    ["profile", "info", "@notes"],
+    ["profile", "diff", "@notes"],
+    ["profile", "diff", "@notes", "--format", "json"],
+    ["cat", "@notes?list=tools"],
+  ]) {
+    const { stdout, stderr } = await berth(args, { ...home, cwd: project });
+    // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+    assert.doesNotMatch(stdout + stderr, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/, args.join(" "));
+    assert.notEqual(stdout + stderr, "", args.join(" "));
+  }
+});
+
 test("J4 @server/tool?query, @server?tool=, @server?list=tools and inspect reach the profile's server", async (t) => {
   const home = await homeOf(t);
   await home.save("bio", { uri: BIOMCP, description: "Genes" }, { find: { tool: "search", arguments: { page: 3 } } });

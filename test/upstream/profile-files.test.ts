@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -7,7 +7,7 @@ import type { Contract } from "../../src/contract/contract.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { contractHash, contractHashInTurns, knownOf } from "../../src/upstream/contract-hash.ts";
 import { draftProfile, parametersOf, schemaOf } from "../../src/upstream/profiles/design.ts";
-import { substitute } from "../../src/upstream/profiles/launch.ts";
+import { profileLaunch, substitute } from "../../src/upstream/profiles/launch.ts";
 import {
   listProfiles,
   PROFILE_FILE_BYTES_MAX,
@@ -73,6 +73,76 @@ test("J4 a file of a profile that is larger than the limit is refused", async (t
   await put(folder, "big", { command: "x".repeat(PROFILE_FILE_BYTES_MAX) });
   const error = await rejected(readProfile("big", [{ origin: "user", folder }]));
   assert.match(error.message, new RegExp(`more than ${PROFILE_FILE_BYTES_MAX} bytes`));
+});
+
+test("J4 a file of a profile that is no plain file, or too large, is refused before it is read", async (t) => {
+  const folder = await temporary(t);
+  const folders = [{ origin: "project" as const, folder }];
+  await put(folder, "endless", {});
+  await rm(join(folder, "endless", "_meta.json"));
+  await symlink("/dev/zero", join(folder, "endless", "_meta.json"));
+  assert.match((await rejected(readProfile("endless", folders))).message, /not a plain file/);
+  await put(folder, "sparse", { command: "x" });
+  await writeFile(join(folder, "sparse", "tool.json"), "");
+  await truncate(join(folder, "sparse", "tool.json"), 2 ** 40);
+  assert.match((await rejected(readProfile("sparse", folders))).message, /more than \d+ bytes/);
+});
+
+test("J4 a project's profile that hides another one says so, and no other does", async (t) => {
+  const root = await temporary(t);
+  const folders = profileFolders(
+    { HOME: join(root, "home"), BERTH_HOME: join(root, "bundled") },
+    join(root, "project"),
+  );
+  const [project, user, bundled] = folders.map(({ folder }) => folder) as [string, string, string];
+  for (const folder of [project, user, bundled]) await put(folder, "search", { command: "x" });
+  await put(project, "own", { command: "x" });
+  await put(user, "mine", { command: "x" });
+  await put(bundled, "mine", { command: "x" });
+  const [problem] = (await readProfile("search", folders)).problems;
+  assert.equal(problem?.code, "hides-profile");
+  assert.ok(problem.message.includes(join(user, "search")), problem.message);
+  for (const name of ["own", "mine"]) assert.deepEqual((await readProfile(name, folders)).problems, []);
+});
+
+test("J4 a project's profile gets no setting of Berth, however it names one", async () => {
+  const env = { BERTH_TOKEN: "the token", BERTH_DATABASE: "the database", KEY: "key" };
+  const launched = (origin: "project" | "user", meta: Record<string, unknown>) =>
+    profileLaunch({ name: "x", folder: "/x", origin, meta, tools: new Map(), problems: [] } as never, env);
+  for (const meta of [
+    { url: "http://127.0.0.1/${BERTH_TOKEN}" },
+    { url: "http://127.0.0.1/", headers: { "X-Key": "${KEY}", "X-T": "a ${BERTH_TOKEN}" } },
+    { uri: "mcp+http://127.0.0.1/?header.X=${BERTH_TOKEN}" },
+    { uri: "mcp+http://127.0.0.1/?query.x=%24%7BBERTH_TOKEN%7D" },
+    { uri: "mcp+npx://x?env.X=${BERTH_DATABASE}" },
+    { command: "x", args: ["${BERTH_TOKEN}"] },
+    { command: "x", env: { X: "${BERTH_DATABASE}" } },
+    { command: "${BERTH_TOKEN}" },
+    { command: "x", cwd: "${BERTH_TOKEN}" },
+  ]) {
+    assert.throws(() => launched("project", meta), /BERTH_(?:TOKEN|DATABASE)/, JSON.stringify(meta));
+    launched("user", meta);
+  }
+  assert.doesNotMatch(
+    JSON.stringify(launched("project", { command: "x", args: ["${BERTH_TOKEN:-none}"] })),
+    /the token/,
+  );
+  launched("project", { url: "http://127.0.0.1/${KEY}" });
+});
+
+test("J4 a profile's URL is one of http or https, without a password", () => {
+  for (const url of ["::", "file:///etc/passwd", "data:text/plain,x", "http://user:secret@host/", "http://${HOST}/"]) {
+    const profile = { name: "x", folder: "/x", origin: "user", meta: { url }, tools: new Map(), problems: [] } as const;
+    const error = (() => {
+      try {
+        return profileLaunch(profile, { HOST: "a b" });
+      } catch (thrown) {
+        return thrown as BerthError;
+      }
+    })();
+    assert.ok(error instanceof BerthError && error.code === "profile_invalid", url);
+    assert.doesNotMatch(error.message, /secret/);
+  }
 });
 
 test("J4 a name leads to no file outside of the folders of profiles", async (t) => {

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline/promises";
 import { text as readText } from "node:stream/consumers";
 import { BerthError } from "../../lib/errors.ts";
 import type { Json, JsonObject } from "../../lib/json.ts";
-import { printable } from "../../lib/printable.ts";
+import { printable, printableJson } from "../../lib/printable.ts";
 import { checkProfile, type ProfileCheck } from "../../upstream/profiles/check.ts";
 import { draftProfile, pinProfile } from "../../upstream/profiles/design.ts";
 import { readGivenProfile } from "../../upstream/profiles/design.ts";
@@ -41,7 +41,7 @@ export function list(options: { format?: string; type?: string }): Promise<numbe
       const record: JsonObject = { name, origin, folder, ...(said !== undefined && { description: said }) };
       await output.write(
         options.format === "text" || !options.format
-          ? { text: [`@${name}`, `(${origin})`, said].filter(Boolean).join("  ") }
+          ? { text: printable([`@${name}`, `(${origin})`, said].filter(Boolean).join("  ")) }
           : record,
       );
     }
@@ -55,7 +55,7 @@ export function info(reference: string): Promise<number> {
   return guarded(async () => {
     const { name, origin, folder, meta, tools } = await find(reference);
     const whole = { name, origin, folder, ...meta, tools: Object.fromEntries(tools) };
-    await new RecordOutput("text").text(`${JSON.stringify(whole, undefined, 2)}\n`);
+    await new RecordOutput("text").text(`${printableJson(JSON.stringify(whole, undefined, 2))}\n`);
     return exitCodes.ok;
   });
 }
@@ -117,7 +117,8 @@ function compare(reference: string, options: ProfileOptions, codeOf: (check: Pro
     const profile = await find(reference);
     return reach(reference, { ...options, profile }, async ({ upstream, signal }) => {
       const check = checkProfile(profile, await contractOf(await surveyOf(upstream, { signal })));
-      const shown = format === "json" ? JSON.stringify(check, undefined, 2) : describe(profile, check);
+      const shown =
+        format === "json" ? printableJson(JSON.stringify(check, undefined, 2)) : printable(describe(profile, check));
       await new RecordOutput("text").text(`${shown}\n`);
       return codeOf(check);
     });
@@ -183,7 +184,8 @@ export function update(reference: string, options: UpdateOptions): Promise<numbe
 async function find(reference: string): Promise<Profile> {
   const { name } = parseReference(reference.startsWith("@") ? reference : `@${reference}`);
   const profile = await readProfile(name, folders());
-  for (const { file, message } of profile.problems) process.stderr.write(`Warning: @${name}: ${file}: ${message}\n`);
+  for (const { file, message } of profile.problems)
+    process.stderr.write(printable(`Warning: @${name}: ${file}: ${message}\n`));
   return profile;
 }
 
@@ -243,7 +245,7 @@ async function tryExamples(
     const example = firstExample(tool);
     if (!example) continue;
     const { query } = example;
-    await output.text(`Running: berth cat "@${profile}/${name}${query && `?${query}`}"\n`);
+    await output.text(printable(`Running: berth cat "@${profile}/${name}${query && `?${query}`}"\n`));
     const failure = await failureOf(reached, name, tool, example);
     if (failure !== undefined) failed.push(name);
     await output.text(failure === undefined ? "✓ Success\n" : `✗ ${printable(failure)}\n`);

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json } from "../../lib/json.ts";
 import { invalidLauncher } from "../command.ts";
-import type { Launch, Template } from "../launch.ts";
+import { isOwnSetting, variablesTaken, type Launch, type Template } from "../launch.ts";
 import { parseLauncher } from "../launcher-uri.ts";
 import { META_FILE, type Profile, type ProfileMeta } from "./profile.ts";
 
@@ -13,7 +13,17 @@ const FIELDS = ["command", "args", "cwd", "url"] as const;
  * How to reach a profile's server. Relative paths are relative to the profile's own folder. Throws `launcher_invalid`,
  * or `profile_invalid` with every variable that is not set.
  */
-export function profileLaunch({ name, folder, meta }: Profile, env: NodeJS.ProcessEnv): Launch {
+export function profileLaunch(profile: Profile, env: NodeJS.ProcessEnv): Launch {
+  if (profile.origin !== "project") return launchOf(profile, env);
+  // Anyone may have written a project's files: they get no token, key or database address of a Berth.
+  const launch = launchOf(profile, Object.fromEntries(Object.entries(env).filter(([name]) => !isOwnSetting(name))));
+  const own = variablesTaken(launch).find(isOwnSetting);
+  if (own === undefined) return launch;
+  const message = `@${profile.name}: \${${own}} is a setting of Berth itself, which a project's profile may not use`;
+  throw new BerthError("profile_invalid", message);
+}
+
+function launchOf({ name, folder, meta }: Profile, env: NodeJS.ProcessEnv): Launch {
   if (meta.uri !== undefined) {
     const parsed = parseLauncher(meta.uri);
     if (parsed.problems) throw invalidLauncher(parsed.problems);
@@ -27,6 +37,11 @@ export function profileLaunch({ name, folder, meta }: Profile, env: NodeJS.Proce
   const { command, args = [], cwd, url } = filled(name, meta, env);
   const named = { uri: `@${name}`, name: `@${name}` };
   if (url !== undefined) {
+    const { protocol, username, password } = URL.canParse(url) ? new URL(url) : {};
+    if (!/^https?:$/.test(protocol ?? "") || username || password) {
+      const message = `@${name}: "url" must be an http or https URL without a user name and password; use "headers"`;
+      throw new BerthError("profile_invalid", message);
+    }
     const launcher = url.startsWith("https:") ? "https" : "http";
     return { ...named, launcher, url, query: [], headers: templates(meta.headers) };
   }

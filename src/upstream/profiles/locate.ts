@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Contract } from "../../contract/contract.ts";
@@ -58,11 +58,24 @@ export async function readProfile(name: string, folders: readonly ProfileFolder[
   for (const { origin, folder } of folders) {
     const own = join(folder, name);
     const meta = await readJson(join(own, META_FILE));
-    if (meta) return readWhole({ name, origin, folder: own }, meta);
+    if (!meta) continue;
+    const profile = await readWhole({ name, origin, folder: own }, meta);
+    return origin === "project" ? withHidden(profile, folders) : profile;
   }
   const names = (await listProfiles(folders)).map((each) => `@${each.name}`);
   const known = names.length === 0 ? "there are no profiles yet" : `there are ${names.join(", ")}`;
   throw new BerthError("profile_not_found", `"@${name}"; ${known}`);
+}
+
+/** Says so if a project's profile is used in place of the one that its user expects under this name. */
+async function withHidden(profile: Profile, folders: readonly ProfileFolder[]): Promise<Profile> {
+  for (const { origin, folder } of folders) {
+    if (origin === "project" || !(await readJson(join(folder, profile.name, META_FILE)))) continue;
+    const message = `the project's profile is used in place of the one in ${join(folder, profile.name)}`;
+    const problem: Problem = { code: "hides-profile", message, severity: "warning", file: META_FILE };
+    return { ...profile, problems: [problem, ...profile.problems] };
+  }
+  return profile;
 }
 
 async function readWhole(place: Pick<Profile, "name" | "origin" | "folder">, meta: ReadJson): Promise<Profile> {
@@ -116,14 +129,16 @@ async function readJson(path: string): Promise<ReadJson | undefined> {
   });
   let text: string;
   try {
+    const stats = await stat(path);
+    if (!stats.isFile()) return bad("unreadable-file", "This is not a plain file");
+    if (stats.size > PROFILE_FILE_BYTES_MAX) {
+      return bad("too-large", `The file has more than ${PROFILE_FILE_BYTES_MAX} bytes`);
+    }
     text = await readFile(path, "utf8");
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     return bad("unreadable-file", `The file cannot be read: ${code ?? message}`);
-  }
-  if (text.length > PROFILE_FILE_BYTES_MAX) {
-    return bad("too-large", `The file has more than ${PROFILE_FILE_BYTES_MAX} bytes`);
   }
   try {
     return { value: JSON.parse(text) as Json, problems: [] };

@@ -1,4 +1,5 @@
 import { BerthError } from "../../lib/errors.ts";
+import { printable } from "../../lib/printable.ts";
 import { invalidLauncher } from "../command.ts";
 import { readOperation } from "../operation.ts";
 import type { ProfileResolver, ServerReference } from "../reference.ts";
@@ -25,7 +26,7 @@ export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurr
     const { name, tool, query } = parseReference(reference);
     const profile = await readProfile(name, profileFolders(env, folder));
     const { operation, options } = operationOf(profile, reference, tool, query);
-    for (const { file, message } of profile.problems) warn(`Warning: @${name}: ${file}: ${message}`);
+    for (const { file, message } of profile.problems) warn(printable(`Warning: @${name}: ${file}: ${message}`));
     const validation = ignoreSchema ? "ignore" : (profile.meta.schema_validation ?? "warn");
     return {
       launch: profileLaunch(profile, env),
@@ -36,7 +37,7 @@ export function profileResolver({ env, folder, ignoreSchema, warn }: ProfileSurr
         const check = checkProfile(profile, await contractOf(await surveyOf(upstream)));
         if (check.status !== "changed") return;
         const explained = explainDrift(name, reference, check);
-        if (validation === "warn") return warn(explained);
+        if (validation === "warn") return warn(printable(explained));
         const { changes } = check;
         throw new BerthError("contract_changed", `@${name}\n${explained}`, { data: { changes } });
       },
