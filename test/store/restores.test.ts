@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   closeSync,
   copyFileSync,
@@ -16,13 +18,16 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
+import { idInFile } from "../../src/store/sqlite/log-frames.ts";
 import { migrations } from "../../src/store/sqlite/migrations.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { foreignLog } from "../../src/store/sqlite/store-files.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { berth } from "../support/commands.ts";
@@ -31,6 +36,8 @@ import { until } from "../support/until.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "berth-worst-day-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
+
+const writerFile = fileURLToPath(new URL("../support/store-writer.js", import.meta.url));
 
 function newFolder(): string {
   return mkdtempSync(join(folder, "case-"));
@@ -178,6 +185,95 @@ describe("a log that was left by another store", () => {
     await fourth.api.put("/variables/motto", "of an earlier one");
     await fourth.served.end("SIGKILL");
     assert.equal(await motto((await serve(t, dataDir)).api), "of an earlier one");
+  });
+});
+
+describe("a log next to its own database from another time", () => {
+  const place = (...files: readonly [database: string, log: string]): string => {
+    const dataDir = newFolder();
+    copyFileSync(files[0], join(dataDir, DATABASE_FILE));
+    copyFileSync(files[1], join(dataDir, `${DATABASE_FILE}-wal`));
+    return dataDir;
+  };
+  const copies = (dataDir: string): [database: string, log: string] => {
+    const to = newFolder();
+    const [file, log] = [join(to, DATABASE_FILE), join(to, `${DATABASE_FILE}-wal`)];
+    copyFileSync(join(dataDir, DATABASE_FILE), file);
+    if (existsSync(join(dataDir, `${DATABASE_FILE}-wal`))) copyFileSync(join(dataDir, `${DATABASE_FILE}-wal`), log);
+    return [file, log];
+  };
+
+  it("is refused by every command, and replayed only over the database that it continues (C8)", async (t) => {
+    const dataDir = newFolder();
+    const killed = async (text: string) => {
+      const { served, api } = await serve(t, dataDir);
+      await api.put("/variables/motto", text);
+      await served.end("SIGKILL");
+      return copies(dataDir);
+    };
+    const first = await killed("first");
+    const { served, api } = await serve(t, dataDir);
+    await api.put("/variables/motto", "second");
+    await served.end("SIGTERM");
+    const [second] = copies(dataDir);
+    const third = await killed("third");
+    for (const [database, log] of [
+      [second, first[1]],
+      [third[0], first[1]],
+      [first[0], third[1]],
+    ] as const) {
+      const mixed = place(database, log);
+      for (const command of ["serve --port 0", "token list", "audit verify", `backup ${join(newFolder(), "copy")}`]) {
+        const refused = await berth([...command.split(" "), "--data", mixed]);
+        assert.equal(refused.code, 2, command);
+        assert.match(
+          refused.stderr,
+          /berth\.sqlite-wal is not the log of berth\.sqlite, but of another database or of an earlier or later copy of it/,
+        );
+      }
+    }
+    for (const [text, database, log] of [
+      ["first", ...first],
+      ["third", ...third],
+      ["third", second, third[1]],
+    ] as const)
+      assert.equal(await motto((await serve(t, place(database, log))).api), text);
+  });
+
+  it("is refused next to a restored store (C8)", async () => {
+    const { dataDir, backup } = await filled();
+    const store = await openSqliteStore({ dataDir });
+    const { cid } = rawBlock("later");
+    await store.change("default", {
+      by: "test",
+      put: [rawBlock("later")],
+      set: [{ kind: "variable", name: "later", cid }],
+    });
+    const [, log] = copies(dataDir);
+    await store.close();
+    await restoreStore({ dataDir, file: backup });
+    assert.match(foreignLog(join(place(join(dataDir, DATABASE_FILE), log), DATABASE_FILE)) ?? "", /is not the log of/);
+  });
+
+  it("is refused once the log was moved into the database, and a writer killed at any moment is not (C8)", async () => {
+    const dataDir = newFolder();
+    const file = join(dataDir, DATABASE_FILE);
+    const logs: string[] = [];
+    for (let kills = 0; kills < 6; kills++) {
+      const before = kills === 0 ? undefined : idInFile(file);
+      const writer = spawn(process.execPath, [writerFile, dataDir, `writer-${kills}`, String(64 * 1024)], {
+        stdio: ["ignore", "ignore", "inherit"],
+      });
+      const ended = once(writer, "exit");
+      await until(() => writer.exitCode !== null || (existsSync(file) && ![0, before].includes(idInFile(file))));
+      writer.kill("SIGKILL");
+      assert.deepEqual(await ended, [null, "SIGKILL"], "the log that a killed writer left is accepted");
+      logs.push(copies(dataDir)[1]);
+    }
+    for (const log of logs.slice(0, -1))
+      assert.match(foreignLog(join(place(file, log), DATABASE_FILE)) ?? "", /is not the log of/);
+    await (await openSqliteStore({ dataDir })).close();
+    assert.deepEqual(verifyDatabase(file).problems, []);
   });
 });
 

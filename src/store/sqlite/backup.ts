@@ -10,7 +10,7 @@ import { BESIDE } from "../../lib/file-lock.ts";
 import { soundObject } from "../../lib/json.ts";
 import { SqliteAudit } from "./audit.ts";
 import { breakText, unreadLog } from "./broken-log.ts";
-import { DATABASE_FILE, OTHER_FOLDER, whyUnusable } from "./open-database.ts";
+import { closeDatabase, DATABASE_FILE, OTHER_FOLDER, whyUnusable } from "./open-database.ts";
 import { foreignLog, newStoreId } from "./store-files.ts";
 import { upgradeDatabase } from "./upgrade.ts";
 import { verifyDatabase, type Verified } from "./verify-database.ts";
@@ -164,7 +164,7 @@ async function replaceAll(draft: string, to: string): Promise<void> {
     // The serving process has the database open, so the change stands in the log alone.
     await sync(`${to}-wal`);
   } finally {
-    live.close();
+    closeDatabase(live);
   }
   checked(to, "the restored store is damaged");
 }

@@ -4,7 +4,7 @@ import { Worker } from "node:worker_threads";
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
 import { DISK_FULL } from "./attempt.ts";
-import { identityOf } from "./store-files.ts";
+import { identityOf, stampEnd } from "./store-files.ts";
 
 /**
  * Moves SQLite's write-ahead log into the database, which waits for the disk, on a thread of its own: a writer would
@@ -77,6 +77,8 @@ export class Checkpoints {
   #ended: Promise<void> = Promise.resolve();
   readonly #databasePages: Database.Statement<[], number>;
   #isWanted = false;
+  /** The pages of the log after the last stamp. */
+  #stampedPages: number | undefined;
   /** True while there is little room on the disk. */
   #isShort: boolean;
   /** True while no thread is available. */
@@ -150,6 +152,7 @@ export class Checkpoints {
   /** Makes a checkpoint on this thread, which blocks calls; used where nothing could be kept otherwise. */
   #checkpointHere(): void {
     if (!this.#isWanted) return;
+    this.#stamp();
     let report: CheckpointReport;
     try {
       const [state] = this.#database.pragma("wal_checkpoint(PASSIVE)") as [{ log: number; checkpointed: number }];
@@ -160,6 +163,13 @@ export class Checkpoints {
     }
     this.#isWanted = report.pages === undefined;
     this.#hear(report);
+  }
+
+  /** Once for what the log holds: a checkpoint that a reader delays is retried each second. */
+  #stamp(): void {
+    if (this.#pages() === this.#stampedPages) return;
+    stampEnd(this.#database);
+    this.#stampedPages = this.#pages();
   }
 
   #isLong(): boolean {
@@ -188,6 +198,7 @@ export class Checkpoints {
   }
 
   #start(): void {
+    this.#stamp();
     const wasWanted = this.#isWanted;
     this.#isWanted = false;
     const { logBytes } = this.#options;

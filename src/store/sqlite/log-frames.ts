@@ -11,8 +11,6 @@ const FRAME_HEADER = 24;
 const MAGIC = 0x377f0682;
 /** Where SQLite keeps `application_id`, in the first page. */
 const ID_AT = 68;
-/** The search for the database's first page stops after this many bytes of the log. */
-const LOOKED_AT_BYTES = 4 * 1024 * 1024;
 
 interface Frame {
   /** From 1. */
@@ -62,18 +60,17 @@ export function brokenLog(databaseFile: string): BrokenLog | undefined {
 }
 
 /**
- * The id in the first page that stands in the log, among the frames that SQLite would read; undefined where there is
- * none.
+ * True if the log has a first page, among the frames that SQLite would read, whose id is accepted; undefined if it has no
+ * first page.
  */
-export function idInLog(file: string): number | undefined {
-  return withLog(file, ({ isSound, frames }) => {
-    if (!isSound) return undefined;
-    let looked = 0;
-    for (const { page, isSound: follows, content } of frames) {
-      if (!follows || (looked += content.length) > LOOKED_AT_BYTES) return undefined;
-      if (page === 1) return content.readUInt32BE(ID_AT);
+export function someIdInLog(file: string, accepts: (id: number, isFirst: boolean) => boolean): boolean | undefined {
+  return withLog(file, (log) => {
+    let isAccepted: boolean | undefined;
+    for (const { page, isSound, content } of log.isSound ? log.frames : []) {
+      if (!isSound || isAccepted) break;
+      if (page === 1) isAccepted = accepts(content.readUInt32BE(ID_AT), isAccepted === undefined);
     }
-    return undefined;
+    return isAccepted;
   });
 }
 

@@ -6,7 +6,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { SqliteAudit } from "./audit.ts";
 import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
-import { foreignLog, newStoreId, stampLog } from "./store-files.ts";
+import { foreignLog, newStoreId, stampEnd, stampLog } from "./store-files.ts";
 import { refuseNewer, upgradeDatabase } from "./upgrade.ts";
 
 /** The file inside the data folder. */
@@ -64,6 +64,12 @@ export function openDatabase(
   }
 }
 
+/** The last process that closes the database moves the log into it. */
+export function closeDatabase(database: Database.Database): void {
+  stampEnd(database);
+  database.close();
+}
+
 /**
  * An existing folder may be open to others. A folder of another user is left alone, and so is one in which others keep
  * something; whatever Berth makes in it is readable by its owner alone in any case.
@@ -92,7 +98,7 @@ export function noteOpened(database: OpenedDatabase): void {
 function lookAtLog(dataDir: string, file: string): KeptLog | undefined {
   const reason = foreignLog(file);
   if (reason === undefined) return keepBrokenLog(file);
-  const remedy = `put back the ${DATABASE_FILE} that belongs there; or restore a backup with "berth restore FILE", which sets the present files aside; or move those files away`;
+  const remedy = `put back the ${DATABASE_FILE} that belongs there; or restore a backup with "berth restore FILE", which sets the present files aside; or move the other files away, which loses the changes in them`;
   throw new BerthError("store_failed", `in the data folder ${dataDir} ${reason}: ${remedy}`);
 }
 
@@ -104,6 +110,7 @@ function tellBroken(database: Database.Database, { kept, ...broken }: KeptLog, l
     { ...broken, kept },
     "the log of the store was broken, and later writes are not served: check whether the last changes were made, or restore a backup; the files are kept as they were",
   );
+  stampEnd(database);
   database.pragma("wal_checkpoint(TRUNCATE)");
 }
 

@@ -1,6 +1,6 @@
 import { fdatasyncSync, openSync, readSync, writeSync } from "node:fs";
 import Database from "#better-sqlite3";
-import { identityOf } from "./store-files.ts";
+import { identityOf, stamp, stampEnd } from "./store-files.ts";
 import type { Turns } from "./turns.ts";
 
 /**
@@ -37,6 +37,7 @@ export async function scrub(file: string, fd: number, busyMs: number, turns: Tur
       each.pragma("wal_autocheckpoint = 0");
       each.pragma("journal_size_limit = 0");
     }
+    await turns.write(() => stampEnd(database));
     const roots = database.prepare<[], number>("SELECT rootpage FROM sqlite_schema WHERE rootpage > 0").pluck();
     const done = new Map<number, Kind>();
     const progress = { isThrough: false };
@@ -68,11 +69,6 @@ export async function scrub(file: string, fd: number, busyMs: number, turns: Tur
 interface LogState {
   readonly log: number;
   readonly checkpointed: number;
-}
-
-/** A commit that changes nothing but the first page, which begins each log. */
-function stamp(database: Database.Database): void {
-  database.pragma(`user_version = ${database.pragma("user_version", { simple: true }) as number}`);
 }
 
 /** How long a step waits for readers to end, and how often it looks. */

@@ -3,6 +3,7 @@ import { actorOf, entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import type { SealedSecret, SecretPut } from "../store.ts";
 import type { SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
+import { stampEnd } from "./store-files.ts";
 
 /** The part of the SQLite store that keeps secrets. Each function is one transaction. */
 export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
@@ -60,6 +61,7 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
     reseal: (work: Reseal, note: { by: string } | undefined) => {
       reseal.immediate(work, note);
       // The log holds old pages. A current reader keeps it; then a later checkpoint removes them.
+      stampEnd(database);
       database.pragma("wal_checkpoint(TRUNCATE)");
     },
   };

@@ -19,7 +19,7 @@ import { sqliteKeptCalls } from "./kept-calls.ts";
 import { changeOnThread, isLongChange } from "./long-change.ts";
 import { sqliteNames } from "./names.ts";
 import { LetterBoxes, sqliteNodes } from "./nodes.ts";
-import { openDatabase } from "./open-database.ts";
+import { closeDatabase, openDatabase } from "./open-database.ts";
 import { sqliteRecords } from "./records.ts";
 import { sqliteSecrets } from "./secrets.ts";
 import { sqliteState } from "./state.ts";
@@ -327,7 +327,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       boxes.close();
       foreignChanges.close();
       await log.close();
-      database.close();
+      closeDatabase(database);
     },
   };
 }

@@ -1,10 +1,10 @@
-import { randomInt } from "node:crypto";
+import { hash, randomInt } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
-import { attempt } from "./attempt.ts";
-import { idInFile, idInLog } from "./log-frames.ts";
+import { atOnce, attempt } from "./attempt.ts";
+import { idInFile, someIdInLog } from "./log-frames.ts";
 
 /**
  * The files of a store: the database, and SQLite's log of what is not in it yet. Only their names relate them, so this
@@ -39,24 +39,39 @@ export function moved(): BerthError {
 }
 
 /**
- * A database has a number of its own in its first page, as `application_id`, so that a log with this page tells whose
- * it is. The number is there before any log is, and Berth begins each log with that page.
+ * A new id of a database. Its first page has the id as `application_id`, before there is a log, and each stamp changes
+ * it: the first write to a log, and one before the log is moved into the database. SQLite replays any valid log over any
+ * database. By these ids Berth recognizes a log that does not continue the database next to it, even if both were once
+ * files of the same store.
  */
-export function newStoreId(): number {
-  return randomInt(1, 0x7f_ff_ff_ff);
+export function newStoreId(previous = 0): number {
+  return randomInt(1, 0x1_00_00) * LINKS + linkTo(previous);
 }
 
-/** Stamps the log: a write that changes nothing but the first page of a log. */
+const LINKS = 0x80_00;
+
+/** The part of an id that depends on the previous one. */
+function linkTo(id: number): number {
+  return hash("sha256", String(id), "buffer").readUInt16BE() % LINKS;
+}
+
+/** Commits a new id, and nothing else. */
 export function stampLog(database: Database.Database): void {
-  database.exec("BEGIN IMMEDIATE");
+  database.transaction(() => stamp(database)).immediate();
+}
+
+/** Part of a transaction. */
+export function stamp(database: Database.Database): void {
+  const id = database.pragma("application_id", { simple: true }) as number;
+  database.pragma(`application_id = ${newStoreId(id)}`);
+}
+
+/** Stamps a log that is about to be moved into the database. */
+export function stampEnd(database: Database.Database): void {
   try {
-    const version = database.pragma("user_version", { simple: true }) as number;
-    database.pragma(`user_version = ${version}`);
-    database.exec("COMMIT");
-  } catch (error) {
-    // A failed commit may have been rolled back already.
-    if (database.inTransaction) database.exec("ROLLBACK");
-    throw error;
+    atOnce(database, database.pragma("busy_timeout", { simple: true }) as number, () => stampLog(database));
+  } catch {
+    // The disk is full, or another process is writing. Only a later mix-up of files would go unnoticed.
   }
 }
 
@@ -76,7 +91,7 @@ export function foreignLog(databaseFile: string): string | undefined {
   }
   // Another process may give an old database its number between the two checks.
   if (isOwnLog(databaseFile) || isOwnLog(databaseFile)) return undefined;
-  return `${name}-wal is not the log of ${name}, but of another database`;
+  return `${name}-wal is not the log of ${name}, but of another database or of an earlier or later copy of it`;
 }
 
 /** A log, or an interrupted write of a restore. */
@@ -85,6 +100,7 @@ function isPart(name: string, file: string): boolean {
 }
 
 function isOwnLog(databaseFile: string): boolean {
-  const inLog = idInLog(`${databaseFile}-wal`);
-  return inLog === undefined || inLog === idInFile(databaseFile);
+  const own = idInFile(databaseFile);
+  const continues = (id: number, isFirst: boolean): boolean => id === own || (isFirst && id % LINKS === linkTo(own));
+  return someIdInLog(`${databaseFile}-wal`, continues) ?? true;
 }
