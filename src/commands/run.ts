@@ -8,10 +8,18 @@ export async function run(command: Promise<number>): Promise<void> {
   try {
     process.exitCode = await command;
   } catch (error) {
-    if (!(error instanceof BerthError)) throw error;
-    console.error(`berth: ${error.message}`);
+    const failure = await explain(error);
+    if (!(failure instanceof BerthError)) throw failure;
+    console.error(`berth: ${failure.message}`);
     process.exitCode = 2;
   }
   // Without a reader, pending output would keep the process.
   if (process.stderr.writableLength > 0) setTimeout(() => process.exit(), LAST_WORDS_MS).unref();
+}
+
+/** An error of SQLite, wherever a command reads a damaged store, is no fault of Berth's code that needs a stack trace. */
+async function explain(error: unknown): Promise<unknown> {
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (typeof code !== "string" || !code.startsWith("SQLITE_")) return error;
+  return (await import("../store/open-store.ts")).asStoreFailure(error);
 }

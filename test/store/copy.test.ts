@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -8,6 +8,7 @@ import { SERVICE, entryOf, type AuditHead } from "../../src/audit/audit-entry.ts
 import { verifyLog } from "../../src/audit/verify.ts";
 import { packageRoot } from "../../src/config.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
+import { BerthError } from "../../src/lib/errors.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { copiedTables } from "../../src/store/copied.ts";
 import { copyStore, type StoreOptions } from "../../src/store/open-store.ts";
@@ -285,6 +286,43 @@ describe("a copy is refused", () => {
     const version = migrations.length;
     const message = `at version ${version + 1} and this Berth knows ${version}; copy it with the newer Berth`;
     await refused(source, newFolder(), new RegExp(message));
+  });
+
+  it("where the source is damaged, and leaves nothing in the target", async () => {
+    const damages = {
+      "its pages are overwritten": (file: string) => {
+        const opened = openSync(file, "r+");
+        for (let page = 3; page < 20; page++) writeSync(opened, Buffer.alloc(4096, 0xa5), 0, 4096, page * 4096);
+        closeSync(opened);
+      },
+      "a row is missing from an index": (file: string) => {
+        const database = new Database(file);
+        database.unsafeMode();
+        database.exec(`PRAGMA writable_schema = 1; UPDATE sqlite_schema
+          SET rootpage = (SELECT sum(rootpage) FROM sqlite_schema WHERE name IN ('name_by_cid', 'token_by_tenant')) - rootpage
+          WHERE name IN ('name_by_cid', 'token_by_tenant')`);
+        database.close();
+      },
+      "a table is missing": (file: string) => {
+        const database = new Database(file);
+        database.exec("DROP TABLE name_change");
+        database.close();
+      },
+    };
+    for (const [what, damage] of Object.entries(damages)) {
+      for (const to of [newFolder(), await postgres.database()]) {
+        const from = await fullFolder();
+        damage(join(from, DATABASE_FILE));
+        await assert.rejects(copied(from, to), (error: Error) => {
+          assert.ok(error instanceof BerthError, `${what}: ${error.stack}`);
+          assert.match(error.message, /damaged|no such table/, what);
+          return true;
+        });
+        if (to.startsWith("postgres:"))
+          assert.deepEqual(await ask(to, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"), [], what);
+        else assert.deepEqual(readdirSync(to), [], what);
+      }
+    }
   });
 
   it("where a content is damaged, or Postgres cannot keep a text, with the place", async () => {

@@ -29,7 +29,7 @@ export const DISK_FULL = "the disk of the data folder is full, and nothing was c
 
 /** SQLite reports a single failed read alike. */
 const DAMAGED =
-  "the database is damaged, or its disk cannot be read; restore a backup (berth restore) if /readyz stays 503";
+  'the database is damaged, or its disk cannot be read; restore a backup with "berth restore FILE" if this persists';
 
 /** Says what failed, without SQLite's wording where that does not help, and without a path: the caller sees it. */
 function whatFailed(code: string): string | undefined {

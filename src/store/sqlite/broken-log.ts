@@ -39,10 +39,8 @@ export function unreadLog(databaseFile: string): BrokenLog | undefined {
 export function keepBrokenLog(databaseFile: string): KeptLog | undefined {
   const broken = unreadLog(databaseFile);
   if (!broken) return undefined;
-  const [problems] = verifyDatabase(databaseFile).problems;
-  if (problems !== undefined) {
-    // SQLite first names the database.
-    const problem = problems.split("\n").slice(0, 2).at(-1);
+  const [problem] = verifyDatabase(databaseFile).problems;
+  if (problem !== undefined) {
     const remedy = 'restore a backup with "berth restore FILE", which keeps the present files';
     throw new BerthError(
       "store_failed",

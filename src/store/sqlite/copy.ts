@@ -21,10 +21,10 @@ import {
   type CopyTarget,
   type IntoStore,
 } from "../copied.ts";
-import { attempt } from "./attempt.ts";
+import { asStoreFailure, attempt } from "./attempt.ts";
 import { SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
-import { DATABASE_FILE, openDatabase, whyUnusable } from "./open-database.ts";
+import { closeDatabase, DATABASE_FILE, openDatabase, whyUnusable } from "./open-database.ts";
 import { foreignLog, newStoreId } from "./store-files.ts";
 import { upgradeDatabase } from "./upgrade.ts";
 import { verifyDatabase } from "./verify-database.ts";
@@ -45,6 +45,15 @@ export function sqliteSource(dataDir: string, log?: Log): CopySource {
   const marks = (): string => JSON.stringify(attempt(() => database.prepare(MARKS).get()));
   try {
     database.exec("BEGIN");
+    // Reading rows alone would miss those that a damaged page leads nowhere to.
+    const state = database.pragma("integrity_check(1)", { simple: true }) as string;
+    if (state !== "ok") {
+      const remedy = 'restore a backup with "berth restore FILE", and copy the store again';
+      throw new BerthError(
+        "backup_failed",
+        `the store in ${dataDir} is damaged (${state.split("\n").at(-1)}): ${remedy}`,
+      );
+    }
     const before = marks();
     return {
       latestChange: number("SELECT seq FROM sqlite_sequence WHERE name = 'name_change'"),
@@ -60,12 +69,12 @@ export function sqliteSource(dataDir: string, log?: Log): CopySource {
         return marks() !== before;
       },
       async close() {
-        database.close();
+        closeDatabase(database);
       },
     };
   } catch (error) {
-    database.close();
-    throw error;
+    closeDatabase(database);
+    throw asStoreFailure(error);
   }
 }
 

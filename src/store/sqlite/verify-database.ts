@@ -34,7 +34,9 @@ function look(database: Database.Database): Verified {
   const version = database.pragma("user_version", { simple: true }) as number;
   const problems = versionProblems(version);
   const integrity = database.pragma(`integrity_check(${PROBLEMS_MAX})`) as { integrity_check: string }[];
-  problems.push(...integrity.map((row) => row.integrity_check).filter((text) => text !== "ok"));
+  // The name of the database comes first, on a line of its own.
+  const lines = integrity.map((row) => row.integrity_check.split("\n").at(-1)!);
+  problems.push(...lines.filter((line) => line !== "ok"));
   if (problems.length === 0) problems.push(...strangeParts(database));
   // An inconsistent database is not read any further.
   if (problems.length > 0) return { version, contents: 0, bytes: 0, problems };
