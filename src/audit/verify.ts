@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { defaultLimits } from "../limits/limits.ts";
 import {
   KEPT_SHARE,
+  SERVICE,
   type AuditHead,
   type AuditHeads,
   type AuditLink,
@@ -34,6 +35,12 @@ export interface LogFault {
   readonly chain: Chain;
   readonly number: number;
   readonly message: string;
+}
+
+/** Its place and what is wrong there, for people. */
+export function faultText({ chain, number, message }: LogFault): string {
+  const of = chain === SERVICE ? "the service" : `the tenant ${chain}`;
+  return `${chain === null ? `link ${number}` : `link ${number} of ${of}`}: ${message}`;
 }
 
 /**

@@ -1,10 +1,10 @@
 import { stripVTControlCharacters } from "node:util";
-import { SERVICE, type AuditLinks } from "../audit/audit-entry.ts";
+import type { AuditLinks } from "../audit/audit-entry.ts";
 import { headText, readHead } from "../audit/chain.ts";
 import { type FilterTexts, readFilter } from "../audit/filter.ts";
 import type { AuditRecord } from "../audit/record.ts";
 import { searchLog } from "../audit/search.ts";
-import { verifyLog, type LogFault, type VerifiedLog } from "../audit/verify.ts";
+import { faultText, verifyLog, type VerifiedLog } from "../audit/verify.ts";
 import { BerthError } from "../lib/errors.ts";
 import { withStore } from "./with-store.ts";
 
@@ -48,7 +48,7 @@ export function verifyAudit(
     if (options.json) {
       console.log(JSON.stringify({ ok: !fault, fault, head: text, ...counts }));
     } else if (fault) {
-      console.error(`The log does not fit at ${placeOf(fault)}: ${fault.message}.`);
+      console.error(`The log does not fit at ${faultText(fault)}.`);
     } else {
       if (text !== undefined) console.log(text);
       console.error(counts.links + counts.anchors + counts.removedLinks === 0 ? "The log is empty." : saidOf(counts));
@@ -66,11 +66,6 @@ async function anchored(links: AuditLinks, verified: Verified): Promise<Verified
   } catch {
     return verified;
   }
-}
-
-function placeOf({ chain, number }: LogFault): string {
-  if (chain === null) return `link ${number}`;
-  return `link ${number} of ${chain === SERVICE ? "the service" : `the tenant ${chain}`}`;
 }
 
 function saidOf(counts: Omit<Verified, "head">): string {

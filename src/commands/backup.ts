@@ -65,8 +65,12 @@ export async function restore(file: string, options: BackupCommandOptions): Prom
         `pg_restore --clean --if-exists --dbname="$BERTH_DATABASE" ${file}, and start them again`,
     );
   }
-  const { kept, damage, keyIds, copy, broughtBack, ...verified } = await restoreStore({ dataDir, file });
+  const { kept, damage, keyIds, copy, broughtBack, hasChecksum, ...verified } = await restoreStore({ dataDir, file });
   console.error(`The store in ${dataDir} now holds what ${file} held: ${said(verified)}.`);
+  if (!hasChecksum) {
+    const unverified = "names, tokens, secrets, and state were not verified";
+    console.error(`${file} has no checksum, as other programs and earlier versions write it: ${unverified}.`);
+  }
   if (copy?.deleteBy !== undefined && copy.deleteBy < Date.now())
     console.error(`It was made on ${dayOf(copy.madeAt)} and was to be deleted by ${dayOf(copy.deleteBy)}.`);
   if (broughtBack.length > 0) {

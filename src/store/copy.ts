@@ -1,5 +1,5 @@
 import type { Keep, ReadableLinks } from "../audit/audit-entry.ts";
-import { verifyLog } from "../audit/verify.ts";
+import { faultText, verifyLog } from "../audit/verify.ts";
 import { matches, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { copiedTables, type CopySource, type IntoStore } from "./copied.ts";
@@ -80,5 +80,5 @@ function checkContents(rows: readonly ContentRow[]): void {
 
 async function faultOf(log: ReadableLinks, keep: Keep): Promise<string | undefined> {
   const { fault } = await verifyLog(log, undefined, keep);
-  return fault && `${fault.chain ?? "the log"}, link ${fault.number}: ${fault.message}`;
+  return fault && faultText(fault);
 }

@@ -145,6 +145,136 @@ describe("a backup", () => {
   });
 });
 
+/** Changes a body of the audit log, and returns the number of its link. */
+function rewriteAudit(file: string): number {
+  const database = new Database(file);
+  const number = database
+    .prepare<[], number>(
+      `UPDATE audit SET body = replace(body, 'test', 'tesT') WHERE arrival =
+       (SELECT min(arrival) FROM audit WHERE tenant = 'default' AND body LIKE '%test%') RETURNING place`,
+    )
+    .pluck()
+    .get();
+  database.close();
+  return number!;
+}
+
+/** As an earlier version writes a backup. */
+function removeChecksum(file: string): void {
+  const { size } = statSync(file);
+  truncateSync(file, size - (size % 512));
+}
+
+describe("a backup that is restored", () => {
+  /** All rows, without what the restore itself records. */
+  const dump = (dataDir: string): string => {
+    const database = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
+    const tables = database
+      .prepare<[], string>(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'audit_%' ORDER BY name",
+      )
+      .pluck()
+      .all();
+    const rows = tables.map((table) => {
+      const where = table === "audit" ? `WHERE body NOT LIKE '%"restored"%'` : "";
+      return [table, database.prepare(`SELECT * FROM "${table}" ${where} ORDER BY 1`).raw().all()];
+    });
+    database.close();
+    return JSON.stringify(rows);
+  };
+
+  it("has no changed row, whichever bit of its file was flipped (C8)", async () => {
+    const dataDir = newFolder();
+    await set(dataDir, "motto");
+    const store = await openSqliteStore({ dataDir });
+    await store.tenants.create("acme", { by: "test", hosts: ["acme.example.org"] });
+    await store.putSecret("acme", { name: "KEY", sealed: Buffer.alloc(40, 7), keyId: "00aa", by: "test" });
+    await store.close();
+    const good = join(newFolder(), "copy.sqlite");
+    await backupStore({ dataDir, file: good });
+    const target = newFolder();
+    await restoreStore({ dataDir: target, file: good });
+    const expected = dump(target);
+    const bytes = readFileSync(good);
+    const file = join(newFolder(), "flipped.sqlite");
+    const LAST_BYTES = 120;
+    for (let flip = 0, seed = 1; flip < 250; flip++) {
+      seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
+      // The checksum is at the end.
+      const at = flip < 40 ? bytes.length - LAST_BYTES + flip * 3 : Math.floor((seed / 2 ** 32) * bytes.length);
+      const flipped = Buffer.from(bytes);
+      flipped[at]! ^= 1 << (flip % 8);
+      writeFileSync(file, flipped);
+      const to = newFolder();
+      const restored = await restoreStore({ dataDir: to, file }).catch((error: { code?: string }) => {
+        assert.equal(error.code, "backup_failed", `byte ${at}: ${String(error)}`);
+      });
+      if (restored) assert.equal(dump(to), expected, `byte ${at}`);
+      else assert.deepEqual(readdirSync(to), [], `byte ${at}`);
+    }
+  });
+
+  it("is refused with the first record of the audit log that was changed, with a checksum and without (C8)", async () => {
+    const dataDir = newFolder();
+    await set(dataDir, "stays");
+    const good = join(newFolder(), "copy.sqlite");
+    await backupStore({ dataDir, file: good });
+    for (const prepare of [() => {}, removeChecksum]) {
+      const file = join(newFolder(), "changed.sqlite");
+      copyFileSync(good, file);
+      prepare(file);
+      const number = rewriteAudit(file);
+      await assert.rejects(restoreStore({ dataDir, file }), (error: Error) => {
+        const place = `link ${number} of the tenant default`;
+        assert.match(error.message, new RegExp(`its audit log does not fit at ${place}: its contents are not those`));
+        return true;
+      });
+    }
+    assert.equal(await motto(dataDir), "stays");
+    assert.deepEqual(readdirSync(dataDir), [DATABASE_FILE]);
+  });
+
+  it("is refused after another program has changed it (C8)", async () => {
+    const dataDir = newFolder();
+    await set(dataDir, "before");
+    const file = join(newFolder(), "copy.sqlite");
+    await backupStore({ dataDir, file });
+    change(file, "UPDATE name SET name = 'mottO' WHERE name = 'motto'");
+    await assert.rejects(restoreStore({ dataDir, file }), { message: /was changed after it was written/ });
+    assert.equal(await motto(dataDir), "before");
+  });
+
+  it("may lack a checksum, and then the command says what was not verified (C8)", async () => {
+    const dataDir = newFolder();
+    await set(dataDir, "before");
+    const file = join(newFolder(), "copy.sqlite");
+    await backupStore({ dataDir, file });
+    const whole = await berth(["restore", file, "--data", newFolder()]);
+    assert.doesNotMatch(whole.stderr, /checksum/);
+    removeChecksum(file);
+    const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /copy\.sqlite has no checksum.*: names, tokens, secrets, and state were not verified/);
+  });
+
+  it("replaces a store whose audit log was changed, of which no backup is made (C8)", async () => {
+    const dataDir = newFolder();
+    await set(dataDir, "before");
+    const good = join(newFolder(), "copy.sqlite");
+    await backupStore({ dataDir, file: good });
+    const number = rewriteAudit(join(dataDir, DATABASE_FILE));
+    const target = newFolder();
+    const { code, stderr } = await berth(["backup", join(target, "copy"), "--data", dataDir]);
+    assert.equal(code, 2);
+    assert.match(stderr, new RegExp(`its audit log does not fit at link ${number} of the tenant default: `));
+    assert.match(stderr, /restore an earlier backup, or stop Berth and copy its data folder/);
+    assert.deepEqual(readdirSync(target), []);
+    const { damage } = await restoreStore({ dataDir, file: good });
+    assert.match(damage ?? "", /its audit log does not fit/);
+    assert.equal(await motto(dataDir), "before");
+  });
+});
+
 describe("restoring a backup", () => {
   it("C8 puts back what stood then, keeps what stood there, and needs no store", async () => {
     const [dataDir, elsewhere] = [newFolder(), newFolder()];

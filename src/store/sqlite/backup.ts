@@ -4,12 +4,15 @@ import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
 import { entryOf, SERVICE, type AuditHead } from "../../audit/audit-entry.ts";
 import { headText } from "../../audit/chain.ts";
+import { faultText, verifyLog } from "../../audit/verify.ts";
 import { inDraft, publish, sync } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { BESIDE } from "../../lib/file-lock.ts";
 import { soundObject } from "../../lib/json.ts";
 import { SqliteAudit } from "./audit.ts";
 import { breakText, unreadLog } from "./broken-log.ts";
+import { appendChecksum, takeChecksum } from "./checksum.ts";
+import { auditOf } from "./copy.ts";
 import { closeDatabase, DATABASE_FILE, OTHER_FOLDER, whyUnusable } from "./open-database.ts";
 import { foreignLog, newStoreId } from "./store-files.ts";
 import { upgradeDatabase } from "./upgrade.ts";
@@ -58,12 +61,17 @@ export async function backupStore(options: BackupOptions): Promise<Verified> {
         forgetNodes(database);
         noteCopy(database, { madeAt: Date.now(), ...(deleteBy !== undefined && { deleteBy }) });
       });
-      const verified = checked(draft, "the copy of the store is damaged, and the store is probably damaged, too");
+      const verified = checked(draft, STORE_DAMAGED);
+      await checkAudit(draft, STORE_DAMAGED);
+      await appendChecksum(draft);
       await publish(draft, file);
       return verified;
     }),
   );
 }
+
+const STORE_DAMAGED =
+  "the copy of the store is damaged, and the store is probably damaged, too: restore an earlier backup, or stop Berth and copy its data folder";
 
 export interface Restored extends Verified {
   /** Where the previous store is kept; undefined if there was none. */
@@ -76,6 +84,7 @@ export interface Restored extends Verified {
   readonly copy: Copy | undefined;
   /** Tenants of the copy that the replaced store did not have any more. */
   readonly broughtBack: readonly string[];
+  readonly hasChecksum: boolean;
 }
 
 /**
@@ -96,18 +105,23 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
         throw new BerthError("backup_failed", `${file} cannot be read: ${error.message}`, { cause: error });
       });
       await chmod(draft, 0o600);
-      const verified = checked(draft, file);
+      const checksum = await takeChecksum(draft);
+      const what = checksum === "wrong" ? `${file} was changed after it was written (its checksum differs)` : file;
+      const verified = checked(draft, what);
+      asOneFile(draft, upgradeDatabase);
+      await checkAudit(draft, what);
+      if (checksum === "wrong") throw new BerthError("backup_failed", `${what}: use another backup`);
       let keyIds: string[] = [];
       let copy: Copy | undefined;
       let broughtBack: string[] = [];
       asOneFile(draft, (database) => {
-        upgradeDatabase(database);
         recordRestore(database, headOf(to));
         copy = takeCopyNote(database);
         broughtBack = tenantsMissingIn(to, database);
         keyIds = database.prepare<[], string>("SELECT DISTINCT key_id FROM secret ORDER BY key_id").pluck().all();
       });
-      return { ...verified, ...(await replaceStore(dataDir, draft)), keyIds, copy, broughtBack };
+      const hasChecksum = checksum === "right";
+      return { ...verified, ...(await replaceStore(dataDir, draft)), keyIds, copy, broughtBack, hasChecksum };
     });
   });
 }
@@ -309,6 +323,17 @@ function checked(file: string, what: string): Verified {
   if (problems.length > 0)
     throw new BerthError("backup_failed", `${what}: ${problems.join("; ")}`, { data: { problems } });
   return verified;
+}
+
+/** Throws `backup_failed` with the first fault of the audit log. Logs of before version 16 are upgraded first. */
+async function checkAudit(file: string, what: string): Promise<void> {
+  const database = new Database(file, { readonly: true });
+  try {
+    const { fault } = hasAnchors(database) ? await verifyLog(auditOf(database)) : {};
+    if (fault) throw new BerthError("backup_failed", `${what}: its audit log does not fit at ${faultText(fault)}`);
+  } finally {
+    database.close();
+  }
 }
 
 /** Leaves nothing of the database in files beside it. */

@@ -184,7 +184,7 @@ function longLengthOf({ long }: CopiedTable, row: CopiedRow): number {
   return value === null ? 0 : (value as string | Uint8Array).length;
 }
 
-function auditOf(database: Database.Database): ReadableLinks {
+export function auditOf(database: Database.Database): ReadableLinks {
   const audit = new SqliteAudit(database);
   return {
     newest: async (query) => audit.newest(query),
