@@ -296,8 +296,8 @@ const PRELOAD = new URL("./npm-relayed.js", import.meta.url).href;
 const RELAYED = "http://registry.invalid";
 const SOCKET = "registry";
 /** Folders inside: the one that npm works in, and the one with the relay's socket. */
-const WORK = "/work";
-const OUTSIDE = "/registry";
+const WORK = "/sbx/work";
+const OUTSIDE = "/sbx/registry";
 const MEGABYTE = 1024 * 1024;
 /** Who serves goes first. */
 const NICENESS = 3;
