@@ -3,7 +3,7 @@ import { rm } from "node:fs/promises";
 import type { HostFolder } from "../folders/folders.ts";
 import { limitVariable } from "../limits/limits.ts";
 import type { Outlet, SocketRelay } from "../network/socket-relay.ts";
-import { folderUseOf, sandboxUseOf, type FolderUse } from "../processes/folder-use.ts";
+import { folderUseOf, sandboxUse, type FolderUse } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
@@ -113,9 +113,7 @@ export class GuestStarter {
 
   /** Looks at the scratch folder in the sandbox of a process; `pids` are that process and all that it consists of. */
   look(process: Pick<GuestProcess, "kill">, pids: readonly number[]): void {
-    // The innermost process is in the sandbox, whatever started it.
-    const innermost = pids.at(-1);
-    const use = innermost === undefined ? undefined : sandboxUseOf(innermost);
+    const use = sandboxUse(pids);
     if (use) this.#judge(process, use);
   }
 

@@ -270,7 +270,11 @@ function forwarderCommand(
   });
 }
 
-const devices = ["null", "zero", "random", "urandom"].flatMap((name) => ["--dev-bind", `/dev/${name}`, `/dev/${name}`]);
+const devices = [
+  ...["null", "full", "random", "urandom"].map((name) => [name, name]),
+  // It reads like /dev/zero and cannot be mapped: a shared mapping of /dev/zero is memory that counts to no process.
+  ["full", "zero"],
+].flatMap(([device, name]) => ["--dev-bind", `/dev/${device}`, `/dev/${name}`]);
 
 /** More than the names take that it gives addresses to. */
 const ETC_MB = 4;

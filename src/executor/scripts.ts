@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { limitVariable } from "../limits/limits.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
+import { recordLocksOf } from "../processes/process-tree.ts";
 import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { StderrTail } from "../processes/stderr-tail.ts";
@@ -124,7 +125,10 @@ export class Scripts {
       try {
         const end = await this.#start(script, interpreter, (started) => {
           process = started;
-          this.#fairness.add(script.tenant, started, { memory: this.#memoryLimitOf(stop) });
+          const onLook = (pids: readonly number[]): void => {
+            if (recordLocksOf(pids) > RECORD_LOCKS_MAX) stop(tooManyLocks);
+          };
+          this.#fairness.add(script.tenant, started, { memory: this.#memoryLimitOf(stop), onLook });
           if (verdict) started.kill();
         });
         if (verdict || end.overflowed) this.killed++;
@@ -248,6 +252,10 @@ function invalidText({ argv, env }: ScriptRun): string | undefined {
   }
   return undefined;
 }
+
+/** A database takes a few for each connection; the kernel keeps as many as it is asked for. */
+const RECORD_LOCKS_MAX = 500;
+const tooManyLocks = failure("memory", `it held more than ${RECORD_LOCKS_MAX} record locks (fcntl)`);
 
 /** The longest timer; a longer one fires at once. */
 const TIMER_MAX_MS = 2 ** 31 - 1;

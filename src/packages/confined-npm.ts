@@ -9,6 +9,7 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
+import { sandboxUse } from "../processes/folder-use.ts";
 import {
   BESIDES_HEAP_MB,
   NODE_INSIDE,
@@ -17,6 +18,7 @@ import {
   type OwnCommand,
 } from "../processes/own-program.ts";
 import { ProcessGroup, saysOutOfMemory, signalOf, type Exit } from "../processes/process-group.ts";
+import { treeOf } from "../processes/process-tree.ts";
 import { readOnly } from "../processes/sandbox.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { giveFolder, type MakeFolder } from "../processes/work-folders.ts";
@@ -206,6 +208,10 @@ export class ConfinedNpm {
         group.kill();
       };
       const timer = setTimeout(() => end({ kind: "time" }), limits.packageFetchMs);
+      const looking = setInterval(() => {
+        if (way && group.pid !== undefined && (sandboxUse(treeOf(group.pid), WORK)?.files ?? 0) > FILES_MAX)
+          end({ kind: "refused", error: refused(`npm wrote more than ${FILES_MAX} files`) });
+      }, LOOK_MS);
       const stop = (): void => end({ kind: "closed" });
       this.#running.add(stop);
       const hear = (output: Duplex, chunk: Buffer): void => {
@@ -242,6 +248,7 @@ export class ConfinedNpm {
         },
         onEnded: (exit) => {
           clearTimeout(timer);
+          clearInterval(looking);
           this.#running.delete(stop);
           const judge = (): void => {
             if (verdict) return resolve(verdict);
@@ -304,6 +311,9 @@ const NICENESS = 3;
 /** A set of a thousand packages in JSON takes less than a megabyte. */
 const RESULT_BYTES_MAX = 8 * MEGABYTE;
 const FRAMES_BYTES = MEGABYTE;
+/** Its cache has a few files for each package. */
+const FILES_MAX = 50_000;
+const LOOK_MS = 250;
 const STDERR_UNITS_MAX = 4_000;
 
 function howOf(exit: Exit, stderr: string): string {

@@ -12,19 +12,29 @@ export interface FolderUse {
 const MEGABYTE = 1024 * 1024;
 
 /**
- * The use of the temporary folder in the sandbox of a process, which is a file system of its own. Undefined while the
- * sandbox is being set up, when the folder is still everybody's, and where Linux shows it to nobody.
+ * The use of a folder in a sandbox that is a file system of its own, in memory; `pids` are its processes, the innermost
+ * last. Undefined while the sandbox is being set up and without a sandbox, when the folder belongs to the machine.
  */
-export function sandboxUseOf(pid: number): FolderUse | undefined {
-  const folder = `/proc/${pid}/root/tmp`;
-  try {
-    if (statSync(folder).dev === statSync("/tmp").dev) return undefined;
-    const { bsize, blocks, bfree, files, ffree } = statfsSync(folder);
-    return { megabytes: ((blocks - bfree) * bsize) / MEGABYTE, files: files - ffree };
-  } catch {
-    return undefined;
+export function sandboxUse(pids: readonly number[], folder = "/tmp"): FolderUse | undefined {
+  for (const pid of pids.toReversed()) {
+    try {
+      const inside = `/proc/${pid}/root${folder}`;
+      const outside = statSync(folder, { throwIfNoEntry: false });
+      if (statSync(inside).dev === outside?.dev) continue;
+      const { bsize, blocks, bfree, files, ffree } = statfsSync(inside);
+      return { megabytes: ((blocks - bfree) * bsize) / MEGABYTE, files: files - ffree };
+    } catch {
+      // The process ended: it tells nothing, and a script could end its innermost process all the time.
+    }
   }
+  return undefined;
 }
+
+/**
+ * The kernel memory of a file in memory, beside its content, with a name and a link's target of the longest kind. A file
+ * system in memory may have as many files as half of the machine's memory holds, and `bwrap` cannot give a lower limit.
+ */
+export const INODE_BYTES = 1_600;
 
 /**
  * The use of a folder of this machine. Counting ends where there is more than `most`: that is known then, and nobody can

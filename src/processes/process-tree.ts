@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 
 /** Reads Linux's figures about a process and its descendants. None is certain: any process may just end. */
 const PROCESSES_MAX = 64;
@@ -65,11 +65,17 @@ export function usesOf(pids: readonly number[]): Map<number, ProcessUse> {
   return uses;
 }
 
-/** Their resident memory, in megabytes; memory that several of them share is counted for each. */
+/** Their resident memory and page tables, in megabytes; memory that several of them share is counted for each. */
 export function residentMbOf(pids: readonly number[]): number {
   let kilobytes = 0;
-  for (const pid of pids) kilobytes += Number(/^VmRSS:\s*(\d+) kB$/m.exec(readOr(`/proc/${pid}/status`))?.[1] ?? 0);
+  for (const pid of pids) kilobytes += sumKb(readOr(`/proc/${pid}/status`), /^Vm(?:RSS|PTE):\s*(\d+) kB$/gm);
   return kilobytes / 1_024;
+}
+
+function sumKb(status: string, fields: RegExp): number {
+  let kilobytes = 0;
+  for (const [, figure] of status.matchAll(fields)) kilobytes += Number(figure);
+  return kilobytes;
 }
 
 /** Likewise, counting shared memory once, which takes the kernel some time. */
@@ -77,14 +83,43 @@ export function proportionalMbOf(pids: readonly number[]): number {
   let kilobytes = 0;
   for (const pid of pids) {
     const shared = /^Pss:\s*(\d+) kB$/m.exec(readOr(`/proc/${pid}/smaps_rollup`))?.[1];
-    if (shared !== undefined) kilobytes += Number(shared);
+    kilobytes += Number(shared ?? 0);
     // Not every user may read that of every process. File pages are not memory of its own.
-    else
-      for (const [, own] of readOr(`/proc/${pid}/status`).matchAll(/^Rss(?:Anon|Shmem):\s*(\d+) kB$/gm))
-        kilobytes += Number(own);
+    const fields = shared === undefined ? /^(?:Rss(?:Anon|Shmem)|VmPTE):\s*(\d+) kB$/gm : /^VmPTE:\s*(\d+) kB$/gm;
+    kilobytes += sumKb(readOr(`/proc/${pid}/status`), fields);
   }
   return kilobytes / 1_024;
 }
+
+/**
+ * The most memory, in megabytes, that the kernel may need to describe their mappings, of which it shows no figure; only
+ * of processes with more mappings than programs have. Address space limits them: each has a page of it at least.
+ */
+export function mappingMbOf(pids: readonly number[]): number {
+  let kilobytes = 0;
+  for (const pid of pids) {
+    const mostKb = sumKb(readOr(`/proc/${pid}/status`), /^VmSize:\s*(\d+) kB$/gm) / MAPPED_KB_PER_KB;
+    const isMuch = mostKb > 1_024 && beginning(`/proc/${pid}/maps`, MAPS_BYTES).length === MAPS_BYTES;
+    if (isMuch) kilobytes += mostKb;
+  }
+  return kilobytes / 1_024;
+}
+
+/**
+ * The number of record locks (`fcntl(2)`) that they hold. The kernel counts them for nobody, and lists the latest of each
+ * processor first: no more than the beginning is read, since they may be millions.
+ */
+export function recordLocksOf(pids: readonly number[]): number {
+  const holders = new Set(pids.map(String));
+  const lines = beginning("/proc/locks", LOCKS_BYTES).matchAll(/ POSIX +\S+ +\S+ +(\d+)/g);
+  return [...lines].filter(([, holder]) => holders.has(holder!)).length;
+}
+
+/** About five hundred mappings. */
+const MAPS_BYTES = 32 * 1_024;
+const LOCKS_BYTES = 256 * 1_024;
+/** A mapping of one page, 4 KiB, takes half a kilobyte (measured on Linux 6.18). */
+const MAPPED_KB_PER_KB = 8;
 
 /** Milliseconds for which their first threads were ready to run and had no processor (`schedstat`). */
 export function waitedMsOf(pids: readonly number[]): number {
@@ -98,10 +133,15 @@ export function waitedMsOf(pids: readonly number[]): number {
  * process. None of them may be longer than the system's default (`seccompFilter`). In Berth's own namespace, where a
  * process is until its sandbox is made, or for good without one, the sockets are everybody's: nothing is counted.
  */
-export function socketMbOf(pid: number): number {
-  if (networkOf(pid) === networkOf("self")) return 0;
-  const used = Number(/^sockets: used (\d+)$/m.exec(readOr(`/proc/${pid}/net/sockstat`))?.[1] ?? 0);
-  return (used * socketBytes()) / (1_024 * 1_024);
+export function socketMbOf(pids: readonly number[]): number {
+  const own = networkOf("self");
+  // The innermost is in the sandbox, whatever started it; one that has ended tells nothing.
+  for (const pid of pids.toReversed()) {
+    const network = networkOf(pid);
+    const used = /^sockets: used (\d+)$/m.exec(readOr(`/proc/${pid}/net/sockstat`))?.[1];
+    if (network !== own && used !== undefined) return (Number(used) * socketBytes()) / (1_024 * 1_024);
+  }
+  return 0;
 }
 
 /** Compares by inode: its table has another one in each namespace, and few may read `/proc/<pid>/ns`. */
@@ -117,6 +157,24 @@ function socketBytes(): number {
 
 /** Linux's own default. */
 const USUAL_SOCKET_BYTES = 212_992;
+
+/** The first bytes of a file of `/proc`, which Linux makes as far as it is read. */
+function beginning(file: string, bytes: number): string {
+  const read = Buffer.alloc(bytes);
+  let length = 0;
+  try {
+    const descriptor = openSync(file, "r");
+    try {
+      for (let more = -1; more !== 0 && length < bytes; length += more)
+        more = readSync(descriptor, read, length, bytes - length, null);
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    // The process ended.
+  }
+  return read.toString("latin1", 0, length);
+}
 
 function listOr(folder: string): string[] {
   try {

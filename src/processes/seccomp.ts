@@ -41,6 +41,30 @@ export function seccompFilter(architecture: string, sockets: ConfinedSockets): B
       ...terminalInputs.flatMap((request) => when(request, [answer(refuse(EPERM))])),
       answer(ALLOW),
     ]),
+    // Pages of a shared anonymous mapping stay when all but one of its pages are unmapped; huge pages count nowhere.
+    ...when(numberOf("mmap"), [
+      load(argument(3)),
+      instruction(JUMP_ANY_BIT, MAP_HUGETLB, 0, 1),
+      answer(refuse(EPERM)),
+      instruction(AND, MAP_SHARED_ANONYMOUS),
+      ...when(MAP_SHARED_ANONYMOUS, [answer(refuse(EPERM))]),
+      answer(ALLOW),
+    ]),
+    ...when(numberOf("prctl"), [
+      load(argument(0)),
+      ...when(PR_SET_SECCOMP, [answer(refuse(EPERM))]),
+      instruction(JUMP_ABOVE, LAST_PRCTL, 0, 1),
+      answer(refuse(EINVAL)),
+      answer(ALLOW),
+    ]),
+    // Locks of an open file description name no process, so they could not be counted (`recordLocksOf`).
+    ...when(numberOf("fcntl"), [
+      load(argument(1)),
+      ...OFD_LOCKS.flatMap((command) => when(command, [answer(refuse(EINVAL))])),
+      answer(ALLOW),
+    ]),
+    // The kernel does not count access control lists, up to 64 KiB for each file in memory.
+    ...setsAttributes.flatMap((name) => when(numberOf(name), [answer(refuse(EOPNOTSUPP))])),
     ...when(numberOf("socketpair"), [
       ...(isLocal ? [load(argument(0)), ...when(AF_UNIX, [answer(ALLOW)])] : []),
       answer(refuse(EAFNOSUPPORT)),
@@ -130,6 +154,10 @@ const refusedNumbers = {
   // Memory that counts to no process, or is moved between them.
   memfd_create: [319, 279],
   memfd_secret: [447, 447],
+  landlock_create_ruleset: [444, 444],
+  landlock_add_rule: [445, 445],
+  landlock_restrict_self: [446, 446],
+  seccomp: [317, 277],
   shmget: [29, 194],
   msgget: [68, 186],
   semget: [64, 190],
@@ -179,7 +207,16 @@ const numbers = {
   socketpair: [53, 199],
   setsockopt: [54, 208],
   listen: [50, 201],
+  mmap: [9, 222],
+  prctl: [157, 167],
+  fcntl: [72, 25],
+  setxattr: [188, 5],
+  lsetxattr: [189, 6],
+  fsetxattr: [190, 7],
+  setxattrat: [463, 463],
 } as const satisfies Readonly<Record<string, Numbers>>;
+
+const setsAttributes = ["setxattr", "lsetxattr", "fsetxattr", "setxattrat"] as const;
 
 interface Architecture {
   /** `AUDIT_ARCH_…` of `linux/audit.h`. */
@@ -199,6 +236,14 @@ const NAMESPACES = 0x7e02_0000;
 const NEW_TIME = 0x80;
 /** The argument that only asks for the personality of a process. */
 const ASKS_PERSONALITY = 0xffff_ffff;
+const MAP_HUGETLB = 0x4_0000;
+/** `MAP_SHARED | MAP_ANONYMOUS` */
+const MAP_SHARED_ANONYMOUS = 0x21;
+const PR_SET_SECCOMP = 22;
+/** `PR_GET_MDWE`. A later option, `PR_FUTEX_HASH`, allocates as much kernel memory as it is asked for. */
+const LAST_PRCTL = 66;
+/** `F_OFD_SETLK`, `F_OFD_SETLKW` */
+const OFD_LOCKS = [37, 38];
 /** `TIOCSTI`, `TIOCLINUX`: text that a terminal takes for typed. */
 const terminalInputs = [0x5412, 0x541c];
 const [AF_UNIX, AF_INET, AF_INET6, AF_NETLINK] = [1, 2, 10, 16] as const;
@@ -212,7 +257,7 @@ const SOL_SOCKET = 1;
 /** `SO_SNDBUF`, `SO_RCVBUF`, `SO_SNDBUFFORCE`, `SO_RCVBUFFORCE`: requests that the kernel may ignore as well. */
 const bufferLengths = [7, 8, 32, 33];
 
-const [EPERM, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT] = [1, 38, 93, 97] as const;
+const [EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT] = [1, 22, 38, 93, 95, 97] as const;
 /** Reported as success. */
 const NOTHING_DONE = 0;
 const KILL = 0x8000_0000;

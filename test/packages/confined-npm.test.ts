@@ -129,6 +129,17 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
     );
   });
 
+  test("is ended where it makes files without end", async () => {
+    const { npm } = await openConfined();
+    const filling = `const { openSync, closeSync } = require("node:fs");
+      for (let n = 0; n < 80_000; n++) closeSync(openSync(process.env.TMPDIR + "/" + n, "w"));
+      setInterval(() => {}, 1_000);`;
+    await assert.rejects(
+      npm.bring(takenOver(filling), packages, async () => {}),
+      /npm wrote more than 50000 files/,
+    );
+  });
+
   test("is ended where it takes too much memory or time", async () => {
     const { npm } = await openConfined({ packageFetchMemoryMb: 64 });
     const growing = `const all = []; for (;;) all.push(new Array(1e5).fill(all.length));`;

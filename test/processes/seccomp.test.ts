@@ -16,7 +16,7 @@ const ALLOW = 0x7fff_0000;
 const errno = (number: number): number => 0x0005_0000 + number;
 /** The exit codes by which a shell reports these signals. */
 const [SIGSEGV, SIGSYS] = [128 + 11, 128 + 31];
-const [EPERM, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT] = [1, 38, 93, 97];
+const [EPERM, EINVAL, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT] = [1, 22, 38, 93, 95, 97];
 const NOTHING_DONE = 0;
 
 /** The kernel's input for a filter: `struct seccomp_data`. */
@@ -68,15 +68,21 @@ const machines = {
       setsockopt: 54,
       clone: 56,
       execve: 59,
+      fcntl: 72,
       ptrace: 101,
       personality: 135,
+      prctl: 157,
       mount: 165,
+      setxattr: 188,
+      lsetxattr: 189,
+      fsetxattr: 190,
       futex: 202,
       keyctl: 250,
       unshare: 272,
       perf_event_open: 298,
       setns: 308,
       process_vm_readv: 310,
+      seccomp: 317,
       getrandom: 318,
       memfd_create: 319,
       bpf: 321,
@@ -89,6 +95,10 @@ const machines = {
     audit: 0xc000_00b7,
     foreign: [0x4000_0028, 0xc000_003e, 0x4000_0003],
     calls: {
+      setxattr: 5,
+      lsetxattr: 6,
+      fsetxattr: 7,
+      fcntl: 25,
       ioctl: 29,
       mount: 40,
       read: 63,
@@ -97,6 +107,7 @@ const machines = {
       unshare: 97,
       futex: 98,
       ptrace: 117,
+      prctl: 167,
       shmget: 194,
       socket: 198,
       socketpair: 199,
@@ -109,6 +120,7 @@ const machines = {
       perf_event_open: 241,
       setns: 268,
       process_vm_readv: 270,
+      seccomp: 277,
       getrandom: 278,
       memfd_create: 279,
       bpf: 280,
@@ -118,7 +130,15 @@ const machines = {
     },
   },
 } as const;
-const everywhere = { io_uring_setup: 425, io_uring_enter: 426, io_uring_register: 427, move_mount: 429, clone3: 435 };
+const everywhere = {
+  io_uring_setup: 425,
+  io_uring_enter: 426,
+  io_uring_register: 427,
+  move_mount: 429,
+  clone3: 435,
+  landlock_create_ruleset: 444,
+  setxattrat: 463,
+};
 type Call = keyof typeof machines.x64.calls | keyof typeof everywhere;
 
 for (const [machine, { audit, foreign, calls }] of Object.entries(machines)) {
@@ -240,6 +260,22 @@ for (const [machine, { audit, foreign, calls }] of Object.entries(machines)) {
       }
       assert.equal(ask("unshare", 0x80), errno(EPERM));
       assert.equal(ask("unshare", 0x400), ALLOW);
+    });
+
+    it("refuses memory that counts to no process", () => {
+      const [SHARED, PRIVATE, VALIDATED, ANONYMOUS, HUGE] = [1, 2, 3, 0x20, 0x4_0000];
+      const mmap = (flags: number): number => ask("mmap", 0, 4_096, 3, flags);
+      for (const shared of [SHARED, VALIDATED]) assert.equal(mmap(shared | ANONYMOUS), errno(EPERM));
+      for (const kind of [SHARED, PRIVATE]) assert.equal(mmap(kind | HUGE), errno(EPERM));
+      for (const flags of [SHARED, PRIVATE, PRIVATE | ANONYMOUS]) assert.equal(mmap(flags), ALLOW);
+      for (const option of [22, 2 ** 32 + 22]) assert.equal(ask("prctl", option), errno(EPERM));
+      for (const option of [67, 78, 0x5356_4d41]) assert.equal(ask("prctl", option), errno(EINVAL));
+      for (const option of [1, 15, 38, 66]) assert.equal(ask("prctl", option), ALLOW);
+      for (const command of [37, 38]) assert.equal(ask("fcntl", 3, command), errno(EINVAL));
+      for (const command of [1, 2, 6, 7]) assert.equal(ask("fcntl", 3, command), ALLOW);
+      for (const name of ["setxattr", "lsetxattr", "fsetxattr", "setxattrat"] as const)
+        assert.equal(ask(name), errno(EOPNOTSUPP), name);
+      for (const name of ["seccomp", "landlock_create_ruleset"] as const) assert.equal(ask(name), errno(EPERM), name);
     });
 
     it("lets nobody type into a terminal or take another personality", () => {

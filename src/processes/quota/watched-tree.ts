@@ -1,5 +1,7 @@
+import { INODE_BYTES, sandboxUse } from "../folder-use.ts";
 import { hasOwnNiceness, HIGHEST_NICENESS, setNiceness } from "../niceness.ts";
 import {
+  mappingMbOf,
   proportionalMbOf,
   residentMbOf,
   socketMbOf,
@@ -101,10 +103,13 @@ export class WatchedTree {
     this.#memoryUnseen = 0;
     this.#onLook?.(this.#pids);
     if (!this.#memory) return;
-    // The innermost process is in the sandbox, whatever started it.
-    const socketMb = socketMbOf(this.#pids.at(-1)!);
-    if (socketMb + residentMbOf(this.#pids) <= this.#memory.megabytes) return;
-    const heldMb = socketMb + proportionalMbOf(this.#pids);
+    // A process that starts no others, and so no program of its own choice, has neither mappings nor files without end.
+    const startsOthers = this.#memory.processes !== undefined;
+    const files = startsOthers ? (sandboxUse(this.#pids)?.files ?? 0) : 0;
+    const kernelMb =
+      socketMbOf(this.#pids) + (files * INODE_BYTES) / MEGABYTE + (startsOthers ? mappingMbOf(this.#pids) : 0);
+    if (kernelMb + residentMbOf(this.#pids) <= this.#memory.megabytes) return;
+    const heldMb = kernelMb + proportionalMbOf(this.#pids);
     if (heldMb <= this.#memory.megabytes) return;
     this.#memory.onExceeded(Math.ceil(heldMb));
     this.#memory = undefined;
@@ -163,6 +168,7 @@ function usedBetween(before: ReadonlyMap<number, ProcessUse>, now: ReadonlyMap<n
   return ownMs + Math.max(0, reapedMs);
 }
 
+const MEGABYTE = 1024 * 1024;
 const NOTHING: Use = { share: 0, wanted: 0, usedMs: 0 };
 /** A tree that used nothing is looked at again after this many looks. */
 const RESTING_LOOKS = 3;
