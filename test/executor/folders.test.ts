@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { chmod, link, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, link, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -55,6 +55,85 @@ export function tried(name) {
     try { said[way] = "worked: " + go(); } catch (error) { said[way] = error.code ?? error.message; }
   }
   return said;
+}
+`;
+
+/** The ways to read a place, and to bring it to where it can be read; each as the text that comes of it. */
+const READING = `
+import fs from "node:fs";
+import path from "node:path";
+const all = async (items) => { const found = []; for await (const each of items) found.push(each); return found; };
+const text = (value) => typeof value === "string" ? value : Buffer.isBuffer(value) ? String(value) : JSON.stringify(value);
+export async function ways(written) {
+  const [folder, name] = [path.dirname(written), path.basename(written)];
+  const mine = (file) => path.join(process.cwd(), file);
+  const looksLikeUrl = { href: "file://" + written, protocol: "file:", pathname: written, hostname: "", search: "", hash: "" };
+  const ways = {
+    relative: () => fs.readFileSync(path.relative(process.cwd(), "/") + written, "utf8"),
+    bytes: () => fs.readFileSync(Buffer.from(written), "utf8"),
+    url: () => fs.readFileSync(new URL("file://" + written), "utf8"),
+    looksLikeUrl: () => fs.readFileSync(looksLikeUrl, "utf8"),
+    doubled: () => fs.readFileSync(written.replaceAll("/", "//./"), "utf8"),
+    promised: () => fs.promises.readFile(written, "utf8"),
+    called: () => new Promise((resolve, reject) => fs.readFile(written, "utf8", (error, found) => error ? reject(error) : resolve(found))),
+    opened: async () => { const file = await fs.promises.open(written); try { return await file.readFile("utf8"); } finally { await file.close(); } },
+    streamed: () => all(fs.createReadStream(written, "utf8")),
+    stream: () => all(new fs.ReadStream(written, { encoding: "utf8" })),
+    blob: async () => (await fs.openAsBlob(written)).text(),
+    listed: () => fs.readdirSync(folder),
+    listedTree: () => fs.readdirSync(folder, { recursive: true }),
+    listedSlash: () => fs.readdirSync(folder + "/"),
+    listedTyped: () => fs.promises.readdir(folder, { withFileTypes: true }),
+    openedFolder: async () => all(await fs.promises.opendir(folder)),
+    openedSync: () => { const opened = fs.opendirSync(folder); try { return opened.readSync().name; } finally { opened.closeSync(); } },
+    globbed: () => fs.globSync(written),
+    globbedWithin: () => fs.globSync("*", { cwd: folder }),
+    globbedLater: () => all(fs.promises.glob(folder + "/*")),
+    exists: () => fs.existsSync(written) && "it exists: secret.txt",
+    existsCalled: async () => await new Promise((resolve) => fs.exists(written, resolve)) && "it exists: secret.txt",
+    real: () => fs.realpathSync(written),
+    realNative: () => fs.realpathSync.native(written),
+    realPromised: () => fs.promises.realpath(written),
+    sized: () => "size " + fs.statSync(written).size,
+    copied: () => { fs.copyFileSync(written, mine("c1")); return fs.readFileSync(mine("c1"), "utf8"); },
+    copiedTree: () => { fs.cpSync(folder, mine("c2"), { recursive: true, dereference: true }); return fs.readFileSync(mine("c2/" + name), "utf8"); },
+    copiedLater: async () => { await fs.promises.cp(folder, mine("c3"), { recursive: true }); return fs.readFileSync(mine("c3/" + name), "utf8"); },
+    linked: () => { fs.linkSync(written, mine("c4")); return fs.readFileSync(mine("c4"), "utf8"); },
+    symlinked: () => { fs.symlinkSync(written, mine("c5")); return fs.readFileSync(mine("c5"), "utf8"); },
+    renamed: () => { fs.renameSync(written, mine("c6")); return fs.readFileSync(mine("c6"), "utf8"); },
+    imported: async () => (await import(new URL("file://" + written))).default,
+  };
+  const said = {};
+  for (const [way, go] of Object.entries(ways)) {
+    try { said[way] = "worked: " + text(await go()); } catch (error) { said[way] = error.code + " " + error.message; }
+  }
+  return said;
+}
+export async function bring(from, to, how) {
+  const mine = path.join(process.cwd(), to);
+  try {
+    if (how === "rename") fs.renameSync(from, mine); else fs.cpSync(from, mine, { recursive: true, ...how });
+    return fs.readFileSync(mine, "utf8");
+  } catch (error) { return error.code + " " + error.message; }
+}
+export async function put(written) {
+  const ways = {
+    write: () => fs.writeFileSync(written, "hostile"),
+    rename: () => { fs.writeFileSync("r", "hostile"); fs.renameSync("r", written); },
+    copy: () => { fs.writeFileSync("k", "hostile"); fs.copyFileSync("k", written); },
+    tree: () => fs.cpSync("k", written),
+    link: () => fs.linkSync("k", written),
+    symlink: () => fs.symlinkSync("k", written),
+    make: () => fs.mkdirSync(written, { recursive: true }),
+    temporary: () => fs.mkdtempSync(written),
+    stream: () => new Promise((resolve, reject) => fs.createWriteStream(written).on("error", reject).end("hostile", resolve)),
+    remove: () => fs.rmSync(written),
+    truncate: () => fs.truncateSync(written),
+    times: () => fs.utimesSync(written, 0, 0),
+  };
+  const worked = [];
+  for (const [way, go] of Object.entries(ways)) try { await go(); worked.push(way); } catch {}
+  return worked;
 }
 `;
 
@@ -216,6 +295,64 @@ function foldersContract(mode: Mode): void {
         for (const name of ["relative", "absolute", "folder", "root", "twice", "inside"])
           await rm(join(home, "docs", name));
       }
+    });
+
+    describe("with a link before `..`", () => {
+      const reading = (): GuestProgram => ({ ...programWith(READING), folders: given });
+      before(async () => {
+        await mkdir(join(home, "other/inner"), { recursive: true });
+        for (const folder of ["docs", "out"]) await symlink(join(home, "other/inner"), join(home, folder, "link"));
+        await symlink("deep", join(home, "docs/within"));
+        await mkdir(join(home, "docs/deep/below"));
+        await symlink("deep/below", join(home, "docs/below"));
+        await symlink("../secret.txt", join(home, "out/up"));
+      });
+      after(async () => {
+        for (const name of ["docs/link", "out/link", "docs/within", "docs/below", "docs/deep/below", "out/up"])
+          await rm(join(home, name), { recursive: true, force: true });
+      });
+
+      it("read nothing outside, whichever way the path is given", async () => {
+        for (const name of [
+          "link/../secret.txt",
+          "link/..//secret.txt",
+          "link/./../secret.txt",
+          "deep/../link/../secret.txt",
+        ]) {
+          const written = `${place("docs")}/${name}`;
+          const ways = await rig.value(shape("ways", ["written"]), { written }, { program: reading() });
+          for (const [way, said] of Object.entries(ways as Record<string, string>))
+            assert.ok(
+              !/worked: .*(?:secret|stands outside|size)|stands outside/.test(said),
+              `${name}, ${way}: ${said}`,
+            );
+        }
+        // By way of the folder, to a place that looks like one of its own files.
+        const around = `${place("docs")}/link/../../${mode === "sandboxed" ? "../" : ""}secret.txt`;
+        assert.match(await message("read", { name: around }), LEADS_OUT);
+      });
+
+      it("write nothing outside", async () => {
+        const written = `${place("out")}/link/../hostile.txt`;
+        await rig.value(shape("put", ["written"]), { written }, { program: reading() });
+        assert.deepEqual((await readdir(join(home, "other"))).sort(), ["inner", "secret.txt"]);
+      });
+
+      it("follow one that stays inside", async () => {
+        assert.equal(await value("read", { name: `${place("docs")}/within/../a.txt` }), "first");
+        assert.equal(await value("read", { name: `${place("docs")}/below/../b.txt` }), "second");
+      });
+
+      it("do not follow a link that was moved or copied out of a folder", async () => {
+        for (const how of ["rename", {}, { dereference: true }] as Json[]) {
+          if (how === "rename") await symlink("../secret.txt", join(home, "out/moved"));
+          const from = how === "rename" ? "moved" : "up";
+          const args = { from: place("out", from), to: "brought", how };
+          const said = await rig.value(shape("bring", Object.keys(args)), args, { program: reading() });
+          assert.ok(!String(said).includes(SECRET), `${JSON.stringify(how)}: ${String(said)}`);
+          if (how === "rename") await rm(join(home, "out/moved"), { force: true });
+        }
+      });
     });
 
     it("do not write where a link to nothing leads", async () => {

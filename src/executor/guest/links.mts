@@ -1,6 +1,6 @@
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { folders } from "./folders.mts";
 
@@ -11,15 +11,18 @@ import { folders } from "./folders.mts";
 export function refuseLinksOut(): void {
   const given = Object.entries(folders);
   if (given.length === 0) return;
-  const links: Links = { realpath: fs.realpathSync.native, readlink: fs.readlinkSync };
+  const readlink = fs.readlinkSync;
+  const roots = [...given, ["its own files", process.cwd()] as const];
 
   const check = (path: unknown, ofItself: boolean): void => {
-    const full = pathOf(path);
-    const found = full === undefined ? undefined : given.find(([, root]) => isWithin(root, full));
+    const written = pathOf(path);
+    const full = written === undefined ? undefined : resolve(written);
+    const found = full === undefined ? undefined : roots.find(([, root]) => isWithin(root, full));
     if (!found) return;
     const [name, root] = found;
-    const real = ofItself ? join(realOf(dirname(full!), links), basename(full!)) : realOf(full!, links);
-    if (full === root || isWithin(root, real)) return;
+    const walk = { ofItself, readlink, known: roots.map(([, known]) => known) };
+    // Some functions of Node resolve each `..` before the system sees the path.
+    if ([written!, full!].every((each) => isWithin(root, realOf(each, walk)))) return;
     const message = `EACCES: permission denied: ${full} leads out of the folder "${name}"`;
     throw Object.assign(new Error(message), { code: "EACCES", path: full });
   };
@@ -30,8 +33,10 @@ export function refuseLinksOut(): void {
       if (typeof original !== "function" || !BY_PATH.has(kind)) continue;
       const guarded = function (this: unknown, ...args: unknown[]): unknown {
         try {
-          for (const path of args.slice(0, TWO_PATHS.has(kind) ? 2 : 1)) check(path, OF_THE_LINK.has(kind));
+          const paths = kind === "symlink" ? args.slice(1, 2) : args.slice(0, TWO_PATHS.has(kind) ? 2 : 1);
+          for (const path of paths) check(path, OF_THE_LINK.has(kind));
         } catch (error) {
+          if (kind === "exists") return (args[1] as ((exists: boolean) => void) | undefined)?.(false) ?? false;
           if (!rejects || kind === "watch") throw error;
           return Promise.reject(error);
         }
@@ -41,6 +46,7 @@ export function refuseLinksOut(): void {
     }
   };
   listWithoutLinks();
+  for (const realpath of [fs.realpath, fs.realpathSync]) guard(realpath, false);
   guard(fs.promises, true);
   guard(fs, false);
   const ofProcess = { loadEnvFile: process.loadEnvFile.bind(process) };
@@ -105,46 +111,76 @@ const OF_THE_LINK: ReadonlySet<string> = new Set([
   "readlink",
   "rename",
   "rm",
+  "symlink",
   "unlink",
 ]);
 const BY_PATH: ReadonlySet<string> = new Set([
   ...TWO_PATHS,
   ...OF_THE_LINK,
   ...(
-    "access appendFile chmod chown createReadStream createWriteStream loadEnvFile mkdir mkdtemp open " +
-    "openAsBlob opendir readdir readFile rmdir stat statfs truncate unwatchFile utimes watch " +
-    "watchFile writeFile"
+    "access appendFile chmod chown createReadStream createWriteStream exists loadEnvFile mkdir mkdtemp " +
+    "mkdtempDisposable native open openAsBlob opendir readdir readFile realpath rmdir stat statfs truncate " +
+    "unwatchFile utimes watch watchFile writeFile"
   ).split(" "),
 ]);
 
+/** The absolute path as it is written: the system follows each link in it before it takes a `..` after it. */
 function pathOf(path: unknown): string | undefined {
-  if (typeof path === "string") return resolve(path);
-  if (path instanceof Uint8Array) return resolve(Buffer.from(path).toString());
-  return path instanceof URL && path.protocol === "file:" ? fileURLToPath(path) : undefined;
-}
-
-/** A path that is still to be made counts by the part of its path that there is, and by where a link to nothing leads. */
-function realOf(path: string, { realpath, readlink }: Links, left = LINKS_MAX): string {
-  try {
-    return realpath(path);
-  } catch {
-    const parent = dirname(path);
-    if (parent === path) return path;
-    const inParent = join(realOf(parent, { realpath, readlink }, left), basename(path));
-    let target: string;
+  if (typeof path === "number" || path === undefined || path === null) return undefined;
+  let text: string;
+  if (path instanceof Uint8Array) {
+    text = Buffer.from(path).toString();
+    // Another name than the system reads would be checked.
+    if (!Buffer.from(text).equals(path)) throw Object.assign(new Error("a path must be UTF-8"), { code: "EINVAL" });
+  } else if (typeof path === "string") text = path;
+  else {
     try {
-      target = readlink(inParent);
+      // Node takes whatever looks like a URL of a file.
+      text = fileURLToPath(path as URL);
     } catch {
-      return inParent;
+      return undefined;
     }
-    return left === 0 ? "/" : realOf(resolve(dirname(inParent), target), { realpath, readlink }, left - 1);
   }
+  return isAbsolute(text) ? text : `${process.cwd()}/${text}`;
 }
 
-/** Node's own, before they are guarded. */
-interface Links {
-  readonly realpath: (path: string) => string;
+interface Walk {
+  /** The path is about its last link and not about where that leads. */
+  readonly ofItself: boolean;
+  /** Node's own, before it is guarded. */
   readonly readlink: (path: string) => string;
+  /** Paths without links; what is beside them cannot be read, and may be one. */
+  readonly known: readonly string[];
+}
+
+/** Where the system gets to by this path, of which the end need not exist. */
+function realOf(path: string, { ofItself, readlink, known }: Walk): string {
+  const parts = path.split("/");
+  let real = "/";
+  for (let links = 0; parts.length > 0;) {
+    const part = parts.shift()!;
+    if (part === "" || part === ".") continue;
+    if (part === "..") {
+      real = dirname(real);
+      continue;
+    }
+    const next = join(real, part);
+    let target: string | undefined;
+    try {
+      // A slash after a link asks where it leads.
+      if (!ofItself || parts.length > 0) target = readlink(next);
+    } catch (error) {
+      const isRefused = (error as NodeJS.ErrnoException).code === "ERR_ACCESS_DENIED";
+      if (isRefused && !known.some((each) => isWithin(next, each))) return "/";
+    }
+    if (target === undefined) real = next;
+    else if (++links > LINKS_MAX) return "/";
+    else {
+      parts.unshift(...target.split("/"));
+      if (target.startsWith("/")) real = "/";
+    }
+  }
+  return real;
 }
 
 /** As many as Linux follows. */
