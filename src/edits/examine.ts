@@ -3,6 +3,7 @@ import { ToldChanges, type ContractChange } from "../contract/change.ts";
 import { compareInTurns } from "../contract/compare.ts";
 import type { ToldTool, Review, ServerEffect } from "../contract/review.ts";
 import { signatureOf } from "../contract/signature.ts";
+import { relaxesApprove } from "../entry/approve-field.ts";
 import { unnamedEntry, type ServerEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { Activities } from "../host/calls/activity.ts";
@@ -492,9 +493,13 @@ function changesOf(
   was: DirectoryEntry | undefined,
   would: DirectoryEntry | undefined,
 ): PowerChange[] {
-  // A deleted server loses all that it was given.
-  if (!would) return [{ server, power: "source" }];
   const changes: PowerChange[] = [];
+  if (was && relaxesApprove(was.entry, would?.entry)) {
+    const [before, after] = [was.entry.raw["approve"], would?.entry.raw["approve"]];
+    changes.push({ server, power: "approvals", field: "approve", before, after });
+  }
+  // A deleted server loses all that it was given.
+  if (!would) return [...changes, { server, power: "source" }];
   const program = programOf(tenant, would);
   if (program !== undefined && program !== (was && programOf(tenant, was))) {
     changes.push({ server, power: "programs", field: "upstream", after: would.entry.upstream });

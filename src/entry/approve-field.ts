@@ -34,7 +34,26 @@ export function readApprove(raw: readonly Json[], place: ConfigPlace): string[] 
 export function asksConsent({ approve, tools }: Approving, name: string, own: string): boolean {
   if (approve.length === 0) return false;
   if (approve.includes(ALL) || approve.includes(name) || approve.includes(own)) return true;
-  return approve.some((each) => Object.hasOwn(tools, each) && tools[each]!.function === own);
+  return functionsOf({ approve, tools }).includes(own);
+}
+
+/** The functions that tools of an entry's own names call. */
+function functionsOf({ approve, tools }: Approving): string[] {
+  return approve.flatMap((name) => configured({ tools }, name) ?? []);
+}
+
+function configured({ tools }: Pick<Approving, "tools">, name: string): string | undefined {
+  return Object.hasOwn(tools, name) ? tools[name]!.function : undefined;
+}
+
+/**
+ * True if some call needs consent under `before` and not under `after`: a name is taken from "approve", or "tools" gives
+ * the function behind it another name.
+ */
+export function relaxesApprove(before: Approving, after: Approving | undefined): boolean {
+  if (!after) return before.approve.length > 0;
+  const named = [...before.approve, ...functionsOf(before)];
+  return named.some((name) => !asksConsent(after, name, configured(after, name) ?? name));
 }
 
 /** A name that no tool has would protect nothing, and nobody would notice. */
@@ -55,8 +74,5 @@ export function approveProblems(
 
 /** The tools that either entry asks to be approved: an earlier release is no way around the current rule, under whatever name. */
 export function approvedByEither(then: Approving, now: Approving): string[] {
-  const functions = now.approve.flatMap((name) =>
-    Object.hasOwn(now.tools, name) ? (now.tools[name]!.function ?? []) : [],
-  );
-  return [...new Set([...then.approve, ...now.approve, ...functions])].sort();
+  return [...new Set([...then.approve, ...now.approve, ...functionsOf(now)])].sort();
 }
