@@ -122,7 +122,7 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
     const wish = { dependencies: sorted, previous, ...((update === true || update.length > 0) && { update }) };
     const set = isLess ? without(previous!, sorted) : await supply.resolve(tenant, wish, { mayBeKnown });
     const supplied = await supply.supply(store, tenant, set, previous);
-    return { text: packageSetText(supplied.set), current };
+    return { text: await packageSetText(supplied.set), current };
   }
 
   return {
@@ -171,7 +171,11 @@ export async function readTenantPackages(
       reach.set(name, reached);
       for (const place of reached) places.add(place);
     }
-    for (const place of places) users.set(place, [...(users.get(place) ?? []), server]);
+    for (const place of places) {
+      const using = users.get(place);
+      if (using) using.push(server);
+      else users.set(place, [server]);
+    }
   }
   const direct = new Map(Object.entries(set.dependencies).map(([name, range]) => [placeOf(set, name, ""), range]));
   const packages = Object.entries(set.packages).map(([place, { name, version, integrity, tarball }]) => {

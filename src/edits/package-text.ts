@@ -1,6 +1,7 @@
 import { complain, inside, type ConfigPlace } from "../entry/config-place.ts";
 import { isCid, isStructure } from "../lib/cid.ts";
 import { cutText } from "../lib/cut-text.ts";
+import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 import { isObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
@@ -9,8 +10,11 @@ import { isExactVersion, isPackageName, namesInPlace } from "../packages/package
 import {
   asPackageSet,
   isSha512,
+  isTexts,
   isVariant,
+  NEEDS_MAX,
   placeOf,
+  SET_VALUES_MAX,
   type LockedPackage,
   type PackageSet,
 } from "../packages/package-set.ts";
@@ -26,13 +30,18 @@ const PACKAGE_FIELDS = ["name", "version", "integrity", "tarball", "dependencies
 /** Texts of others are quoted no further than this. */
 const QUOTED_UNITS = 120;
 
-/** Reads the JSON value of the variable, with all that is wrong in it at its place. Whether tarballs are there, others see. */
-export function readSaidPackages(value: unknown, { packagesPerSet }: Pick<Limits, "packagesPerSet">): SaidPackages {
+/** Reads the JSON value of the variable, undefined for one with too many values, with all that is wrong in it at its place. Does not look for tarballs. */
+export async function readSaidPackages(
+  value: unknown,
+  { packagesPerSet }: Pick<Limits, "packagesPerSet">,
+): Promise<SaidPackages> {
   const place: ConfigPlace = { pointer: "", problems: [] };
+  await nextTurn();
   const { problems } = place;
   const wrong = (): SaidPackages => ({ kind: "wrong", problems });
   if (!isObject(value)) {
-    complain(place, "wrong-type", 'The variable packages must be an object such as {"dependencies": {"zod": "^4"}}');
+    const what = `an object such as {"dependencies": {"zod": "^4"}}, with at most ${SET_VALUES_MAX} values`;
+    complain(place, "wrong-type", `The variable packages must be ${what}`);
     return wrong();
   }
   for (const field of Object.keys(value)) {
@@ -43,7 +52,7 @@ export function readSaidPackages(value: unknown, { packagesPerSet }: Pick<Limits
   const { dependencies, npm, packages, lines } = value;
   if (npm !== undefined && typeof npm !== "string")
     complain(inside(place, "npm"), "wrong-type", '"npm" must be a string');
-  checkDependencies(dependencies, inside(place, "dependencies"));
+  await checkDependencies(dependencies, packagesPerSet, inside(place, "dependencies"));
   if (packages === undefined) {
     if (lines !== undefined || npm !== undefined) {
       complain(
@@ -54,7 +63,7 @@ export function readSaidPackages(value: unknown, { packagesPerSet }: Pick<Limits
     }
     return problems.length > 0 ? wrong() : { kind: "wish", dependencies: dependencies as Record<string, string> };
   }
-  checkPackages(packages, packagesPerSet, inside(place, "packages"));
+  await checkPackages(packages, packagesPerSet, inside(place, "packages"));
   if (problems.length > 0) return wrong();
   const set = asPackageSet(value);
   if (!set) {
@@ -70,9 +79,12 @@ export function readSaidPackages(value: unknown, { packagesPerSet }: Pick<Limits
   return problems.length > 0 ? wrong() : { kind: "set", set };
 }
 
-function checkDependencies(value: unknown, place: ConfigPlace): void {
+async function checkDependencies(value: unknown, packagesPerSet: number, place: ConfigPlace): Promise<void> {
   if (!isObject(value)) return complain(place, "wrong-type", '"dependencies" must be an object of names and ranges');
+  if (isTooMany(value, packagesPerSet, "dependencies", place)) return;
+  const takeTurns = turnTaker();
   for (const [name, range] of Object.entries(value)) {
+    await takeTurns();
     const at = inside(place, name);
     if (typeof range !== "string") complain(at, "wrong-type", `The range of ${quoted(name)} must be a string`);
     else {
@@ -82,15 +94,21 @@ function checkDependencies(value: unknown, place: ConfigPlace): void {
   }
 }
 
-function checkPackages(value: unknown, packagesPerSet: number, place: ConfigPlace): void {
+function isTooMany(value: object, packagesPerSet: number, what: string, place: ConfigPlace): boolean {
+  const count = Object.keys(value).length;
+  if (count <= packagesPerSet) return false;
+  const limit = `${packagesPerSet} (${limitVariable("packagesPerSet")})`;
+  complain(place, "too-many-packages", `The set has ${count} ${what}, and the limit is ${limit}`);
+  return true;
+}
+
+async function checkPackages(value: unknown, packagesPerSet: number, place: ConfigPlace): Promise<void> {
   if (!isObject(value))
     return complain(place, "wrong-type", '"packages" must be an object of packages by their places');
-  const count = Object.keys(value).length;
-  if (count > packagesPerSet) {
-    const limit = `${packagesPerSet} (${limitVariable("packagesPerSet")})`;
-    return complain(place, "too-many-packages", `The set has ${count} packages, and the limit is ${limit}`);
-  }
+  if (isTooMany(value, packagesPerSet, "packages", place)) return;
+  const takeTurns = turnTaker();
   for (const [where, each] of Object.entries(value)) {
+    await takeTurns();
     const at = inside(place, where);
     if (!namesInPlace(where)) {
       complain(at, "bad-place", `${quoted(where)} is no place of a package, such as "node_modules/a/node_modules/b"`);
@@ -115,7 +133,11 @@ function checkPackage(value: unknown, where: string, place: ConfigPlace): void {
   check("integrity", typeof integrity === "string" && isSha512(integrity), 'the sha512 of its tarball: "sha512-…"');
   const isTarball = typeof tarball === "string" && isCid(tarball) && !isStructure(tarball);
   check("tarball", tarball === undefined || isTarball, "the raw CID of its tarball");
-  check("dependencies", dependencies === undefined || isNames(dependencies), "a list of names of packages");
+  check(
+    "dependencies",
+    dependencies === undefined || isNames(dependencies),
+    `a list of at most ${NEEDS_MAX} names of packages`,
+  );
   for (const field of ["os", "cpu", "libc"]) {
     check(field, value[field] === undefined || isTexts(value[field]), "a list of names of machines");
   }
@@ -127,10 +149,6 @@ function checkPackage(value: unknown, where: string, place: ConfigPlace): void {
 
 function isNames(value: unknown): boolean {
   return isTexts(value) && (value as string[]).every(isPackageName);
-}
-
-function isTexts(value: unknown): boolean {
-  return Array.isArray(value) && value.every((text) => typeof text === "string");
 }
 
 function quoted(text: string): string {

@@ -3,10 +3,10 @@ import type { Block } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { nextTurn } from "../lib/event-loop.ts";
 import { jsonProblems, type Reader } from "../lib/json-source.ts";
-import { prettyJson } from "../lib/pretty-json.ts";
+import { prettyJsonInTurns } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
-import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
+import { PACKAGES, parsePackages, type PackageSet } from "../packages/package-set.ts";
 import type { PackageSupply } from "./package-supply.ts";
 import { readSaidPackages, type SaidPackages } from "./package-text.ts";
 import type { ReviewedStore } from "./proposed-store.ts";
@@ -36,9 +36,12 @@ export interface PlannedPackages {
 }
 
 /** The text of the variable for a set: the same for the same set. */
-export function packageSetText(set: PackageSet): string {
-  return prettyJson(set);
+export async function packageSetText(set: PackageSet): Promise<string> {
+  return `${await prettyJsonInTurns(set, SET_LEVELS)}\n`;
 }
+
+/** The lists of packages, and each package. */
+const SET_LEVELS = 2;
 
 /** Reads a value of the variable, null for none, has it resolved where it says only what is wanted, and gets its tarballs. */
 export async function planPackages(
@@ -59,13 +62,13 @@ export async function planPackages(
   const wrong = await jsonProblems(PACKAGES, text, request);
   if (wrong.length > 0) return { ...nothing, problems: wrong };
   await nextTurn();
-  const said = readSaidPackages(JSON.parse(text), limits);
+  const said = await readSaidPackages(parsePackages(text), limits);
   if (said.kind === "wrong") return { ...nothing, problems: said.problems };
   try {
     const set = await setOf(said, before, tenant, supply);
     const supplied = await supply.supply(store, tenant, set, before);
     const isComplete = said.kind === "set" && isSupplied(said.set, supplied.set);
-    const whole = isComplete ? text : packageSetText(supplied.set);
+    const whole = isComplete ? text : await packageSetText(supplied.set);
     const bytes = Buffer.byteLength(whole);
     if (bytes > limits.variableBytes) {
       const limit = `${limits.variableBytes} (${limitVariable("variableBytes")})`;

@@ -1,6 +1,25 @@
+import { turnTaker } from "./event-loop.ts";
+import { isObject } from "./json.ts";
+
 /** JSON for people and for hashing: sorted keys, two spaces, a final newline. Equal values give equal texts. */
 export function prettyJson(value: unknown): string {
   return `${JSON.stringify(sorted(value), null, 2)}\n`;
+}
+
+/**
+ * Writes the same text without the final newline. Other calls run between the members of objects down to this many
+ * levels.
+ */
+export async function prettyJsonInTurns(value: unknown, levels: number, takeTurns = turnTaker()): Promise<string> {
+  if (levels === 0 || !isObject(value) || Object.keys(value).length === 0) return prettyJson(value).slice(0, -1);
+  const members: string[] = [];
+  for (const name of Object.keys(value).sort(compareText)) {
+    await takeTurns();
+    if (value[name] === undefined) continue;
+    const text = await prettyJsonInTurns(value[name], levels - 1, takeTurns);
+    members.push(`  ${JSON.stringify(name)}: ${text.replaceAll("\n", "\n  ")}`);
+  }
+  return `{\n${members.join(",\n")}\n}`;
 }
 
 function sorted(value: unknown): unknown {

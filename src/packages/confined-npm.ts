@@ -7,6 +7,7 @@ import type { Dispatcher } from "undici";
 import type { RegistryConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
+import { textOf } from "../lib/long-text.ts";
 import type { Problem } from "../lib/problem.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import { sandboxUse } from "../processes/folder-use.ts";
@@ -27,7 +28,7 @@ import type { FoundNpm } from "./find-npm.ts";
 import type { NpmJob, NpmResult } from "./npm-child.ts";
 import { NpmFrameReader } from "./npm-frames.ts";
 import { NpmFailed, type Wish } from "./npm-runs.ts";
-import type { LockedPackage } from "./package-set.ts";
+import { parsePackages, type LockedPackage } from "./package-set.ts";
 import { RegistryRelay, type RelayLimits } from "./registry-relay.ts";
 
 export type ConfinedLimits = SetLimits &
@@ -223,8 +224,7 @@ export class ConfinedNpm {
         }
         for (const { kind, body } of reader.push(chunk)) {
           if (kind === "ready") isReady = true;
-          else if (kind === "result")
-            verdict ??= { kind: "result", result: JSON.parse(body.toString("utf8")) as NpmResult };
+          else if (kind === "result") verdict ??= { kind: "result", result: readResult(body) };
           else {
             output.pause();
             taken = taken.then(() => take(body)).then(() => void output.resume());
@@ -309,12 +309,18 @@ const MEGABYTE = 1024 * 1024;
 /** Who serves goes first. */
 const NICENESS = 3;
 /** A set of a thousand packages in JSON takes less than a megabyte. */
-const RESULT_BYTES_MAX = 8 * MEGABYTE;
+const RESULT_BYTES_MAX = 2 * MEGABYTE;
 const FRAMES_BYTES = MEGABYTE;
 /** Its cache has a few files for each package. */
 const FILES_MAX = 50_000;
 const LOOK_MS = 250;
 const STDERR_UNITS_MAX = 4_000;
+
+function readResult(body: Buffer): NpmResult {
+  const result = parsePackages(textOf(body));
+  if (!isObject(result)) throw new Error("its result is not one, or has too many values");
+  return result as NpmResult;
+}
 
 function howOf(exit: Exit, stderr: string): string {
   if (saysOutOfMemory(stderr)) return "it ran out of memory";

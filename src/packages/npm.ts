@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RegistryConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import type { Problem } from "../lib/problem.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
@@ -125,7 +126,7 @@ export function openNpm(config: NpmConfig): Npm {
     version: () => npm().version,
     resolve: (dependencies, previous, update, warn) =>
       inTurn(async () => {
-        checkWish(dependencies, update);
+        await checkWish({ dependencies, update });
         const wish = { dependencies, ...(previous && { previous }), ...(update !== undefined && { update }) };
         const { set, problems } = await ways.resolve(npm(), wish);
         const wrong = problems.filter(({ severity }) => severity === "error");
@@ -157,8 +158,10 @@ export function openNpm(config: NpmConfig): Npm {
 
 const RETRY_AFTER_S = 10;
 
-function checkWish(dependencies: Readonly<Record<string, string>>, update: true | readonly string[] | undefined): void {
+async function checkWish({ dependencies, update }: Pick<Wish, "dependencies" | "update">): Promise<void> {
+  const takeTurns = turnTaker();
   for (const [name, range] of Object.entries(dependencies)) {
+    await takeTurns();
     const problem = needProblem(name, range);
     if (problem !== undefined) throw refused(problem);
   }

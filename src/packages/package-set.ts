@@ -1,5 +1,5 @@
 import { isCid, type Cid } from "../lib/cid.ts";
-import { isObject } from "../lib/json.ts";
+import { hasMoreValues, isObject, nestsTooDeep } from "../lib/json.ts";
 import { compareText } from "../lib/pretty-json.ts";
 import { isExactVersion, isPackageName, namesInPlace, NODE_TYPES, packageName, typesOf } from "./package-name.ts";
 
@@ -95,10 +95,23 @@ export function placeOf({ packages }: Pick<PackageSet, "packages">, name: string
   }
 }
 
-/** The set in the text of a variable; undefined where it is none. */
+/**
+ * Parses the text of a set, or of a message with one; undefined when it has more values than any real set or nests too
+ * deep. Values are counted first: it takes longer to build an object of tens of thousands of members than to read them.
+ */
+export function parsePackages(text: string): unknown {
+  if (hasMoreValues(text, SET_VALUES_MAX)) return undefined;
+  const value: unknown = JSON.parse(text);
+  return nestsTooDeep(value, text.length) ? undefined : value;
+}
+
+/** A set of a thousand packages has about 25,000 values. */
+export const SET_VALUES_MAX = 40_000;
+
+/** The set in the text of a variable; undefined if the text is not a set. */
 export function readPackageSet(text: string): PackageSet | undefined {
   try {
-    return asPackageSet(JSON.parse(text));
+    return asPackageSet(parsePackages(text));
   } catch {
     return undefined;
   }
@@ -145,8 +158,11 @@ function isLockedPackage(value: unknown): value is LockedPackage {
   );
 }
 
-function isTexts(list: unknown): boolean {
-  return Array.isArray(list) && list.every((text) => typeof text === "string");
+/** The dependencies of one package. */
+export const NEEDS_MAX = 2_000;
+
+export function isTexts(list: unknown): boolean {
+  return Array.isArray(list) && list.length <= NEEDS_MAX && list.every((text) => typeof text === "string");
 }
 
 function isLockLine(value: unknown): value is LockLine {

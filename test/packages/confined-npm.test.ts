@@ -10,6 +10,7 @@ import { openAgentToAnywhere } from "../../src/network/agent.ts";
 import { ConfinedNpm, type ConfinedLimits } from "../../src/packages/confined-npm.ts";
 import type { FoundNpm } from "../../src/packages/find-npm.ts";
 import { NpmFailed } from "../../src/packages/npm-runs.ts";
+import type { Confinement } from "../../src/processes/own-program.ts";
 import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
 import { startTestRegistry } from "../support/registry.ts";
 
@@ -34,14 +35,14 @@ function takenOver(code: string): FoundNpm {
 
 const packages = [{ name: "a", version: "1.0.0", integrity: "" }];
 
-async function openConfined(limits: Partial<ConfinedLimits> = {}) {
+async function openConfined(limits: Partial<ConfinedLimits> = {}, confinement: Confinement = "sandboxed") {
   const registry = await startTestRegistry({ name: "a" });
   after(() => registry.close());
   const folders = mkdtempSync(join(tmpdir(), "berth-confined-npm-"));
   after(() => rmSync(folders, { recursive: true }));
   const npm = new ConfinedNpm({
     registry: { url: registry.url, token: "a-token-that-is-kept", tarballOrigins: [] },
-    confinement: "sandboxed",
+    confinement,
     start: spawnDirectly,
     makeFolder: (prefix) => mkdtempSync(join(folders, prefix)),
     dispatcher: openAgentToAnywhere(),
@@ -116,7 +117,7 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
 
   test("writes to no folder but its own, and not more than that holds", async () => {
     const code = `const { writeFileSync } = require("node:fs");
-      const places = ["/x", "/etc/x", __dirname + "/x", "/registry/x", "/sbx/x"];
+      const places = ["/x", "/etc/x", __dirname + "/x", "/berth-npm-registry/x", "/sbx/x"];
       tell(places.map((place) => attempt(() => writeFileSync(place, "x"))));`;
     for (const how of (await told(code)) as string[]) assert.match(how, /^(?:EROFS|ENOENT|EACCES)$/);
     const { npm } = await openConfined({ packageFetchFolderMb: 8 });
@@ -172,4 +173,18 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
     await npm.close();
     await assert.rejects(work, /shutting down/);
   });
+});
+
+test("an npm that a package has taken over cannot return more values than any set has", async () => {
+  const line = {
+    version: "1.0.0",
+    resolved: "https://registry.npmjs.org/a/-/a-1.0.0.tgz",
+    integrity: `sha512-${"a".repeat(86)}==`,
+  };
+  const code = `const needs = Object.fromEntries(Array.from({ length: 60_000 }, (_, at) => ["need-" + at, "1"]));
+    const a = { ...${JSON.stringify(line)}, optionalDependencies: needs };
+    const packages = { "": { dependencies: { a: "1" } }, "node_modules/a": a };
+    require("node:fs").writeFileSync("package-lock.json", JSON.stringify({ lockfileVersion: 3, packages }));`;
+  const { npm } = await openConfined({}, "trusted");
+  await assert.rejects(npm.resolve(takenOver(code), { dependencies: { a: "1" } }), /has too many values/);
 });
