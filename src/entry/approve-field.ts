@@ -1,6 +1,6 @@
 import type { Json } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import { complain, inside, isTooLong, type ConfigPlace } from "./config-place.ts";
 import { OFFERED_NAME, type ConfiguredTool } from "./tool-fields.ts";
 
 /** The fields of an entry that say which calls are approved. */
@@ -17,6 +17,7 @@ const ALL = "*";
  * know; sorted, without duplicates.
  */
 export function readApprove(raw: readonly Json[], place: ConfigPlace): string[] {
+  if (isTooLong(raw, place)) return [];
   const names = raw.flatMap((value, index) => {
     const at = inside(place, index);
     if (typeof value !== "string") return complain(at, "wrong-type", "It must be a string") ?? [];

@@ -12,7 +12,9 @@ export interface ConfigPlace {
 }
 
 export function inside(place: ConfigPlace, key: string | number): ConfigPlace {
-  return { ...place, pointer: `${place.pointer}/${String(key).replaceAll("~", "~0").replaceAll("/", "~1")}` };
+  const text = String(key);
+  const step = /[~/]/.test(text) ? text.replaceAll("~", "~0").replaceAll("/", "~1") : text;
+  return { ...place, pointer: `${place.pointer}/${step}` };
 }
 
 export function complain(
@@ -24,11 +26,14 @@ export function complain(
   if (problems.length < PROBLEMS_MAX) {
     problems.push({ code, message, severity, ...(tool !== undefined && { tool }), pointer });
   } else if (severity === "error") {
-    const count = (further.get(problems) ?? 0) + 1;
-    further.set(problems, count);
-    problems[PROBLEMS_MAX] = {
-      ...furtherProblems(count, severity),
-      pointer: problems[PROBLEMS_MAX]?.pointer ?? pointer,
+    further.set(problems, (further.get(problems) ?? 0) + 1);
+    problems[PROBLEMS_MAX] ??= {
+      ...furtherProblems(1, severity),
+      pointer,
+      // Words the count when it is read: there may be tens of thousands of problems.
+      get message() {
+        return furtherProblems(further.get(problems)!, severity).message;
+      },
     };
   }
 }
@@ -50,6 +55,16 @@ type Fields<Types extends Readonly<Record<string, FieldType>>> = {
   readonly [Name in keyof Types]?: FieldTypes[Types[Name]];
 };
 
+/** The items of a list in an entry: reading more hosts would block other calls. */
+const ITEMS_MAX = 5_000;
+
+/** True, with a problem, for a list that is too long to read. */
+export function isTooLong({ length }: readonly Json[], place: ConfigPlace): boolean {
+  if (length > ITEMS_MAX)
+    complain(place, "too-many-items", `It has ${length} items, and at most ${ITEMS_MAX} are read`);
+  return length > ITEMS_MAX;
+}
+
 /**
  * Reads the members of an object that have the right names and types. Each of the others is a problem, and the rest is
  * still read, so that a person sees all problems at once. `what` begins a sentence: `A tool`.
@@ -66,12 +81,13 @@ export function readFields<const Types extends Readonly<Record<string, FieldType
   }
   const fields: Record<string, Json> = {};
   const known = Object.keys(types).join(", ");
-  for (const [name, value] of Object.entries(raw)) {
+  for (const name of Object.keys(raw)) {
     const at = inside(place, name);
     if (!Object.hasOwn(types, name)) {
       complain(at, "unknown-field", `${what} has no field "${name}"; its fields are ${known}`);
       continue;
     }
+    const value = raw[name]!;
     const type = fieldTypes[types[name]!];
     if (type.fits(value)) fields[name] = value;
     else complain(at, "wrong-type", `"${name}" must be ${type.what}`);

@@ -248,15 +248,19 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
   if (!isObject(raw)) return raw;
   const isDeep = isDeeper(raw, ENTRY_NESTING_MAX);
   let fields: JsonObject = raw;
-  for (const [name, value] of Object.entries(raw)) {
-    const at = inside(place, name);
+  for (const name of isDeep ? Object.keys(raw) : ITEMS) {
+    const value = Object.hasOwn(raw, name) ? raw[name]! : null;
     if (isDeep && isDeeper(value, ENTRY_NESTING_MAX - 1)) {
       const message = `An entry nests at most ${ENTRY_NESTING_MAX} levels deep, and this is one more; flatten it`;
-      complain(deepPlace(value, at, ENTRY_NESTING_MAX - 1), "too-deep", message);
+      complain(deepPlace(value, inside(place, name), ENTRY_NESTING_MAX - 1), "too-deep", message);
     } else if (ITEMS.has(name) && isObject(value) && Object.keys(value).length > ENTRY_ITEMS_MAX) {
       const count = `These are ${Object.keys(value).length} ${name}`;
       const remedy = "write a template, or split the server";
-      complain(at, "too-many-items", `${count}, and an entry has at most ${ENTRY_ITEMS_MAX}; ${remedy}`);
+      complain(
+        inside(place, name),
+        "too-many-items",
+        `${count}, and an entry has at most ${ENTRY_ITEMS_MAX}; ${remedy}`,
+      );
     } else continue;
     const { [name]: _, ...others } = fields;
     fields = others;

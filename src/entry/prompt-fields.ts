@@ -117,8 +117,9 @@ function readMessage(
   const block = content === undefined ? undefined : blockOf(content);
   const at = inside(place, "content");
   if (!block) return complain(at, "bad-content", "The content of a message must be a string or an MCP content block");
-  for (const [, name] of JSON.stringify(block).matchAll(PLACEHOLDER)) {
-    if (declared.has(name!)) continue;
+  for (const placeholder of new Set(JSON.stringify(block).match(PLACEHOLDER))) {
+    const name = placeholder.slice(2, -2).trim();
+    if (declared.has(name)) continue;
     complain(at, "unknown-argument", `{{${name}}} is not replaced: the prompt declares no such argument`, "warning");
   }
   return { role, content: block };

@@ -70,7 +70,7 @@ export function valuesIn(value: unknown, most: number): number {
   let count = 1;
   if (typeof value !== "object" || value === null) return count;
   for (const member of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
-    count += valuesIn(member, most - count);
+    count += typeof member === "object" ? valuesIn(member, most - count) : 1;
     if (count > most) break;
   }
   return count;
@@ -107,9 +107,8 @@ const BRACE = 123;
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((element) => isDeeper(element, levels - 1));
-  for (const key in value) if (isDeeper((value as Record<string, unknown>)[key], levels - 1)) return true;
-  return false;
+  const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
+  return inner.some((each) => typeof each === "object" && isDeeper(each, levels - 1));
 }
 
 /** True if both have the same JSON text, members in the same order; false for values that nest too deep to compare. */

@@ -49,3 +49,15 @@ describe("an entry with many faults", () => {
     assert.ok(problems.slice(0, PROBLEMS_MAX).every(({ severity }: { severity: string }) => severity === "error"));
   });
 });
+
+describe("a list of an entry", () => {
+  it("is refused with one problem when it has more items than are read", () => {
+    for (const field of ["secrets", "variables", "network", "folders", "approve"]) {
+      const { problems, refused } = readNamedEntry("demo", { [field]: Array(5_001).fill("a.example") });
+      assert.deepEqual(
+        [refused, problems.map(({ code, pointer }) => [code, pointer])],
+        [true, [["too-many-items", `/demo/${field}`]]],
+      );
+    }
+  });
+});
