@@ -18,7 +18,7 @@ const ALONE = [
   /^discover\/(author-mistakes|compiler|fuzz)/,
   /^entry\/bounds/,
   /^host\/(builtin\/explore|calls\/(long-arguments|upstream-(errors|pass|questions))|serving\/upstream)/,
-  /^host\/catalog\/(permitted|upstream-(hostile|methods))/,
+  /^host\/catalog\/(memory|permitted|upstream-(hostile|methods))/,
   /^host\/checks\/(hostile-values|long-values|check-process)/,
   /^http\/(body|pages\/setup|unread)/,
   /^image\/(committed|tenant-files-processes)/,

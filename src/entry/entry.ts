@@ -186,10 +186,11 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   const resources = readResources(fields.resources ?? {}, inside(place, "resources"), leftOut.resources);
   const { definition, upstream, description } = fields;
   const entry: ServerEntry = {
+    // A literal that begins with a spread gets a hidden class of its own: half a kilobyte for each server.
+    hold,
     ...(definition !== undefined && { definition }),
     ...(upstream !== undefined && { upstream, runs: runsOf(upstream, runs) }),
     ...(fields.contract_cid !== undefined && { contractCid: fields.contract_cid }),
-    hold,
     ...(description !== undefined && { description }),
     icons: readIcons(fields.icons ?? [], inside(place, "icons")),
     tools,

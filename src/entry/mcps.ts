@@ -68,6 +68,7 @@ function entriesIn(value: unknown, place: ConfigPlace): JsonObject {
     complain(place, "wrong-type", "The variable mcps must be an object of server names");
     return {};
   }
+  if (!Object.hasOwn(value, SCHEMA_KEY)) return value as JsonObject;
   const { [SCHEMA_KEY]: schema, ...entries } = value as JsonObject;
   if (schema !== undefined && typeof schema !== "string") {
     complain(inside(place, SCHEMA_KEY), "wrong-type", `"${SCHEMA_KEY}" must be a string`);

@@ -33,7 +33,9 @@ function address(codec: number, bytes: Uint8Array): Cid {
 }
 
 function written(codec: number, digest: Uint8Array): Cid {
-  return base32.encode(Buffer.concat([HEADS.get(codec)!, digest]));
+  const text = base32.encode(Buffer.concat([HEADS.get(codec)!, digest]));
+  // The library appends character by character: such a string takes 1.6 KB until it is copied.
+  return Buffer.from(text, "latin1").toString("latin1");
 }
 
 /** The `raw` block of bytes, or of a text's UTF-8. */

@@ -78,7 +78,7 @@ export async function parseInTurns(
   if (!span) return { value: null };
   const values = span.members.reduce((sum, { value }) => sum + value.values, 1);
   if (span.members.length > bounds.members || values > bounds.allValues) return { value: {}, tooMuch: "all" };
-  const members: [string, unknown][] = [];
+  const members: Record<string, unknown> = {};
   const tooMuch: string[] = [];
   const takeTurns = turnTaker();
   let end = span.start + 1;
@@ -89,14 +89,21 @@ export async function parseInTurns(
     end = member.end;
     if (value.values > bounds.values || value.units > bounds.units) {
       tooMuch.push(name);
-      members.push([name, null]);
+      define(members, name, null);
     } else {
       const read = JSON.parse(`{${text.slice(member.start, end)}}`) as Record<string, unknown>;
-      members.push([name, read[name]]);
+      define(members, name, read[name]);
     }
   }
   if (text.slice(end).trim() !== "}") throw unexpectedAt(end);
-  return { value: Object.fromEntries(members), ...(tooMuch.length > 0 && { tooMuch }) };
+  return { value: members, ...(tooMuch.length > 0 && { tooMuch }) };
+}
+
+/** Adds a member as `Object.fromEntries` does, which would need all of them at once. */
+function define(members: Record<string, unknown>, name: string, value: unknown): void {
+  if (name === "__proto__")
+    Object.defineProperty(members, name, { value, writable: true, enumerable: true, configurable: true });
+  else members[name] = value;
 }
 
 /** The units of a whole text, as `ObjectBounds` counts them. */

@@ -66,6 +66,7 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
   const ofSkills = new Set(skills.map(({ uri }) => uri));
   // What an upstream lists under Berth's own schemes is not what those URIs mean for everyone else.
   const mayShare = (uri: string): boolean => !catalog.hasUnlisted || !isOwn(uri);
+  const hasResources = catalog.hasUnlisted || [resources, resourceTemplates, skills].some(({ length }) => length > 0);
   const offer: Offered = {
     release: catalog.release,
     contract: catalog.contractCid,
@@ -80,13 +81,15 @@ export function partOf({ name: server, catalog, problems }: ServerSummary): Part
       .map((own) => inWhole(server, own)),
     skills: skills.filter(({ uri }) => mayShare(uri)),
     identity: catalog.identity,
-    gives: catalog.gives,
+    gives: hasResources ? catalog.gives : givesNothing,
     hasUnlisted: catalog.hasUnlisted ?? false,
     readsUris: catalog.readsUris ?? false,
     starting: catalog.starting,
   };
   return { server, offer, heldBytes: catalog.heldBytes ?? 0, problems: listedProblems([...problems, ...leftOut]) };
 }
+
+const givesNothing = (): boolean => false;
 
 /** The part of a server that does not fit in memory beside those before it. */
 export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
@@ -116,7 +119,7 @@ function permittedPart(part: Part, principal: Principal): Part | undefined {
     resources: [],
     resourceTemplates: [],
     skills: [],
-    gives: () => false,
+    gives: givesNothing,
     hasUnlisted: false,
     readsUris: false,
   };

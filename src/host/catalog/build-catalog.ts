@@ -28,7 +28,7 @@ import { createUris, linkedResource, type Link, type UriLimits } from "../calls/
 import type { Checks } from "../checks/checks.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { codeProblems } from "../serving/tenant-rules.ts";
-import type { Catalog, Offer } from "./catalog.ts";
+import type { Catalog, Offer, Tool } from "./catalog.ts";
 import {
   compilingOnce,
   compiledDefinition,
@@ -212,42 +212,31 @@ async function serveRelease(
     entry.limits,
     sharing(dependencies.sharedLimits, tenant, "calls", `${server}@${release.block.cid}`),
   );
-  const tools = new Map(
-    release.tools.map((tool) => {
-      const { contract, function: own } = tool;
-      const { name } = contract;
-      const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
-      const called = { tenant, server, release: release.block.cid, tool: name };
-      const notes = new CallNotes(
-        called,
-        activity,
-        observers,
-        gate,
-        hide,
-        dependencies.keptCalls?.keeperOf(called, { contract, entry, grant: given.grant }),
-      );
-      const consent = asksConsent(entry, name, own.name)
-        ? dependencies.consents.of({ tenant, server, release: release.block.cid, tool: name }, contract.inputSchema)
-        : undefined;
-      return [
-        name,
-        createTool(
-          contract,
-          configuredRun(tool, run, validatorOf),
-          {
-            redirects,
-            notes,
-            consent,
-            validatorOf,
-            readResult,
-            errorPlaces: dependencies.errorPlaces ?? false,
-            limits,
-          },
-          own,
-        ),
-      ];
-    }),
-  );
+  const released = new Map(release.tools.map((tool) => [tool.contract.name, tool]));
+  const tools = new Map<string, Tool>();
+  /** Made on its first call: most tools are only listed, and what calls need is ten times as large. */
+  const toolOf = (name: string): Tool | undefined => {
+    const tool = released.get(name);
+    if (!tool || tools.has(name)) return tools.get(name);
+    const { contract, function: own } = tool;
+    const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
+    const called = { tenant, server, release: release.block.cid, tool: name };
+    const notes = new CallNotes(
+      called,
+      activity,
+      observers,
+      gate,
+      hide,
+      dependencies.keptCalls?.keeperOf(called, { contract, entry, grant: given.grant }),
+    );
+    const consent = asksConsent(entry, name, own.name)
+      ? dependencies.consents.of(called, contract.inputSchema)
+      : undefined;
+    const { errorPlaces = false } = dependencies;
+    const parts = { redirects, notes, consent, validatorOf, readResult, errorPlaces, limits };
+    tools.set(name, createTool(contract, configuredRun(tool, run, validatorOf), parts, own));
+    return tools.get(name);
+  };
   const prompts = new Map(
     release.prompts.map(({ contract, source }) => {
       if (source.kind === "written") {
@@ -318,7 +307,7 @@ async function serveRelease(
       ...keptTimeProblems(server, entry, limits),
     ],
     ...(missing.length > 0 && { ungranted: missing }),
-    tool: (name) => tools.get(name),
+    tool: toolOf,
     readsUris: true,
     resource: async (uri) => (await ownResource(uri)) ?? uris.find(uri),
     gives: givesOf(

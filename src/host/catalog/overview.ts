@@ -86,10 +86,10 @@ export class Overviews {
     const tools = catalog?.contract.tools ?? [];
     const about = summary.description ?? (tools.length === 1 ? tools[0]!.description : undefined);
     const overview = {
+      tools: tools.map(({ name }) => name),
       ...summary,
       problems: listedProblems(summary.problems),
       ...(about !== undefined && { description: about }),
-      tools: tools.map(({ name }) => name),
       ...(catalog?.language && { language: catalog.language }),
       starting: catalog?.starting,
     };
