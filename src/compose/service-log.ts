@@ -1,5 +1,6 @@
 import type { Config } from "../config.ts";
 import { createLog, type Log } from "../lib/log.ts";
+import { percentDecoded } from "../lib/percent-decoded.ts";
 
 /** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */
 export function serviceLog(
@@ -23,16 +24,8 @@ export function serviceLog(
 export function inDatabase(url: string | undefined): readonly string[] {
   if (url === undefined) return [];
   const { password } = new URL(url);
-  return password.length < FINDABLE ? [url] : [url, password, unescaped(password)];
+  return password.length < FINDABLE ? [url] : [url, password, percentDecoded(password)];
 }
 
 /** A shorter password would be found in texts that have nothing to do with it. */
 const FINDABLE = 8;
-
-function unescaped(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}

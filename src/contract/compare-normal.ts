@@ -1,3 +1,4 @@
+import { valueAt } from "../lib/json-pointer.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { spend } from "./compare-steps.ts";
 
@@ -90,7 +91,7 @@ export function resolve(schema: unknown, root: JsonSchema): Resolved {
   for (let step = 0; step < REFERENCES_MAX && typeof current["$ref"] === "string"; step++) {
     const { $ref, ...beside } = current as JsonSchema & { $ref: string };
     spend($ref.length >> 2);
-    const target = pointed(root, $ref);
+    const target = valueAt(root, $ref);
     if (!isObject(target)) break;
     spend((Object.keys(target).length + Object.keys(beside).length) * 3);
     const overlap = Object.keys(beside).some(
@@ -104,26 +105,6 @@ export function resolve(schema: unknown, root: JsonSchema): Resolved {
 }
 
 const REFERENCES_MAX = 20;
-
-function pointed(root: JsonSchema, ref: string): unknown {
-  if (ref === "#") return root;
-  if (!ref.startsWith("#/")) return undefined;
-  let value: unknown = root;
-  for (const step of ref.slice(2).split("/")) {
-    const key = decode(step).replaceAll("~1", "/").replaceAll("~0", "~");
-    if (!(isObject(value) && Object.hasOwn(value, key)) && !Array.isArray(value)) return undefined;
-    value = (value as Record<string, unknown>)[key];
-  }
-  return value;
-}
-
-function decode(step: string): string {
-  try {
-    return decodeURIComponent(step);
-  } catch {
-    return step;
-  }
-}
 
 /** True when the schema refuses every value. */
 export function isNever(schema: JsonSchema): boolean {

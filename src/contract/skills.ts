@@ -1,5 +1,6 @@
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { mediaTypeOf } from "../lib/media-type.ts";
+import { percentDecoded } from "../lib/percent-decoded.ts";
 import type { Contract, ResourceContract, SkillContract } from "./contract.ts";
 import { EXTENSION_SKILLS } from "./extensions.ts";
 
@@ -62,12 +63,7 @@ function folderOf(uri: string): string | undefined {
 }
 
 function nameIn(uri: string): string {
-  const name = uri.slice(uri.lastIndexOf("/") + 1);
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name;
-  }
+  return percentDecoded(uri.slice(uri.lastIndexOf("/") + 1));
 }
 
 /** Why hosts must refuse an entry, as the end of "it is left out: …"; undefined for a sound one. */

@@ -1,3 +1,4 @@
+import { valueAt } from "../lib/json-pointer.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { GivenArguments } from "./operation.ts";
@@ -147,19 +148,12 @@ class Reach {
     this.#steps += 1 + lengthOf(schema["enum"]) + lengthOf(schema["type"]);
     if (seen.size === SCHEMAS_MAX || this.isOver) return false;
     seen.add(schema);
-    if (typeof $ref === "string") return this.#collect(this.#referenced($ref), seen, found);
+    if (typeof $ref === "string") {
+      this.#steps += $ref.split("/").length;
+      return this.#collect(valueAt(this.#root, $ref), seen, found);
+    }
     if (!Array.isArray(several)) return found.push(schema) > 0;
     return several.every((one) => this.#collect(one, seen, found));
-  }
-
-  #referenced(reference: string): unknown {
-    if (!reference.startsWith("#/")) return {};
-    const steps = reference.slice(2).split("/");
-    this.#steps += steps.length;
-    return steps.reduce<unknown>((at, step) => {
-      const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
-      return isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
-    }, this.#root);
   }
 }
 
