@@ -78,7 +78,10 @@ export function hostedOpener(limits: Limits, { start, makeFolder, checks, roomsO
       rooms: roomsOf(tenant),
       ...listener,
       fetch: isOwn ? ownFetch : publicFetch,
-      ...(grant && { hide: (value) => grant.hideIn(value), hideWhole: grant.hideWhole }),
+      ...(grant && {
+        hide: (value) => grant.redactor.hideIn(value),
+        hideWhole: (...text) => grant.redactor.hideWhole(...text),
+      }),
       variables: async () =>
         hostedVariables(isOwn ? env : {}, { names: grant?.names ?? [], values: (await grant?.all()) ?? {} }),
     });

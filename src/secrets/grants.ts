@@ -1,7 +1,6 @@
 import { BerthError } from "../lib/errors.ts";
-import type { Json } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
-import { Redactor } from "./redactor.ts";
+import { Redactor } from "../lib/redactor.ts";
 import type { Secrets } from "./secrets.ts";
 
 /**
@@ -15,13 +14,8 @@ export interface Grant {
   read(name: string): Promise<string | undefined>;
   /** All that are set. Rejects as `read` does. */
   all(): Promise<Readonly<Record<string, string>>>;
-  /** Hides another value from now on, that the server was given in another way. */
-  conceal(value: string): void;
-  /** The text without any value that the server was given. */
-  hide(text: string): string;
-  hideIn(value: Json): Json;
-  /** See `Redactor`. */
-  hideWhole: Redactor["hideWhole"];
+  /** Hides every value that the server was given, and others that are added to it. */
+  readonly redactor: Redactor;
   /** Changes whenever one of the secrets changes, is set or is removed. */
   version(): Promise<string>;
   /** The declared names that are not set. */
@@ -96,10 +90,7 @@ function grant(
       }
       return Object.fromEntries(values);
     },
-    conceal: (value) => redactor.add(value),
-    hide: (text) => redactor.hide(text),
-    hideIn: (value) => redactor.hideIn(value),
-    hideWhole: (...text) => redactor.hideWhole(...text),
+    redactor,
     version: async () => JSON.stringify((await facts()).map(({ name, changedAt }) => [name, changedAt])),
     async missing() {
       const set = new Set((await facts()).map(({ name }) => name));

@@ -1,6 +1,7 @@
 import type { Readable } from "node:stream";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { MessageRoom, HeldMessage } from "../lib/message-room.ts";
+import { Redactor } from "../lib/redactor.ts";
 import type { Limits } from "../limits/limits.ts";
 import { StderrTail } from "../processes/stderr-tail.ts";
 import { isForReader, longResult, type LongMessage, type LongReader } from "./long-answers.ts";
@@ -24,7 +25,7 @@ export class ChildOutput {
   /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
   onMessage: (message: UpstreamMessage) => boolean = () => false;
   readonly #limits: OutputLimits;
-  readonly #secrets: readonly string[];
+  readonly #redactor = new Redactor();
   readonly #stdout: Readable;
   readonly #onFault: (reason: string) => void;
   readonly #lines: LineReader;
@@ -53,7 +54,7 @@ export class ChildOutput {
   ) {
     this.#long = long;
     this.#limits = limits;
-    this.#secrets = secrets;
+    for (const secret of secrets) this.#redactor.add(secret);
     this.#stdout = stdout;
     this.#room = room;
     this.#onFault = onFault;
@@ -74,12 +75,12 @@ export class ChildOutput {
 
   /** The beginning of stdout output that is no message, for the error of a server that never answers. */
   get garbage(): string {
-    return this.#redact(this.#firstGarbage);
+    return this.#redactor.hide(this.#firstGarbage);
   }
 
   /** The end of its stderr so far. */
   get stderr(): string {
-    return this.#redact(String(this.#stderr).trim());
+    return this.#redactor.hide(String(this.#stderr).trim());
   }
 
   /** Stops reading, for a reason in the words of `onFault`. */
@@ -196,10 +197,6 @@ export class ChildOutput {
       this.#isBreathing = false;
       if (!this.#waiting) this.#stdout.resume();
     }, left).unref();
-  }
-
-  #redact(text: string): string {
-    return this.#secrets.reduce((left, secret) => left.replaceAll(secret, "[hidden]"), text);
   }
 }
 

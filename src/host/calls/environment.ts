@@ -54,7 +54,7 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
           throw new EnvironmentFault(`the environment that its entry sets has more than that: ${most}`);
         }
         values.push([name, filled]);
-        for (const text of secretTexts(value, filled)) grant?.conceal(text);
+        for (const text of secretTexts(value, filled)) grant?.redactor.add(text);
       }
       return Object.fromEntries(values);
     },
@@ -132,7 +132,7 @@ async function valueOf(
     throw new EnvironmentFault(`its environment cannot be set: the variable "${name}" is longer than ${most}`);
   }
   const value = new TextDecoder().decode(bytes);
-  if (value.length >= CONCEALED_LENGTH_MIN) grant?.conceal(value);
+  if (value.length >= CONCEALED_LENGTH_MIN) grant?.redactor.add(value);
   return value;
 }
 

@@ -8,9 +8,9 @@ import { JsonText, type Json } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { LongText } from "../../lib/long-text.ts";
 import type { Problem } from "../../lib/problem.ts";
+import { Redactor } from "../../lib/redactor.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
-import { Redactor } from "../../secrets/redactor.ts";
 import type { KeptCallFacts, KeptCallPart, KeptCallStore, NewKeptCall } from "../../store/store.ts";
 import type { ToolContract } from "../catalog/catalog.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
@@ -460,10 +460,10 @@ function contentsOf(waiting: Waiting): KeptContents {
           const { structuredContent, ...others } = value as Record<string, Json>;
           return structuredContent === undefined ? others : { ...others, structuredContent: hide(structuredContent) };
         });
-  const shown = (value: Json): Json => own.hideIn(grant?.hideIn(value) ?? value);
+  const shown = (value: Json): Json => own.hideIn(grant?.redactor.hideIn(value) ?? value);
   const text = (said: string): string => {
     const cut = cutText(said, ERROR_UNITS_MAX);
-    return own.hide(grant?.hide(cut) ?? cut);
+    return own.hide(grant?.redactor.hide(cut) ?? cut);
   };
   return {
     ...factsOf(waiting),

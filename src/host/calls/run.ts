@@ -72,7 +72,7 @@ export function runFactory(
       return scriptRun(executor, script, call, { name, callMs, toolOptions, warn });
     };
   }
-  const hide = grant && ((value: Parameters<typeof grant.hideIn>[0]) => grant.hideIn(value));
+  const hide = grant && ((value: Json) => grant.redactor.hideIn(value));
   const guest: GuestProgram = {
     tenant,
     server,
@@ -288,7 +288,7 @@ export function scriptRun(
   options: { name: string; callMs: number; toolOptions: JsonObject; warn: (message: string) => void },
 ): Run {
   const { name, callMs, toolOptions, warn } = options;
-  const hide = (text: string): string => script.grant?.hide(text) ?? text;
+  const hide = (text: string): string => script.grant?.redactor.hide(text) ?? text;
   return async (passed, given) => {
     const { signal, deadlineMs } = given;
     const { params } = shape;

@@ -1,5 +1,5 @@
 import { isObject, type Json } from "../../lib/json.ts";
-import { HIDDEN } from "../../secrets/redactor.ts";
+import { HIDDEN } from "../../lib/redactor.ts";
 
 /** Keywords whose schemas, or lists of them, are about the same value. */
 const BESIDES = ["allOf", "anyOf", "oneOf", "if", "then", "else", "$ref", "$dynamicRef", "dependentSchemas"] as const;

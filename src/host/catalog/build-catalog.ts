@@ -178,7 +178,7 @@ async function serveRelease(
   const subject = { tenant, server, entry };
   const given = await grantTo({ ...subject, requested: missing }, port, dependencies);
   const { observers } = dependencies;
-  const hide = (text: string): string => given.grant?.hide(text) ?? text;
+  const hide = (text: string): string => given.grant?.redactor.hide(text) ?? text;
   const followed = { server, hide, observers };
   const granted = { ...given, port: followedPort(given.port, followed) };
   const validatorOf = dependencies.checks.of(tenant);

@@ -144,7 +144,7 @@ export async function loadUpstream(
           activity,
           dependencies.observers,
           gate,
-          grant && ((text) => grant.hide(text)),
+          grant && ((text) => grant.redactor.hide(text)),
           dependencies.keptCalls?.keeperOf(called, { contract: tool, entry, grant }),
         );
       },
@@ -153,7 +153,8 @@ export async function loadUpstream(
           ? dependencies.consents.of({ tenant, server, release: release.cid, tool: name }, inputSchema)
           : undefined,
       limits: dependencies.limits,
-      warn: (tool, message) => dependencies.log.warn({ tenant, server, tool }, grant?.hide(message) ?? message),
+      warn: (tool, message) =>
+        dependencies.log.warn({ tenant, server, tool }, grant?.redactor.hide(message) ?? message),
     }),
     memo: new Map(),
   };

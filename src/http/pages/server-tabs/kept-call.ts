@@ -1,6 +1,6 @@
 import type { FoundCall } from "../../../host/calls/kept-calls.ts";
 import { isObject, type Json } from "../../../lib/json.ts";
-import { HIDDEN } from "../../../secrets/redactor.ts";
+import { HIDDEN } from "../../../lib/redactor.ts";
 import { readingWith } from "../../access/permit.ts";
 import { noSuchCall, readCallId } from "../../kept-calls-query.ts";
 import type { RoutedContext } from "../../routed.ts";

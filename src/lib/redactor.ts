@@ -1,0 +1,215 @@
+import { BytePatterns, type BytePattern } from "./byte-patterns.ts";
+import {
+  CUT,
+  CUT_BYTES,
+  decodings,
+  ESCAPE_LENGTH_MAX,
+  isCut,
+  isCutWithin,
+  levels,
+  type DecodedBytes,
+} from "./decodings.ts";
+import { isObject, type Json } from "./json.ts";
+
+/** Replaces a value. */
+export const HIDDEN = "[hidden]";
+/** At the edge of a cut text, a part of a value is hidden from this number of bytes on. */
+const PART_LENGTH_MIN = 6;
+/** Shorter values are not looked for in base64 and hex. */
+const UNPACKED_LENGTH_MIN = 4;
+/** The oldest values beyond these are forgotten, so that a server that is given ever new ones keeps its speed. */
+const VALUES_MAX = 256;
+/** The same for the UTF-16 units of all values together. */
+const VALUES_UNITS_MAX = 512 * 1024;
+/** Of a longer value its first and its last bytes are looked for; with them, as many are hidden as it has. */
+const EDGE_BYTES = 128;
+/** A line of a longer value, such as a private key, is hidden by itself from this length on. */
+const LINE_LENGTH_MIN = 16;
+/** The lines of values that are hidden by themselves; those of the oldest values are dropped first. */
+const LINES_MAX = 1_024;
+/** A longer text is cut, and a value shows no more texts than have as much together; in UTF-16 units. */
+const SHOWN_UNITS_MAX = 32 * 1024;
+/** The same for members and items; the rest is left out. */
+const SHOWN_VALUES_MAX = 4_096;
+/** What is nested deeper is hidden: each level takes space on the stack. */
+const DEPTH_MAX = 500;
+/** A longer text that must not be cut is hidden as a whole; in UTF-16 units. */
+const WHOLE_UNITS_MAX = 128 * 1024;
+
+/**
+ * Removes values from texts that are shown or logged: as they are, and as programs write them in JSON, URLs, HTML, base64
+ * and hex. It cannot find what a program has turned into something else. The work is linear in the text, however many
+ * values there are and whatever they have in common.
+ */
+export class Redactor {
+  /** True if values were forgotten. */
+  isIncomplete = false;
+  readonly #values = new Set<string>();
+  readonly #base: Redactor | undefined;
+  #units = 0;
+  #index: Index | undefined;
+
+  /** Hides the values of `base`, too. */
+  constructor(base?: Redactor) {
+    this.#base = base;
+  }
+
+  add(value: string): void {
+    if (value === "" || this.#values.has(value)) return;
+    this.#values.add(value);
+    this.#units += value.length;
+    for (const oldest of this.#values) {
+      if (oldest === value || (this.#values.size <= VALUES_MAX && this.#units <= VALUES_UNITS_MAX)) break;
+      this.#values.delete(oldest);
+      this.#units -= oldest.length;
+      this.isIncomplete = true;
+    }
+    this.#index = undefined;
+  }
+
+  hide(text: string): string {
+    return this.#hide(text, new Budget());
+  }
+
+  /** The same for each text and number in a value, member names included. */
+  hideIn(value: Json): Json {
+    return this.#indexes().length === 0 ? value : this.#hideIn(value, new Budget(), 0);
+  }
+
+  /**
+   * Removes every form of a value of at least `lengthMin` characters from a complete text: nothing is cut, and the
+   * beginning of a value alone does not count. Yields to other calls.
+   */
+  async hideWhole(text: string, lengthMin: number, takeTurns: () => Promise<void> | undefined): Promise<string> {
+    const indexes = this.#indexes();
+    if (indexes.length === 0) return text;
+    if (text.length > WHOLE_UNITS_MAX) return HIDDEN;
+    const ends = new Uint32Array(text.length);
+    for (const decoded of decodings(text)) {
+      for (const index of indexes) search(decoded, index, ends, lengthMin);
+      await takeTurns();
+    }
+    return without(text, ends);
+  }
+
+  #hideIn(value: Json, budget: Budget, depth: number): Json {
+    if (typeof value === "string") return this.#hide(value, budget);
+    if (typeof value === "number") return this.#hide(String(value), budget) === String(value) ? value : HIDDEN;
+    if (!Array.isArray(value) && !isObject(value)) return value;
+    if (depth === DEPTH_MAX) return HIDDEN;
+    const shown: [string, Json][] = [];
+    for (const name in value) {
+      if (budget.values-- <= 0) {
+        shown.push([HIDDEN, HIDDEN]);
+        break;
+      }
+      const member = this.#hideIn((value as Record<string, Json>)[name]!, budget, depth + 1);
+      shown.push([Array.isArray(value) ? name : this.#hide(name, budget), member]);
+    }
+    return Array.isArray(value) ? shown.map(([, item]) => item) : Object.fromEntries(shown);
+  }
+
+  #hide(text: string, budget: Budget): string {
+    const indexes = this.#indexes();
+    if (indexes.length === 0) return text;
+    if (budget.units <= 0) return HIDDEN;
+    const shown = text.slice(0, budget.units);
+    budget.units -= text.length;
+    const ends = new Uint32Array(shown.length);
+    for (const decoded of decodings(shown)) for (const index of indexes) search(decoded, index, ends);
+    return without(shown, ends) + (budget.units < 0 ? CUT : "");
+  }
+
+  /** Its own, and those of its base; none of them is empty. */
+  #indexes(): readonly Index[] {
+    const others = this.#base ? this.#base.#indexes() : [];
+    return this.#values.size === 0 ? others : [(this.#index ??= indexed([...this.#values])), ...others];
+  }
+}
+
+class Budget {
+  units = SHOWN_UNITS_MAX;
+  values = SHOWN_VALUES_MAX;
+}
+
+/** Finds values, and their ends at the beginning of a text that was cut. */
+interface Index {
+  readonly forward: BytePatterns;
+  readonly backward: BytePatterns;
+}
+
+function indexed(values: readonly string[]): Index {
+  const lines = values
+    .toReversed()
+    .flatMap((value) => value.split(/\r?\n|\\n/).filter((line) => line.length >= LINE_LENGTH_MIN))
+    .slice(0, LINES_MAX);
+  // A form has plus signs for spaces.
+  const texts = new Set([...values, ...lines].flatMap((text) => [text, text.replaceAll(" ", "+")]));
+  const patterns = [...texts].flatMap((text) => [...levels(text)].flatMap(edges));
+  const ends = patterns.filter(({ bytes, after }) => after === 0 && bytes.length >= PART_LENGTH_MIN);
+  return {
+    forward: new BytePatterns(patterns),
+    backward: new BytePatterns(ends.map((end) => ({ ...end, bytes: end.bytes.toReversed() }))),
+  };
+}
+
+function edges({ bytes, length }: DecodedBytes): BytePattern[] {
+  if (length <= EDGE_BYTES) return length === 0 ? [] : [{ bytes: bytes.subarray(0, length), before: length, after: 0 }];
+  return [
+    { bytes: bytes.subarray(0, EDGE_BYTES), before: EDGE_BYTES, after: length - EDGE_BYTES },
+    { bytes: bytes.subarray(length - EDGE_BYTES, length), before: length, after: 0 },
+  ];
+}
+
+const REST_OF_ESCAPE = /^\\*(?:[#\w]*;|u?[\da-f]{0,4}|[nrt])$/i;
+
+/**
+ * Notes the stretches to hide: their ends, in the text, by their beginnings. With `lengthMin` the text is complete;
+ * otherwise it may be cut within a value at its beginning, at its end, and at each cut mark.
+ */
+function search(decoded: DecodedBytes, { forward, backward }: Index, ends: Uint32Array, lengthMin?: number): void {
+  const { bytes, from, to, length, isUnpacked } = decoded;
+  const hide = (start: number, end: number): void => void (ends[start] = Math.max(ends[start]!, end));
+  const least = lengthMin ?? (isUnpacked ? UNPACKED_LENGTH_MIN : 1);
+  let [state, start, end] = [0, 0, lengthMin === undefined ? -CUT_BYTES.length : length];
+  for (let at = 0; ; at++) {
+    if (at === end + CUT_BYTES.length) {
+      [start, end] = [at, at];
+      while (end < length && !isCut(bytes, end)) end++;
+      const hiddenFrom = start === 0 ? 0 : to[start - 1]!;
+      for (const restEnd of endsOfValue(decoded, start, end, backward)) hide(hiddenFrom, to[restEnd - 1]!);
+    }
+    const depth = forward.depth[state]!;
+    if (depth >= PART_LENGTH_MIN && lengthMin === undefined && at <= end && isCutWithin(bytes, at, end))
+      hide(from[at - depth]!, end === length ? ends.length : from[end]!);
+    if (at === length) return;
+    state = forward.next(state, bytes[at]!);
+    const before = forward.before[state]!;
+    if (before === 0 || before < least) continue;
+    const first = Math.max(before > EDGE_BYTES ? start : 0, at + 1 - before);
+    const last = Math.min(at < end ? end : length, at + 1 + forward.after[state]!) - 1;
+    hide(from[first]!, to[last]!);
+  }
+}
+
+/** Where an end of a value ends that stands at the beginning of a part of a text, perhaps after the rest of an escape. */
+function* endsOfValue({ bytes }: DecodedBytes, start: number, end: number, backward: BytePatterns): Generator<number> {
+  let state = 0;
+  for (let at = Math.min(end, start + EDGE_BYTES + ESCAPE_LENGTH_MAX) - 1; at >= start; at--) {
+    state = backward.next(state, bytes[at]!);
+    const depth = backward.depth[state]!;
+    if (depth < PART_LENGTH_MIN || at - start > ESCAPE_LENGTH_MAX) continue;
+    if (REST_OF_ESCAPE.test(bytes.toString("latin1", start, at))) yield at + depth;
+  }
+}
+
+function without(text: string, ends: Uint32Array): string {
+  let [shown, at] = ["", 0];
+  for (let start = 0; start < ends.length; start++) {
+    const end = ends[start]!;
+    if (end === 0) continue;
+    if (start >= at) shown += text.slice(at, start) + HIDDEN;
+    at = Math.max(at, end);
+  }
+  return shown + text.slice(at);
+}
