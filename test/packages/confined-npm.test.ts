@@ -117,7 +117,7 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
 
   test("writes to no folder but its own, and not more than that holds", async () => {
     const code = `const { writeFileSync } = require("node:fs");
-      const places = ["/x", "/etc/x", __dirname + "/x", "/berth-npm-registry/x", "/sbx/x"];
+      const places = ["/x", "/etc/x", __dirname + "/x", "/sbx/registry/x", "/sbx/x"];
       tell(places.map((place) => attempt(() => writeFileSync(place, "x"))));`;
     for (const how of (await told(code)) as string[]) assert.match(how, /^(?:EROFS|ENOENT|EACCES)$/);
     const { npm } = await openConfined({ packageFetchFolderMb: 8 });
