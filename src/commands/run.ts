@@ -1,4 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
+import { asStoreFailure } from "../lib/store-failure.ts";
 
 /** The time for a reader of stderr to take its last lines. */
 const LAST_WORDS_MS = 1_000;
@@ -8,7 +9,7 @@ export async function run(command: Promise<number>): Promise<void> {
   try {
     process.exitCode = await command;
   } catch (error) {
-    const failure = await explain(error);
+    const failure = explain(error);
     if (!(failure instanceof BerthError)) throw failure;
     console.error(`berth: ${failure.message}`);
     process.exitCode = 2;
@@ -18,8 +19,7 @@ export async function run(command: Promise<number>): Promise<void> {
 }
 
 /** An error of SQLite, wherever a command reads a damaged store, is no fault of Berth's code that needs a stack trace. */
-async function explain(error: unknown): Promise<unknown> {
+function explain(error: unknown): unknown {
   const { code } = (error ?? {}) as { code?: unknown };
-  if (typeof code !== "string" || !code.startsWith("SQLITE_")) return error;
-  return (await import("../store/open-store.ts")).asStoreFailure(error);
+  return typeof code === "string" && code.startsWith("SQLITE_") ? asStoreFailure(error) : error;
 }

@@ -21,7 +21,7 @@ const UNPACKED_LENGTH_MIN = 4;
 const VALUES_MAX = 256;
 /** The same for the UTF-16 units of all values together. */
 const VALUES_UNITS_MAX = 512 * 1024;
-/** Of a longer value its first and its last bytes are looked for; with them, as many are hidden as it has. */
+/** A longer value is recognized by its first and last bytes; as many bytes as it has are hidden with them. */
 const EDGE_BYTES = 128;
 /** A line of a longer value, such as a private key, is hidden by itself from this length on. */
 const LINE_LENGTH_MIN = 16;
@@ -31,7 +31,7 @@ const LINES_MAX = 1_024;
 const SHOWN_UNITS_MAX = 32 * 1024;
 /** The same for members and items; the rest is left out. */
 const SHOWN_VALUES_MAX = 4_096;
-/** What is nested deeper is hidden: each level takes space on the stack. */
+/** Values that are nested deeper are hidden: each level takes space on the stack. */
 const DEPTH_MAX = 500;
 /** A longer text that must not be cut is hidden as a whole; in UTF-16 units. */
 const WHOLE_UNITS_MAX = 128 * 1024;
@@ -97,16 +97,25 @@ export class Redactor {
     if (typeof value === "number") return this.#hide(String(value), budget) === String(value) ? value : HIDDEN;
     if (!Array.isArray(value) && !isObject(value)) return value;
     if (depth === DEPTH_MAX) return HIDDEN;
-    const shown: [string, Json][] = [];
+    if (Array.isArray(value)) {
+      const items = value.slice(0, Math.max(budget.values, 0)).map((item) => this.#hideNext(item, budget, depth));
+      return items.length < value.length ? [...items, HIDDEN] : items;
+    }
+    const members: [string, Json][] = [];
     for (const name in value) {
-      if (budget.values-- <= 0) {
-        shown.push([HIDDEN, HIDDEN]);
+      if (budget.values <= 0) {
+        members.push([HIDDEN, HIDDEN]);
         break;
       }
-      const member = this.#hideIn((value as Record<string, Json>)[name]!, budget, depth + 1);
-      shown.push([Array.isArray(value) ? name : this.#hide(name, budget), member]);
+      const member = this.#hideNext(value[name]!, budget, depth);
+      members.push([this.#hide(name, budget), member]);
     }
-    return Array.isArray(value) ? shown.map(([, item]) => item) : Object.fromEntries(shown);
+    return Object.fromEntries(members);
+  }
+
+  #hideNext(value: Json, budget: Budget, depth: number): Json {
+    budget.values -= 1;
+    return budget.values < 0 ? HIDDEN : this.#hideIn(value, budget, depth + 1);
   }
 
   #hide(text: string, budget: Budget): string {
@@ -149,7 +158,7 @@ function indexed(values: readonly string[]): Index {
   const ends = patterns.filter(({ bytes, after }) => after === 0 && bytes.length >= PART_LENGTH_MIN);
   return {
     forward: new BytePatterns(patterns),
-    backward: new BytePatterns(ends.map((end) => ({ ...end, bytes: end.bytes.toReversed() }))),
+    backward: new BytePatterns(ends.map(({ bytes, ...end }) => ({ ...end, bytes: bytes.toReversed() }))),
   };
 }
 

@@ -4,7 +4,6 @@ import type { Log } from "../lib/log.ts";
 import { copyRows, type CopiedStore, type CopySettings } from "./copy.ts";
 import type { DatabaseState } from "./postgres/backup.ts";
 import type { KeyProofs } from "./postgres/key-proofs.ts";
-import { asStoreFailure } from "./sqlite/attempt.ts";
 import { backupStore, restoreStore } from "./sqlite/backup.ts";
 import { intoSqlite, sqliteSource } from "./sqlite/copy.ts";
 import { DATABASE_FILE } from "./sqlite/open-database.ts";
@@ -63,4 +62,4 @@ export async function checkDatabase(url: string): Promise<DatabaseState> {
   return (await import("./postgres/backup.ts")).checkDatabase(url);
 }
 
-export { asStoreFailure, backupStore, restoreStore, type CopiedStore, type KeyProofs };
+export { backupStore, restoreStore, type CopiedStore, type KeyProofs };

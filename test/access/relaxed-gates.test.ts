@@ -51,7 +51,7 @@ describe("an entry that asks for consent", () => {
   };
 
   const RENAMED = { tools: { erase: { function: "wipe" } }, approve: ["erase"] };
-  /** What the entry is, and what each change makes of it that would let a call go unasked. */
+  /** An entry, and changes of it after which a call would need no consent. */
   const relaxed: [string, object, object][] = [
     ["removes the field", { approve: ["wipe"] }, {}],
     ["empties it", { approve: ["wipe"] }, { approve: [] }],

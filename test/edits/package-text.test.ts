@@ -61,7 +61,7 @@ describe("The variable packages", () => {
   it("is written in turns with other calls, as all sets are written", async () => {
     const places = Array.from({ length: 2_000 }, (_, at) => [`node_modules/name-${at}`, locked] as const);
     const lines = Object.fromEntries(places.map(([place]) => [place, { dependencies: named(10, () => "1") }]));
-    const packages = Object.fromEntries([...places].reverse());
+    const packages = Object.fromEntries(places.toReversed());
     const set = { dependencies: named(3, () => "\n1"), npm: undefined!, packages, lines };
     let text = "";
     assert.ok((await turnsIn(async () => (text = await packageSetText(set)))) > 3);

@@ -348,8 +348,8 @@ function foldersContract(mode: Mode): void {
           if (how === "rename") await symlink("../secret.txt", join(home, "out/moved"));
           const from = how === "rename" ? "moved" : "up";
           const args = { from: place("out", from), to: "brought", how };
-          const said = await rig.value(shape("bring", Object.keys(args)), args, { program: reading() });
-          assert.ok(!String(said).includes(SECRET), `${JSON.stringify(how)}: ${String(said)}`);
+          const said = JSON.stringify(await rig.value(shape("bring", Object.keys(args)), args, { program: reading() }));
+          assert.ok(!said.includes(SECRET), `${JSON.stringify(how)}: ${said}`);
           if (how === "rename") await rm(join(home, "out/moved"), { force: true });
         }
       });

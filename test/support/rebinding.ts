@@ -15,7 +15,7 @@ import { bearer } from "./tokens.ts";
 export interface RebindingReport {
   /** Connections to private addresses: each is a fault. */
   readonly victims: readonly string[];
-  /** What each attempt got, by its name. */
+  /** The result of each attempt, by its name. */
   readonly outcomes: Readonly<Record<string, string>>;
   /** The names that were looked up. */
   readonly lookedUp: readonly string[];

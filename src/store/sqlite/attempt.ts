@@ -1,5 +1,5 @@
 import type Database from "#better-sqlite3";
-import { BerthError } from "../../lib/errors.ts";
+import { asStoreFailure } from "../../lib/store-failure.ts";
 
 /** Runs work on the file and turns whatever SQLite throws into `store_failed`. */
 export function attempt<T>(work: () => T): T {
@@ -17,28 +17,6 @@ export async function attemptAll<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     throw asStoreFailure(error);
   }
-}
-
-export function asStoreFailure(error: unknown): BerthError {
-  if (error instanceof BerthError) return error;
-  const { code = "", message } = error as { code?: string; message: string };
-  return new BerthError("store_failed", whatFailed(code) ?? message, { cause: error });
-}
-
-export const DISK_FULL = "the disk of the data folder is full, and nothing was changed; free some space";
-
-/** SQLite reports a single failed read alike. */
-const DAMAGED =
-  'the database is damaged, or its disk cannot be read; restore a backup with "berth restore FILE" if this persists';
-
-/** Says what failed, without SQLite's wording where that does not help, and without a path: the caller sees it. */
-function whatFailed(code: string): string | undefined {
-  if (code === "SQLITE_FULL") return DISK_FULL;
-  if (code.startsWith("SQLITE_READONLY")) return "the data folder cannot be written, and nothing was changed";
-  if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return DAMAGED;
-  if (code.startsWith("SQLITE_IOERR")) return "the disk of the data folder fails";
-  if (/^E[A-Z0-9]+$/.test(code)) return `the files of the store cannot be examined (${code}), and nothing was changed`;
-  return undefined;
 }
 
 /** Runs `work` without waiting for another process's write; normally that waits `busyMs`. */

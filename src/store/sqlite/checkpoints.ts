@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
-import { DISK_FULL } from "./attempt.ts";
+import { DISK_FULL } from "../../lib/store-failure.ts";
 import { identityOf, stampEnd } from "./store-files.ts";
 
 /**

@@ -6,6 +6,7 @@ import type { ReadableLinks } from "../../audit/audit-entry.ts";
 import { inDraft, publish, removeLeftDrafts } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
+import { asStoreFailure } from "../../lib/store-failure.ts";
 import {
   BEGUN_TABLES,
   BYTES_AT_ONCE,
@@ -21,7 +22,7 @@ import {
   type CopyTarget,
   type IntoStore,
 } from "../copied.ts";
-import { asStoreFailure, attempt } from "./attempt.ts";
+import { attempt } from "./attempt.ts";
 import { SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import { closeDatabase, DATABASE_FILE, openDatabase, whyUnusable } from "./open-database.ts";

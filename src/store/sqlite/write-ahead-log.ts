@@ -2,7 +2,7 @@ import { closeSync, fdatasync, openSync } from "node:fs";
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { asStoreFailure } from "./attempt.ts";
+import { asStoreFailure } from "../../lib/store-failure.ts";
 import { Checkpoints, type CheckpointFailure } from "./checkpoints.ts";
 import { Damage } from "./damage.ts";
 import { OpenedFiles } from "./store-files.ts";
