@@ -128,7 +128,8 @@ class StoreThread implements OpenedDatabase {
     this.name = join(options.dataDir, DATABASE_FILE);
     const workerData: StoreThreadData = { ...options, isOpenHere: isOpen(this.name), aheadMs };
     noteOpened(this);
-    this.#worker = new Worker(workerFile, { workerData, execArgv: [] });
+    // Node would pipe its stderr to this process's, whose write errors, as on a full disk, would then end the process.
+    this.#worker = new Worker(workerFile, { workerData, execArgv: [], stderr: true });
     this.opened = new Promise((resolve, reject) => this.#pending.set(0, { resolve, reject }));
     this.#worker.on("message", (message: FromThread) => {
       if ("event" in message) this.#listeners.get(message.event)?.(...(message.args as never[]));
