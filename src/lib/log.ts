@@ -1,5 +1,6 @@
 import { destination, pino, symbols, type DestinationStream, type Logger } from "pino";
 import { defaultLimits } from "../limits/limits.ts";
+import { within } from "./within.ts";
 
 export type Log = Logger;
 
@@ -70,10 +71,7 @@ class LogStream implements DestinationStream {
 
   async caughtUp(ms: number): Promise<void> {
     if (!this.#tries) return;
-    let timer: NodeJS.Timeout | undefined;
-    const written = new Promise((resolve) => this.#stream.once("drain", resolve));
-    await Promise.race([written, new Promise((resolve) => (timer = setTimeout(resolve, ms)))]);
-    clearTimeout(timer);
+    await within(ms, new Promise((resolve) => this.#stream.once("drain", resolve)));
   }
 
   /** Retries; the line that could not be written stays the first. */

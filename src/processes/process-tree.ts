@@ -184,7 +184,8 @@ function listOr(folder: string): string[] {
   }
 }
 
-function readOr(file: string): string {
+/** The text of a file; empty where it cannot be read. */
+export function readOr(file: string): string {
   try {
     return readFileSync(file, "latin1");
   } catch {

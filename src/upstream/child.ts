@@ -4,6 +4,7 @@ import type { Duplex } from "node:stream";
 import { setTimeout as after } from "node:timers/promises";
 import type { MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
+import { within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
 import { endMarked, MARK, newMark } from "../processes/spawn/marked.ts";
 import { spawnDirectly, type Spawn, type ExitStatus, type SpawnedProcess } from "../processes/spawn/spawn.ts";
@@ -12,7 +13,6 @@ import { ChildOutput, type OutputLimits } from "./child-output.ts";
 import type { LaunchCommand } from "./command.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { UpstreamMessage } from "./messages.ts";
-import { within } from "./within.ts";
 
 interface ChildStart {
   readonly limits: ChildLimits;

@@ -3,6 +3,7 @@ import { devNull } from "node:os";
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
+import { within } from "../lib/within.ts";
 import { limitVariable } from "../limits/limits.ts";
 import type { ConnectOptions, Opened, Peer } from "./channel.ts";
 import { startChild, type Child } from "./child.ts";
@@ -13,7 +14,6 @@ import { Pipe } from "./pipe.ts";
 import { Questions } from "./questions.ts";
 import { isText, shortResult, type UpstreamResult } from "./results.ts";
 import { UpstreamError } from "./upstream-error.ts";
-import { within } from "./within.ts";
 
 /**
  * Starts or reaches the server and agrees on a revision, the modern era first. Throws `launcher_invalid`,

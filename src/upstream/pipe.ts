@@ -4,6 +4,7 @@ import { Cancellation, type CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
 import { Ticker } from "../lib/ticker.ts";
+import { within } from "../lib/within.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
 import type { Channel, Closed, ConnectOptions } from "./channel.ts";
 import type { Child } from "./child.ts";
@@ -12,7 +13,6 @@ import { OpenQuestions, type Questions } from "./questions.ts";
 import type { RequestOptions, RequestParams, Progress } from "./request.ts";
 import type { AnyResult, UpstreamResult } from "./results.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
-import { within } from "./within.ts";
 
 /**
  * JSON-RPC with a child, in lines of its pipes: numbers requests, matches answers and progress notifications to them,

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { readOr } from "../process-tree.ts";
 
 /**
  * The processor time that the control group of this process may use (`cgroups(7)`), which is how containers and
@@ -49,7 +50,7 @@ function quotasOfUnified(groups: Groups, mounts: readonly Mount[]): ProcessorQuo
   const mount = mounts.find(({ type }) => type === "cgroup2");
   if (path === undefined || !mount) return [];
   return foldersOf(mount, path).flatMap((folder) => {
-    const [quota, period] = (readOr(join(folder, "cpu.max")) ?? "max").trim().split(" ");
+    const [quota, period] = (readOr(join(folder, "cpu.max")) || "max").trim().split(" ");
     const usedMs = (): number =>
       Number(/^usage_usec (\d+)$/m.exec(readFileSync(join(folder, "cpu.stat"), "latin1"))![1]) / 1_000;
     return quotaOf(Number(quota), Number(period), usedMs);
@@ -70,7 +71,7 @@ function quotasOfLegacy(groups: Groups, mounts: readonly Mount[]): ProcessorQuot
   return foldersOf(limited.mount, limited.path).flatMap((folder, depth) => {
     const account = join(accounts[depth]!, "cpuacct.usage");
     const usedMs = (): number => Number(readFileSync(account, "latin1")) / 1_000_000;
-    const [quota, period] = ["quota", "period"].map((name) => Number(readOr(join(folder, `cpu.cfs_${name}_us`)) ?? -1));
+    const [quota, period] = ["quota", "period"].map((name) => Number(readOr(join(folder, `cpu.cfs_${name}_us`)) || -1));
     return quotaOf(quota!, period!, usedMs);
   });
 }
@@ -91,12 +92,4 @@ function foldersOf({ root, point }: Mount, path: string): string[] {
 
 function linesOf(file: string): string[] {
   return readFileSync(file, "utf8").split("\n").filter(Boolean);
-}
-
-function readOr(file: string): string | undefined {
-  try {
-    return readFileSync(file, "latin1");
-  } catch {
-    return undefined;
-  }
 }
