@@ -4,6 +4,7 @@ import { soundObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import type { Lease, Letter, NodeStore } from "../lib/node-store.ts";
 import { hasEnded } from "../lib/process-identity.ts";
+import { within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
 
 /** How often a node gives a sign of life; where others live, whose end is noticed as soon. */
@@ -51,8 +52,7 @@ export class Cluster {
 
   constructor(options: ClusterOptions) {
     this.#options = options;
-    const { process } = options;
-    this.#facts = process === undefined ? {} : { process };
+    this.#facts = options.process === undefined ? {} : { process: options.process };
   }
 
   /**
@@ -189,9 +189,7 @@ export class Cluster {
     });
     this.tell(HELLO, { from: this.id, number });
     await this.#tell();
-    const isOver = new AbortController();
-    await Promise.race([isHeard, sleep(ms, undefined, { signal: isOver.signal })]);
-    isOver.abort();
+    await within(ms, isHeard);
     this.#awaited.delete(number);
     // What they have said of themselves until then is known here, too.
     await this.#beat();
@@ -199,13 +197,10 @@ export class Cluster {
 
   /** A node that was killed does not answer. Its leases and its row are free as soon as its process has ended. */
   async #removeEnded(): Promise<void> {
-    const { nodes, log } = this.#options;
-    const ended = [...this.#others].filter(([, { process }]) => hasEnded(process)).map(([id]) => id);
-    if (ended.length === 0) return;
-    await Promise.all(ended.map((id) => nodes.leave(id))).catch((error: unknown) => {
-      log.warn({ err: error }, "nodes whose processes have ended could not be removed from the store");
-    });
-    await this.#beat();
+    const ended = [...this.#others].filter(([, { process }]) => hasEnded(process));
+    // One that cannot be removed now is waited for.
+    await Promise.allSettled(ended.map(([id]) => this.#options.nodes.leave(id)));
+    if (ended.length > 0) await this.#beat();
   }
 
   /** Letters come in order: what was told before is dealt with. Some say hello only to be looked at. */

@@ -64,7 +64,7 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
     begun.push(await served.begin(store, tenant));
   };
   const log = serviceLog(config);
-  boundShutdown(ended, config.limits, log);
+  void boundShutdown(config.limits, log, ended);
   const berth = await startBerth(config, log, fill, undefined, grants);
   const following = grants.follow(berth);
   try {

@@ -71,7 +71,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       await files.giveFolders(servers, config.folders);
     };
     const log = serviceLog(config);
-    boundShutdown(ended, config.limits, log);
+    void boundShutdown(config.limits, log, ended);
     const berth = await startBerth(config, log, fill, undefined, grants);
     const following = grants.follow(berth);
     try {

@@ -39,7 +39,7 @@ export async function serveWithWorkers(options: ServeEnvironmentOptions): Promis
   const log = serviceLog(config);
   const ended = signalled(process.stdin.isTTY ? ["SIGINT", "SIGTERM", "SIGHUP"] : ["SIGINT", "SIGTERM"]);
   const { drainMs, shutdownMs } = config.limits;
-  boundShutdown(ended, { drainMs, shutdownMs: shutdownMs + 2 * LATE_MS }, log);
+  void boundShutdown({ drainMs, shutdownMs: shutdownMs + 2 * LATE_MS }, log, ended);
   const workers = new Workers(config, log);
   if (!process.stdin.isTTY) process.on("SIGHUP", () => void workers.replaceAll());
   const failed = await Promise.race([workers.start(), ended.then(() => undefined)]);

@@ -16,7 +16,7 @@ import { WorkFolders } from "../processes/work-folders.ts";
 import { announce, announceAccess } from "./announce.ts";
 import { environmentOf, type EnvironmentOptions, servedFolder, type ServeEnvironmentOptions } from "./environment.ts";
 import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
-import { boundShutdown, endWithin } from "./shutdown-bound.ts";
+import { boundShutdown } from "./shutdown-bound.ts";
 import { signalled } from "./signalled.ts";
 
 export interface ServeOptions extends ServeEnvironmentOptions {
@@ -56,7 +56,7 @@ async function serveAsWorker(worker: Worker, all: Config, opened: (berth: Berth)
   const { number, fills, port, sharedPort } = worker.place;
   const config = { ...all, port, limits: limitsOfWorker(all.limits, all.workers) };
   const log = serviceLog(config, { worker: number });
-  boundShutdown(worker.mustEnd, config.limits, log);
+  void boundShutdown(config.limits, log, worker.mustEnd);
   const siblings = { port: sharedPort, figures: () => worker.figuresOfAll() };
   const berth = await startBerth(config, log, fills ? undefined : async () => {}, siblings);
   opened(berth);
@@ -64,12 +64,11 @@ async function serveAsWorker(worker: Worker, all: Config, opened: (berth: Berth)
   const order = await Promise.race([worker.order, berth.replaced]);
   if (order === undefined) worker.restored();
   if (order === "retire") await Promise.race([berth.retire(), worker.mustEnd]);
-  boundShutdown(Promise.resolve(), config.limits, log);
+  void boundShutdown(config.limits, log);
   const figures = await berth.figures();
   await berth.close();
   await writeLastLines(log);
   await worker.leave(figures);
-  endWithin(REST_MS, log);
   return 0;
 }
 
@@ -80,7 +79,7 @@ async function serveUntilSignalled(
 ): Promise<number> {
   const log = serviceLog(config);
   const ended = signalled();
-  boundShutdown(ended, config.limits, log);
+  void boundShutdown(config.limits, log, ended);
   let berth = await startBerth(config, log, fill);
   announce(berth.url);
 
@@ -90,7 +89,6 @@ async function serveUntilSignalled(
     await berth.close();
     if (signal) {
       await writeLastLines(log);
-      endWithin(REST_MS, log);
       return 0;
     }
     log.warn("the store was restored: Berth now serves what it holds");
@@ -122,8 +120,6 @@ async function untilStarted(
 }
 
 const AGAIN_MS = 2_000;
-/** How long a process may live on once everything is closed, such as for a name lookup that nothing waits for. */
-const REST_MS = 2_000;
 
 /** `berth serve --image FILE`: serves a tenant from its file, in a folder that is removed afterwards. */
 async function serveTenantFile(file: string, options: ServeOptions): Promise<number> {
@@ -196,10 +192,10 @@ export async function stdio(server: string | undefined, options: StdioCommandOpt
   const nativeOnly = !options.mcp;
   const served = options.explore ? EXPLORE : server;
   const signal = signalled();
-  boundShutdown(signal, config.limits, log);
+  void boundShutdown(config.limits, log, signal);
   const connection = await startStdio(config, log, { server: served, nativeOnly, input: process.stdin, output });
   await Promise.race([connection.ended, signal]);
-  boundShutdown(Promise.resolve(), config.limits, log);
+  void boundShutdown(config.limits, log);
   // A client that only ended the input still reads the answers; the sender of a signal will not wait for long.
   await connection.close(signal);
   process.stdin.destroy();

@@ -19,6 +19,7 @@ import type { Log } from "../lib/log.ts";
 import type { Problem } from "../lib/problem.ts";
 import { createSealer } from "../lib/seal.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import { within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
 import { openStdio } from "../mcp/stdio/stdio.ts";
 import type { Figures } from "../metrics/metrics.ts";
@@ -32,8 +33,7 @@ const SIGNED_OUT = "signed-out";
 /** The shares of `shutdownMs` after which requests and processes that have not ended are ended. */
 const REQUESTS_SHARE = 0.7;
 const PROCESSES_SHARE = 0.85;
-/** The time for writing the answers that ending guest code has just produced: at most this, or a share of `shutdownMs`. */
-const LAST_WORDS_MS = 1_000;
+/** Likewise the time for writing the answers that ending guest code has just produced. */
 const LAST_WORDS_SHARE = 0.1;
 
 export interface Berth {
@@ -178,7 +178,7 @@ export async function startBerth(
       await within(config.limits.drainMs, new Promise(() => {}));
       endpoint.close();
       const drained = Promise.all([http.drain(), core.leave()]);
-      await end(core, spawner, log, config.limits, { drained, cut: () => server.closeAllConnections() });
+      await end(core, spawner, config, log, drained, drained, () => server.closeAllConnections());
     },
   };
 }
@@ -208,39 +208,35 @@ export async function startStdio(
     async close(hurry) {
       endpoint.close();
       const drained = Promise.all([connection.close(), core.leave()]);
-      await end(core, spawner, log, limits, { drained, hurry });
+      await end(core, spawner, config, log, drained, Promise.race([drained, hurry]));
     },
   };
 }
 
-interface Ending {
-  /** Resolves when all requests in progress have ended. */
-  readonly drained: Promise<unknown>;
-  /** Resolves when they are not waited for any longer. */
-  readonly hurry?: Promise<unknown>;
-  /** Closes the connections that are left. */
-  readonly cut?: () => void;
-}
-
-/** Ends requests, then processes, each within its share of `shutdownMs`, and then everything else. */
+/**
+ * Ends requests, then processes, each within its share of `shutdownMs`, and then everything else. `waited`: requests are
+ * not waited for any longer; `cut` closes the connections that are left.
+ */
 async function end(
   core: Core,
   spawner: Spawner,
+  { limits: { shutdownMs } }: Config,
   log: Log,
-  { shutdownMs }: Pick<Limits, "shutdownMs">,
-  { drained, hurry = drained, cut = () => {} }: Ending,
+  drained: Promise<unknown>,
+  waited: Promise<unknown>,
+  cut = (): void => {},
 ): Promise<void> {
   const { endpoint, executor, observers } = core;
   // A program that ignores SIGTERM would block the closing of the parts that store what is left.
   const killing = setTimeout(() => {
-    const { inFlight: calls } = observers;
-    log.warn({ calls, tasks: endpoint.stats().tasks }, "the shutdown takes long: processes that still run are killed");
+    const open = { calls: observers.inFlight, tasks: endpoint.stats().tasks };
+    log.warn(open, "the shutdown takes long: processes that still run are killed");
     void spawner.close();
   }, PROCESSES_SHARE * shutdownMs);
-  await within(REQUESTS_SHARE * shutdownMs, Promise.race([drained, hurry]));
+  await within(REQUESTS_SHARE * shutdownMs, waited);
   // Calls that still run now end with a result, which is written before connections are cut.
   await executor.close();
-  await within(Math.min(LAST_WORDS_MS, LAST_WORDS_SHARE * shutdownMs), drained);
+  await within(LAST_WORDS_SHARE * shutdownMs, drained);
   cut();
   await core.close();
   clearTimeout(killing);
@@ -289,13 +285,6 @@ function fromImage({ imageDir, image: which, database }: Config, log: Log): Fill
       );
     }
   };
-}
-
-/** Resolves with `work`, or after `ms` without it. */
-async function within(ms: number, work: Promise<unknown>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  await Promise.race([work, new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)))]);
-  clearTimeout(timer);
 }
 
 function urlOf(server: Server, host: string): string {

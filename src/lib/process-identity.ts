@@ -9,8 +9,7 @@ export function processIdentity(pid = process.pid): string | undefined {
   try {
     if (Number(readlinkSync("/proc/self")) !== process.pid) return undefined;
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
-    const machine = [boot, hostname(), readlinkSync("/proc/self/ns/pid")].join(" ");
-    return `${machine} ${pid} ${readStat(pid)!.startedAt}`;
+    return [boot, hostname(), readlinkSync("/proc/self/ns/pid"), pid, startTime(pid)].join(" ");
   } catch {
     return undefined;
   }
@@ -18,28 +17,22 @@ export function processIdentity(pid = process.pid): string | undefined {
 
 /** True only when the process has certainly ended: on another host or in another PID namespace it cannot be seen. */
 export function hasEnded(identity: unknown): boolean {
-  const own = processIdentity();
-  if (typeof identity !== "string" || own === undefined) return false;
-  const [, machine, pid, startedAt] = /^(.+) (\d+) (\d+)$/.exec(identity) ?? [];
-  if (machine === undefined || !own.startsWith(`${machine} `)) return false;
+  const own = processIdentity()?.split(" ");
+  const [boot, host, namespace, pid, startedAt] = String(identity).split(" ");
+  if (!own || boot !== own[0] || host !== own[1] || namespace !== own[2] || startedAt === undefined) return false;
   try {
     // Unlike /proc, which may hide processes of other users, this tells a missing process from one that is not ours.
     process.kill(Number(pid), 0);
+    return startTime(Number(pid)) !== startedAt;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ESRCH") return true;
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
   }
-  const stat = readStat(Number(pid));
-  return stat !== undefined && (stat.startedAt !== startedAt || stat.state === "Z" || stat.state === "X");
 }
 
-/** `proc(5)`: fields 3 and 22 of the process's status; undefined where it cannot be read. */
-function readStat(pid: number): { readonly state: string; readonly startedAt: string } | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // The command's name may contain spaces and brackets.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return { state: fields[0]!, startedAt: fields[19]! };
-  } catch {
-    return undefined;
-  }
+/** `proc(5)`: field 22 of the process's status; undefined for a zombie. Throws where it cannot be read. */
+function startTime(pid: number): string | undefined {
+  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+  // The command's name may contain spaces and brackets.
+  const [state, ...fields] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return state === "Z" || state === "X" ? undefined : fields[18];
 }
