@@ -29,7 +29,17 @@ export class AttributedCalls {
     const endTurn = mayAsk ? await this.#takeTurn() : undefined;
     while (this.#attribution.closed) await this.#attribution.closed;
     let asked = false;
-    const own: Ask | undefined = ask && ((question, signal) => ((asked = true), ask(question, signal)));
+    const own: Ask | undefined =
+      ask &&
+      (async (question, signal) => {
+        asked = true;
+        const timer = endTurn && setTimeout(endTurn, UNANSWERED_TURN_MS);
+        try {
+          return await ask(question, signal);
+        } finally {
+          clearTimeout(timer);
+        }
+      });
     const entered = { ask: own };
     this.#attribution.enter(entered);
     return (hasSucceeded) => {
@@ -48,6 +58,9 @@ export class AttributedCalls {
     return end;
   }
 }
+
+/** The longest turn of a call whose question has no answer: a client that never answers must not lock out the others. */
+const UNANSWERED_TURN_MS = 10_000;
 
 /** A call under way on one connection. */
 interface AskedCall {
