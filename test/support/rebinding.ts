@@ -123,11 +123,9 @@ async function serveNames(lookedUp: string[]): Promise<void> {
 function bytesOf(address: string): Buffer {
   if (!address.includes(":")) return Buffer.from(address.split(".").map(Number));
   const whole = new URL(`http://[${address}]`).hostname.slice(1, -1);
-  const [head = "", tail = ""] = whole
-    .split("::")
-    .map((half) => half.split(":").filter(Boolean)) as unknown as string[][];
-  const zeros = Array<string>(8 - head.length - tail.length).fill("0");
-  return Buffer.from([...head, ...zeros, ...tail].map((each) => each.padStart(4, "0")).join(""), "hex");
+  const [head = [], tail = []] = whole.split("::").map((half) => half.split(":").filter(Boolean));
+  const groups = head.concat(Array<string>(8 - head.length - tail.length).fill("0"), tail);
+  return Buffer.from(groups.map((each) => each.padStart(4, "0")).join(""), "hex");
 }
 
 async function listen(server: Server, address: string): Promise<void> {
