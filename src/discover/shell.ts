@@ -106,11 +106,17 @@ function readParams(header: Header | undefined, report: Report): ShellParam[] {
   return isDocumented ? params : [args];
 }
 
+/** Each is compared with those before it, and is a variable of the script's environment. */
+const PARAMS_MAX = 256;
+
 function addParam(tag: HeaderTag, params: ShellParam[], report: Report): void {
   const read = readParam(tag);
   if ("code" in read) {
     report("error", read.code, read.message, { line: tag.line, column: tag.column + read.offset, length: read.length });
     return;
+  }
+  if (params.length === PARAMS_MAX) {
+    return report("error", "too-many-params", `a script has at most ${PARAMS_MAX} parameters`, whole(tag));
   }
   if (params.some(({ name }) => name === read.name)) {
     report("error", "repeated-param", `two parameters are named "${read.name}"`, whole(tag));

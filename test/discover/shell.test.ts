@@ -194,3 +194,13 @@ test("no parameter can steer the shell that runs the script", () => {
 test("a server whose name no tool can have is a problem", () => {
   assert.equal(discover("#!/bin/sh\n", "zwölf").problems[0]?.code, "invalid-tool-name");
 });
+
+test("a script with more parameters than a tool may have is no tool, and none of the others is compared", () => {
+  const header = Array.from({ length: 300 }, (_, at) => `# @param p${at}`).join("\n");
+  const { tools, problems } = discover(`#!/bin/sh\n${header}\n`);
+  assert.deepEqual(tools, []);
+  assert.deepEqual(
+    new Set(problems.map(({ code, line }) => [code, line! > 257].join())),
+    new Set(["too-many-params,true"]),
+  );
+});
