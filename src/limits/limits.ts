@@ -24,7 +24,7 @@ const httpLimits = {
   /** A longer body or function result is read, checked and written by the check process. */
   inlineBodyBytes: 64 * 1024,
   /** Values of one longer message, such as members and items, besides the arguments or the result of its call. */
-  messageValues: 100_000,
+  messageValues: 40_000,
   /** The default and maximum number of items on one page of servers, variables, definitions, entries or secrets. */
   pageItems: 100,
   pageItemsMax: 1_000,
