@@ -171,11 +171,7 @@ export async function readTenantPackages(
       reach.set(name, reached);
       for (const place of reached) places.add(place);
     }
-    for (const place of places) {
-      const using = users.get(place);
-      if (using) using.push(server);
-      else users.set(place, [server]);
-    }
+    for (const place of places) (users.get(place) ?? users.set(place, []).get(place)!).push(server);
   }
   const direct = new Map(Object.entries(set.dependencies).map(([name, range]) => [placeOf(set, name, ""), range]));
   const packages = Object.entries(set.packages).map(([place, { name, version, integrity, tarball }]) => {

@@ -1,10 +1,10 @@
 import { complain, inside, type ConfigPlace } from "../entry/config-place.ts";
 import { isCid, isStructure } from "../lib/cid.ts";
 import { cutText } from "../lib/cut-text.ts";
-import { nextTurn, turnTaker } from "../lib/event-loop.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import { isObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import { limitVariable } from "../limits/limits.ts";
 import { needProblem } from "../packages/lock.ts";
 import { isExactVersion, isPackageName, namesInPlace } from "../packages/package-name.ts";
 import {
@@ -31,12 +31,8 @@ const PACKAGE_FIELDS = ["name", "version", "integrity", "tarball", "dependencies
 const QUOTED_UNITS = 120;
 
 /** Reads the JSON value of the variable, undefined for one with too many values, with all that is wrong in it at its place. Does not look for tarballs. */
-export async function readSaidPackages(
-  value: unknown,
-  { packagesPerSet }: Pick<Limits, "packagesPerSet">,
-): Promise<SaidPackages> {
+export async function readSaidPackages(value: unknown, packagesPerSet: number): Promise<SaidPackages> {
   const place: ConfigPlace = { pointer: "", problems: [] };
-  await nextTurn();
   const { problems } = place;
   const wrong = (): SaidPackages => ({ kind: "wrong", problems });
   if (!isObject(value)) {
@@ -133,11 +129,7 @@ function checkPackage(value: unknown, where: string, place: ConfigPlace): void {
   check("integrity", typeof integrity === "string" && isSha512(integrity), 'the sha512 of its tarball: "sha512-…"');
   const isTarball = typeof tarball === "string" && isCid(tarball) && !isStructure(tarball);
   check("tarball", tarball === undefined || isTarball, "the raw CID of its tarball");
-  check(
-    "dependencies",
-    dependencies === undefined || isNames(dependencies),
-    `a list of at most ${NEEDS_MAX} names of packages`,
-  );
+  check("dependencies", dependencies === undefined || isNames(dependencies), `up to ${NEEDS_MAX} names of packages`);
   for (const field of ["os", "cpu", "libc"]) {
     check(field, value[field] === undefined || isTexts(value[field]), "a list of names of machines");
   }

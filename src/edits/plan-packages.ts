@@ -62,7 +62,7 @@ export async function planPackages(
   const wrong = await jsonProblems(PACKAGES, text, request);
   if (wrong.length > 0) return { ...nothing, problems: wrong };
   await nextTurn();
-  const said = await readSaidPackages(parsePackages(text), limits);
+  const said = await readSaidPackages(parsePackages(text), limits.packagesPerSet);
   if (said.kind === "wrong") return { ...nothing, problems: said.problems };
   try {
     const set = await setOf(said, before, tenant, supply);

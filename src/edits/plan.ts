@@ -11,6 +11,7 @@ import type { ServerRecord } from "../image/image.ts";
 import { decodeRecord, isCid, jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
 import type { Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
+import { nextTurn } from "../lib/event-loop.ts";
 import { jsonProblems, type Reader } from "../lib/json-source.ts";
 import { parseInTurns } from "../lib/json-spans.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
@@ -282,13 +283,17 @@ async function planEntry(request: PlanRequest): Promise<EditPlan> {
   let foreseen: ReadMcps | undefined;
   const problems = [...request.problems, ...wrong, ...unreadableMcps(entries)];
   const proposed = proposeTo(store);
+  // Each step may take milliseconds: an entry is read as a whole.
+  await nextTurn();
+  const next = value === undefined ? null : rawBlock(entryText(value)).cid;
+  await nextTurn();
   if (problems.length === 0) {
     const variable = await writeMember(proposed, tenant, mcps, [name], draft ? text.trim() : null);
     foreseen = withEntry(whole, variable, name, value);
   }
   return {
     current: raw === undefined ? null : rawBlock(entryText(raw)).cid,
-    next: value === undefined ? null : rawBlock(entryText(value)).cid,
+    next,
     problems,
     before,
     mcps: foreseen,

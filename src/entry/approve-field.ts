@@ -1,6 +1,7 @@
 import type { Json } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { complain, inside, isTooLong, type ConfigPlace } from "./config-place.ts";
+import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import { readTexts } from "./grants-fields.ts";
 import { OFFERED_NAME, type ConfiguredTool } from "./tool-fields.ts";
 
 /** The fields of an entry that say which calls are approved. */
@@ -17,13 +18,10 @@ const ALL = "*";
  * know; sorted, without duplicates.
  */
 export function readApprove(raw: readonly Json[], place: ConfigPlace): string[] {
-  if (isTooLong(raw, place)) return [];
-  const names = raw.flatMap((value, index) => {
-    const at = inside(place, index);
-    if (typeof value !== "string") return complain(at, "wrong-type", "It must be a string") ?? [];
-    if (value === ALL || OFFERED_NAME.test(value)) return [value];
+  const names = readTexts(raw, place, (value, at) => {
+    if (value === ALL || OFFERED_NAME.test(value)) return value;
     const message = `${JSON.stringify(value.slice(0, 150))} is no name of a tool; use "${ALL}" for all tools`;
-    return complain(at, "bad-name", message) ?? [];
+    return complain(at, "bad-name", message);
   });
   return [...new Set(names)].sort();
 }

@@ -55,16 +55,6 @@ type Fields<Types extends Readonly<Record<string, FieldType>>> = {
   readonly [Name in keyof Types]?: FieldTypes[Types[Name]];
 };
 
-/** The items of a list in an entry: reading more hosts would block other calls. */
-const ITEMS_MAX = 5_000;
-
-/** True, with a problem, for a list that is too long to read. */
-export function isTooLong({ length }: readonly Json[], place: ConfigPlace): boolean {
-  if (length > ITEMS_MAX)
-    complain(place, "too-many-items", `It has ${length} items, and at most ${ITEMS_MAX} are read`);
-  return length > ITEMS_MAX;
-}
-
 /**
  * Reads the members of an object that have the right names and types. Each of the others is a problem, and the rest is
  * still read, so that a person sees all problems at once. `what` begins a sentence: `A tool`.

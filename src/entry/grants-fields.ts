@@ -2,7 +2,7 @@ import { folderNameProblem } from "../folders/folders.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { nameFault } from "../secrets/secret-rules.ts";
-import { complain, inside, isTooLong, readFields, type ConfigPlace } from "./config-place.ts";
+import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { variableNameProblem } from "./fields.ts";
 
 /** The grants and limits that an entry gives its server: secrets, variables, hosts to reach, and calls. */
@@ -68,12 +68,16 @@ export function readNetwork(raw: readonly Json[], place: ConfigPlace): AllowedHo
   });
 }
 
-function readTexts<Item>(
+/** Reading more hosts would block other calls. */
+const ITEMS_MAX = 5_000;
+
+export function readTexts<Item>(
   raw: readonly Json[],
   place: ConfigPlace,
   read: (text: string, at: ConfigPlace) => Item | undefined,
 ): Item[] {
-  if (isTooLong(raw, place)) return [];
+  const message = `It has ${raw.length} items, and at most ${ITEMS_MAX} are read`;
+  if (raw.length > ITEMS_MAX) return complain(place, "too-many-items", message) ?? [];
   return raw.flatMap((value, index) => {
     const at = inside(place, index);
     const item = typeof value === "string" ? read(value, at) : complain(at, "wrong-type", "It must be a string");

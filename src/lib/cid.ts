@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import { base32 } from "multiformats/bases/base32";
 import { canonicalJson } from "./canonical-json.ts";
 import { turnTaker } from "./event-loop.ts";
@@ -29,7 +29,7 @@ const HEADS: ReadonlyMap<number, Uint8Array> = new Map([
 
 /** Written out, since pages and releases need hundreds at once: the library's CID objects take three times as long. */
 function address(codec: number, bytes: Uint8Array): Cid {
-  return written(codec, createHash("sha256").update(bytes).digest());
+  return written(codec, hash("sha256", bytes, "buffer"));
 }
 
 function written(codec: number, digest: Uint8Array): Cid {

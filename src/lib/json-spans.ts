@@ -87,24 +87,17 @@ export async function parseInTurns(
     // The text between two members shows if it is JSON at all.
     if (text.slice(end, member.start).trim() !== (index === 0 ? "" : ",")) throw unexpectedAt(end);
     end = member.end;
-    if (value.values > bounds.values || value.units > bounds.units) {
-      tooMuch.push(name);
-      define(members, name, null);
-    } else {
-      const read = JSON.parse(`{${text.slice(member.start, end)}}`) as Record<string, unknown>;
-      define(members, name, read[name]);
-    }
+    let read: unknown = null;
+    if (value.values > bounds.values || value.units > bounds.units) tooMuch.push(name);
+    else read = (JSON.parse(`{${text.slice(member.start, end)}}`) as Record<string, unknown>)[name];
+    // As Object.fromEntries does it, which would need all members at once.
+    Object.defineProperty(members, name, { ...MEMBER, value: read });
   }
   if (text.slice(end).trim() !== "}") throw unexpectedAt(end);
   return { value: members, ...(tooMuch.length > 0 && { tooMuch }) };
 }
 
-/** Adds a member as `Object.fromEntries` does, which would need all of them at once. */
-function define(members: Record<string, unknown>, name: string, value: unknown): void {
-  if (name === "__proto__")
-    Object.defineProperty(members, name, { value, writable: true, enumerable: true, configurable: true });
-  else members[name] = value;
-}
+const MEMBER = { writable: true, enumerable: true, configurable: true };
 
 /** The units of a whole text, as `ObjectBounds` counts them. */
 export function unitsOf(text: string): number {

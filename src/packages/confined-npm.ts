@@ -224,8 +224,11 @@ export class ConfinedNpm {
         }
         for (const { kind, body } of reader.push(chunk)) {
           if (kind === "ready") isReady = true;
-          else if (kind === "result") verdict ??= { kind: "result", result: readResult(body) };
-          else {
+          else if (kind === "result") {
+            const result = parsePackages(textOf(body));
+            if (!isObject(result)) throw new Error("its result is not one, or has too many values");
+            verdict ??= { kind: "result", result: result as NpmResult };
+          } else {
             output.pause();
             taken = taken.then(() => take(body)).then(() => void output.resume());
             taken.catch((error: unknown) => end({ kind: "refused", error: error as Error }));
@@ -315,12 +318,6 @@ const FRAMES_BYTES = MEGABYTE;
 const FILES_MAX = 50_000;
 const LOOK_MS = 250;
 const STDERR_UNITS_MAX = 4_000;
-
-function readResult(body: Buffer): NpmResult {
-  const result = parsePackages(textOf(body));
-  if (!isObject(result)) throw new Error("its result is not one, or has too many values");
-  return result as NpmResult;
-}
 
 function howOf(exit: Exit, stderr: string): string {
   if (saysOutOfMemory(stderr)) return "it ran out of memory";

@@ -30,10 +30,10 @@ export function famousLookalike(name: string): string | undefined {
   if (name.length < UNITS_MIN || FAMOUS.has(name)) return undefined;
   // One letter leaves the first or the last half as it is: most names need no measuring, which a set of a thousand pays.
   const half = Math.floor((name.length - 1) / 2);
-  const [first, last] = [name.slice(0, half), name.slice(-half)];
   for (const famous of FAMOUS) {
     if (famous.length < UNITS_MIN || Math.abs(famous.length - name.length) > 1) continue;
-    if ((famous.startsWith(first) || famous.endsWith(last)) && distance(name, famous) === 1) return famous;
+    const mayDiffer = famous.startsWith(name.slice(0, half)) || famous.endsWith(name.slice(-half));
+    if (mayDiffer && distance(name, famous) === 1) return famous;
   }
   return undefined;
 }

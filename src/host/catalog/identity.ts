@@ -11,15 +11,10 @@ export function identitiesOf(
   tools: readonly ToolContract[],
   implementationOf: (tool: string) => unknown,
 ): Catalog["identity"] {
-  // As texts, which take a tenth of the memory: the catalog of all servers keeps those of every server.
-  return findIdentity(
-    tools,
-    tools.map(({ name }) => canonicalJson(implementationOf(name))),
-  );
-}
-
-/** Shares no scope with `implementationOf`, which would stay in memory. */
-function findIdentity(tools: readonly ToolContract[], implementations: readonly string[]): Catalog["identity"] {
+  // As texts, which take a tenth of the memory: the catalog of all servers keeps those of every server. A closure here
+  // would keep what they are made of.
+  const implementations: string[] = [];
+  for (const { name } of tools) implementations.push(canonicalJson(implementationOf(name)));
   const known: ToolIdentity[] = [];
   let places: ReadonlyMap<string, number> | undefined;
   return (tool) => {

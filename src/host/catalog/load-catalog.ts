@@ -3,6 +3,7 @@ import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
 import { BerthError } from "../../lib/errors.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { valuesIn } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Problem } from "../../lib/problem.ts";
@@ -55,11 +56,13 @@ async function load(
   dependencies: LoadDependencies,
   { prepared, record = (...release) => recordRelease(dependencies, ...release) }: LoadOptions,
 ): Promise<Loaded> {
+  const takeTurns = turnTaker();
   // The directory read it without its schemas, because most servers are never requested.
   const checked =
     prepared?.checked ??
     (await readCheckedEntry(server, read.raw, (schema) => dependencies.checks.faultOf(tenant, schema)));
   const { entry, problems } = checked;
+  await takeTurns();
   const hiddenNames = new Set(hidden);
   const isHidden = ({ name }: Offer): boolean => hiddenNames.has(name);
   const made = { definition, entry, isHidden };
