@@ -19,6 +19,10 @@ export interface PackageChange {
   /** Its versions, sorted; none where it is not in the set. */
   readonly before: readonly string[];
   readonly after: readonly string[];
+  /** The versions whose bytes differ before and after. */
+  readonly changedBytes?: readonly string[];
+  /** The versions after it whose bytes come from no registry. */
+  readonly supplied?: readonly string[];
   /** True for one that the set's dependencies name: definitions may import it. */
   readonly direct: boolean;
 }

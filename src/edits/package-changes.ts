@@ -10,22 +10,49 @@ export function packageChanges(before: PackageSet | undefined, after: PackageSet
   const [was, would] = [versionsIn(before), versionsIn(after)];
   const changes: PackageChange[] = [];
   for (const name of [...new Set([...was.keys(), ...would.keys()])].sort(compareText)) {
-    const [old, now] = [was.get(name) ?? [], would.get(name) ?? []];
-    if (old.join() === now.join()) continue;
+    const [old, now] = [was.get(name) ?? new Map(), would.get(name) ?? new Map()] as [Versions, Versions];
+    const [oldVersions, versions] = [[...old.keys()].sort(compareText), [...now.keys()].sort(compareText)];
+    const isSame = versions.every((version) => isSameBytes(old.get(version), now.get(version), "supplied"));
+    if (isSame && oldVersions.join() === versions.join()) continue;
+    const changedBytes = versions.filter((each) => old.has(each) && !isSameBytes(old.get(each), now.get(each)));
+    const supplied = versions.filter((version) => now.get(version)?.supplied);
     const direct = [before, after].some((set) => set !== undefined && Object.hasOwn(set.dependencies, name));
-    changes.push({ name, before: old, after: now, direct });
+    changes.push({
+      name,
+      before: oldVersions,
+      after: versions,
+      ...(changedBytes.length > 0 && { changedBytes }),
+      ...(supplied.length > 0 && { supplied }),
+      direct,
+    });
   }
   return changes;
 }
 
-function versionsIn(set: PackageSet | undefined): Map<string, string[]> {
-  const found = new Map<string, Set<string>>();
-  for (const { name, version } of Object.values(set?.packages ?? {})) {
-    const versions = found.get(name);
-    if (versions) versions.add(version);
-    else found.set(name, new Set([version]));
+/** One version of a package; a set may have other bytes of it at each place. */
+interface VersionBytes {
+  readonly integrities: Set<string>;
+  supplied: boolean;
+}
+
+type Versions = Map<string, VersionBytes>;
+
+function isSameBytes(one: VersionBytes | undefined, other: VersionBytes | undefined, and?: "supplied"): boolean {
+  const [all, others] = [one, other].map((each) => [...(each?.integrities ?? [])].sort(compareText).join());
+  return all === others && (and === undefined || one?.supplied === other?.supplied);
+}
+
+/** By name, and then by version. */
+function versionsIn(set: PackageSet | undefined): Map<string, Versions> {
+  const found = new Map<string, Versions>();
+  for (const { name, version, integrity, supplied = false } of Object.values(set?.packages ?? {})) {
+    const versions = found.get(name) ?? new Map<string, VersionBytes>();
+    const known = versions.get(version) ?? { integrities: new Set(), supplied };
+    known.integrities.add(integrity);
+    known.supplied ||= supplied;
+    found.set(name, versions.set(version, known));
   }
-  return new Map([...found].map(([name, versions]) => [name, [...versions].sort(compareText)]));
+  return found;
 }
 
 /** Warnings about the packages that come or have other versions; they refuse nothing. */
@@ -40,6 +67,12 @@ export function packageWarnings(before: PackageSet | undefined, after: PackageSe
       "similar-name",
       `"${name}" differs by one letter from the well-known "${lookalike}": check that it is what you mean`,
     );
+  }
+  for (const { name, changedBytes = [], supplied = [] } of packageChanges(before, after)) {
+    for (const version of changedBytes)
+      warn("changed-bytes", `${name} ${version} has other bytes than before, which no registry gives the same version`);
+    for (const version of supplied)
+      warn("supplied-package", `${name} ${version} comes from no registry: its tarball was given with the set`);
   }
   const known = new Set(Object.values(before?.packages ?? {}).map(({ integrity }) => integrity));
   const told = new Set<string>();

@@ -58,7 +58,7 @@ export interface TenantPackages {
   readonly packages: readonly ListedPackage[];
 }
 
-export interface ListedPackage extends Pick<LockedPackage, "name" | "version" | "integrity" | "tarball"> {
+export interface ListedPackage extends Pick<LockedPackage, "name" | "version" | "integrity" | "tarball" | "supplied"> {
   readonly place: string;
   /** True for one that definitions may import. */
   readonly direct: boolean;
@@ -174,7 +174,7 @@ export async function readTenantPackages(
     for (const place of places) (users.get(place) ?? users.set(place, []).get(place)!).push(server);
   }
   const direct = new Map(Object.entries(set.dependencies).map(([name, range]) => [placeOf(set, name, ""), range]));
-  const packages = Object.entries(set.packages).map(([place, { name, version, integrity, tarball }]) => {
+  const packages = Object.entries(set.packages).map(([place, { name, version, integrity, tarball, supplied }]) => {
     const using = (users.get(place) ?? []).sort(compareText);
     const told = {
       name,
@@ -183,6 +183,7 @@ export async function readTenantPackages(
       place,
       integrity,
       ...(tarball !== undefined && { tarball }),
+      ...(supplied && { supplied }),
       servers: using.slice(0, SERVERS_TOLD_MAX),
     };
     const range = direct.has(place) && { range: direct.get(place)! };

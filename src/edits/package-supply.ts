@@ -69,20 +69,30 @@ export class PackageSupply {
 
   /**
    * The set with all of its tarballs. Those that `current`, the tenant's set, has are there; others are looked for in
-   * what the tenant holds, and fetched if it does not. Whatever a set says, a tarball counts as what its sha512 says.
+   * what the tenant holds, and fetched if it does not. Whatever a set says, a tarball counts as what its sha512 says, and
+   * as supplied unless the registry had it under this name and version, or a set that was saved (`earlier`) says so.
    */
-  async supply(store: Store, tenant: string, set: PackageSet, current: PackageSet | undefined): Promise<SuppliedSet> {
+  async supply(
+    store: Store,
+    tenant: string,
+    set: PackageSet,
+    current: PackageSet | undefined,
+    earlier?: PackageSet,
+  ): Promise<SuppliedSet> {
     const held = new Map<string, Cid>();
     for (const { integrity, tarball } of Object.values(current?.packages ?? {})) {
       if (tarball !== undefined) held.set(integrity, tarball);
     }
+    const saved = [earlier, current].flatMap((each) => Object.values(each?.packages ?? {}));
+    const marks = new Map(saved.map((locked) => [identityOf(locked), locked.supplied === true]));
     const missing = new Map<string, LockedPackage>();
     const blocks = new Map<Cid, Block>();
     for (const locked of Object.values(set.packages)) {
       if (isVariant(locked) || held.has(locked.integrity) || missing.has(locked.integrity)) continue;
       const { integrity, tarball } = locked;
-      const fetched = this.#tarballs.get(tenant, integrity);
+      const fetched = this.#tarballs.get(tenant, locked);
       if (fetched) {
+        marks.set(identityOf(locked), false);
         held.set(integrity, fetched.cid);
         blocks.set(fetched.cid, fetched);
       } else if (tarball !== undefined && (await isHeld(store, tenant, tarball, integrity)))
@@ -97,17 +107,19 @@ export class PackageSupply {
         source.fetch({ dependencies: {}, packages }, () => undefined),
       );
       const byCid = new Map(brought.blocks.map((block) => [block.cid, block]));
-      for (const { integrity, tarball } of Object.values(brought.set.packages)) {
-        const block = tarball === undefined ? undefined : byCid.get(tarball);
+      for (const locked of Object.values(brought.set.packages)) {
+        const block = locked.tarball === undefined ? undefined : byCid.get(locked.tarball);
         if (!block) continue;
-        held.set(integrity, block.cid);
+        marks.set(identityOf(locked), false);
+        held.set(locked.integrity, block.cid);
         blocks.set(block.cid, block);
-        this.#tarballs.add(tenant, integrity, block);
+        this.#tarballs.add(tenant, locked, block);
       }
     }
     const packages: Record<string, LockedPackage> = {};
     for (const [place, locked] of Object.entries(set.packages)) {
-      packages[place] = isVariant(locked) ? locked : withTarball(locked, held.get(locked.integrity));
+      const isSupplied = marks.get(identityOf(locked)) ?? true;
+      packages[place] = isVariant(locked) ? locked : withTarball(locked, held.get(locked.integrity), isSupplied);
     }
     return { set: { ...set, packages }, blocks: [...blocks.values()] };
   }
@@ -128,8 +140,8 @@ export class PackageSupply {
 }
 
 /** The order of fields is that of all sets. Throws where the set names other bytes than those with its sha512. */
-function withTarball(locked: LockedPackage, cid: Cid | undefined): LockedPackage {
-  const { name, version, integrity, tarball, ...rest } = locked;
+function withTarball(locked: LockedPackage, cid: Cid | undefined, isSupplied: boolean): LockedPackage {
+  const { name, version, integrity, tarball, supplied: _, ...rest } = locked;
   const which = `${name}@${version}`;
   const refused = (detail: string): BerthError =>
     new BerthError("packages_refused", `${which}: ${detail}`, { data: { package: which } });
@@ -137,7 +149,7 @@ function withTarball(locked: LockedPackage, cid: Cid | undefined): LockedPackage
   if (tarball !== undefined && tarball !== cid) {
     throw refused(`"tarball" is not the CID of the bytes with its sha512, which is ${cid}; leave it out`);
   }
-  return { name, version, integrity, tarball: cid, ...rest };
+  return { name, version, integrity, tarball: cid, ...(isSupplied && { supplied: true }), ...rest };
 }
 
 async function isHeld(store: Store, tenant: string, tarball: Cid, integrity: string): Promise<boolean> {
@@ -155,12 +167,12 @@ class FetchedTarballs {
     this.#bytesMax = bytesMax;
   }
 
-  get(tenant: string, integrity: string): Block | undefined {
-    return this.#blocks.get(keyOf(tenant, integrity));
+  get(tenant: string, locked: LockedPackage): Block | undefined {
+    return this.#blocks.get(keyOf(tenant, locked));
   }
 
-  add(tenant: string, integrity: string, block: Block): void {
-    const key = keyOf(tenant, integrity);
+  add(tenant: string, locked: LockedPackage, block: Block): void {
+    const key = keyOf(tenant, locked);
     if (this.#blocks.has(key)) return;
     this.#blocks.set(key, block);
     this.#bytes += block.bytes.length;
@@ -172,6 +184,10 @@ class FetchedTarballs {
   }
 }
 
-function keyOf(tenant: string, integrity: string): string {
-  return JSON.stringify([tenant, integrity]);
+function keyOf(tenant: string, locked: LockedPackage): string {
+  return JSON.stringify([tenant, identityOf(locked)]);
+}
+
+function identityOf({ name, version, integrity }: LockedPackage): string {
+  return `${name}@${version} ${integrity}`;
 }

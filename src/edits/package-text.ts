@@ -26,7 +26,7 @@ export type SaidPackages =
   | { readonly kind: "wrong"; readonly problems: readonly Problem[] };
 
 const SET_FIELDS = ["dependencies", "npm", "packages", "lines"];
-const PACKAGE_FIELDS = ["name", "version", "integrity", "tarball", "dependencies", "os", "cpu", "libc"];
+const PACKAGE_FIELDS = ["name", "version", "integrity", "tarball", "supplied", "dependencies", "os", "cpu", "libc"];
 /** Texts of others are quoted no further than this. */
 const QUOTED_UNITS = 120;
 

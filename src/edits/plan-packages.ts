@@ -1,5 +1,5 @@
 import { packageSetOf } from "../host/catalog/compile-once.ts";
-import type { Block } from "../lib/cid.ts";
+import { rawBlock, type Block } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { nextTurn } from "../lib/event-loop.ts";
 import { jsonProblems, type Reader } from "../lib/json-source.ts";
@@ -66,7 +66,8 @@ export async function planPackages(
   if (said.kind === "wrong") return { ...nothing, problems: said.problems };
   try {
     const set = await setOf(said, before, tenant, supply);
-    const supplied = await supply.supply(store, tenant, set, before);
+    const wasSaved = said.kind === "set" && (await store.had(tenant, "variable", PACKAGES, rawBlock(text).cid));
+    const supplied = await supply.supply(store, tenant, set, before, wasSaved ? said.set : undefined);
     const isComplete = said.kind === "set" && isSupplied(said.set, supplied.set);
     const whole = isComplete ? text : await packageSetText(supplied.set);
     const bytes = Buffer.byteLength(whole);
@@ -94,7 +95,8 @@ function setOf(
 
 function isSupplied(written: PackageSet, supplied: PackageSet): boolean {
   return Object.entries(supplied.packages).every(
-    ([place, { tarball }]) => written.packages[place]?.tarball === tarball,
+    ([place, { tarball, supplied: isMarked }]) =>
+      written.packages[place]?.tarball === tarball && written.packages[place]?.supplied === isMarked,
   );
 }
 

@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -136,24 +137,32 @@ interface Spec {
   readonly integrity: string;
 }
 
+/** `asked`: the package that npm gave this file for, if it can be told. */
+type TakeAsked = (tarball: Uint8Array, asked: Spec | undefined) => Promise<void>;
+
 /** The packages that one run of npm brings: each takes some requests, one after the other. */
 const SPECS_PER_RUN = 24;
 const RUNS_AT_ONCE = 3;
 
 /**
- * Brings tarballs, each of which `take` is given once. What it is called says nothing: whoever takes it has to know it
- * by its hash. Rejects with `NpmFailed` where npm cannot bring one of them.
+ * Brings tarballs, each of which `take` is given once, if the registry has the asked bytes under the asked name and
+ * version: those of another package must not pass for it. Rejects with `NpmFailed` where npm cannot bring one of them.
  */
 export async function packAll(
   place: NpmPlace,
   packages: readonly WantedTarball[],
   take: (tarball: Uint8Array) => Promise<void>,
 ): Promise<void> {
+  const wanted = new Set(packages.map(({ integrity }) => integrity));
+  const takeOwn: TakeAsked = async (tarball, asked) => {
+    const integrity = `sha512-${createHash("sha512").update(tarball).digest("base64")}`;
+    if (asked?.integrity === integrity || !wanted.has(integrity)) await take(tarball);
+  };
   const waiting = inRuns(packages.map(({ name, version, integrity }) => ({ spec: `${name}@${version}`, integrity })));
   const work = async (): Promise<void> => {
     for (let specs = waiting.shift(); specs; specs = waiting.shift()) {
       try {
-        await packSome(place, specs, take);
+        await packSome(place, specs, takeOwn);
       } catch (error) {
         waiting.length = 0;
         throw error;
@@ -183,15 +192,15 @@ function fileNameOf({ spec }: Spec): string {
   return spec.replace(/^@/, "").replaceAll(/[/@]/g, "-").toLowerCase();
 }
 
-async function packSome(
-  place: NpmPlace,
-  specs: readonly Spec[],
-  take: (tarball: Uint8Array) => Promise<void>,
-): Promise<void> {
+async function packSome(place: NpmPlace, specs: readonly Spec[], take: TakeAsked): Promise<void> {
   const out = await mkdtemp(join(place.scratch, "out-"));
   try {
     await runNpm(place, ["pack", `--pack-destination=${out}`, "--no-json", "--", ...specs.map(({ spec }) => spec)]);
-    for (const name of await readdir(out)) await take(await readFile(join(out, name)));
+    for (const name of await readdir(out)) {
+      const asked =
+        specs.length === 1 ? specs[0] : specs.find((spec) => `${fileNameOf(spec)}.tgz` === name.toLowerCase());
+      await take(await readFile(join(out, name)), asked);
+    }
   } catch (error) {
     if (!(error instanceof NpmFailed)) throw error;
     const named = specs.length === 1 ? specs[0] : specs.find((each) => mentions(error.message, each));

@@ -41,6 +41,8 @@ export interface LockedPackage {
   readonly integrity: string;
   /** The `raw` CID of the tarball. Absent for a variant for some machines alone, which no bundle can hold. */
   readonly tarball?: Cid;
+  /** The tarball was given with the set: no registry says that these bytes have this name and version. */
+  readonly supplied?: true;
   /** The names of what it may import, sorted: dependencies, optional and peer ones, too. */
   readonly dependencies?: readonly string[];
   /** The machines that a variant is for, as in its `package.json`. */

@@ -7,7 +7,7 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import { compareText } from "../../lib/pretty-json.ts";
 import { packageName } from "../../packages/package-name.ts";
-import { asPackageSet, packagesInReach, type PackageSet } from "../../packages/package-set.ts";
+import { asPackageSet, packagesInReach, type LockedPackage, type PackageSet } from "../../packages/package-set.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { DirectoryEntry } from "./directory.ts";
@@ -102,11 +102,11 @@ export async function packagesOfRelease(
   store: Pick<Store, "content">,
   tenant: string,
   release: Cid,
-): Promise<readonly { readonly name: string; readonly version: string }[]> {
+): Promise<readonly Pick<LockedPackage, "name" | "version" | "supplied">[]> {
   const structure = async (cid: unknown): Promise<unknown> =>
     typeof cid === "string" ? storedStructure(store, tenant, cid) : undefined;
   const parts = await structure(release);
   const set = isObject(parts) ? asPackageSet(await structure(parts["packages"])) : undefined;
-  const all = Object.values(set?.packages ?? {}).map(({ name, version }) => ({ name, version }));
+  const all = Object.values(set?.packages ?? {});
   return all.sort((one, other) => compareText(one.name, other.name));
 }

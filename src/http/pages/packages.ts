@@ -71,7 +71,7 @@ function useText({ use, storedBytes }: Awaited<ReturnType<ApiOptions["storedUse"
 
 function viewOf(
   base: string,
-  { name, version, range, integrity, place, direct, tarball, servers, moreServers = 0 }: ListedPackage,
+  { name, version, range, integrity, place, direct, tarball, supplied, servers, moreServers = 0 }: ListedPackage,
   mayChange: boolean,
 ): object {
   return {
@@ -80,6 +80,7 @@ function viewOf(
     range: range ?? "",
     place,
     direct,
+    supplied,
     integrity,
     short: tarball === undefined ? "" : shortCid(tarball),
     tarball: tarball ?? "",
