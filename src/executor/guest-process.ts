@@ -34,6 +34,8 @@ export type GuestProcessLimits = FrameLimits & Pick<ExecutorLimits, "guestBacklo
 
 /** The most that one process may deliver in one event-loop turn before the others get theirs. */
 const TURN_BYTES = 256 * 1024;
+/** The same for what takes longer to read than usual, such as log lines that secrets are removed from. */
+const TURN_MS = 2;
 /** Above this, no further long answer is read for the process: only one at a time waits in the pipe. */
 const UNTAKEN_BYTES = 256 * 1024;
 /** The end of stderr that is kept to tell why a process died; after the second figure stderr is no longer read. */
@@ -194,6 +196,7 @@ export class GuestProcess {
     const start = performance.now();
     this.#reader.push(chunk);
     const now = performance.now();
+    if (now - start > TURN_MS) this.#turnBytes += TURN_BYTES;
     if (this.spend(now - start, now) === 0 && this.#turnBytes > TURN_BYTES) this.#pipe?.pause();
   };
 
