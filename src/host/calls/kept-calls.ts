@@ -4,11 +4,11 @@ import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
-import { JsonText, type Json } from "../../lib/json.ts";
+import { JsonText, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { LongText } from "../../lib/long-text.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { Redactor } from "../../lib/redactor.ts";
+import { HIDDEN, Redactor } from "../../lib/redactor.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { KeptCallFacts, KeptCallPart, KeptCallStore, NewKeptCall } from "../../store/store.ts";
@@ -17,7 +17,7 @@ import type { DirectoryEntry } from "../catalog/directory.ts";
 import type { CallOutcome } from "./activity.ts";
 import { jsonOf } from "./long-result.ts";
 import type { CalledTool, ObservedCall } from "./observe.ts";
-import { namesSecrets, withoutSecretFields } from "./secret-fields.ts";
+import { hideSecretFields, secretPlan, type SecretPlan } from "./secret-fields.ts";
 
 export type { KeptCallPart } from "../../store/store.ts";
 
@@ -138,8 +138,8 @@ export class KeptCalls {
     const keeper: Keeper = {
       ms,
       grant,
-      inputSchema: namesSecrets(inputSchema) ? inputSchema : undefined,
-      outputSchema: namesSecrets(outputSchema) ? outputSchema : undefined,
+      inputPlan: lazily(() => secretPlan(inputSchema)),
+      outputPlan: lazily(() => secretPlan(outputSchema)),
     };
     return (call) => {
       try {
@@ -221,12 +221,14 @@ export class KeptCalls {
       let [taken, bytes] = [0, 0];
       for (const waiting of queue.calls) {
         await takeTurns();
-        const call = await kept(waiting, secrets);
-        bytes += call.body.length;
+        const call = await kept(waiting, secrets, takeTurns).catch((error: unknown) => {
+          log.error({ err: error, tenant, server: waiting.server }, "a call could not be kept");
+        });
+        bytes += call?.body.length ?? 0;
         if (calls.length > 0 && bytes > BYTES_AT_ONCE) break;
         taken += 1;
         // Its entry may have changed since.
-        if (this.#keepsAny(tenant, waiting.server)) calls.push(call);
+        if (call && this.#keepsAny(tenant, waiting.server)) calls.push(call);
         if (calls.length === CALLS_AT_ONCE) break;
       }
       if (calls.length > 0 && !(await this.#add(tenant, queue, () => store.add(tenant, calls, room)))) return;
@@ -371,9 +373,9 @@ interface Kept {
 interface Keeper {
   readonly ms: number;
   readonly grant: Grant | undefined;
-  /** Those that name secrets. */
-  readonly inputSchema: unknown;
-  readonly outputSchema: unknown;
+  /** What its schemas mark as secret; compiled for the first call. */
+  readonly inputPlan: () => SecretPlan;
+  readonly outputPlan: () => SecretPlan;
 }
 
 interface Queue {
@@ -400,12 +402,16 @@ interface Waiting extends Omit<KeptContents, "arguments" | "result" | "error" | 
 }
 
 /** `secrets`: those that were read for these calls. */
-async function kept(waiting: Waiting, secrets: Map<Grant, Promise<boolean>>): Promise<NewKeptCall> {
+async function kept(
+  waiting: Waiting,
+  secrets: Map<Grant, Promise<boolean>>,
+  takeTurns: () => Promise<void> | undefined,
+): Promise<NewKeptCall> {
   const { keeper, server, tool, at, ms, outcome, principal } = waiting;
   const { grant } = keeper;
   // A caller may say a secret that the server has not read yet.
   const isRead = grant === undefined || (await known(secrets, grant));
-  const body = JSON.stringify(isRead ? contentsOf(waiting) : { ...factsOf(waiting), isUnread: true });
+  const body = JSON.stringify(isRead ? await contentsOf(waiting, takeTurns) : { ...factsOf(waiting), isUnread: true });
   return {
     server,
     at,
@@ -440,37 +446,40 @@ function factsOf({ release, retries, requestId, argumentsBytes, resultBytes }: W
   };
 }
 
-function contentsOf(waiting: Waiting): KeptContents {
+async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | undefined): Promise<KeptContents> {
   const { keeper, args, result, error } = waiting;
-  const { grant, inputSchema, outputSchema } = keeper;
-  const own = new Redactor();
-  const read = (text: string, schema: unknown, inside: (value: Json, hide: (value: Json) => Json) => Json): Json =>
-    inside(JSON.parse(text) as Json, (value) => {
-      if (schema === undefined) return value;
-      const hidden = withoutSecretFields(schema, value);
-      // What a caller typed as a password may come back in the result or the error.
-      for (const each of hidden.found) own.add(each);
-      return hidden.value;
-    });
-  const given = args === undefined ? undefined : read(args, inputSchema, (value, hide) => hide(value));
-  const returned =
-    result === undefined
-      ? undefined
-      : read(result, outputSchema, (value, hide) => {
-          const { structuredContent, ...others } = value as Record<string, Json>;
-          return structuredContent === undefined ? others : { ...others, structuredContent: hide(structuredContent) };
-        });
-  const shown = (value: Json): Json => own.hideIn(grant?.redactor.hideIn(value) ?? value);
-  const text = (said: string): string => {
-    const cut = cutText(said, ERROR_UNITS_MAX);
-    return own.hide(grant?.redactor.hide(cut) ?? cut);
+  const own = new Redactor(keeper.grant?.redactor);
+  const withoutFields = (plan: SecretPlan, value: Json): Json => {
+    const { value: hidden, found } = hideSecretFields(plan, value);
+    // What a caller typed as a password may come back in the result or the error.
+    for (const each of found) own.add(each);
+    return hidden;
   };
+  const shown = async (value: Json): Promise<Json> => {
+    await takeTurns();
+    // A caller may name any number of values as secret.
+    return own.isIncomplete ? HIDDEN : own.hideIn(value);
+  };
+  const text = async (said: string): Promise<string> => (await shown(cutText(said, ERROR_UNITS_MAX))) as string;
+  const given = args === undefined ? undefined : withoutFields(keeper.inputPlan(), JSON.parse(args) as Json);
+  await takeTurns();
+  const returned = result === undefined ? undefined : (JSON.parse(result) as JsonObject);
+  if (returned?.["structuredContent"] !== undefined)
+    returned["structuredContent"] = withoutFields(keeper.outputPlan(), returned["structuredContent"] as Json);
   return {
     ...factsOf(waiting),
-    ...(given !== undefined && { arguments: shown(given) }),
-    ...(returned !== undefined && { result: shown(returned) }),
+    ...(given !== undefined && { arguments: await shown(given) }),
+    ...(returned !== undefined && { result: await shown(returned) }),
     ...(error && {
-      error: { message: text(error.message), ...(error.stack !== undefined && { stack: text(error.stack) }) },
+      error: {
+        message: await text(error.message),
+        ...(error.stack !== undefined && { stack: await text(error.stack) }),
+      },
     }),
   };
+}
+
+function lazily<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
 }

@@ -6,11 +6,11 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { pino } from "pino";
 import { readEntry } from "../../../src/entry/entry.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
-import { KeptCalls, type KeptCallLimits } from "../../../src/host/calls/kept-calls.ts";
+import { KeptCalls, type FoundCall, type KeptCallLimits } from "../../../src/host/calls/kept-calls.ts";
 import { CallNotes, Observers } from "../../../src/host/calls/observe.ts";
 import type { DirectoryEntry } from "../../../src/host/catalog/directory.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
-import type { JsonObject } from "../../../src/lib/json.ts";
+import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { Grants } from "../../../src/secrets/grants.ts";
 import type { Secrets } from "../../../src/secrets/secrets.ts";
@@ -61,12 +61,18 @@ describe("the calls that a server keeps", () => {
       ),
     );
   /** A function that ends a call of `server`. */
-  const callerOf = (kept: KeptCalls, server = "notes", keep = "7d", grant?: ReturnType<Grants["of"]>) => {
+  const callerOf = (
+    kept: KeptCalls,
+    server = "notes",
+    keep = "7d",
+    grant?: ReturnType<Grants["of"]>,
+    inputSchema: JsonObject = { type: "object" },
+  ) => {
     const tool = { tenant: TENANT, server, release: "cid", tool: "add" };
     const { entry } = readEntry(server, { keep_calls: keep });
-    const keeper = kept.keeperOf(tool, { contract: { inputSchema: { type: "object" } }, entry, grant });
+    const keeper = kept.keeperOf(tool, { contract: { inputSchema }, entry, grant });
     const notes = new CallNotes(tool, new Activity(0), new Observers(), undefined, undefined, keeper);
-    return (args: JsonObject, text = "done") =>
+    return (args: JsonObject | JsonText, text = "done") =>
       notes.ended("ok", performance.now(), args, {}, { content: [{ type: "text", text }] });
   };
   const textsOf = async (kept: KeptCalls, server = "notes"): Promise<unknown[]> => {
@@ -218,5 +224,90 @@ describe("the calls that a server keeps", () => {
     follow(kept, { notes: {} });
     await kept.write();
     assert.deepEqual(await store.keptCalls.servers(), []);
+  });
+
+  const password: JsonObject = { type: "string", format: "password" };
+  const passwords: JsonObject = { properties: { passwords: { items: password } } };
+  /** The call that was kept last, and the CPU time that keeping all took. */
+  const written = async (kept: KeptCalls): Promise<{ call: FoundCall; cpuMs: number }> => {
+    const before = process.cpuUsage();
+    await kept.write();
+    const { user, system } = process.cpuUsage(before);
+    const { calls } = await kept.list(TENANT, "notes", { max: 1 });
+    return { call: (await kept.get(TENANT, "notes", calls[0]!.id))!, cpuMs: (user + system) / 1_000 };
+  };
+
+  it("have no password of their caller in their results, in any notation, and nothing where there are too many", async () => {
+    const kept = open({ keptCallDelayMs: 60_000 });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const call = callerOf(kept, "notes", "7d", undefined, passwords);
+    const basic = Buffer.from('me:pass"word/1').toString("base64");
+    call({ passwords: ['pass"word/1'] }, `Basic ${basic} for {\\"p\\":\\"pass\\\\\\"word/1\\"}`);
+    const { arguments: args, result } = (await written(kept)).call;
+    assert.deepEqual(args, { passwords: ["[hidden]"] });
+    assert.match(JSON.stringify(result), /Basic .{4}\[hidden\]=* for \{.{13,20}\[hidden\]/);
+    const many = Array.from({ length: 300 }, (_, n) => `password ${n}`);
+    call({ passwords: many, again: many[0]! }, `${many[0]} and others`);
+    const other = (await written(kept)).call;
+    assert.deepEqual([other.arguments, other.result], ["[hidden]", "[hidden]"]);
+  });
+
+  it("are kept where a password of one is no well-formed text", async () => {
+    const kept = open({ keptCallDelayMs: 60_000 });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const call = callerOf(kept, "notes", "7d", undefined, passwords);
+    call({ passwords: ["abc\ud800def"] }, "it was abc\ud800def");
+    assert.match(JSON.stringify((await written(kept)).call.result), /it was \[hidden\]/);
+  });
+
+  it("are kept but for one that cannot be, which the log tells", async () => {
+    const kept = open({ keptCallDelayMs: 60_000 });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const recursive: JsonObject = { properties: { a: { $ref: "#" }, p: password } };
+    const call = callerOf(kept, "notes", "7d", undefined, recursive);
+    call(new JsonText(`${'{"a":'.repeat(5_000)}1${"}".repeat(5_000)}`, "digest" as never));
+    call({ p: "x" });
+    assert.deepEqual(await textsOf(kept), [{ p: "[hidden]" }]);
+    assert.ok(lines.some(({ msg }) => /could not be kept/.test(msg)));
+  });
+
+  it("take time linear in what was said, whatever passwords have in common", async () => {
+    const kept = open({ keptCallDelayMs: 60_000 });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const call = callerOf(kept, "notes", "7d", undefined, passwords);
+    const others = Array.from({ length: 2_000 }, () => "aaaaaaaab");
+    const cpuOf = async (value: (n: number) => string): Promise<number> => {
+      const values = Array.from({ length: 250 }, (_, n) => value(n));
+      for (let n = 0; n < 20; n++) call({ passwords: values, others });
+      const { call: last, cpuMs } = await written(kept);
+      assert.deepEqual(last.arguments, { passwords: values.map(() => "[hidden]"), others });
+      return cpuMs;
+    };
+    const unlike = await cpuOf((n) => `${n + 1_000_000}`);
+    const alike = await cpuOf((n) => `aaaaaaaa${n}`);
+    assert.ok(alike < 3 * unlike, `${alike} ms, ${unlike} ms for values that have nothing in common`);
+  });
+
+  it("take time linear in what was said, whatever their schema marks as secret", async () => {
+    const kept = open({ keptCallDelayMs: 60_000 });
+    follow(kept, { notes: { keep_calls: "7d" } });
+    const $ref = "#/$defs/any";
+    const kinds = Array.from({ length: 120 }, (_, n): [string, JsonObject] => {
+      const properties = {
+        kind: { const: n },
+        value: { anyOf: [{ $ref }, password] },
+        [`property${n}`]: { items: { $ref } },
+      };
+      return [`kind${n}`, { properties, additionalProperties: false } as unknown as JsonObject];
+    });
+    const schema: JsonObject = {
+      $defs: { any: { anyOf: kinds.map((_, n) => ({ $ref: `#/$defs/kind${n}` })) }, ...Object.fromEntries(kinds) },
+      properties: { list: { items: { $ref } } },
+    };
+    const call = callerOf(kept, "notes", "7d", undefined, schema);
+    for (let time = 0; time < 10; time++) call({ list: Array.from({ length: 800 }, (_, n) => ({ kind: 1, n })) });
+    const { call: last, cpuMs } = await written(kept);
+    assert.deepEqual((last.arguments as { list: JsonObject[] }).list[7], { kind: 1, n: 7 });
+    assert.ok(cpuMs < 1_500, `${cpuMs} ms`);
   });
 });

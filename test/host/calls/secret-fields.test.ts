@@ -1,13 +1,25 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { namesSecrets, withoutSecretFields } from "../../../src/host/calls/secret-fields.ts";
-import type { Json } from "../../../src/lib/json.ts";
+import { hideSecretFields, secretPlan } from "../../../src/host/calls/secret-fields.ts";
+import { isObject, type Json } from "../../../src/lib/json.ts";
+import {
+  array,
+  assert as forAll,
+  constantFrom,
+  dictionary,
+  letrec,
+  oneof,
+  property,
+  record,
+  runs,
+  type Arbitrary,
+} from "../../support/fast-check.ts";
 
 const SECRET = { type: "string", format: "password" };
 
 /** The value without what the schema names as secret. */
 function hidden(schema: unknown, value: Json): Json {
-  return withoutSecretFields(schema, value).value;
+  return hideSecretFields(secretPlan(schema), value).value;
 }
 
 describe("what a schema names as secret", () => {
@@ -32,29 +44,179 @@ describe("what a schema names as secret", () => {
       [SECRET, "x", "[hidden]"],
     ];
     for (const [schema, value, shown] of cases) {
-      assert.ok(namesSecrets(schema), JSON.stringify(schema));
       assert.deepEqual(hidden(schema, value), shown, JSON.stringify(schema));
     }
   });
 
   it("is told, to be hidden wherever else the call repeats it", () => {
     const schema = { properties: { p: { writeOnly: true } } };
-    assert.deepEqual(withoutSecretFields(schema, { p: { a: "x", b: [12, true, null] }, q: "y" }).found, ["x", "12"]);
-  });
-
-  it("is nothing where a schema names none, and nothing hostile in a schema keeps Berth busy", () => {
-    assert.equal(namesSecrets({ properties: { a: { type: "string" } } }), false);
-    assert.equal(namesSecrets(undefined), false);
-    const loop = { $defs: { a: { $ref: "#/$defs/a", properties: { a: { $ref: "#/$defs/a" } } } }, $ref: "#/$defs/a" };
-    let value: Json = "x";
-    for (let depth = 0; depth < 100; depth++) value = { a: value };
-    assert.deepEqual(hidden(loop, value), value);
-    const odd = { properties: { p: { $ref: "#/no/such" } }, anyOf: 5, items: "x", $ref: "https://example.org/#/a%" };
-    assert.deepEqual(hidden(odd, { p: ["x"] }), { p: ["x"] });
-    const many = { anyOf: Array.from({ length: 1_000 }, (_, n) => ({ title: String(n) })) };
-    assert.equal(hidden(many, { p: "x" }), "[hidden]");
-    assert.deepEqual(Object.keys(hidden({ properties: {} }, JSON.parse('{"__proto__":"x"}') as Json) as object), [
-      "__proto__",
+    assert.deepEqual(hideSecretFields(secretPlan(schema), { p: { a: "x", b: [12, true, null] }, q: "y" }).found, [
+      "x",
+      "12",
     ]);
   });
+
+  it("is hidden where other schemas, references or names lead to it", () => {
+    const cases: [schema: object, value: Json, shown: Json][] = [
+      [{ not: { properties: { p: SECRET } } }, { p: "x" }, { p: "[hidden]" }],
+      [{ contains: SECRET }, ["a", "b"], ["[hidden]", "[hidden]"]],
+      [{ items: [{}, SECRET], additionalItems: SECRET }, ["a", "b", "c"], ["a", "[hidden]", "[hidden]"]],
+      [
+        { properties: { a: {} }, unevaluatedProperties: SECRET },
+        { a: "x", b: "y" },
+        { a: "x", b: "[hidden]" },
+      ],
+      [
+        { properties: { a: true }, additionalProperties: SECRET },
+        { a: "x", b: "y" },
+        { a: "x", b: "[hidden]" },
+      ],
+      [{ dependencies: { a: ["b"], c: { properties: { p: SECRET } } } }, { p: "x" }, { p: "[hidden]" }],
+      [{ propertyNames: SECRET }, { key: "x" }, "[hidden]"],
+      [{ properties: { p: { $recursiveRef: "#" }, q: SECRET } }, { p: { q: "x" } }, { p: { q: "[hidden]" } }],
+      [{ $defs: { "100%": SECRET }, items: { $ref: "#/$defs/100%25" } }, ["x"], ["[hidden]"]],
+      [{ anyOf: [{ properties: { p: {} } }, { items: { anyOf: [SECRET] } }] }, [["x"]], ["[hidden]"]],
+      [{ properties: { constructor: SECRET } }, { constructor: "x" }, { constructor: "[hidden]" }],
+    ];
+    for (const [schema, value, shown] of cases) assert.deepEqual(hidden(schema, value), shown, JSON.stringify(schema));
+    const proto = JSON.parse('{"properties":{"__proto__":{"writeOnly":true}}}') as object;
+    assert.equal(JSON.stringify(hidden(proto, JSON.parse('{"__proto__":"x"}') as Json)), '{"__proto__":"[hidden]"}');
+  });
+
+  it("is what a reference leads to that cannot be followed, beside another secret", () => {
+    for (const $ref of ["#anchor", "other.json#/a", "#/no/such", "#/%"]) {
+      const schema = { properties: { p: { $ref }, q: SECRET } };
+      assert.deepEqual(hidden(schema, { p: ["x"], r: "y" }), { p: "[hidden]", r: "y" }, $ref);
+    }
+  });
+
+  it("is the same as where each value is compared with all of its schemas", () => {
+    const { schema } = letrec<{ schema: Schema }>((tie) => {
+      const some = tie("schema");
+      const few = array(some, { minLength: 1, maxLength: 3 });
+      const leaf = constantFrom<Schema>({}, SECRET, { writeOnly: true }, { $ref: "#" }, { $ref: "#/$defs/a" });
+      const inner = record<Schema>(
+        {
+          properties: dictionary(constantFrom("a", "b"), some),
+          patternProperties: dictionary(constantFrom("a"), some),
+          additionalProperties: some,
+          items: some,
+          prefixItems: few,
+          contains: some,
+          anyOf: few,
+          if: some,
+        },
+        { requiredKeys: [] },
+      );
+      return { schema: oneof({ maxDepth: 3, withCrossShrink: true }, leaf, inner) };
+    });
+    const { value } = letrec<{ value: Json }>((tie) => ({
+      value: oneof(
+        { maxDepth: 3 },
+        constantFrom<Json>("x", 1, null),
+        array(tie("value"), { maxLength: 3 }),
+        dictionary(constantFrom("a", "b", "c"), tie("value")),
+      ) as Arbitrary<Json>,
+    }));
+    forAll(
+      property(schema, schema, value, (one, other, given) => {
+        const root = { ...one, $defs: { a: other } };
+        const [shown, expected] = [hidden(root, given), compared([root], root, given)].map((each) =>
+          JSON.stringify(each),
+        );
+        assert.equal(shown, expected, JSON.stringify(root));
+      }),
+      { numRuns: runs(1_000) },
+    );
+  });
+
+  it("is nothing where a schema names none", () => {
+    assert.equal(secretPlan({ properties: { a: { type: "string" }, password: {} } }), undefined);
+    assert.equal(secretPlan(undefined), undefined);
+    const odd = { properties: { p: { $ref: "#/no/such" } }, anyOf: 5, items: "x", $ref: "https://example.org/#/a%" };
+    assert.deepEqual(hidden(odd, { p: ["x"] }), { p: ["x"] });
+    const many = { anyOf: Array.from({ length: 1_000 }, (_, n) => ({ title: String(n), properties: { q: SECRET } })) };
+    assert.deepEqual(hidden(many, { p: "x", q: "y" }), { p: "x", q: "[hidden]" });
+  });
+
+  it("is found in a recursive schema, at any depth", () => {
+    const $ref = "#/$defs/a";
+    const loop = { $defs: { a: { $ref, properties: { a: { $ref }, p: SECRET } } }, $ref };
+    let [value, shown]: Json[] = [{ p: "x" }, { p: "[hidden]" }];
+    for (let depth = 0; depth < 100; depth++) [value, shown] = [{ a: value! }, { a: shown! }];
+    assert.deepEqual(hidden(loop, value!), shown);
+  });
+
+  it("is the whole value where a schema takes too many steps to compile, or is nested too deep", () => {
+    const steps = Array.from({ length: 20 }, (_, n) => [
+      `b${n}`,
+      eitherWay(n === 19 ? SECRET : { $ref: `#/$defs/b${n + 1}` }),
+    ]);
+    const a = { anyOf: [eitherWay({ $ref: "#/$defs/a" }), { properties: { a: { $ref: "#/$defs/b0" } } }] };
+    assert.equal(hidden({ $defs: { a, ...Object.fromEntries(steps) }, $ref: "#/$defs/a" }, { q: "x" }), "[hidden]");
+    const deep = `${'{"items":'.repeat(50_000)}{"writeOnly":true}${"}".repeat(50_000)}`;
+    assert.equal(hidden(JSON.parse(deep), ["x"]), "[hidden]");
+  });
+
+  it("costs as much as the value is long, however many schemas there are", () => {
+    const kinds = Array.from({ length: 200 }, (_, n) => ({
+      properties: {
+        kind: { const: n },
+        [`p${n}`]: SECRET,
+        next: { $ref: "#/$defs/any" },
+        all: { items: { $ref: "#/$defs/any" } },
+      },
+      required: ["kind"],
+      additionalProperties: false,
+    }));
+    const all = Array.from({ length: 800 }, (_, n) => ({
+      kind: n % 200,
+      [`p${n % 200}`]: "x",
+      next: { kind: 1, p1: "y" },
+    }));
+    const schema = { $defs: { any: { anyOf: kinds } }, properties: { all: { items: { $ref: "#/$defs/any" } } } };
+    const before = process.cpuUsage();
+    const { value, found } = hideSecretFields(secretPlan(schema), { all });
+    const { user, system } = process.cpuUsage(before);
+    assert.deepEqual(
+      [found.length, (value as { all: Json[] }).all[1]],
+      [1_600, { kind: 1, p1: "[hidden]", next: { kind: 1, p1: "[hidden]" } }],
+    );
+    assert.ok(user + system < 500_000, `${user + system} µs`);
+  });
 });
+
+function eitherWay(schema: object): Schema {
+  return { properties: { a: schema, b: schema } };
+}
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** What is hidden, found the long way. */
+function compared(given: readonly unknown[], root: Schema, value: Json): Json {
+  const all = new Set(given.filter(isObject));
+  for (const { anyOf, if: condition, $ref } of all) {
+    const target = $ref === "#" ? root : (root["$defs"] as Schema)["a"];
+    for (const each of [...((anyOf ?? []) as unknown[]), condition, $ref && target]) if (isObject(each)) all.add(each);
+  }
+  const schemas = [...all];
+  if (schemas.some(({ format, writeOnly }) => format === "password" || writeOnly === true)) return "[hidden]";
+  if (Array.isArray(value)) {
+    return value.map((item, index) => {
+      const of = schemas.flatMap(({ prefixItems = [], items, contains }) => [
+        (prefixItems as unknown[])[index] ?? items,
+        contains,
+      ]);
+      return compared(of, root, item);
+    });
+  }
+  if (!isObject(value)) return value;
+  const members = Object.entries(value as Record<string, Json>).map(([name, member]): [string, Json] => {
+    const of = schemas.flatMap(({ properties = {}, patternProperties = {}, additionalProperties }) => [
+      Object.hasOwn(properties as Schema, name) ? (properties as Schema)[name] : additionalProperties,
+      ...Object.values(patternProperties as Schema),
+    ]);
+    return [name, compared(of, root, member)];
+  });
+  return Object.fromEntries(members);
+}

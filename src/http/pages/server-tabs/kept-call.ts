@@ -24,6 +24,7 @@ export async function keptCallOf(
 /** The arguments to run a call again with, as JSON: what was hidden is left out, for the person to fill in. */
 export function argumentsAgain(call: FoundCall): { readonly text: string; readonly isHidden: boolean } | undefined {
   if (call.arguments === undefined) return undefined;
+  if (call.arguments === HIDDEN) return { text: "{}", isHidden: true };
   const before = JSON.stringify(call.arguments);
   return { text: JSON.stringify(withoutHidden(call.arguments)), isHidden: before.includes(HIDDEN) };
 }
