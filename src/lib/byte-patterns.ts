@@ -27,14 +27,17 @@ export class BytePatterns {
     const size = patterns.reduce((sum, { bytes }) => sum + bytes.length, 1);
     [this.depth, this.before, this.after] = [new Int32Array(size), new Int32Array(size), new Int32Array(size)];
     [this.#suffix, this.#byte, this.#first] = [new Int32Array(size), new Int32Array(size), new Int32Array(size)];
+    const longestFirst = patterns.toSorted((one, other) => other.bytes.length - one.bytes.length);
     const states = new Int32Array(patterns.length);
     // One byte of each pattern at a time, since a state needs all shorter ones.
-    for (let at = 0, open = [...patterns.entries()]; open.length > 0; at++) {
-      for (const [index, { bytes }] of open) states[index] = this.#extended(states[index]!, bytes[at]!);
-      for (const [index, { bytes, before, after }] of open) {
-        if (at === bytes.length - 1) this.#end(states[index]!, before, after);
+    for (let at = 0, open = patterns.length; open > 0; at++) {
+      while (open > 0 && longestFirst[open - 1]!.bytes.length <= at) open--;
+      for (let index = 0; index < open; index++) {
+        const { bytes, before, after } = longestFirst[index]!;
+        const state = this.#extended(states[index]!, bytes[at]!);
+        states[index] = state;
+        if (at === bytes.length - 1) this.#end(state, before, after);
       }
-      open = open.filter(([, { bytes }]) => at < bytes.length - 1);
     }
   }
 

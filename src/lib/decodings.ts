@@ -85,8 +85,10 @@ function utf8(text: string): DecodedBytes {
   const decoded = new DecodedBytes(bytes.length, false);
   let [from, to] = [0, 0];
   for (const byte of bytes) {
-    const isFirst = (byte & 0xc0) !== 0x80;
-    if (isFirst) [from, to] = [to, to + (byte >= 0xf0 ? 2 : 1)];
+    if ((byte & 0xc0) !== 0x80) {
+      from = to;
+      to += byte >= 0xf0 ? 2 : 1;
+    }
     decoded.push(byte, from, to);
   }
   return decoded;
@@ -139,7 +141,8 @@ function unpack(
     }
     if (digit === NONE) bitsLeft = (missing * bits) % 8;
     if (digit === NONE && isCut(bytes, at)) at += CUT_BYTES.length - 1;
-    [previous, last] = [digit, at];
+    previous = digit;
+    last = at;
   }
   return unpacked;
 }

@@ -147,6 +147,9 @@ interface Index {
   readonly backward: BytePatterns;
 }
 
+/** What is not the same in each decoding. */
+const ENCODED = /[\0%&\\\p{Cs}\ufffd]/u;
+
 function indexed(values: readonly string[]): Index {
   const lines = values
     .toReversed()
@@ -154,7 +157,11 @@ function indexed(values: readonly string[]): Index {
     .slice(0, LINES_MAX);
   // A form has plus signs for spaces.
   const texts = new Set([...values, ...lines].flatMap((text) => [text, text.replaceAll(" ", "+")]));
-  const patterns = [...texts].flatMap((text) => [...levels(text)].flatMap(edges));
+  const patterns = [...texts].flatMap((text) =>
+    ENCODED.test(text)
+      ? [...levels(text)].flatMap(edges)
+      : edges({ bytes: Buffer.from(text), length: Buffer.byteLength(text) }),
+  );
   const ends = patterns.filter(({ bytes, after }) => after === 0 && bytes.length >= PART_LENGTH_MIN);
   return {
     forward: new BytePatterns(patterns),
@@ -162,7 +169,7 @@ function indexed(values: readonly string[]): Index {
   };
 }
 
-function edges({ bytes, length }: DecodedBytes): BytePattern[] {
+function edges({ bytes, length }: Pick<DecodedBytes, "bytes" | "length">): BytePattern[] {
   if (length <= EDGE_BYTES) return length === 0 ? [] : [{ bytes: bytes.subarray(0, length), before: length, after: 0 }];
   return [
     { bytes: bytes.subarray(0, EDGE_BYTES), before: EDGE_BYTES, after: length - EDGE_BYTES },
