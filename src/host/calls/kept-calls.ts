@@ -373,7 +373,7 @@ interface Kept {
 interface Keeper {
   readonly ms: number;
   readonly grant: Grant | undefined;
-  /** What its schemas mark as secret; compiled for the first call. */
+  /** Marked as secret by its schemas, which are compiled for the first call. */
   readonly inputPlan: () => SecretPlan;
   readonly outputPlan: () => SecretPlan;
 }
@@ -465,7 +465,7 @@ async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | und
   await takeTurns();
   const returned = result === undefined ? undefined : (JSON.parse(result) as JsonObject);
   if (returned?.["structuredContent"] !== undefined)
-    returned["structuredContent"] = withoutFields(keeper.outputPlan(), returned["structuredContent"] as Json);
+    returned["structuredContent"] = withoutFields(keeper.outputPlan(), returned["structuredContent"]);
   return {
     ...factsOf(waiting),
     ...(given !== undefined && { arguments: await shown(given) }),

@@ -5,9 +5,9 @@ import { HIDDEN } from "../../lib/redactor.ts";
 type Schema = Readonly<Record<string, unknown>>;
 
 /**
- * What the schemas of a keyword describe: the same value (`=`), each member (`+`), members without a schema of their own
- * (`*`), each item (`&`), or items without one (`%`). A schema of its own has `.` and the name of the member, or `#` and
- * the index of the item. `not` counts, too: who marks a secret there means one.
+ * The values that the schemas of a keyword describe: the same value (`=`), each member (`+`), members without a schema of
+ * their own (`*`), each item (`&`), or items without one (`%`). The key of a schema of its own is `.` and the member's name,
+ * or `#` and the item's index. `not` counts, too: an author who marks a secret there means one.
  */
 const KEYWORDS = new Map(
   Object.entries({
@@ -29,8 +29,8 @@ const REFERENCES_MAX = 10;
 const STEPS_MAX = 40_000;
 
 /**
- * What a schema marks as secret in a value, by `"format": "password"` or `"writeOnly": true`: a place of the value, and
- * those below it. Undefined where there is nothing.
+ * The secrets of a value, as its schema marks them with `"format": "password"` or `"writeOnly": true`: a place of the
+ * value, and those below it. Undefined where there is nothing.
  */
 export type SecretPlan = Place | undefined;
 

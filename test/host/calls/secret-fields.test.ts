@@ -12,7 +12,6 @@ import {
   property,
   record,
   runs,
-  type Arbitrary,
 } from "../../support/fast-check.ts";
 
 const SECRET = { type: "string", format: "password" };
@@ -116,7 +115,7 @@ describe("what a schema names as secret", () => {
         constantFrom<Json>("x", 1, null),
         array(tie("value"), { maxLength: 3 }),
         dictionary(constantFrom("a", "b", "c"), tie("value")),
-      ) as Arbitrary<Json>,
+      ),
     }));
     forAll(
       property(schema, schema, value, (one, other, given) => {
@@ -192,7 +191,7 @@ function eitherWay(schema: object): Schema {
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** What is hidden, found the long way. */
+/** The value as it is shown, found the long way. */
 function compared(given: readonly unknown[], root: Schema, value: Json): Json {
   const all = new Set(given.filter(isObject));
   for (const { anyOf, if: condition, $ref } of all) {
@@ -212,11 +211,11 @@ function compared(given: readonly unknown[], root: Schema, value: Json): Json {
   }
   if (!isObject(value)) return value;
   const members = Object.entries(value as Record<string, Json>).map(([name, member]): [string, Json] => {
-    const of = schemas.flatMap(({ properties = {}, patternProperties = {}, additionalProperties }) => [
+    const own = schemas.map(({ properties = {}, additionalProperties }) =>
       Object.hasOwn(properties as Schema, name) ? (properties as Schema)[name] : additionalProperties,
-      ...Object.values(patternProperties as Schema),
-    ]);
-    return [name, compared(of, root, member)];
+    );
+    const each = schemas.flatMap(({ patternProperties = {} }) => Object.values(patternProperties as Schema));
+    return [name, compared([...own, ...each], root, member)];
   });
   return Object.fromEntries(members);
 }
