@@ -165,7 +165,7 @@ function indexed(values: readonly string[]): Index {
   const ends = patterns.filter(({ bytes, after }) => after === 0 && bytes.length >= PART_LENGTH_MIN);
   return {
     forward: new BytePatterns(patterns),
-    backward: new BytePatterns(ends.map(({ bytes, ...end }) => ({ ...end, bytes: bytes.toReversed() }))),
+    backward: new BytePatterns(ends.map(({ bytes, before, after }) => ({ bytes: bytes.toReversed(), before, after }))),
   };
 }
 
