@@ -2,6 +2,7 @@ import { randomBytes, timingSafeEqual } from "node:crypto";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
+import { LastKnown } from "../lib/last-known.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { TokenPart, TokenRecord, TokenRecords } from "../store/store.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "./principal.ts";
@@ -18,25 +19,21 @@ const REFUSED_MS = 1_000;
 export class Tokens {
   readonly #records: TokenRecords;
   /** By hash: a call costs one hash and one look-up here. */
-  readonly #known: BoundedMap<string, Known>;
+  readonly #known: LastKnown<Known>;
   /** When the store said of a hash that it knows none, or that it was revoked. */
   readonly #refused: BoundedMap<string, { readonly at: number; readonly why: string }>;
   readonly #knownMs: number;
-  readonly #staleMs: number;
   readonly #tokensMax: number;
   readonly #checkPace: (tenant: string) => void;
   readonly #now: () => number;
   readonly #onRevoked: (principalId: string) => void;
   readonly #stop: () => void;
-  /** Counts revocations, those of whole tenants included. */
-  #changes = 0;
 
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
-    this.#known = new BoundedMap(options.knownTokens);
+    this.#known = new LastKnown(options.knownTokens, options.knownTokenMs + options.staleMs);
     this.#refused = new BoundedMap(options.knownTokens);
     this.#knownMs = options.knownTokenMs;
-    this.#staleMs = options.staleMs;
     this.#tokensMax = options.tokensPerTenant;
     this.#checkPace = options.checkPace ?? (() => {});
     this.#now = options.now ?? Date.now;
@@ -77,49 +74,30 @@ export class Tokens {
   principalOf(token: string, tenant: string): Principal | Promise<Principal> {
     if (!isTokenText(token)) throw new BerthError("unauthorized", "it is mistyped or incomplete");
     const hash = tokenHash(token);
-    const known = this.#known.get(hash);
-    const isFresh = known !== undefined && performance.now() - known.foundAt < this.#knownMs;
-    if (isFresh) return this.#inForce(known.principal, tenant);
+    const known = this.#known.newerThan(this.#knownMs, hash);
+    if (known) return this.#inForce(known.value.principal, tenant);
     const refused = this.#refused.get(hash);
     if (refused && performance.now() - refused.at < REFUSED_MS) throw new BerthError("unauthorized", refused.why);
-    return this.#look(hash, tenant);
+    return this.#known.read(hash, () => this.#look(hash)).then(({ principal }) => this.#inForce(principal, tenant));
   }
 
   /** The tenant may be gone, and all of its tokens with it. */
   forgetTenant(tenant: string): void {
-    this.#changes += 1;
-    for (const [hash, { principal }] of this.#known) if (principal.tenant === tenant) this.#known.delete(hash);
+    this.#known.forget(({ principal }) => principal.tenant === tenant);
   }
 
   close(): void {
     this.#stop();
   }
 
-  async #look(hash: string, tenant: string): Promise<Principal> {
-    const changes = this.#changes;
-    let record: TokenRecord | undefined;
-    try {
-      record = await this.#records.byHash(hash);
-    } catch (error) {
-      return this.#inForce(this.#stillKnown(hash, error), tenant);
-    }
-    const before = this.#known.get(hash);
+  async #look(hash: string): Promise<Known> {
+    const record = await this.#records.byHash(hash);
+    const before = this.#known.newerThan(Infinity, hash)?.value;
     if (before && record?.revokedAt !== null) this.#forget(before.id);
     if (!record || !isSame(record.hash, hash)) throw this.#refuse(hash, UNKNOWN);
     if (record.revokedAt !== null) throw this.#refuse(hash, "it was revoked");
     // Simultaneous requests share one principal.
-    const principal = this.#inForce(before?.principal ?? principalOf(record), tenant);
-    // A token revoked meanwhile must not be remembered as valid.
-    if (this.#changes === changes) this.#known.set(hash, { id: record.id, principal, foundAt: performance.now() });
-    return principal;
-  }
-
-  /** A principal that was known counts while the store is out of reach, as long as a node may serve without it. */
-  #stillKnown(hash: string, error: unknown): Principal {
-    const known = this.#known.get(hash);
-    const isOutage = error instanceof BerthError && error.code === "store_failed";
-    if (isOutage && known && performance.now() - known.foundAt < this.#knownMs + this.#staleMs) return known.principal;
-    throw error;
+    return { id: record.id, principal: before?.principal ?? principalOf(record) };
   }
 
   #inForce(principal: Principal, tenant: string): Principal {
@@ -136,8 +114,7 @@ export class Tokens {
   }
 
   #forget(id: string): void {
-    this.#changes += 1;
-    for (const [hash, known] of this.#known) if (known.id === id) this.#known.delete(hash);
+    this.#known.forget((known) => known.id === id);
     this.#onRevoked(principalId(id));
   }
 }
@@ -171,8 +148,6 @@ export interface CreatedToken extends TokenInfo {
 interface Known {
   readonly id: string;
   readonly principal: Principal;
-  /** On the process's clock. */
-  readonly foundAt: number;
 }
 
 /** Short, because people type ids to revoke. */

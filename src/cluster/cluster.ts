@@ -4,7 +4,7 @@ import { soundObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import type { Lease, Letter, NodeStore } from "../lib/node-store.ts";
 import { hasEnded } from "../lib/process-identity.ts";
-import { within } from "../lib/within.ts";
+import { endsWithin, LATE_MS, within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
 
 /** How often a node gives a sign of life; where others live, whose end is noticed as soon. */
@@ -44,6 +44,7 @@ export class Cluster {
   #greetings = 0;
   #asking: Promise<void> | undefined;
   #beatAt = -Infinity;
+  #isStalled = false;
   #isTellingFailing = false;
   #reachableSince = -Infinity;
   /** Until then a node counts as living that was there before an outage of the store. */
@@ -133,14 +134,20 @@ export class Cluster {
     return performance.now() - this.#reachableSince >= this.#options.limits.nodeLeaseMs;
   }
 
-  /** False when the others may take this node for gone: what one node alone may do is then no longer its to do. */
+  /**
+   * False when the others may take this node for gone: what one node alone may do is then no longer its to do. While a
+   * stalled store keeps a node without others waiting, no other node can take a lease there either.
+   */
   get isSure(): boolean {
+    if (this.#isStalled && this.#others.size === 0) return true;
     return performance.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 2;
   }
 
-  /** Resolves with `isSure`, after a sign of life where one is due. */
+  /** Resolves with `isSure`, after a heartbeat where one is due. A node without others does not wait for a stalled store. */
   async makeSure(): Promise<boolean> {
-    if (!this.isSure) await this.#beat();
+    if (this.isSure) return true;
+    const beat = this.#beat();
+    await (this.#others.size === 0 ? within(2 * LATE_MS, beat) : beat);
     return this.isSure;
   }
 
@@ -173,7 +180,7 @@ export class Cluster {
   #beatIfDue(): void {
     const isAlone = this.#others.size === 0;
     const isFresh = performance.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 3;
-    if (!isAlone || !isFresh) void this.#beat();
+    if (!this.#isStalled && (!isAlone || !isFresh)) void this.#beat();
   }
 
   /** Has all others look at this node, and resolves when each has said that it did, or after so long. */
@@ -222,14 +229,15 @@ export class Cluster {
     const { nodes, limits, log } = this.#options;
     const began = performance.now();
     try {
-      const { living, wasGone } = await nodes.beat(
-        { id: this.id, facts: JSON.stringify(this.#facts) },
-        limits.nodeLeaseMs,
-      );
+      const beat = nodes.beat({ id: this.id, facts: JSON.stringify(this.#facts) }, limits.nodeLeaseMs);
+      this.#isStalled = !(await endsWithin(LATE_MS, beat));
+      const { living, wasGone } = await beat;
       const isFirst = this.#beatAt === -Infinity;
-      if (this.#isFailing || began - this.#beatAt > this.#outageMs) {
-        this.#reachableSince = began;
-        if (!isFirst) this.#graceUntil = began + limits.nodeLeaseMs;
+      const answered = performance.now();
+      // While the store kept this node waiting, the others waited, too.
+      if (this.#isFailing || answered - this.#beatAt > this.#outageMs) {
+        this.#reachableSince = answered;
+        if (!isFirst) this.#graceUntil = answered + limits.nodeLeaseMs;
       }
       this.#beatAt = began;
       this.#isFailing = false;
@@ -247,6 +255,8 @@ export class Cluster {
       if (!this.#isFailing) log.warn({ err: error }, "this node's sign of life could not be stored");
       this.#isFailing = true;
       if (performance.now() - this.#beatAt >= limits.nodeLeaseMs) for (const listener of this.#onLapse) listener();
+    } finally {
+      this.#isStalled = false;
     }
   }
 

@@ -19,7 +19,7 @@ import type { Log } from "../lib/log.ts";
 import type { Problem } from "../lib/problem.ts";
 import { createSealer } from "../lib/seal.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import { within } from "../lib/within.ts";
+import { endsWithin, within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
 import { openStdio } from "../mcp/stdio/stdio.ts";
 import type { Figures } from "../metrics/metrics.ts";
@@ -307,6 +307,8 @@ function listen(server: Server, { host, port }: Config): Promise<void> {
 const CHECK_MS = 1_000;
 /** Several looks for changes have failed by then, or one does not end. */
 const UNHEARD_MS = 2_000;
+/** How long a check of the store may take. */
+const STALLED_MS = 2_000;
 
 type ReadinessStore = Pick<Store, "check" | "unheardMs">;
 
@@ -322,6 +324,8 @@ export class ServiceReadiness implements Readiness {
   #store: ReadinessStore | undefined;
   #checked: Promise<readonly string[]> | undefined;
   #checkedAt = 0;
+  /** The check that the store has not answered: those of a stalled store would pile up. */
+  #pending: Promise<void> | undefined;
 
   constructor(log: Log, { staleMs }: Pick<Limits, "staleMs">) {
     this.#log = log;
@@ -364,13 +368,16 @@ export class ServiceReadiness implements Readiness {
       return unheardMs > this.#staleMs ? [text] : [];
     }
     this.warnings = [];
+    let text = "The store cannot be written";
     try {
-      await this.#store?.check();
-      return [];
+      const ms = this.#pending ? 0 : STALLED_MS;
+      this.#pending ??= this.#store?.check().finally(() => (this.#pending = undefined));
+      if (!this.#pending || (await endsWithin(ms, this.#pending))) return [];
+      text = "The store does not answer: the disk of the data folder, or the database, is stalled";
+      throw new Error(text);
     } catch (error) {
       // The details may name a folder of this machine, and anyone may ask.
       this.#log.error({ err: error }, "the store cannot be written");
-      const text = "The store cannot be written";
       // That of several machines cannot be written by any of them.
       this.warnings = unheardMs > 0 ? [text] : [];
       return unheardMs > 0 ? [] : [text];

@@ -4,6 +4,7 @@ import type { ExecutorStats } from "../executor/executor.ts";
 import type { Observers } from "../host/calls/observe.ts";
 import type { HostingStats } from "../host/serving/hosting.ts";
 import { droppedLines, type Log } from "../lib/log.ts";
+import { LATE_MS, within } from "../lib/within.ts";
 import type { EndpointStats } from "../mcp/endpoint.ts";
 import type { SocketUse } from "../network/relay-wire.ts";
 import type { Store } from "../store/store.ts";
@@ -23,6 +24,7 @@ export interface MeasuredParts {
 /** Shows the current activity of each part. */
 export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   const { audit, observers, executor, relay, upstreams, endpoint, store, log } = parts;
+  let storeBytes = 0;
   metrics.show({
     name: "berth_calls_in_flight",
     help: "Tool calls under way",
@@ -138,7 +140,14 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
     name: "berth_store_bytes",
     help: "Size of the store's database",
     isShared: true,
-    read: () => store.size(),
+    async read() {
+      // Of a store that does not answer, the size is the last one that is known.
+      await within(
+        LATE_MS,
+        store.size().then((bytes) => (storeBytes = bytes)),
+      );
+      return storeBytes;
+    },
   });
 }
 

@@ -1,4 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
+import { LastKnown } from "../lib/last-known.ts";
 import type { Log } from "../lib/log.ts";
 import { Redactor } from "../lib/redactor.ts";
 import type { Secrets } from "./secrets.ts";
@@ -60,6 +61,7 @@ function grant(
   secrets: Secrets,
   log: Log,
 ): Grant {
+  const known = new LastKnown<string | undefined>(names.length);
   const facts = async () => (await secrets.list(tenant)).filter(({ name }) => names.includes(name));
 
   async function read(name: string): Promise<string | undefined> {
@@ -68,7 +70,7 @@ function grant(
     }
     let value: string | undefined;
     try {
-      value = await secrets.read(tenant, name);
+      value = await known.read(name, () => secrets.read(tenant, name));
     } catch (error) {
       if (!(error instanceof BerthError)) throw error;
       // The place of the keys concerns only the operator.

@@ -425,36 +425,44 @@ describe("a token that is known", () => {
     }
   });
 
-  it("stays known while the store is out of reach, as long as a node may serve without it; no other token is refused as wrong", async () => {
-    const made: { revokedAt: number | null; hash: string }[] = [];
-    let isReached = true;
-    const records = {
-      add: async (token: { hash: string }) => made[made.push({ ...token, revokedAt: null }) - 1],
-      async byHash(hash: string) {
-        if (!isReached) throw new BerthError("store_failed", "the database cannot be reached");
-        return made.find((each) => each.hash === hash);
-      },
-      onRevoke: () => () => {},
-    } as unknown as TokenRecords;
-    const options = { knownTokens: 9, knownTokenMs: 0, tokensPerTenant: 9, onRevoked: () => {} };
-    for (const staleMs of [60_000, 0]) {
-      isReached = true;
-      const tokens = new Tokens(records, { ...options, staleMs });
-      const [one, other] = await Promise.all(
-        [1, 2].map(() => tokens.create("acme", readTokenRequest({ can: ["call"] }, 0), "test")),
-      );
-      await tokens.principalOf(one!.token, "acme");
-      isReached = false;
-      const again = (async () => tokens.principalOf(one!.token, "acme"))();
-      if (staleMs > 0) assert.equal((await again).id, `token:${one!.id}`);
-      else await assert.rejects(again, { code: "store_failed" });
-      await assert.rejects(async () => tokens.principalOf(other!.token, "acme"), { code: "store_failed" });
-      await assert.rejects(async () => tokens.principalOf(one!.token, "other"), {
-        code: staleMs > 0 ? "unauthorized" : "store_failed",
-      });
-      tokens.close();
-    }
-  });
+  for (const [what, unreached] of [
+    ["is out of reach", () => Promise.reject(new BerthError("store_failed", "the database cannot be reached"))],
+    ["does not answer", () => new Promise<never>(() => {})],
+  ] as const) {
+    it(`stays known while the store ${what}, as long as a node may serve without it`, async () => {
+      const made: { revokedAt: number | null; hash: string }[] = [];
+      let isReached = true;
+      const records = {
+        add: async (token: { hash: string }) => made[made.push({ ...token, revokedAt: null }) - 1],
+        byHash: async (hash: string) => (isReached ? made.find((each) => each.hash === hash) : unreached()),
+        onRevoke: () => () => {},
+      } as unknown as TokenRecords;
+      const options = { knownTokens: 9, knownTokenMs: 0, tokensPerTenant: 9, onRevoked: () => {} };
+      const open = async (staleMs: number) => {
+        isReached = true;
+        const tokens = new Tokens(records, { ...options, staleMs });
+        const [one, other] = await Promise.all(
+          [1, 2].map(() => tokens.create("acme", readTokenRequest({ can: ["call"] }, 0), "test")),
+        );
+        await tokens.principalOf(one!.token, "acme");
+        isReached = false;
+        return {
+          one: one!,
+          other: other!,
+          use: async (token: string, tenant: string) => tokens.principalOf(token, tenant),
+        };
+      };
+      const known = await open(60_000);
+      assert.equal((await known.use(known.one.token, "acme")).id, `token:${known.one.id}`);
+      await assert.rejects(known.use(known.one.token, "other"), { code: "unauthorized" });
+      if (what === "does not answer") return;
+      // No other token is refused as wrong.
+      await assert.rejects(known.use(known.other.token, "acme"), { code: "store_failed" });
+      const unknown = await open(0);
+      for (const tenant of ["acme", "other"])
+        await assert.rejects(unknown.use(unknown.one.token, tenant), { code: "store_failed" });
+    });
+  }
 
   it("C8 a token that is refused again and again costs the store a question at a time", async () => {
     let asked = 0;

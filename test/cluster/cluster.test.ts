@@ -9,6 +9,7 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { processIdentity } from "../../src/lib/process-identity.ts";
 import { openStore } from "../../src/store/open-store.ts";
+import { memoryNodes } from "../support/memory-nodes.ts";
 import { killedProcess } from "../support/processes.ts";
 import { inOneOf, until } from "../support/until.ts";
 
@@ -201,5 +202,59 @@ describe("nodes on one store", () => {
     await inOneOf(10, async () => assert.equal(await cut.makeSure(), true));
     assert.ok(lapses > before, "it hears so again when it is back");
     await until(() => cluster.others.has(cut.id));
+  });
+
+  describe("of which the store keeps some waiting", () => {
+    /** A cluster on a store of the test's own, which answers at once or once it is let go on. */
+    function waiting(others: readonly string[]) {
+      const store = { isStalled: false, goOn: () => {}, living: others };
+      const stalled = new Promise<void>((resolve) => (store.goOn = resolve));
+      const cluster = new Cluster({
+        nodes: {
+          ...memoryNodes(),
+          async beat(node) {
+            if (store.isStalled) await stalled;
+            return { living: [node.id, ...store.living].map((id) => ({ id, facts: "{}" })), wasGone: false };
+          },
+        },
+        // Each heartbeat counts for half a second.
+        limits: { nodeLeaseMs: 1_000 },
+        log: createLog("silent"),
+      });
+      closers.push(() => cluster.close());
+      return { cluster, store };
+    }
+
+    it("one without others stays sure of what it alone does, and one with others does not", async () => {
+      for (const others of [[], ["other"]]) {
+        const { cluster, store } = waiting(others);
+        await cluster.join();
+        store.isStalled = true;
+        // Longer than a heartbeat counts.
+        await sleep(1_000);
+        const sure = cluster.makeSure();
+        if (others.length > 0) assert.equal(cluster.isSure, false);
+        else assert.equal(await sure, true);
+        store.goOn();
+        store.isStalled = false;
+        await until(() => cluster.isSure);
+      }
+    });
+
+    it("the others are given their time again once it answers", async () => {
+      const { cluster, store } = waiting(["other"]);
+      const gone: string[] = [];
+      cluster.onGone((id) => gone.push(id));
+      await cluster.join();
+      store.isStalled = true;
+      await until(() => !cluster.isSure);
+      store.living = [];
+      await sleep(3_000);
+      store.isStalled = false;
+      store.goOn();
+      await until(() => cluster.isSure);
+      assert.deepEqual([cluster.others.has("other"), gone], [true, []]);
+      await until(() => gone.length > 0);
+    });
   });
 });

@@ -7,6 +7,7 @@ import { request as openRequest, type IncomingMessage, type OutgoingHttpHeaders 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { startBerth, ServiceReadiness } from "../../src/compose/main.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/lib/log.ts";
@@ -125,6 +126,24 @@ describe("the health of a service", () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => readiness.reasons()));
     assert.deepEqual(new Set(answers.flat()), new Set(["The store cannot be written"]));
     assert.equal(looks, 1);
+  });
+
+  it("a store that does not answer is a reason, is checked once, and is none as soon as it answers", async () => {
+    const checks: (() => void)[] = [];
+    const readiness = new ServiceReadiness(log, { staleMs: 60_000 });
+    readiness.ready({ unheardMs: () => 0, check: () => new Promise((answer) => checks.push(answer)) });
+    const stalled = ["The store does not answer: the disk of the data folder, or the database, is stalled"];
+    assert.deepEqual(await readiness.reasons(), stalled);
+    // What is known for a second is looked at again.
+    await sleep(1_100);
+    assert.deepEqual(await readiness.reasons(), stalled);
+    assert.equal(checks.length, 1);
+    checks[0]!();
+    await until(async () => {
+      const reasons = readiness.reasons();
+      checks[1]?.();
+      return (await reasons).length === 0;
+    });
   });
 
   it("a database out of reach, which others do not reach either, is said, and a reason only after staleMs", async () => {

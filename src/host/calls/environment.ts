@@ -2,6 +2,7 @@ import type { ServerEntry } from "../../entry/entry.ts";
 import type { EnvironmentValue } from "../../entry/environment-fields.ts";
 import { EnvironmentFault, LaterAnswer, type HostPort } from "../../executor/executor.ts";
 import { FOLDER_VARIABLE } from "../../executor/guest/wire.mts";
+import { LastKnown } from "../../lib/last-known.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
@@ -37,28 +38,36 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
     mayRead(entry, name),
   );
 
+  const versions = new LastKnown<string>(1);
+  const known = new LastKnown<Readonly<Record<string, string>>>(1);
+
   return {
     version:
       variables.length === 0
         ? undefined
-        : async () => JSON.stringify(await Promise.all(variables.map((name) => cidOf(source, name)))),
-    async values() {
-      const values: [string, string][] = [];
-      let bytes = 0;
-      for (const [name, value] of entries) {
-        const filled = await fill(source, name, value);
-        if (filled === undefined) continue;
-        bytes += name.length + Buffer.byteLength(filled) + 2;
-        if (bytes > limits.environmentBytes) {
-          const most = `at most ${limits.environmentBytes} bytes (BERTH_ENVIRONMENT_BYTES)`;
-          throw new EnvironmentFault(`the environment that its entry sets has more than that: ${most}`);
-        }
-        values.push([name, filled]);
-        for (const text of secretTexts(value, filled)) grant?.redactor.add(text);
-      }
-      return Object.fromEntries(values);
-    },
+        : () =>
+            versions.read("", async () =>
+              JSON.stringify(await Promise.all(variables.map((name) => cidOf(source, name)))),
+            ),
+    values: () => known.read("", values),
   };
+
+  async function values(): Promise<Readonly<Record<string, string>>> {
+    const all: [string, string][] = [];
+    let bytes = 0;
+    for (const [name, value] of entries) {
+      const filled = await fill(source, name, value);
+      if (filled === undefined) continue;
+      bytes += name.length + Buffer.byteLength(filled) + 2;
+      if (bytes > limits.environmentBytes) {
+        const most = `at most ${limits.environmentBytes} bytes (BERTH_ENVIRONMENT_BYTES)`;
+        throw new EnvironmentFault(`the environment that its entry sets has more than that: ${most}`);
+      }
+      all.push([name, filled]);
+      for (const text of secretTexts(value, filled)) grant?.redactor.add(text);
+    }
+    return Object.fromEntries(all);
+  }
 
   function secretTexts({ text, secrets, variables }: EnvironmentValue, filled: string): string[] {
     // What an entry says itself is no secret, and is often a word such as "info".

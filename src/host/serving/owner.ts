@@ -1,5 +1,6 @@
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { Lease } from "../../lib/node-store.ts";
+import { endsWithin, LATE_MS } from "../../lib/within.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 
 /** The other nodes, as far as a lease needs them. */
@@ -99,7 +100,10 @@ export class Owner {
     let lease: Lease;
     try {
       if (!(await nodes.makeSure())) throw unsure();
-      lease = await nodes.lease(this.#name);
+      const leasing = nodes.lease(this.#name);
+      // A stalled store gives it to no other node.
+      if (this.isHere && nodes.others.size === 0 && !(await endsWithin(LATE_MS, leasing))) return undefined;
+      lease = await leasing;
     } catch (error) {
       // A node that knew no other one when it last knew anything goes on alone: no other can take a lease either.
       if (nodes.others.size === 0) return undefined;

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Access } from "../../access/access.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
+import { LastKnown } from "../../lib/last-known.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
@@ -145,6 +146,8 @@ export class SignIns {
   readonly #sealer: Sealer;
   readonly #records: Pick<Records, "now" | "record" | "putRecord">;
   readonly #signInMs: number;
+  /** By id. */
+  readonly #ended = new LastKnown<boolean>(KNOWN_MAX);
   readonly #endListeners = new Set<(id: string) => void>();
   readonly #tellOthers: (id: string) => void;
 
@@ -183,7 +186,7 @@ export class SignIns {
 
   /** True once the person has signed out, in any process of the data folder. */
   async hasEnded(tenant: string, id: string): Promise<boolean> {
-    return (await this.#records.record(tenant, KIND, id)) !== undefined;
+    return this.#ended.read(id, async () => (await this.#records.record(tenant, KIND, id)) !== undefined);
   }
 
   /** Registers a listener for sign-ins that end, also in another process that tells of it. */
@@ -205,6 +208,7 @@ export class SignIns {
   }
 
   endedElsewhere(id: string): void {
+    this.#ended.forget((_hasEnded, known) => known === id);
     for (const listener of this.#endListeners) listener(id);
   }
 
@@ -222,6 +226,8 @@ export class SignIns {
 }
 
 const KIND = "sign-in";
+/** Sign-ins whose state counts while the store does not answer. */
+const KNOWN_MAX = 10_000;
 
 function binding(tenant: string): readonly string[] {
   return ["sign-in", tenant];

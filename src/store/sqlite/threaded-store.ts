@@ -25,8 +25,6 @@ export interface StoreThreadData extends Omit<SqliteStoreOptions, "log"> {
 }
 
 const workerFile = new URL("./store-worker.js", import.meta.url);
-/** A disk that has not answered for so long is reported. */
-const STALLED_MS = 3_000;
 
 /**
  * The SQLite store of a serving process, on a thread of its own. Any use of the data folder can block for as long as its
@@ -39,7 +37,6 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
   const { call, listen, hold } = thread;
   const forward = <Part extends keyof Store>(part: Part): Store[Part] =>
     forwarded(thread, part, methods[part]!) as Store[Part];
-  let checking: Promise<void> | undefined;
 
   return {
     ...(forwarded(thread, "", methods[""]!) as Store & SecretStore),
@@ -74,11 +71,6 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
     putDerived: (tenant, entries) => call("", "putDerived", [tenant, entries.map(ownResult)]),
     putSecret: (tenant, { isKeyHeld = () => true, ...put }) => call("", "putSecret", [tenant, put], { ask: isKeyHeld }),
     resealSecrets: (reseal, note) => call("", "resealSecrets", [note], { ask: reseal }),
-
-    async check() {
-      checking ??= call<void>("", "check", []).finally(() => (checking = undefined));
-      await beforeStall(checking);
-    },
 
     close: () => thread.close(),
   };
@@ -246,19 +238,4 @@ function ownBlock({ cid, bytes }: Block): Block {
 
 function ownResult(entry: DerivedEntry): DerivedEntry {
   return { ...entry, block: ownBlock(entry.block) };
-}
-
-async function beforeStall(work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const stalled = new Promise<never>((_resolve, reject) => {
-    const seconds = STALLED_MS / 1_000;
-    const fail = (): void =>
-      reject(new BerthError("store_failed", `the disk of the data folder has not answered for ${seconds} s`));
-    timer = setTimeout(fail, STALLED_MS);
-  });
-  try {
-    await Promise.race([work, stalled]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

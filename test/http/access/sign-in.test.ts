@@ -156,6 +156,33 @@ describe("C8 signing in with a browser", () => {
     await assert.rejects(one.find("acme", text), { code: "unauthorized" });
   });
 
+  it("goes on while the store does not answer, until it is signed out here", async () => {
+    let isAnswering = true;
+    const signIns = new SignIns(
+      createSealer([Buffer.alloc(32, 7)]),
+      {
+        now: () => Date.now(),
+        record: () => (isAnswering ? Promise.resolve(undefined) : new Promise(() => {})),
+        putRecord: async () => 1,
+      },
+      { signInMs: 60_000 },
+    );
+    const { text } = signIns.begin("acme", "t");
+    const { id } = await signIns.find("acme", text);
+    isAnswering = false;
+    assert.equal((await signIns.find("acme", text)).id, id);
+    let isFound = false;
+    signIns.endedElsewhere(id);
+    void signIns.find("acme", text).then(() => (isFound = true));
+    // Others are found meanwhile.
+    isAnswering = true;
+    const other = signIns.begin("acme", "t").text;
+    await signIns.find("acme", other);
+    isAnswering = false;
+    await signIns.find("acme", other);
+    assert.equal(isFound, false);
+  });
+
   it("C8 leads on to pages of the same tenant alone", async () => {
     const { token } = await makeToken(berth, { can: ["read"] });
     for (const next of [

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+
+/** The longest freeze, whatever becomes of the test. */
+const FREEZE_S_MAX = 120;
+
+/** A disk of its own that can be frozen: the kernel then blocks each write to it, however long. */
+export interface FreezableDisk {
+  readonly folder: string;
+  /** Resolves with what thaws it again, and fails if something else did: the end of this process, or the longest freeze. */
+  freeze(): Promise<() => Promise<void>>;
+}
+
+/** Undefined, with the test skipped, where this user may not mount one. */
+export function freezableDisk(t: TestContext): FreezableDisk | undefined {
+  const place = mkdtempSync(join(tmpdir(), "berth-frozen-"));
+  const [image, folder] = [join(place, "image"), join(place, "disk")];
+  let end = async (): Promise<void> => {};
+  t.after(async () => {
+    // Unmounted before, it would stay frozen.
+    await end();
+    spawnSync("umount", ["-l", folder]);
+    rmSync(place, { recursive: true, force: true });
+  });
+  mkdirSync(folder);
+  const reason =
+    failure("truncate", "--size=256M", image) ??
+    failure("mkfs.ext4", "-q", image) ??
+    failure("mount", "-o", "loop", image, folder) ??
+    failure("fsfreeze", "--freeze", folder) ??
+    failure("fsfreeze", "--unfreeze", folder);
+  if (reason !== undefined) {
+    t.skip(`no disk can be frozen here, which root can with a loop device, ext4, and fsfreeze(8): ${reason}`);
+    return undefined;
+  }
+  return {
+    folder,
+    async freeze() {
+      const script = `fsfreeze --freeze "$0" && echo frozen; timeout ${FREEZE_S_MAX} cat; fsfreeze --unfreeze "$0"`;
+      // In a process group of its own, which a signal to that of the tests does not reach.
+      const guard = spawn("sh", ["-c", script, folder], { detached: true, stdio: ["pipe", "pipe", "inherit"] });
+      const thawed = once(guard, "exit");
+      end = async () => {
+        guard.stdin.end();
+        await thawed;
+      };
+      await once(guard.stdout, "data");
+      return () => {
+        assert.equal(guard.exitCode, null, "it was frozen until now");
+        return end();
+      };
+    },
+  };
+}
+
+function failure(command: string, ...args: string[]): string | undefined {
+  const { status, stderr, error } = spawnSync(command, args, { encoding: "utf8" });
+  return status === 0 ? undefined : `${command}: ${error?.message ?? stderr.trim()}`;
+}
