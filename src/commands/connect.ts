@@ -132,10 +132,9 @@ function pathOf(client: KnownClient, isOfProject = false): string {
 
 /** A repository may contain links: whoever agrees to change `.mcp.json` there agrees to no change of another file. */
 function checkInProject(path: string): void {
-  const [place, project] = [realPlace(path), realpathSync(process.cwd())];
-  if (place.startsWith(join(project, sep))) return;
-  const what = `${path} leads out of the project, to ${printableLine(place)}; remove the link`;
-  throw new BerthError("client_file_invalid", what);
+  const place = realPlace(path);
+  if (place.startsWith(join(realpathSync("."), sep))) return;
+  throw new BerthError("client_file_invalid", `${path} leads out of the project, to ${printableLine(place)}`);
 }
 
 /** The end of all links, also for a file that does not exist yet. */

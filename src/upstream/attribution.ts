@@ -31,14 +31,10 @@ export class AttributedCalls {
     let asked = false;
     const own: Ask | undefined =
       ask &&
-      (async (question, signal) => {
+      ((question, signal) => {
         asked = true;
         const timer = endTurn && setTimeout(endTurn, UNANSWERED_TURN_MS);
-        try {
-          return await ask(question, signal);
-        } finally {
-          clearTimeout(timer);
-        }
+        return ask(question, signal).finally(() => clearTimeout(timer));
       });
     const entered = { ask: own };
     this.#attribution.enter(entered);

@@ -117,9 +117,8 @@ function compare(reference: string, options: ProfileOptions, codeOf: (check: Pro
     const profile = await find(reference);
     return reach(reference, { ...options, profile }, async ({ upstream, signal }) => {
       const check = checkProfile(profile, await contractOf(await surveyOf(upstream, { signal })));
-      const shown =
-        format === "json" ? printableJson(JSON.stringify(check, undefined, 2)) : printable(describe(profile, check));
-      await new RecordOutput("text").text(`${shown}\n`);
+      const shown = format === "json" ? printableJson(JSON.stringify(check, undefined, 2)) : describe(profile, check);
+      await new RecordOutput("text").text(printable(`${shown}\n`));
       return codeOf(check);
     });
   });

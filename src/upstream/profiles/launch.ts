@@ -39,8 +39,7 @@ function launchOf({ name, folder, meta }: Profile, env: NodeJS.ProcessEnv): Laun
   if (url !== undefined) {
     const { protocol, username, password } = URL.canParse(url) ? new URL(url) : {};
     if (!/^https?:$/.test(protocol ?? "") || username || password) {
-      const message = `@${name}: "url" must be an http or https URL without a user name and password; use "headers"`;
-      throw new BerthError("profile_invalid", message);
+      throw new BerthError("profile_invalid", `@${name}: "url" must be an http or https URL without a password`);
     }
     const launcher = url.startsWith("https:") ? "https" : "http";
     return { ...named, launcher, url, query: [], headers: templates(meta.headers) };
