@@ -361,26 +361,27 @@ export class ServiceReadiness implements Readiness {
     } catch (error) {
       if (lacksDescriptor(error)) return ["No file descriptor is left"];
     }
-    const unheardMs = this.#store?.unheardMs() ?? 0;
-    if (unheardMs > UNHEARD_MS) {
-      const text = `The database has been out of reach for ${Math.round(unheardMs / 1_000)} s`;
-      this.warnings = [text];
-      return unheardMs > this.#staleMs ? [text] : [];
-    }
-    this.warnings = [];
+    const store = this.#store;
     let text = "The store cannot be written";
     try {
-      const ms = this.#pending ? 0 : STALLED_MS;
-      this.#pending ??= this.#store?.check().finally(() => (this.#pending = undefined));
-      if (!this.#pending || (await endsWithin(ms, this.#pending))) return [];
-      text = "The store does not answer: the disk of the data folder, or the database, is stalled";
-      throw new Error(text);
+      if (store && store.unheardMs() <= UNHEARD_MS) {
+        const ms = this.#pending ? 0 : STALLED_MS;
+        this.#pending ??= store.check().finally(() => (this.#pending = undefined));
+        if (await endsWithin(ms, this.#pending)) {
+          this.warnings = [];
+          return [];
+        }
+        text = "The store does not answer: the disk of the data folder, or the database, is stalled";
+        throw new Error(text);
+      }
     } catch (error) {
       // The details may name a folder of this machine, and anyone may ask.
       this.#log.error({ err: error }, "the store cannot be written");
-      // That of several machines cannot be written by any of them.
-      this.warnings = unheardMs > 0 ? [text] : [];
-      return unheardMs > 0 ? [] : [text];
     }
+    const unheardMs = store?.unheardMs() ?? 0;
+    if (unheardMs > UNHEARD_MS) text = `The database has been out of reach for ${Math.round(unheardMs / 1_000)} s`;
+    // That of several machines cannot be written by any of them.
+    this.warnings = unheardMs > 0 ? [text] : [];
+    return unheardMs === 0 || unheardMs > this.#staleMs ? [text] : [];
   }
 }

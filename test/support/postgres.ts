@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 import { certificateFile, keyFile } from "./certificate.ts";
 import { freePort } from "./free-port.ts";
+import { descendants } from "./processes.ts";
 
 /** With `npm test -- --postgres`, every Berth of a test has its store on a Postgres of its own. */
 export const ON_POSTGRES = process.env["BERTH_TEST_STORE"] === "postgres";
@@ -26,6 +27,9 @@ export interface TestPostgres {
   database(): Promise<string>;
   /** Ends it as a crash would, or as its administrator does; its port refuses connections until it starts again. */
   stop(how: "crash" | "shutdown"): Promise<void>;
+  /** Stops its processes where they are: connections stay open, new ones are accepted, and nothing answers. */
+  pause(): void;
+  resume(): void;
   /** Starts it again, on the same data and at the same port. */
   startAgain(): Promise<void>;
   /** Has a standby take writes from now on. */
@@ -113,11 +117,14 @@ async function startIn(
       return urlOf(name);
     },
     stop: (how) => running.end(how === "crash" ? "SIGQUIT" : "SIGINT"),
+    pause: () => running.signal("SIGSTOP"),
+    resume: () => running.signal("SIGCONT"),
     async startAgain() {
       running = await runServer(join(programs, "postgres"), ["-D", data, ...args], options, urlOf("postgres"));
     },
     promote: () => run(join(programs, "pg_ctl"), ["promote", "-w", "-D", data], options),
     async close() {
+      running.signal("SIGCONT");
       await running.end("SIGINT");
       rmSync(folder, { recursive: true, force: true });
     },
@@ -127,13 +134,28 @@ async function startIn(
 interface Running {
   readonly server: ChildProcess;
   readonly client: Client;
+  signal(signal: "SIGSTOP" | "SIGCONT"): void;
   end(signal: "SIGQUIT" | "SIGINT"): Promise<void>;
 }
 
 async function runServer(file: string, args: readonly string[], options: SpawnOptions, url: string): Promise<Running> {
   const server = spawn(file, args, { ...options, stdio: ["ignore", "ignore", "pipe"] });
   const gone = once(server, "exit");
-  const endNow = (): void => void server.kill("SIGQUIT");
+  const signal = (name: NodeJS.Signals): void => {
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    server.kill(name);
+    for (const pid of descendants(server.pid)) {
+      try {
+        process.kill(pid, name);
+      } catch {
+        // It has ended meanwhile.
+      }
+    }
+  };
+  const endNow = (): void => {
+    signal("SIGCONT");
+    server.kill("SIGQUIT");
+  };
   process.on("exit", endNow);
   const client = connect(url);
   // It ends with its server.
@@ -149,10 +171,11 @@ async function runServer(file: string, args: readonly string[], options: SpawnOp
   return {
     server,
     client,
-    async end(signal) {
+    signal,
+    async end(name) {
       if (server.exitCode !== null || server.signalCode !== null) return;
       await client.end();
-      server.kill(signal);
+      server.kill(name);
       await gone;
       process.off("exit", endNow);
     },

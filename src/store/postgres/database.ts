@@ -41,6 +41,8 @@ export class PostgresDatabase {
   readonly #statementMs: number;
   /** The end of the last change of each tenant that has one under way. */
   readonly #changing = new Map<string, Promise<void>>();
+  /** The connections in use, without those whose statements may take long. */
+  readonly #hurried = new Set<PoolClient>();
   /** True while it is known to be out of reach: who asks then is not kept waiting for what cannot come. */
   isAway: () => boolean = () => false;
 
@@ -52,6 +54,14 @@ export class PostgresDatabase {
     this.#pool.on("error", (error) =>
       log?.warn({ err: asStoreFailure(error) }, "an idle connection to the database was lost"),
     );
+    this.#pool.on("acquire", (client) => this.#hurried.add(client));
+    this.#pool.on("release", (_error, client) => this.#hurried.delete(client));
+  }
+
+  /** Ends the connections over which callers wait for a database that does not answer; they get errors. */
+  dropWaiting(): void {
+    // Types leave out that it is a client.
+    for (const client of this.#hurried) void (client as unknown as Client).end();
   }
 
   /** One statement, which is a transaction by itself; it is never tried twice. */
@@ -69,16 +79,6 @@ export class PostgresDatabase {
 
   #checkReach(): void {
     if (this.isAway()) throw new BerthError("store_failed", AWAY);
-  }
-
-  /** As `run`, and gives up a connection over which no answer came within `ms`. */
-  async runWithin<Row extends object>(ms: number, text: string, values: readonly unknown[]): Promise<Row[]> {
-    try {
-      const query = { text, values: [...values], query_timeout: ms };
-      return (await this.#pool.query<Row>(query)).rows;
-    } catch (error) {
-      throw asStoreFailure(error);
-    }
   }
 
   /**
@@ -126,6 +126,7 @@ export class PostgresDatabase {
     const client = await this.#pool.connect().catch((error: unknown) => {
       throw asStoreFailure(error);
     });
+    if (isLong) this.#hurried.delete(client);
     let lost: Error | undefined;
     const onError = (error: Error): void => void (lost ??= error);
     client.on("error", onError);

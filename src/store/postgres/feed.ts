@@ -16,10 +16,11 @@ export interface NewChange {
 
 /** How soon a change of another node is noticed without being told of it. */
 const LOOK_MS = 500;
-/** A look that takes longer is given up, for the next one over another connection. */
-const LOOK_MS_MAX = 5_000;
-/** Looks that fail for so long are no accident of one connection. */
-const AWAY_MS = 2_000;
+/**
+ * The intervals without an answer after which the database counts as out of reach. Counted, since a pause of this process
+ * looks like silence to a clock.
+ */
+const AWAY_INTERVALS = 6;
 /** The most changes that one look reads; the next one follows at once. */
 const LOOK_ROWS = 1_000;
 /** How soon a lost connection that tells of changes is tried again. */
@@ -45,7 +46,10 @@ export class Feed {
   #timeline: number | undefined;
   #clockAheadMs = 0;
   #lookedAt = performance.now();
-  #failsSince: number | undefined;
+  /** Intervals since the last answer. */
+  #unanswered = 0;
+  /** Called after each `AWAY_INTERVALS` without an answer. */
+  onSilent: () => void = () => {};
   #looking: Promise<void> | undefined;
   #isWanted = false;
   #timer: NodeJS.Timeout | undefined;
@@ -61,7 +65,7 @@ export class Feed {
   /** Looks for the first time, from where on changes are told. */
   async open(): Promise<void> {
     await this.#look();
-    this.#timer = setInterval(() => this.#lookSoon(), LOOK_MS).unref();
+    this.#timer = setInterval(() => this.#poll(), LOOK_MS).unref();
     void this.#listen();
   }
 
@@ -70,9 +74,9 @@ export class Feed {
     return Math.round(performance.timeOrigin + performance.now() + this.#clockAheadMs);
   }
 
-  /** True once looks have failed for a while. */
+  /** True once the database refuses connections or does not answer for a while. */
   get isAway(): boolean {
-    return this.#failsSince !== undefined && performance.now() - this.#failsSince > AWAY_MS;
+    return this.#unanswered >= AWAY_INTERVALS;
   }
 
   /** Milliseconds for which no change of another node could be heard of; nothing that counts while all is well. */
@@ -145,8 +149,15 @@ export class Feed {
     this.#isClosed = true;
     clearInterval(this.#timer);
     clearTimeout(this.#listening);
-    await this.#client?.end().catch(() => {});
+    this.#database.dropWaiting();
+    // A silent database never ends the connection.
+    void this.#client?.end().catch(() => {});
     await this.#looking;
+  }
+
+  #poll(): void {
+    if (++this.#unanswered % AWAY_INTERVALS === 0) this.onSilent();
+    this.#lookSoon();
   }
 
   /** One at a time; who asks meanwhile gets another one after it. */
@@ -160,7 +171,7 @@ export class Feed {
           await this.#look();
         }
       } catch {
-        this.#failsSince ??= performance.now();
+        // The next interval polls again.
       } finally {
         this.#looking = undefined;
       }
@@ -169,14 +180,14 @@ export class Feed {
 
   async #look(): Promise<void> {
     const began = performance.now();
-    const [seen] = await this.#database.runWithin<Seen>(
-      LOOK_MS_MAX,
+    const [seen] = await this.#database.run<Seen>(
       `SELECT latest, berth_now() AS now,
          ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint AS timeline,
          ARRAY(SELECT DISTINCT to_node FROM letter WHERE to_node = ANY ($1)) AS boxes
        FROM name_change_counter`,
       [[...this.#boxes.keys()]],
     );
+    this.#unanswered = 0;
     this.#readClock(seen!.now, began, performance.now());
     for (const box of seen!.boxes) this.#boxes.get(box)?.();
     const isOther = this.#timeline !== undefined && (seen!.timeline !== this.#timeline || seen!.latest < this.#seen!);
@@ -189,7 +200,6 @@ export class Feed {
     }
     while (this.#seen < seen!.latest) await this.#read(seen!.latest);
     this.#lookedAt = began;
-    this.#failsSince = undefined;
   }
 
   async #read(latest: number): Promise<void> {
@@ -197,6 +207,7 @@ export class Feed {
       "SELECT id, tenant, kind, name, writer FROM name_change WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3",
       [this.#seen, latest, LOOK_ROWS],
     );
+    this.#unanswered = 0;
     this.#seen = rows.length < LOOK_ROWS ? latest : rows.at(-1)!.id;
     const changed = rows.filter(({ writer }) => writer !== this.#writer);
     if (changed.length > 0) this.#tell(changed.map(({ tenant, kind, name }) => ({ tenant, kind, name })));

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { isCid, rawBlock } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { soundOnes, verifiedInTurns, type ForeignChange } from "../rules.ts";
+import { beforeStall, soundOnes, verifiedInTurns, type ForeignChange } from "../rules.ts";
 import type { Change, SecretStore, Store } from "../store.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { CollectionThreads } from "./collect.ts";
@@ -47,7 +47,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const ofTokens = new PostgresDatabase(url, log, statementMs, 2);
   const ofFeed = new PostgresDatabase(url, log, statementMs, 1);
   const feed = new Feed(ofFeed, url, log);
-  for (const each of [database, ofTokens]) each.isAway = () => feed.isAway;
+  for (const each of [database, ofNode, ofTokens]) each.isAway = () => feed.isAway;
+  feed.onSilent = () => [database, ofNode, ofTokens, ofFeed].forEach((each) => each.dropWaiting());
   const close = async (): Promise<void> => {
     await feed.close();
     await Promise.all([database, ofNode, ofTokens, ofFeed].map((each) => each.close()));
@@ -140,13 +141,14 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       const block = rawBlock(randomBytes(32));
       const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
       try {
-        await database.transaction(async (run) => {
+        const probe = database.transaction(async (run) => {
           await run("SET LOCAL lock_timeout = 1000");
           await run("SAVEPOINT trial");
           await names.change(run, NOBODY, { by: "check", put: [block], set });
           await run("ROLLBACK TO SAVEPOINT trial");
           await records.writeNothing(run);
         });
+        await beforeStall("the database", probe);
       } catch (error) {
         // If another node is writing, writing works.
         if (((error as BerthError).cause as { code?: unknown } | undefined)?.code !== LOCK_TIMEOUT) throw error;
