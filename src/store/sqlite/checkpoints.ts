@@ -152,7 +152,6 @@ export class Checkpoints {
   /** Makes a checkpoint on this thread, which blocks calls; used where nothing could be kept otherwise. */
   #checkpointHere(): void {
     if (!this.#isWanted) return;
-    this.#stamp();
     let report: CheckpointReport;
     try {
       const [state] = this.#database.pragma("wal_checkpoint(PASSIVE)") as [{ log: number; checkpointed: number }];
@@ -163,13 +162,6 @@ export class Checkpoints {
     }
     this.#isWanted = report.pages === undefined;
     this.#hear(report);
-  }
-
-  /** Once for what the log holds: a checkpoint that a reader delays is retried each second. */
-  #stamp(): void {
-    if (this.#pages() === this.#stampedPages) return;
-    stampEnd(this.#database);
-    this.#stampedPages = this.#pages();
   }
 
   #isLong(): boolean {
@@ -198,7 +190,9 @@ export class Checkpoints {
   }
 
   #start(): void {
-    this.#stamp();
+    // Once for what the log holds: a checkpoint that a reader delays is retried each second.
+    if (this.#pages() !== this.#stampedPages) stampEnd(this.#database);
+    this.#stampedPages = this.#pages();
     const wasWanted = this.#isWanted;
     this.#isWanted = false;
     const { logBytes } = this.#options;

@@ -6,7 +6,7 @@ import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { SqliteAudit } from "./audit.ts";
 import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
-import { foreignLog, newStoreId, stampEnd, stampLog } from "./store-files.ts";
+import { foreignLog, stampEnd, stampLog } from "./store-files.ts";
 import { refuseNewer, upgradeDatabase } from "./upgrade.ts";
 
 /** The file inside the data folder. */
@@ -41,7 +41,6 @@ export function openDatabase(
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
     refuseNewer(database);
-    giveId(database);
     keepLog(database, busyMs);
     // Writers do not wait for the disk: a write to keep is flushed separately (`write-ahead-log.ts`).
     database.pragma("synchronous = NORMAL");
@@ -112,24 +111,6 @@ function tellBroken(database: Database.Database, { kept, ...broken }: KeptLog, l
   );
   stampEnd(database);
   database.pragma("wal_checkpoint(TRUNCATE)");
-}
-
-/** Writes the id into the file itself before there is a log, so that it never stands in a log alone. */
-function giveId(database: Database.Database): void {
-  const hasId = (): boolean => database.pragma("application_id", { simple: true }) !== 0;
-  if (hasId()) return;
-  try {
-    database.pragma("journal_mode = DELETE");
-  } catch (error) {
-    // Others have it open: the next start tries again.
-    if (isBusy(error)) return;
-    throw error;
-  }
-  database
-    .transaction(() => {
-      if (!hasId()) database.pragma(`application_id = ${newStoreId()}`);
-    })
-    .immediate();
 }
 
 /** When several processes make the same new file at once, SQLite does not wait for the others here by itself. */

@@ -39,10 +39,10 @@ export function moved(): BerthError {
 }
 
 /**
- * A new id of a database. Its first page has the id as `application_id`, before there is a log, and each stamp changes
- * it: the first write to a log, and one before the log is moved into the database. SQLite replays any valid log over any
- * database. By these ids Berth recognizes a log that does not continue the database next to it, even if both were once
- * files of the same store.
+ * A new id of a database. The first page has the id as `application_id`, which is 0 before the first stamp. Each stamp
+ * changes it: the first write to an empty log, and one before the log is moved into the database. SQLite replays any
+ * valid log over any database. By these ids Berth recognizes a log that does not continue the database next to it, even
+ * if both were once files of the same store.
  */
 export function newStoreId(previous = 0): number {
   return randomInt(1, 0x1_00_00) * LINKS + linkTo(previous);
@@ -89,7 +89,7 @@ export function foreignLog(databaseFile: string): string | undefined {
       ? `${parts.join(", ")} ${parts.length > 1 ? "exist" : "exists"} without ${name}`
       : undefined;
   }
-  // Another process may give an old database its number between the two checks.
+  // Another process may move the log into the database between the two reads.
   if (isOwnLog(databaseFile) || isOwnLog(databaseFile)) return undefined;
   return `${name}-wal is not the log of ${name}, but of another database or of an earlier or later copy of it`;
 }
