@@ -16,7 +16,7 @@ import { crashDatabase, fillDisk, restoreBackup } from "./disasters.mjs";
 import { mountDisk } from "./disk.mjs";
 import { EDITOR, Editors } from "./editors.mjs";
 import { callEach, runLoad } from "./load.mjs";
-import { running } from "./processes.mjs";
+import { descendants, markDescendants } from "./processes.mjs";
 import { makeSaves } from "./saves.mjs";
 import { startService } from "./service.mjs";
 
@@ -75,7 +75,7 @@ if (!(Number.isInteger(nodes) && nodes >= 1 && nodes <= 8)) throw new Error("--n
 const totalMs = Number(values.minutes) * 60_000;
 if (!(totalMs >= 30_000 && totalMs <= 3_600_000)) throw new Error("--minutes must be from 0.5 to 60");
 
-const before = running();
+markDescendants();
 const folder = mkdtempSync(join(tmpdir(), "berth-soak-"));
 const say = (line) => console.log(`${new Date().toISOString().slice(11, 19)} ${line}`);
 const faults = [];
@@ -86,6 +86,7 @@ const fault = (text) => {
 const end = performance.now() + totalMs;
 let disk;
 const postgres = values.postgres ? await startOwnPostgres() : undefined;
+const ofPostgres = new Set(descendants().keys());
 
 try {
   const [sources, image, data] = ["sources", "image", "data"].map((name) => join(folder, name));
@@ -155,7 +156,7 @@ try {
   if (known.node !== nodes || known.letter > LETTERS_MAX || known.lease > LEASES_MAX)
     fault(`what nodes know together grew: ${JSON.stringify(known)}`);
   await sleep(3_000);
-  for (const [pid, line] of running(folder)) if (!before.has(pid)) fault(`left behind: ${pid} ${line.slice(0, 300)}`);
+  for (const [pid, line] of descendants(ofPostgres)) fault(`left behind: ${pid} ${line.slice(0, 300)}`);
   say(`calls: ${JSON.stringify(counts)}. ${await verifyAudit()}`);
   say(
     `${checked} acknowledged writes kept, ${kills} kills, ${inMb(warmMb)} warm, ${inMb(endMb)} at the end; ` +
