@@ -3,7 +3,7 @@ import { BerthError } from "./errors.ts";
 import { endsWithin, LATE_MS } from "./within.ts";
 
 /**
- * What a store last answered, by key. It counts for `staleMs` while the store does not answer, so that a call that only
+ * The last answers of a store, by key. An answer counts for `staleMs` while the store does not answer, so that a call that only
  * reads does not wait for a disk.
  */
 export class LastKnown<Value> {

@@ -147,7 +147,7 @@ interface Index {
   readonly backward: BytePatterns;
 }
 
-/** What is not the same in each decoding. */
+/** Characters that decodings treat differently. */
 const ENCODED = /[\0%&\\\p{Cs}\ufffd]/u;
 
 function indexed(values: readonly string[]): Index {

@@ -153,9 +153,10 @@ describe("a disk of the data folder that answers no write", () => {
     // What an upstream offers is listed once it has started.
     await calls["a call of an upstream"]!();
     for (const [what, make] of Object.entries(calls)) before.set(what, await make());
-    let [told, isOver] = [0, false];
+    let told = 0;
+    const ending = new AbortController();
     const saving = Array.from({ length: 3 }, async () => {
-      while (!isOver) told = Math.max(told, Number(await call("counter", "count")));
+      while (!ending.signal.aborted) told = Math.max(told, Number(await call("counter", "count")));
     });
     await until(() => told > 10);
 
@@ -187,7 +188,7 @@ describe("a disk of the data folder that answers no write", () => {
     // The heartbeat is overdue by now.
     await answers();
     assert.deepEqual(settled, [], "no save counts as made before it is on the disk");
-    isOver = true;
+    ending.abort();
     await thaw();
 
     const [, variable, made] = await Promise.all(saves);
