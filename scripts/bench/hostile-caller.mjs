@@ -6,7 +6,7 @@
 const [port] = process.argv.slice(2);
 
 process.on("message", (wanted) => {
-  call(wanted).then(
+  (wanted.steps ? requestAll(wanted.steps) : call(wanted)).then(
     (answer) => process.send({ answer }),
     (error) => process.send({ failed: error.message }),
   );
@@ -30,6 +30,27 @@ async function call({ server, tool, args, times, as }) {
     answer = (await (await post(server, headers, body)).text()).slice(0, 120);
   }
   return answer;
+}
+
+/**
+ * Returns the statuses of requests, one after the other.
+ *
+ * @param {import("./hostile-requests.mjs").Step[]} steps
+ */
+async function requestAll(steps) {
+  const statuses = [];
+  let cid = "";
+  for (const { path, method, type, body, headers } of steps) {
+    const response = await fetch(`http://127.0.0.1:${port}${path.replaceAll("${cid}", cid)}`, {
+      method,
+      headers: { ...headers, ...(type && { "Content-Type": type }) },
+      body,
+    });
+    await response.arrayBuffer();
+    if (statuses.length === 0) cid = response.headers.get("etag")?.replaceAll('"', "") ?? "";
+    statuses.push(response.status);
+  }
+  return statuses.join(" ");
 }
 
 /** For a stream from the first moment on. @param {string} server */

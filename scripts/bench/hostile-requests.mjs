@@ -1,6 +1,7 @@
 /**
  * Requests of the JSON API, of pages and of MCP whose texts are as hard to read as their limits allow. Each is a list of
  * steps; what a page shows is saved first. `Berth-Allow-Breaking` and `If-Match: *` let the same save be repeated.
+ * `${cid}` in a path stands for the version that the first step saved.
  *
  * @typedef {{ path: string, method?: string, type?: string, body?: string, headers?: Record<string, string> }} Step
  */
@@ -14,6 +15,7 @@ const filled = (units, item) =>
     .fill(item)
     .join()}]`;
 
+const JSON_ONLY = { Accept: "application/json" };
 const get = (path, headers = {}) => ({ path, headers: { Accept: "text/html", ...headers } });
 const put = (path, body, type = "text/plain") => ({
   path,
@@ -44,7 +46,13 @@ const set = (count, { needs = () => ({}), line = () => ({}) } = {}) => ({
 });
 const packages = {
   dependencies: { dependencies: members(75_000, () => "1") },
-  ranges: { dependencies: Object.fromEntries(many(1_000, (at) => [`expresx${at}`, ranges(at).padEnd(250)])) },
+  // The last one is refused, so that no npm is started.
+  ranges: {
+    dependencies: {
+      ...Object.fromEntries(many(999, (at) => [`expresx${at}`, ranges(at).padEnd(250)])),
+      last: "git+https://a.example",
+    },
+  },
   set: set(1_000, { line: () => ({ dependencies: members(20, () => "1"), hasInstallScript: true }) }),
   needs: set(2, { needs: () => ({ dependencies: many(60_000, (at) => `n${at}`) }) }),
   lines: set(2, { line: () => ({ dependencies: members(35_000, () => "1") }) }),
@@ -77,6 +85,22 @@ const entries = {
   description: { description: "\u0001".repeat(170_000) },
 };
 
+/** What the pages show of a server, and what clients get. */
+const shown = (name) => [
+  ...["connect", "tools", "code", "settings", "releases", "calls"].map((tab) => get(`/mcp/meta/${name}?tab=${tab}`)),
+  get("/mcp?q=zzz"),
+  get(`/api/entries/${name}`, JSON_ONLY),
+  get(`/api/definitions/${name}`, JSON_ONLY),
+  rpc("tools/list", {}, name),
+  rpc("resources/list", {}, name),
+  rpc("resources/templates/list", {}, name),
+  rpc("prompts/list", {}, name),
+  rpc("tools/list", {}, ""),
+  rpc("resources/read", { uri: `r://0/${"a/".repeat(40)}` }, name),
+  rpc("resources/read", { uri: `nothing://${"a/".repeat(4_000)}` }, ""),
+  rpc("prompts/get", { name: "p", arguments: { a: "\u0001".repeat(50_000) } }, name),
+];
+
 const lines = (count, of) => many(count, of).join("\n");
 const variables = {
   lists: filled(MEGABYTE, "[]"),
@@ -92,7 +116,7 @@ const variables = {
 const functions = (count, of) => lines(count, of);
 const definitions = {
   manyFunctions: functions(
-    2_500,
+    1_000,
     (at) => `/** Tool ${at}. */\nexport function f${at}(a: number): number { return a; }`,
   ),
   manyProblems: functions(8_000, (at) => `export function f${at}(a: () => void): number { return a; }`),
@@ -125,11 +149,11 @@ const template = "r://x/{a}/{b}/{c}";
 export const requests = {
   ...each("packages reviewed", packages, (text) => [review("variables", "packages", textOf(text))]),
   ...each("entry reviewed", entries, (text) => [review("entries", "calm", textOf(text))]),
-  ...each("entry saved", entries, (text) => [put("/api/entries/attacked", text)]),
+  ...each("entry saved and shown", entries, (text) => [put("/api/entries/attacked", text), ...shown("attacked")]),
   ...each("mcps reviewed", mcps, (text) => [review("variables", "mcps", textOf(text))]),
   ...each("variable saved, its pages", variables, (text, name) => [
     put(`/api/variables/${name}`, text),
-    { ...get(`/api/variables/${name}`, { Accept: "application/json" }), keepCid: name },
+    get(`/api/variables/${name}`, JSON_ONLY),
     get(`/variables/${name}`),
     get("/cid/${cid}"),
     put(`/api/variables/${name}`, text.replaceAll(/[1\n]/g, "2\n").slice(0, MEGABYTE)),
@@ -137,7 +161,11 @@ export const requests = {
     get(`/variables/${name}?from=\${cid}`),
     get(`/api/variables/${name}/diff?from=\${cid}`),
   ]),
-  ...each("definition reviewed", definitions, (text) => [review("definitions", "attacked", text)]),
+  ...each("definition saved and shown", definitions, (text, name) => [
+    { ...put(`/api/definitions/${name}`, text), headers: { "If-None-Match": "*" } },
+    put(`/api/definitions/${name}`, text.replaceAll("number", "string")),
+    ...shown(name),
+  ]),
   "definition of many files": [
     post("/api/definitions/attacked/review", draft(250, "\n".repeat(15_000))),
     post("/api/definitions/attacked/review", draft(3, "é".repeat(500_000))),
@@ -145,13 +173,19 @@ export const requests = {
   "draft of many values": [post("/api/definitions/attacked/review", `{"files":${filled(4_000_000, "[]")}}`)],
   "short bodies": [
     post("/api/packages/review", { add: many(6_000, (at) => `pkg${at}@1`), remove: [], update: [] }),
-    post("/api/packages/review", { add: many(240, (at) => `p${at}@${ranges(at).padEnd(250)}`) }),
+    post("/api/packages/review", { add: [...many(240, (at) => `p${at}@${ranges(at)}`), "last@git+x:y"] }),
     post("/api/packages/review", filled(64_000, "[]")),
     post("/api/tokens", filled(64_000, "[]")),
     post("/api/tokens", { name: "n", permissions: many(10_000, () => "*") }),
     put("/api/secrets/S", filled(64_000, "[]"), "application/json"),
     put("/api/secrets/S", "\u0001".repeat(64_000)),
-    put("/api/state/calm/key", filled(64_000, "[]"), "application/json"),
+    {
+      ...put("/api/state/calm/value?key=k", filled(64_000, "[]"), "application/json"),
+      headers: { "If-None-Match": "*" },
+    },
+    get("/state/calm?key=k"),
+    get("/api/state/calm/value?key=k", JSON_ONLY),
+    get("/api/state/calm", JSON_ONLY),
     post("/api/servers/calm/approve", filled(64_000, "[]")),
     post(
       "/sign-in",
@@ -198,7 +232,9 @@ export const requests = {
     post("/mcp/hostile", filled(3_900_000, "{}")),
     post("/mcp/hostile", filled(64_000, "[]")),
     post("/mcp/hostile", filled(60_000, '{"jsonrpc":"2.0","method":"ping","id":1}')),
-    post("/api/servers/hostile/tools/unique", filled(3_900_000, "[]")),
+    post("/servers/hostile/f", filled(3_900_000, "[]")),
+    get("/audit", {}),
+    get(`/audit?principal=${"a".repeat(4_000)}&server=${"b".repeat(4_000)}`),
   ],
 };
 

@@ -8,6 +8,7 @@ import { cli, makeImage, serve, writeImageSources } from "./berth.mjs";
 import { startBeside } from "./beside.mjs";
 import { echoModule } from "./definitions.mjs";
 import { WORTH_MS } from "./held.mjs";
+import { requests } from "./hostile-requests.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
@@ -166,6 +167,19 @@ export async function measureHostile(folder, say, only = /^/) {
         await measure(`hostile answers by ${target} in a ${as}, ${tool}`, target, tool, JSON.stringify(args), as);
       }
     }
+    for (const name of ["calm", "attacked"]) await save(server.port, `/api/definitions/${name}`);
+    for (const [name, steps] of Object.entries(requests)) {
+      if (!only.test(name)) continue;
+      const calls = calm.ask({ ms: 600_000, perSecond: CALLS_PER_SECOND });
+      const from = Date.now();
+      let answer = "";
+      for (let time = 0; time < 2; time++) answer = (await attacker.ask({ steps })).answer;
+      calm.tell("stop");
+      const longestMs = Math.max(...(await calls).taken);
+      const { heldMs, stoodMs } = longestSince(from, held);
+      cases.push({ name, heldMs, stoodMs, longestMs, answer });
+      say(`${name}: held ${heldMs.toFixed(1)} ms at most, stood still ${stoodMs.toFixed(1)}; ${answer}`);
+    }
     return { cases, quietMs };
   } finally {
     calm.end();
@@ -216,14 +230,14 @@ async function prepare(folder, remotes, held) {
   const launch = serve(folder, image, { data, nodeFlags: ["--import", heldProgram] });
   return (port) => {
     const { env, ...rest } = launch(port);
-    return { ...rest, env: { ...env, BENCH_HELD: held } };
+    return { ...rest, env: { ...env, BENCH_HELD: held, BERTH_REGISTRY: "http://127.0.0.1:9/" } };
   };
 }
 
 const anyModule = (name) => `export function ${name}(value: unknown): string { return typeof value; }\n`;
 
-async function save(port) {
-  const response = await fetch(`http://127.0.0.1:${port}/t/${CALM}/api/definitions/echo`, {
+async function save(port, path = `/t/${CALM}/api/definitions/echo`) {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`, {
     method: "PUT",
     headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
     body: echoModule(1),
