@@ -9,6 +9,7 @@ import { startBeside } from "./beside.mjs";
 import { echoModule } from "./definitions.mjs";
 import { WORTH_MS } from "./held.mjs";
 import { requests } from "./hostile-requests.mjs";
+import { RETAINED_MS, secretCases, secretEntries, setSecrets } from "./hostile-secrets.mjs";
 import { startServer } from "./server-process.mjs";
 
 /**
@@ -133,12 +134,12 @@ export async function measureHostile(folder, say, only = /^/) {
     const { taken } = await calm.ask({ ms: QUIET_MS, perSecond: CALLS_PER_SECOND });
     const quietMs = Math.max(...taken);
     const cases = [];
-    const measure = async (name, target, tool, args, as) => {
+    const measure = async (name, target, tool, args, as, afterMs = lists.includes(tool) ? LOOK_MS : 200) => {
       const calls = calm.ask({ ms: 600_000, perSecond: CALLS_PER_SECOND });
       const from = Date.now();
       await sleep(200);
       const answer = await attack(target, tool, args, REPEATS, as);
-      await sleep(lists.includes(tool) ? LOOK_MS : 200);
+      await sleep(afterMs);
       calm.tell("stop");
       const longestMs = Math.max(...(await calls).taken);
       const { heldMs, stoodMs } = longestSince(from, held);
@@ -166,6 +167,12 @@ export async function measureHostile(folder, say, only = /^/) {
         await attack(target, tool, "{}");
         await measure(`hostile answers by ${target} in a ${as}, ${tool}`, target, tool, JSON.stringify(args), as);
       }
+    }
+    await setSecrets(server.port);
+    for (const [name, [target, tool, args]] of Object.entries(secretCases)) {
+      if (!only.test(name)) continue;
+      await attack(target, tool, '{"lines":1}');
+      await measure(name, target, tool, JSON.stringify(args), undefined, RETAINED_MS);
     }
     for (const name of ["calm", "attacked"]) await save(server.port, `/api/definitions/${name}`);
     for (const [name, steps] of Object.entries(requests)) {
@@ -224,6 +231,7 @@ async function prepare(folder, remotes, held) {
     pipe: { upstream: `mcp+node://${upstreamFile}` },
     json: { upstream: await startRemote(remotes, "json") },
     events: { upstream: await startRemote(remotes, "events") },
+    ...secretEntries(sources),
   });
   await makeImage(sources, image);
   execFileSync(process.execPath, [cli, "tenant", "create", CALM, "--data", data], { stdio: "ignore" });

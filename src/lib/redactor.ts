@@ -97,25 +97,17 @@ export class Redactor {
     if (typeof value === "number") return this.#hide(String(value), budget) === String(value) ? value : HIDDEN;
     if (!Array.isArray(value) && !isObject(value)) return value;
     if (depth === DEPTH_MAX) return HIDDEN;
-    if (Array.isArray(value)) {
-      const items = value.slice(0, Math.max(budget.values, 0)).map((item) => this.#hideNext(item, budget, depth));
-      return items.length < value.length ? [...items, HIDDEN] : items;
-    }
-    const members: [string, Json][] = [];
-    for (const name in value) {
-      if (budget.values <= 0) {
-        members.push([HIDDEN, HIDDEN]);
+    const shown: [string, Json][] = [];
+    const members = value as Readonly<Record<string, Json>>;
+    for (const name in members) {
+      if (budget.values-- <= 0) {
+        shown.push([HIDDEN, HIDDEN]);
         break;
       }
-      const member = this.#hideNext(value[name]!, budget, depth);
-      members.push([this.#hide(name, budget), member]);
+      const member = this.#hideIn(members[name]!, budget, depth + 1);
+      shown.push([Array.isArray(value) ? name : this.#hide(name, budget), member]);
     }
-    return Object.fromEntries(members);
-  }
-
-  #hideNext(value: Json, budget: Budget, depth: number): Json {
-    budget.values -= 1;
-    return budget.values < 0 ? HIDDEN : this.#hideIn(value, budget, depth + 1);
+    return Array.isArray(value) ? shown.map(([, item]) => item) : Object.fromEntries(shown);
   }
 
   #hide(text: string, budget: Budget): string {
@@ -147,7 +139,7 @@ interface Index {
   readonly backward: BytePatterns;
 }
 
-/** Characters that decodings treat differently. */
+/** Texts that may be other bytes in each decoding. */
 const ENCODED = /[\0%&\\\p{Cs}\ufffd]/u;
 
 function indexed(values: readonly string[]): Index {

@@ -21,7 +21,7 @@ describe("byte patterns", () => {
           const read = text.slice(0, at);
           const longest = Math.max(0, ...texts.filter((each) => read.endsWith(each)).map(({ length }) => length));
           assert.equal(patterns.before[state], longest, `${texts.join()} in ${read}`);
-          const begun = texts.flatMap((each) => [...each].map((_, end) => each.slice(0, end + 1)));
+          const begun = texts.flatMap((each) => Array.from(each, (_, end) => each.slice(0, end + 1)));
           const depth = Math.max(0, ...begun.filter((each) => read.endsWith(each)).map(({ length }) => length));
           assert.equal(patterns.depth[state], depth, `${texts.join()} begun in ${read}`);
         }
