@@ -85,7 +85,7 @@ const entries = {
   description: { description: "\u0001".repeat(170_000) },
 };
 
-/** What the pages show of a server, and what clients get. */
+/** Contents that pages of a server show, and that clients receive. */
 const shown = (name) => [
   ...["connect", "tools", "code", "settings", "releases", "calls"].map((tab) => get(`/mcp/meta/${name}?tab=${tab}`)),
   get("/mcp?q=zzz"),

@@ -54,13 +54,13 @@ async function serve(t: TestContext, { folder }: FreezableDisk, more: Record<str
     const berth = await ServeProcess.start([], env);
     t.after(() => berth.end("SIGKILL"));
     const headers = bearer(token);
-    const { send, put } = apiOf(berth);
+    const service = apiOf(berth);
     return {
       berth,
       headers,
       api: {
-        send: (method, path, body, given) => send(method, path, body, { ...headers, ...given }),
-        put: (path, text, given) => put(path, text, { ...headers, ...given }),
+        send: (method, path, body, given) => service.send(method, path, body, { ...headers, ...given }),
+        put: (path, text, given) => service.put(path, text, { ...headers, ...given }),
       },
       async call(server, tool, args = {}, session) {
         const own = { ...headers, "MCP-Protocol-Version": "2025-06-18" };
