@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { chmodSync } from "node:fs";
-import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { apiOf, type Api } from "../support/api.ts";
