@@ -6,6 +6,7 @@ export class DecodedBytes {
   /** True for base64 and hex, of which chance makes short values. */
   readonly isUnpacked: boolean;
   length = 0;
+  mayHaveEscapes = false;
 
   constructor(capacity: number, isUnpacked: boolean) {
     this.bytes = Buffer.alloc(capacity);
@@ -16,6 +17,7 @@ export class DecodedBytes {
   /** Zero bytes are left out: without them UTF-16 is ASCII. */
   push(byte: number, from: number, to: number): void {
     if (byte === 0) return;
+    if (beginsEscape(byte)) this.mayHaveEscapes = true;
     this.bytes[this.length] = byte;
     this.from[this.length] = from;
     this.to[this.length++] = to;
@@ -32,7 +34,7 @@ const ESCAPE_LEVELS_MAX = 3;
 const ESCAPE =
   /%[\da-f]{2}|\\u(?:d[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}|[\da-f]{4})|\\x[\da-f]{2}|\\["'\\/bfnrt]|&#(?:\d{1,7}|x[\da-f]{1,6});|&(?:amp|lt|gt|quot|apos);/gi;
 export const ESCAPE_LENGTH_MAX = 12;
-const START_OF_ESCAPE = /^(?:[%&\\][#\w]*)?$/;
+const START_OF_ESCAPE = /^[%&\\][#\w]*$/;
 const NAMED = new Map(
   Object.entries({ "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "\\'": "'" }),
 );
@@ -60,8 +62,10 @@ function digitsOf(...alphabets: readonly string[]): Int8Array {
 export function* decodings(text: string): Generator<DecodedBytes> {
   for (const level of levels(text)) {
     yield level;
+    // Used again for each packing: texts are many and short as a rule.
+    const unpacked = new DecodedBytes(level.length, true);
     for (const packing of PACKINGS) {
-      const unpacked = unpack(level, packing);
+      unpack(level, packing, unpacked);
       yield unpacked;
       const inside = unescape(unpacked);
       if (inside) yield inside;
@@ -95,14 +99,14 @@ function utf8(text: string): DecodedBytes {
 }
 
 /** Decodes the escapes of JSON, URLs and HTML; undefined if there are none. */
-function unescape({ bytes, from, to, length, isUnpacked }: DecodedBytes): DecodedBytes | undefined {
-  const text = bytes.toString("latin1", 0, length);
-  if (!/[%&\\]/.test(text)) return undefined;
+function unescape(decoded: DecodedBytes): DecodedBytes | undefined {
+  const { bytes, from, to, length, isUnpacked } = decoded;
+  if (!decoded.mayHaveEscapes) return undefined;
   let [unescaped, at]: [DecodedBytes | undefined, number] = [undefined, 0];
   const copyTo = (end: number): void => {
     for (; at < end; at++) unescaped?.push(bytes[at]!, from[at]!, to[at]!);
   };
-  for (const { 0: escape, index } of text.matchAll(ESCAPE)) {
+  for (const { 0: escape, index } of bytes.toString("latin1", 0, length).matchAll(ESCAPE)) {
     unescaped ??= new DecodedBytes(length, isUnpacked);
     copyTo(index);
     at += escape.length;
@@ -110,6 +114,11 @@ function unescape({ bytes, from, to, length, isUnpacked }: DecodedBytes): Decode
   }
   if (unescaped) copyTo(length);
   return unescaped;
+}
+
+/** Percent sign, ampersand, or backslash. */
+function beginsEscape(byte: number): boolean {
+  return byte === 37 || byte === 38 || byte === 92;
 }
 
 function bytesOf(escape: string): Buffer {
@@ -124,8 +133,10 @@ function bytesOf(escape: string): Buffer {
 function unpack(
   { bytes, from, to, length }: DecodedBytes,
   { digits, bits, missing }: (typeof PACKINGS)[0],
-): DecodedBytes {
-  const unpacked = new DecodedBytes(length, true);
+  unpacked: DecodedBytes,
+): void {
+  unpacked.length = 0;
+  unpacked.mayHaveEscapes = false;
   let [previous, last, bitsLeft] = [NONE, 0, (missing * bits) % 8];
   for (let at = 0; at < length; at++) {
     const digit = digits[bytes[at]!]!;
@@ -144,7 +155,6 @@ function unpack(
     previous = digit;
     last = at;
   }
-  return unpacked;
 }
 
 export function isCut(bytes: Buffer, at: number): boolean {
@@ -153,5 +163,8 @@ export function isCut(bytes: Buffer, at: number): boolean {
 
 /** True if a text that was cut at `end` may have been cut within what begins at `at`. */
 export function isCutWithin(bytes: Buffer, at: number, end: number): boolean {
-  return end - at < ESCAPE_LENGTH_MAX && START_OF_ESCAPE.test(bytes.toString("latin1", at, end));
+  if (at === end) return true;
+  return (
+    end - at < ESCAPE_LENGTH_MAX && beginsEscape(bytes[at]!) && START_OF_ESCAPE.test(bytes.toString("latin1", at, end))
+  );
 }

@@ -184,8 +184,7 @@ function search(decoded: DecodedBytes, { forward, backward }: Index, ends: Uint3
     if (at === end + CUT_BYTES.length) {
       [start, end] = [at, at];
       while (end < length && !isCut(bytes, end)) end++;
-      const hiddenFrom = start === 0 ? 0 : to[start - 1]!;
-      for (const restEnd of endsOfValue(decoded, start, end, backward)) hide(hiddenFrom, to[restEnd - 1]!);
+      if (end - start >= PART_LENGTH_MIN) hideEnd(decoded, start, end, backward, hide);
     }
     const depth = forward.depth[state]!;
     if (depth >= PART_LENGTH_MIN && lengthMin === undefined && at <= end && isCutWithin(bytes, at, end))
@@ -200,14 +199,21 @@ function search(decoded: DecodedBytes, { forward, backward }: Index, ends: Uint3
   }
 }
 
-/** Where an end of a value ends that stands at the beginning of a part of a text, perhaps after the rest of an escape. */
-function* endsOfValue({ bytes }: DecodedBytes, start: number, end: number, backward: BytePatterns): Generator<number> {
+/** Hides the end of a value at the beginning of a part of a text, perhaps after the rest of an escape. */
+function hideEnd(
+  { bytes, to }: DecodedBytes,
+  start: number,
+  end: number,
+  backward: BytePatterns,
+  hide: (start: number, end: number) => void,
+): void {
   let state = 0;
   for (let at = Math.min(end, start + EDGE_BYTES + ESCAPE_LENGTH_MAX) - 1; at >= start; at--) {
     state = backward.next(state, bytes[at]!);
     const depth = backward.depth[state]!;
     if (depth < PART_LENGTH_MIN || at - start > ESCAPE_LENGTH_MAX) continue;
-    if (REST_OF_ESCAPE.test(bytes.toString("latin1", start, at))) yield at + depth;
+    if (REST_OF_ESCAPE.test(bytes.toString("latin1", start, at)))
+      hide(start === 0 ? 0 : to[start - 1]!, to[at + depth - 1]!);
   }
 }
 
