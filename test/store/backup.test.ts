@@ -206,8 +206,8 @@ describe("a backup that is restored", () => {
       flipped[at]! ^= 1 << (flip % 8);
       writeFileSync(file, flipped);
       const to = newFolder();
-      const restored = await restoreStore({ dataDir: to, file }).catch((error: { code?: string }) => {
-        assert.equal(error.code, "backup_failed", `byte ${at}: ${String(error)}`);
+      const restored = await restoreStore({ dataDir: to, file }).catch((error: Error & { code?: string }) => {
+        assert.equal(error.code, "backup_failed", `byte ${at}: ${error.message}`);
       });
       if (restored) assert.equal(dump(to), expected, `byte ${at}`);
       else assert.deepEqual(readdirSync(to), [], `byte ${at}`);
