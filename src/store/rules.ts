@@ -134,21 +134,3 @@ export function tooManyTokens(tokensMax: number): BerthError {
 
 /** Changes that belong to the installation and not to the tenant, or concern a value that no copy has. */
 export const CHANGES_OF_PLACE = "('tenant', 'token', 'secret')";
-
-/** A check of the store is given up when it takes longer. */
-const STALLED_MS = 3_000;
-
-/** Rejects with `store_failed` if `work` goes on for too long; `what` is what has not answered then. */
-export async function beforeStall(what: string, work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const stalled = new Promise<never>((_resolve, reject) => {
-    const seconds = STALLED_MS / 1_000;
-    const fail = (): void => reject(new BerthError("store_failed", `${what} has not answered for ${seconds} s`));
-    timer = setTimeout(fail, STALLED_MS);
-  });
-  try {
-    await Promise.race([work, stalled]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

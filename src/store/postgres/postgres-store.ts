@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { isCid, rawBlock } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { beforeStall, soundOnes, verifiedInTurns, type ForeignChange } from "../rules.ts";
+import { soundOnes, verifiedInTurns, type ForeignChange } from "../rules.ts";
 import type { Change, SecretStore, Store } from "../store.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { CollectionThreads } from "./collect.ts";
@@ -141,14 +141,13 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       const block = rawBlock(randomBytes(32));
       const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
       try {
-        const probe = database.transaction(async (run) => {
+        await database.transaction(async (run) => {
           await run("SET LOCAL lock_timeout = 1000");
           await run("SAVEPOINT trial");
           await names.change(run, NOBODY, { by: "check", put: [block], set });
           await run("ROLLBACK TO SAVEPOINT trial");
           await records.writeNothing(run);
         });
-        await beforeStall("the database", probe);
       } catch (error) {
         // If another node is writing, writing works.
         if (((error as BerthError).cause as { code?: unknown } | undefined)?.code !== LOCK_TIMEOUT) throw error;
