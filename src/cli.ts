@@ -4,6 +4,7 @@ import { Command, Option } from "commander";
 import { AUDIT_KINDS } from "./audit/audit-entry.ts";
 import { OUTCOMES } from "./audit/filter.ts";
 import { environmentOf, folderToServe } from "./commands/environment.ts";
+import { makeConsolePrintable } from "./commands/print.ts";
 import { run } from "./commands/run.ts";
 import type { ServeOptions } from "./commands/serve.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
@@ -11,6 +12,7 @@ import { packageVersion } from "./config.ts";
 import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 closeInherited(process.argv.slice(2));
+makeConsolePrintable();
 
 /**
  * argv → one function per command. Commands are loaded when they are called, so that `serve` never loads a compiler.

@@ -260,5 +260,5 @@ function shown(path: string): string {
 }
 
 function say(line: string): void {
-  process.stderr.write(`${line}\n`);
+  console.error(line);
 }

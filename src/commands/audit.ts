@@ -1,4 +1,3 @@
-import { stripVTControlCharacters } from "node:util";
 import type { AuditLinks } from "../audit/audit-entry.ts";
 import { headText, readHead } from "../audit/chain.ts";
 import { type FilterTexts, readFilter } from "../audit/filter.ts";
@@ -6,6 +5,7 @@ import type { AuditRecord } from "../audit/record.ts";
 import { searchLog } from "../audit/search.ts";
 import { faultText, verifyLog, type VerifiedLog } from "../audit/verify.ts";
 import { BerthError } from "../lib/errors.ts";
+import { printJson } from "./print.ts";
 import { withStore } from "./with-store.ts";
 
 export interface AuditCommandOptions {
@@ -27,7 +27,9 @@ export function searchAudit(options: SearchOptions): Promise<number> {
   const filter = readFilter(options);
   return withStore(options, async ({ audit: links }) => {
     const found = await searchLog(links, { ...filter, tenant, linksMax: Infinity });
-    for (const record of found?.records ?? []) console.log(format === "json" ? JSON.stringify(record) : lineOf(record));
+    for (const record of found?.records ?? [])
+      if (format === "json") printJson(record);
+      else console.log(lineOf(record));
     if (found?.next !== undefined) console.error("There are earlier records: use --until, or a larger --limit.");
     return 0;
   });
@@ -46,7 +48,7 @@ export function verifyAudit(
     const { head, ...counts } = fault ? verified : await anchored(links, verified);
     const text = head && headText(head);
     if (options.json) {
-      console.log(JSON.stringify({ ok: !fault, fault, head: text, ...counts }));
+      printJson({ ok: !fault, fault, head: text, ...counts });
     } else if (fault) {
       console.error(`The log does not fit at ${faultText(fault)}.`);
     } else {
@@ -88,12 +90,10 @@ function lineOf({ at, tenant, kind, outcome, ...facts }: AuditRecord): string {
     (typeof outcome === "string" ? outcome : "").padEnd(7),
     told.join(" "),
   ];
-  return stripVTControlCharacters(
-    cells
-      .join(" ")
-      .replace(/\p{Cc}/gu, " ")
-      .trimEnd(),
-  );
+  return cells
+    .join(" ")
+    .replace(/\p{Cc}/gu, " ")
+    .trimEnd();
 }
 
 function textOf(fact: unknown): string {

@@ -24,6 +24,7 @@ import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { ownNpm } from "./own-npm.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
+import { printJson } from "./print.ts";
 import { progressLine } from "./progress.ts";
 
 export interface BootOptions {
@@ -70,7 +71,7 @@ export async function boot(options: BootOptions, open?: Compiling["open"]): Prom
   const from = options.from ?? join(packageRoot, "reference_templates");
   const out = options.out ?? join(packageRoot, "boot");
   const result = await makeImage(from, out, options, open);
-  if (options.json) process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
+  if (options.json) printJson(result, 2);
   else {
     printProblems(options.quiet ? result.problems.filter(({ severity }) => severity === "error") : result.problems);
     if (!options.quiet) tell(result, from, out);
@@ -234,7 +235,7 @@ function inUnits(bytes: number): string {
 }
 
 function tell(result: BootResult, from: string, out: string): void {
-  const say = (line: string): void => void process.stderr.write(`${line}\n`);
+  const say = (line: string): void => console.error(line);
   const [sources, image] = [shown(from), shown(out)];
   for (const bundle of result.bundles) {
     if (bundle.packages || bundle.bytes >= LARGE_BYTES) say(`  ${sizeOf(bundle)}`);

@@ -7,6 +7,7 @@ import type { Problem } from "../lib/problem.ts";
 import { generate, ownLock } from "./boot.ts";
 import { namedFromHere, openOwnFolder, shownFolder } from "./own-folder.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
+import { printJson } from "./print.ts";
 
 export interface CheckOptions {
   /** Type errors are errors. */
@@ -26,7 +27,7 @@ export async function check(path: string | undefined, { strict = false, json = f
   const { image, problems } = await generate(folder, out, ownLock(out), how);
   const list = image?.files.get(MCPS_FILE);
   const servers = list === undefined ? 0 : Object.keys(JSON.parse(new TextDecoder().decode(list)) as object).length;
-  if (json) process.stdout.write(`${JSON.stringify({ servers, problems }, undefined, 2)}\n`);
+  if (json) printJson({ servers, problems }, 2);
   else {
     printProblems(namedFromHere(problems, folder), (text) => process.stdout.write(text));
     const count = `${servers} server${servers === 1 ? "" : "s"}`;

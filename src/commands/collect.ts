@@ -1,6 +1,7 @@
 import { collectionOf } from "../admission/tenant-limits.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { CollectionResult, CollectedAmounts } from "../store/store.ts";
+import { printJson } from "./print.ts";
 import { withStore } from "./with-store.ts";
 
 interface CollectOptions {
@@ -17,7 +18,7 @@ export function collect({ data, tenant, dryRun: isTrial = false, json }: Collect
     if (tenants.length === 0)
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
     const collected = await store.collect({ ...collectionOf(tenants, limits), isTrial });
-    if (json) console.log(JSON.stringify(collected, null, 2));
+    if (json) printJson(collected, 2);
     else for (const line of linesOf(collected, isTrial, limits.collectGraceMs)) console.log(line);
     if (!json && !isTrial && database === undefined)
       console.log(`The store's file has room for ${collected.reusableBytes} bytes before it grows.`);

@@ -236,7 +236,7 @@ export function follow(berth: Berth, find: FindWatched, limits: Limits, { quiet 
     return server ? ownFiles(text, server) : text;
   };
   const view = new DevView({
-    write: (line) => console.error(line),
+    write: (line) => void process.stderr.write(`${line}\n`),
     style: stylesFor(process.stderr),
     isQuiet: quiet,
     ownFiles: ownFilesOf,

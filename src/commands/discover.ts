@@ -11,6 +11,7 @@ import type { Cid } from "../lib/cid.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
+import { printJson } from "./print.ts";
 import { packagesFolder, projectPackages } from "./project-packages.ts";
 
 export interface DiscoverOptions {
@@ -30,7 +31,7 @@ export interface DiscoverOptions {
 export async function discover(file: string, options: DiscoverOptions): Promise<number> {
   const text = await readFile(file, "utf8").catch((error: Error) => error);
   if (text instanceof Error) {
-    process.stderr.write(`berth: ${file} cannot be read: ${text.message}\n`);
+    console.error(`berth: ${file} cannot be read: ${text.message}`);
     return 2;
   }
   const entry = basename(file);
@@ -57,7 +58,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     const { bundling: unbundled = [], ...found } = await compiler.discover(source, tarballs);
     const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? strictly(list) : list);
     const [problems, bundling] = [told(found.problems), told([...inFolder, ...unread, ...unbundled])];
-    if (options.json) printJson({ ...found, problems }, bundling);
+    if (options.json) printAsJson({ ...found, problems }, bundling);
     else printText({ ...found, problems: [...problems, ...bundling] });
     return [...problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;
   } finally {
@@ -65,9 +66,9 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
   }
 }
 
-function printJson({ tools, problems, ...others }: Discovery, bundling: readonly Problem[]): void {
+function printAsJson({ tools, problems, ...others }: Discovery, bundling: readonly Problem[]): void {
   const filled = Object.entries({ ...others, bundling }).filter(([, list]) => list.length > 0);
-  process.stdout.write(`${JSON.stringify({ tools, problems, ...Object.fromEntries(filled) }, undefined, 2)}\n`);
+  printJson({ tools, problems, ...Object.fromEntries(filled) }, 2);
 }
 
 function printText({ tools, resources, prompts, requested = [], problems }: Discovery): void {
@@ -85,7 +86,7 @@ function printText({ tools, resources, prompts, requested = [], problems }: Disc
     ...(prompts.length > 0 ? [countOf(prompts, "prompt")] : []),
   ].join(", ");
   const wrong = countProblems(problems);
-  process.stdout.write(`${listing}${listing && "\n\n"}${counts}${wrong && `, ${wrong}`}\n`);
+  console.log(`${listing}${listing && "\n\n"}${counts}${wrong && `, ${wrong}`}`);
   printProblems(problems);
 }
 

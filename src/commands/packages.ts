@@ -5,6 +5,7 @@ import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
 import { PACKAGES } from "../packages/package-set.ts";
 import { printProblems } from "./print-problems.ts";
+import { printJson } from "./print.ts";
 import { checkTenant, saved, withCore } from "./with-core.ts";
 import { withStore } from "./with-store.ts";
 
@@ -30,7 +31,7 @@ export function listPackages(options: PackagesOptions & { readonly json?: boolea
     await checkTenant(store, options.tenant);
     const { cid, npm, packages } = await readTenantPackages({ store, limits }, options.tenant);
     if (options.json) {
-      console.log(JSON.stringify({ cid, ...(npm !== undefined && { npm }), packages }, null, 2));
+      printJson({ cid, ...(npm !== undefined && { npm }), packages }, 2);
       return 0;
     }
     for (const { name, version: number, supplied, range, direct, servers, moreServers = 0 } of packages) {

@@ -1,3 +1,5 @@
+import { printableLine } from "../lib/printable.ts";
+
 /** A line on stderr that shows the progress: a terminal's line is overwritten, elsewhere only the start is told. */
 export interface ProgressLine {
   update(text: string): void;
@@ -8,7 +10,8 @@ export interface ProgressLine {
 export function progressLine(stream: NodeJS.WriteStream = process.stderr): ProgressLine {
   let shown = false;
   return {
-    update(text) {
+    update(said) {
+      const text = printableLine(said);
       if (stream.isTTY) stream.write(`\r\u001b[K${text.slice(0, (stream.columns ?? 80) - 1)}`);
       else if (!shown) stream.write(`${text}\n`);
       shown = true;

@@ -5,6 +5,7 @@ import type { Config } from "../config.ts";
 import { createSecretEdits, type ListedSecret, type SecretEdits } from "../edits/secret-edits.ts";
 import { BerthError } from "../lib/errors.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
+import { printJson } from "./print.ts";
 import { withStore } from "./with-store.ts";
 
 export interface SecretOptions {
@@ -35,7 +36,7 @@ export function listSecrets(options: SecretOptions & { readonly json?: boolean }
     const listed = await edits.list(options.tenant);
     if (options.json) {
       const plain = listed.map(({ name, set, servers }) => ({ name, isSet: set !== undefined, ...set, servers }));
-      console.log(JSON.stringify(plain, null, 2));
+      printJson(plain, 2);
     } else {
       for (const line of linesOf(listed)) console.log(line);
     }

@@ -1,10 +1,10 @@
 import { buffer } from "node:stream/consumers";
-import { stripVTControlCharacters } from "node:util";
 import { tenantLimits } from "../admission/tenant-limits.ts";
 import { createStateEdits, type StateEdits } from "../edits/state-edits.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
 import { readDirectory } from "../host/catalog/directory.ts";
 import { BerthError } from "../lib/errors.ts";
+import { printableJson, printableLine, printableText } from "../lib/printable.ts";
 import { withStore } from "./with-store.ts";
 
 export interface StateOptions {
@@ -41,12 +41,13 @@ export function listState(
   });
 }
 
-/** `berth state get SERVER KEY`: the value alone, JSON as it is kept, or bytes. */
+/** `berth state get SERVER KEY`: the value alone, as JSON, or as bytes, of which a terminal gets what it can show. */
 export function getState(server: string, key: string, options: StateOptions): Promise<number> {
   return withState(options, async (state) => {
     const { value, isJson } = await state.read(options.tenant, server, key);
-    process.stdout.write(value);
-    if (isJson) process.stdout.write("\n");
+    const text = (): string => Buffer.from(value).toString();
+    if (isJson) process.stdout.write(`${printableJson(text())}\n`);
+    else process.stdout.write(process.stdout.isTTY ? printableText(text()) : value);
     return 0;
   });
 }
@@ -111,10 +112,6 @@ function withState(
   });
 }
 
-/** A key may hold anything, but nothing that a terminal would act on. */
 function print(cells: readonly string[]): void {
-  console.log(stripVTControlCharacters(cells.join("\t").trimEnd()).replaceAll(UNSEEN, "\ufffd"));
+  console.log(cells.map(printableLine).join("\t").trimEnd());
 }
-
-/** Characters that change the direction or the look of what follows. */
-const UNSEEN = /[\u202a-\u202e\u2066-\u2069]/g;

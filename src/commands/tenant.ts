@@ -16,6 +16,7 @@ import { basePathOf } from "../lib/tenant-name.ts";
 import type { Tenant } from "../store/store.ts";
 import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
+import { printJson } from "./print.ts";
 import { withStore } from "./with-store.ts";
 
 export interface TenantOptions {
@@ -92,7 +93,7 @@ function checkOwnAudience(name: string, oauth: JsonObject | null, tenants: reado
 export function listTenants(options: TenantOptions & { readonly json?: boolean }): Promise<number> {
   return withStore(options, async ({ tenants }) => {
     const listed = await tenants.list();
-    if (options.json) console.log(JSON.stringify(listed, null, 2));
+    if (options.json) printJson(listed, 2);
     else for (const line of linesOf(listed)) console.log(line);
     return 0;
   });

@@ -2,6 +2,7 @@ import { createInterface, type Interface } from "node:readline";
 import { stripVTControlCharacters } from "node:util";
 import { toAbortSignal } from "../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import { printableText } from "../lib/printable.ts";
 import type { Ask } from "../upstream/request.ts";
 import type { CallClock } from "./upstream/call-clock.ts";
 
@@ -21,13 +22,13 @@ export class Terminal {
   }
 
   say(text: string): void {
-    process.stderr.write(`${text}\n`);
+    process.stderr.write(`${printableText(text)}\n`);
   }
 
   /** Undefined when the person ends the input instead of answering (Ctrl-D), or when the signal is aborted. */
   read(prompt: string, signal?: AbortSignal): Promise<string | undefined> {
     this.#reader ??= this.#open();
-    process.stderr.write(prompt);
+    process.stderr.write(printableText(prompt));
     const line = this.#lines.shift();
     if (line !== undefined || this.#isOver || signal?.aborted) return Promise.resolve(line);
     return new Promise((resolve) => {

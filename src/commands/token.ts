@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { readTokenRequest } from "../access/token-request.ts";
 import { type TokenInfo, Tokens } from "../access/tokens.ts";
+import { printJson } from "./print.ts";
 import { withStore } from "./with-store.ts";
 
 export interface TokenOptions {
@@ -30,7 +31,8 @@ export async function createToken(options: CreateTokenOptions): Promise<number> 
   });
   return withTokens({ ...options, mayMake: true }, async (tokens) => {
     const created = await tokens.create(options.tenant, wish, "command");
-    console.log(options.json ? JSON.stringify(created, null, 2) : created.token);
+    if (options.json) printJson(created, 2);
+    else console.log(created.token);
     console.error(`This token of the tenant ${options.tenant} is shown once: ${permissionsOf(created)}.`);
     console.error(`Its id is ${created.id}; "berth token revoke ${created.id}" ends it.`);
     return 0;
@@ -41,7 +43,7 @@ export async function createToken(options: CreateTokenOptions): Promise<number> 
 export function listTokens(options: TokenOptions & { readonly json?: boolean }): Promise<number> {
   return withTokens(options, async (tokens) => {
     const listed = await tokens.list(options.tenant);
-    if (options.json) console.log(JSON.stringify(listed, null, 2));
+    if (options.json) printJson(listed, 2);
     else for (const token of listed) console.log(lineOf(token));
     return 0;
   });

@@ -1,5 +1,6 @@
 import { destination, pino, symbols, type DestinationStream, type Logger } from "pino";
 import { defaultLimits } from "../limits/limits.ts";
+import { printableJson } from "./printable.ts";
 import { within } from "./within.ts";
 
 export type Log = Logger;
@@ -96,7 +97,8 @@ export function logOptions(level: string, secrets: readonly (string | undefined)
       found.startsWith("berth_") ? HIDDEN : `${found.split(/\s/)[0]} ${HIDDEN}`,
     );
     for (const secret of known) clean = clean.replaceAll(secret, HIDDEN);
-    return clean;
+    // A person reads it in a terminal, too; the value stays the same.
+    return printableJson(clean);
   };
   return {
     level,

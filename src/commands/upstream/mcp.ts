@@ -1,5 +1,6 @@
 import { jsonBlock } from "../../lib/cid.ts";
 import type { JsonObject } from "../../lib/json.ts";
+import { printableJson } from "../../lib/printable.ts";
 import { defaultLimits } from "../../limits/limits.ts";
 import { contractHash } from "../../upstream/contract-hash.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
@@ -38,7 +39,7 @@ export function schema(reference: string, name: string | undefined, options: Rec
       wanted === undefined
         ? Object.fromEntries((await upstream.listTools({ signal })).items.map((tool) => [tool.name, schemasOf(tool)]))
         : schemasOf(await findTool(upstream, wanted, { signal }));
-    await output.text(`${JSON.stringify(found, undefined, 2)}\n`);
+    await output.text(`${printableJson(JSON.stringify(found, undefined, 2))}\n`);
     return 0;
   });
 }

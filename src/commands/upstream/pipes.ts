@@ -137,7 +137,7 @@ async function writeOutcome(
   { raw }: PutOptions,
   tool: string,
 ): Promise<void> {
-  if (raw) return output.text(`${JSON.stringify(whole)}\n`);
+  if (raw) return output.json(whole);
   let written = 0;
   for (const { type, tool: name, ...fields } of records) {
     await output.write({ type: type!, tool: name!, record: number, ...fields });

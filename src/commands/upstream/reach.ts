@@ -1,5 +1,6 @@
 import { isatty } from "node:tty";
 import { packageVersion, readConfig } from "../../config.ts";
+import { printable, printableJson } from "../../lib/printable.ts";
 import { type Limits, limitVariable } from "../../limits/limits.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
 import type { UpstreamConnection } from "../../upstream/connection.ts";
@@ -113,7 +114,7 @@ async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions
     const { profileLaunch } = await import("../../upstream/profiles/launch.ts");
     return { launch: profileLaunch(profile, env), operation: { arguments: { texts: [], json: {} } } };
   }
-  const warn = (warning: string): void => void process.stderr.write(`${warning}\n`);
+  const warn = (warning: string): void => void process.stderr.write(`${printable(warning)}\n`);
   return resolveReference(text, async (named) => {
     const { profileResolver } = await import("../../upstream/profiles/resolve.ts");
     return profileResolver({ env, folder: process.cwd(), warn, ...(ignoreSchema && { ignoreSchema }) })(named);
@@ -192,5 +193,5 @@ const DAY_SECONDS = 86_400;
 
 /** Prints a JSON line to stderr, for `-v`. */
 function tell(what: Record<string, unknown>): void {
-  process.stderr.write(`${JSON.stringify(what)}\n`);
+  process.stderr.write(`${printableJson(JSON.stringify(what))}\n`);
 }
