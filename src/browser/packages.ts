@@ -159,7 +159,7 @@ async function settle(review: Review, save: Proposal["save"], close: () => void)
 
 function showPackages(changes: readonly PackageChange[]): HTMLElement | string {
   if (changes.length === 0) return "";
-  const rows = changes.map(({ name, before, after, changedBytes = [], supplied = [], direct }) =>
+  const rows = changes.map(({ name, before, after, direct }) =>
     element(
       "tr",
       {},
@@ -170,13 +170,7 @@ function showPackages(changes: readonly PackageChange[]): HTMLElement | string {
         direct ? "" : element("span", { className: "muted small" }, " needed by others"),
       ),
       element("td", {}, before.length === 0 ? badge("new", "good") : before.join(", ")),
-      element(
-        "td",
-        {},
-        after.length === 0 ? badge("goes away", "bad") : after.join(", "),
-        ...(changedBytes.length > 0 ? [" ", badge("other bytes", "bad")] : []),
-        ...(supplied.length > 0 ? [" ", badge("from no registry", "warn")] : []),
-      ),
+      element("td", {}, after.length === 0 ? badge("goes away", "bad") : after.join(", ")),
     ),
   );
   const heads = ["Package", "Now", "Then"].map((text) => element("th", { scope: "col" }, text));

@@ -35,7 +35,7 @@ export function listPackages(options: PackagesOptions & { readonly json?: boolea
       return 0;
     }
     for (const { name, version: number, supplied, range, direct, servers, moreServers = 0 } of packages) {
-      const version = supplied ? `${number}${UNKNOWN}` : number;
+      const version = supplied ? `${number} (from no registry)` : number;
       const more = moreServers > 0 ? ` and ${moreServers} more` : "";
       const used = servers.length > 0 ? `  for ${servers.join(", ")}${more}` : "";
       console.log(printable(direct ? `${name} ${version} (${range ?? ""})${used}` : `  ${name} ${version}${used}`));
@@ -94,16 +94,8 @@ export function restorePackages(cid: string, options: ChangeOptions): Promise<nu
   });
 }
 
-/** Follows the version of a package whose tarball was given with the set. */
-const UNKNOWN = " (from no registry)";
-
 function tell({ packages = [], servers, problems }: Review): void {
-  for (const { name, before, after: versions, changedBytes = [], supplied = [] } of packages) {
-    const after = versions.map((version) =>
-      [version, changedBytes.includes(version) && " (other bytes)", supplied.includes(version) && UNKNOWN]
-        .filter(Boolean)
-        .join(""),
-    );
+  for (const { name, before, after } of packages) {
     if (before.length === 0) console.log(printable(`+ ${name} ${after.join(", ")}`));
     else if (after.length === 0) console.log(printable(`- ${name} ${before.join(", ")}`));
     else console.log(printable(`~ ${name} ${before.join(", ")} → ${after.join(", ")}`));

@@ -3,56 +3,48 @@ import { compareText } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { famousLookalike } from "../packages/famous.ts";
 import { nativeAdvice } from "../packages/native-addons.ts";
-import { isVariant, type PackageSet } from "../packages/package-set.ts";
+import { isVariant, type LockedPackage, type PackageSet } from "../packages/package-set.ts";
 
 /** The packages that differ between two sets, by name: a set may hold several versions of one. */
 export function packageChanges(before: PackageSet | undefined, after: PackageSet | undefined): PackageChange[] {
-  const [was, would] = [versionsIn(before), versionsIn(after)];
+  const [was, would] = [byName(before), byName(after)];
   const changes: PackageChange[] = [];
   for (const name of [...new Set([...was.keys(), ...would.keys()])].sort(compareText)) {
-    const [old, now] = [was.get(name) ?? new Map(), would.get(name) ?? new Map()] as [Versions, Versions];
-    const [oldVersions, versions] = [[...old.keys()].sort(compareText), [...now.keys()].sort(compareText)];
-    const isSame = versions.every((version) => isSameBytes(old.get(version), now.get(version), "supplied"));
-    if (isSame && oldVersions.join() === versions.join()) continue;
-    const changedBytes = versions.filter((each) => old.has(each) && !isSameBytes(old.get(each), now.get(each)));
-    const supplied = versions.filter((version) => now.get(version)?.supplied);
-    const direct = [before, after].some((set) => set !== undefined && Object.hasOwn(set.dependencies, name));
+    const [old, now] = [versionsOf(was.get(name)), versionsOf(would.get(name))];
+    if (JSON.stringify([[...old.bytes], old.supplied]) === JSON.stringify([[...now.bytes], now.supplied])) continue;
+    const versions = [...now.bytes.keys()];
+    const changedBytes = versions.filter((each) => old.bytes.has(each) && old.bytes.get(each) !== now.bytes.get(each));
     changes.push({
       name,
-      before: oldVersions,
+      before: [...old.bytes.keys()],
       after: versions,
       ...(changedBytes.length > 0 && { changedBytes }),
-      ...(supplied.length > 0 && { supplied }),
-      direct,
+      ...(now.supplied.length > 0 && { supplied: now.supplied }),
+      direct: [before, after].some((set) => set !== undefined && Object.hasOwn(set.dependencies, name)),
     });
   }
   return changes;
 }
 
-/** One version of a package; a set may have other bytes of it at each place. */
-interface VersionBytes {
-  readonly integrities: Set<string>;
-  supplied: boolean;
-}
-
-type Versions = Map<string, VersionBytes>;
-
-function isSameBytes(one: VersionBytes | undefined, other: VersionBytes | undefined, and?: "supplied"): boolean {
-  const [all, others] = [one, other].map((each) => [...(each?.integrities ?? [])].sort(compareText).join());
-  return all === others && (and === undefined || one?.supplied === other?.supplied);
-}
-
-/** By name, and then by version. */
-function versionsIn(set: PackageSet | undefined): Map<string, Versions> {
-  const found = new Map<string, Versions>();
-  for (const { name, version, integrity, supplied = false } of Object.values(set?.packages ?? {})) {
-    const versions = found.get(name) ?? new Map<string, VersionBytes>();
-    const known = versions.get(version) ?? { integrities: new Set(), supplied };
-    known.integrities.add(integrity);
-    known.supplied ||= supplied;
-    found.set(name, versions.set(version, known));
+function byName(set: PackageSet | undefined): Map<string, LockedPackage[]> {
+  const found = new Map<string, LockedPackage[]>();
+  for (const locked of Object.values(set?.packages ?? {})) {
+    const same = found.get(locked.name);
+    if (same) same.push(locked);
+    else found.set(locked.name, [locked]);
   }
   return found;
+}
+
+/** The versions of one name, sorted, each with all that tells its bytes; and those whose bytes come from no registry. */
+function versionsOf(packages: readonly LockedPackage[] = []): { bytes: Map<string, string>; supplied: string[] } {
+  const bytes = new Map<string, string>();
+  for (const line of new Set(packages.map(({ version, integrity }) => `${version} ${integrity}`).sort(compareText))) {
+    const version = line.slice(0, line.indexOf(" "));
+    bytes.set(version, (bytes.get(version) ?? "") + line);
+  }
+  const supplied = packages.flatMap((locked) => (locked.supplied ? [locked.version] : []));
+  return { bytes, supplied: [...new Set(supplied)].sort(compareText) };
 }
 
 /** Warnings about the packages that come or have other versions; they refuse nothing. */
