@@ -57,42 +57,31 @@ export function refuseLinksOut(): void {
 
 /** Node 20 follows the links in a tree that it lists, except where it tells what each entry is. */
 function listWithoutLinks(): void {
-  const { readdir, readdirSync } = fs as unknown as Record<string, (...args: unknown[]) => unknown>;
-  const list = fs.promises.readdir as unknown as (...args: unknown[]) => Promise<unknown>;
-  const ofTree = (path: unknown, options: unknown): TreeList | undefined => {
-    const { recursive, withFileTypes, encoding } = (options ?? {}) as Record<string, unknown>;
-    // It lists no tree as bytes.
-    if (recursive !== true || withFileTypes === true || encoding === "buffer") return undefined;
-    return {
-      typed: { recursive, withFileTypes: true },
-      names: (found) =>
-        found.map(({ path: before, parentPath, name }) => relative(pathOf(path)!, resolve(parentPath ?? before, name))),
-    };
-  };
+  type List = (...args: unknown[]) => unknown;
+  const { readdir, readdirSync } = fs as unknown as Record<"readdir" | "readdirSync", List>;
+  const list = fs.promises.readdir as unknown as List;
+  // It lists no tree as bytes.
+  const isTree = ({ recursive, withFileTypes, encoding }: Record<string, unknown>): boolean =>
+    recursive === true && withFileTypes !== true && encoding !== "buffer";
+  const typed = { recursive: true, withFileTypes: true };
+  const names = (path: unknown, found: unknown): string[] =>
+    (found as Listed[]).map(({ path: before, parentPath, name }) =>
+      relative(pathOf(path)!, resolve(parentPath ?? before, name)),
+    );
   Object.assign(fs.promises, {
-    async readdir(path: unknown, options: unknown) {
-      const tree = ofTree(path, options);
-      return tree ? tree.names((await list(path, tree.typed)) as Listed[]) : list(path, options);
-    },
+    readdir: async (path: unknown, options: unknown) =>
+      isTree(Object(options)) ? names(path, await list(path, typed)) : list(path, options),
   });
   Object.assign(fs, {
-    readdirSync(path: unknown, options: unknown) {
-      const tree = ofTree(path, options);
-      return tree ? tree.names(readdirSync!(path, tree.typed) as Listed[]) : readdirSync!(path, options);
-    },
-    readdir(path: unknown, options: unknown, done?: (error: unknown, names?: unknown) => void) {
-      const tree = ofTree(path, options);
-      if (!tree || !done) return readdir!(path, options, done);
-      readdir!(path, tree.typed, (error: unknown, found: Listed[]) =>
-        error ? done(error) : done(null, tree.names(found)),
-      );
-    },
+    readdirSync: (path: unknown, options: unknown) =>
+      isTree(Object(options)) ? names(path, readdirSync(path, typed)) : readdirSync(path, options),
+    readdir: (path: unknown, options: unknown, done?: (error: unknown, names?: unknown) => void) =>
+      done && isTree(Object(options))
+        ? readdir(path, typed, (error: unknown, found: unknown) =>
+            error ? done(error) : done(null, names(path, found)),
+          )
+        : readdir(path, options, done),
   });
-}
-
-interface TreeList {
-  readonly typed: object;
-  names(found: readonly Listed[]): string[];
 }
 
 interface Listed {
