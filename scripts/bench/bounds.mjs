@@ -14,6 +14,7 @@ import { attacks } from "./part-fairness.mjs";
  *   fairness?: import("./part-fairness.mjs").FairnessFigures, quota?: import("./part-fairness.mjs").FairnessFigures,
  *   many?: import("./part-many.mjs").ManyFigures[],
  *   packages?: import("./part-packages.mjs").PackagesFigures, state?: import("./part-state.mjs").StateFigures,
+ *   disk?: import("./part-disk.mjs").DiskFigures,
  *   nodes?: import("./part-nodes.mjs").NodesFigures, tenants?: import("./part-tenants.mjs").TenantsFigures,
  *   sockets?: import("./part-sockets.mjs").SocketsFigures,
  *   bridge?: import("./part-bridge.mjs").BridgeFigures,
@@ -313,6 +314,13 @@ export const ratios = [
     title: "a call that writes state to the disk / one that does not",
     part: "state",
     of: ({ state }) => over(state?.writeMs, state?.plainMs),
+  },
+  {
+    name: "frozenDiskMs",
+    title: "p99 of calls, lists, and /healthz while the data folder's disk is frozen, ms",
+    atMost: 50,
+    part: "disk",
+    of: ({ disk }) => disk && Math.max(...Object.values(disk.alone), ...Object.values(disk.besideSaves)),
   },
   {
     name: "socketsVsRelay",

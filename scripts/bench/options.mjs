@@ -6,7 +6,7 @@ import { ratios } from "./bounds.mjs";
  * The options of the command line.
  *
  * @typedef {{ parts: Set<string>, rounds: number, seconds: number, warmUpSeconds: number, serverCounts: number[],
- *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, bridge: { turns: number, calls: number, warmUpCalls: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, firstCalls: number, stateCalls: number, sockets: { megabytes: number, rounds: number, seconds: number }, nodes: { rounds: number, seconds: number, calls: number }, tenants: { tenants: number, starts: number, cold: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
+ *   startRepeats: number, streams: { events: number, listeners: number }, saves: number, manyCounts: number[], upstreams: { calls: number, seconds: number }, bridge: { turns: number, calls: number, warmUpCalls: number }, fairness: { rounds: number, seconds: number }, quota: { rounds: number, seconds: number }, firstCalls: number, stateCalls: number, frozenSeconds: number, sockets: { megabytes: number, rounds: number, seconds: number }, nodes: { rounds: number, seconds: number, calls: number }, tenants: { tenants: number, starts: number, cold: number }, profile?: string, json: boolean, gate: boolean, help: boolean, keep: boolean }} Options
  */
 
 export const parts = [
@@ -25,6 +25,7 @@ export const parts = [
   "quota",
   "packages",
   "state",
+  "disk",
   "sockets",
   "nodes",
   "tenants",
@@ -70,6 +71,7 @@ export function readOptions(args) {
     bridge: quick ? { turns: 4, calls: 500, warmUpCalls: 1_000 } : { turns: 20, calls: 2_000, warmUpCalls: 5_000 },
     firstCalls: quick ? 3 : 25,
     stateCalls: quick ? 500 : 5_000,
+    frozenSeconds: quick ? 3 : 12,
     sockets: quick ? { megabytes: 256, rounds: 2, seconds: 1 } : { megabytes: 1024, rounds: 5, seconds: 4 },
     nodes: quick ? { rounds: 1, seconds: 1, calls: 200 } : { rounds: 7, seconds: 3, calls: 3_000 },
     tenants: quick ? { tenants: 1_000, starts: 1, cold: 50 } : { tenants: 100_000, starts: 5, cold: 1_000 },
@@ -91,7 +93,7 @@ export function help() {
 
 Measures Berth beside a bare node:http server, Express 5, the official SDK and fastmcp: one at a time, in turn, the
 same load, the server, with whatever processes it starts, on one core and the load generator (wrk)
-on another; edits, many, upstreams, bridge, state, nodes and tenants have all cores, quota a container that may use one. About twenty minutes.
+on another; edits, many, upstreams, bridge, state, disk, nodes and tenants have all cores, quota a container that may use one. About twenty minutes.
 
   --only PART[,PART]  ${parts.join(", ")} (all)
   --rounds N          times that each contestant has its turn; medians are reported (5)

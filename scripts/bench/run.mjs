@@ -9,6 +9,7 @@ import { trials } from "./contestants.mjs";
 import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
 import { measureBridge } from "./part-bridge.mjs";
+import { measureDisk } from "./part-disk.mjs";
 import { measureEdits } from "./part-edits.mjs";
 import { measureFairness } from "./part-fairness.mjs";
 import { measureHostile } from "./part-hostile.mjs";
@@ -117,6 +118,7 @@ async function measure(folder, options) {
   await measured("quota", () => measureInContainer(folder, options.quota));
   await measured("packages", () => measurePackages(folder, options.firstCalls, say));
   await measured("state", () => measureState(folder, options.stateCalls, say));
+  await measured("disk", () => measureDisk(folder, options.frozenSeconds, say));
   await measured("sockets", () => measureSockets(folder, options.sockets, say));
   await measured("nodes", () => measureNodes(folder, options.nodes, say));
   await measured("tenants", () => measureTenants(folder, images[0].image, options.tenants, say));
