@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { chmodSync } from "node:fs";
+import { connect } from "node:net";
 import { dirname, join } from "node:path";
-import { describe, it, type TestContext } from "node:test";
+import { describe, it } from "node:test";
 import { apiOf, type Api } from "../support/api.ts";
 import { makeImage, modern, post, request } from "../support/berth.ts";
 import { freezableDisk, type FreezableDisk } from "../support/frozen-disk.ts";
+import { commandOf, descendants, isAlive } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -27,7 +30,8 @@ interface Served {
   readonly call: (server: string, tool: string, args?: object, session?: string) => Promise<string>;
 }
 
-async function serve(t: TestContext, { folder }: FreezableDisk, more: Record<string, string> = {}) {
+async function serve(disk: FreezableDisk, more: Record<string, string> = {}) {
+  const { folder } = disk;
   const env = {
     ...(await makeImage(dirname(folder), {
       texts: { "counter.ts": COUNTER, "kept.ts": COUNTER, "script.sh": SCRIPT },
@@ -49,7 +53,7 @@ async function serve(t: TestContext, { folder }: FreezableDisk, more: Record<str
   const { token } = await makeToken({ folder }, { can: ["admin"] });
   const start = async (): Promise<Served> => {
     const berth = await ServeProcess.start([], env);
-    t.after(() => berth.end("SIGKILL"));
+    disk.after(() => berth.end("SIGKILL"));
     const headers = bearer(token);
     const service = apiOf(berth);
     return {
@@ -80,13 +84,22 @@ async function readiness({ berth }: Served): Promise<{ status: number; text: str
   return { status: response.status, text: await response.text() };
 }
 
+/** True where nothing listens. A request might wait for as long as the kernel keeps its connection. */
+function refuses(url: string): Promise<boolean> {
+  const socket = connect(Number(new URL(url).port), "127.0.0.1");
+  return new Promise<boolean>((resolve) => {
+    socket.once("error", () => resolve(true));
+    socket.once("connect", () => resolve(false));
+  }).finally(() => socket.destroy());
+}
+
 describe("a disk of the data folder that answers no write", () => {
   it("keeps saves waiting and nothing else, is named by /readyz, and loses nothing that was acknowledged", async (t) => {
     const disk = freezableDisk(t);
     if (!disk) return;
     chmodSync(dirname(disk.folder), 0o711);
     // What is known of tokens is too old for each request, and the heartbeat is soon.
-    const { start, token } = await serve(t, disk, { BERTH_KNOWN_TOKEN_MS: "1", BERTH_NODE_LEASE_MS: "2000" });
+    const { start, token } = await serve(disk, { BERTH_KNOWN_TOKEN_MS: "1", BERTH_NODE_LEASE_MS: "2000" });
     let served = await start();
     const { berth, api, headers, call } = served;
     const { url } = berth;
@@ -194,4 +207,38 @@ describe("a disk of the data folder that answers no write", () => {
     assert.equal((await served.api.send("GET", "/variables/motto")).body.files.motto, "after");
     assert.equal((await served.api.send("GET", "/servers/kept/calls?tool=plain&limit=100")).body.calls.length, 9);
   });
+
+  for (const [what, env] of [
+    ["a process", {}],
+    ["workers", { BERTH_WORKERS: "2" }],
+  ] as const) {
+    it(`does not keep ${what} from ending: nothing listens, and nothing runs on`, async (t) => {
+      const disk = freezableDisk(t);
+      if (!disk) return;
+      chmodSync(dirname(disk.folder), 0o711);
+      const { start } = await serve(disk, { BERTH_SHUTDOWN_MS: "2000", ...env });
+      const served = await start();
+      const { berth, call } = served;
+      const told = Number(await call("counter", "count"));
+      await call("upstream", "measure", { text: "heard" });
+      // The shell that kills what a process leaves behind waits for its very end.
+      const others = descendants(berth.child.pid).filter((pid) => !commandOf(pid).startsWith("/bin/sh"));
+      const exited = once(berth.child, "exit");
+      const thaw = await disk.freeze();
+      const saving = call("counter", "count").then(
+        () => assert.fail("saved"),
+        () => {},
+      );
+      await until(async () => (await readiness(served)).status === 503);
+      berth.child.kill("SIGTERM");
+      await until(() => refuses(berth.url), "nothing listens");
+      // The kernel keeps what is left of a process with a thread in a write, until that has ended.
+      await until(() => ![berth.child.pid!, ...others].some(isAlive), "nothing runs on");
+      await thaw();
+      await Promise.all([exited, saving]);
+      const again = await start();
+      const counted = Number(await again.call("counter", "counted"));
+      assert.ok(counted === told || counted === told + 1, `${counted} after ${told}`);
+    });
+  }
 });

@@ -12,6 +12,8 @@ const FREEZE_S_MAX = 120;
 /** A disk of its own that can be frozen: the kernel then blocks each write to it, however long. */
 export interface FreezableDisk {
   readonly folder: string;
+  /** Has something done at the end of the test, when it is thawed and still there. */
+  after(work: () => Promise<void>): void;
   /** Resolves with what thaws it again, and fails if something else did: the end of this process, or the longest freeze. */
   freeze(): Promise<() => Promise<void>>;
 }
@@ -21,9 +23,11 @@ export function freezableDisk(t: TestContext): FreezableDisk | undefined {
   const place = mkdtempSync(join(tmpdir(), "berth-frozen-"));
   const [image, folder] = [join(place, "image"), join(place, "disk")];
   let end = async (): Promise<void> => {};
+  const works: (() => Promise<void>)[] = [];
   t.after(async () => {
     // Unmounted before, it would stay frozen.
     await end();
+    for (const work of works) await work();
     spawnSync("umount", ["-l", folder]);
     rmSync(place, { recursive: true, force: true });
   });
@@ -40,8 +44,10 @@ export function freezableDisk(t: TestContext): FreezableDisk | undefined {
   }
   return {
     folder,
+    after: (work) => void works.push(work),
     async freeze() {
-      const script = `fsfreeze --freeze "$0" && echo frozen; timeout ${FREEZE_S_MAX} cat; fsfreeze --unfreeze "$0"`;
+      const script = `fsfreeze --freeze "$0" && echo frozen
+        timeout ${FREEZE_S_MAX} cat; code=$?; fsfreeze --unfreeze "$0"; exit $code`;
       // In a process group of its own, which a signal to that of the tests does not reach.
       const guard = spawn("sh", ["-c", script, folder], { detached: true, stdio: ["pipe", "pipe", "inherit"] });
       const thawed = once(guard, "exit");
@@ -50,9 +56,9 @@ export function freezableDisk(t: TestContext): FreezableDisk | undefined {
         await thawed;
       };
       await once(guard.stdout, "data");
-      return () => {
-        assert.equal(guard.exitCode, null, "it was frozen until now");
-        return end();
+      return async () => {
+        await end();
+        assert.equal(guard.exitCode, 0, `it was frozen until now, and not thawed after ${FREEZE_S_MAX} s`);
       };
     },
   };
