@@ -509,9 +509,9 @@ function changesOf(
     if (field === "definition" || isSameJson(before[field], after[field])) continue;
     // Only a principal that may do everything sets what a new server may read; any author may let it read nothing.
     if (!was && field === "variables" && isSameJson(after[field], [])) continue;
-    const change = { server, field, before: before[field], after: after[field] };
     const power = powerOf(field, before[field], after[field]);
-    changes.push({ ...change, power });
+    const change: PowerChange = { server, field, before: before[field], after: after[field], power };
+    changes.push(change);
     // An approval by an entry also needs the right to change the entry.
     if (power === "approvals") changes.push({ ...change, power: "entry" });
   }
