@@ -23,8 +23,13 @@ export function storeNow(): number {
   return Date.now() - clockAheadMs();
 }
 
+/** Milliseconds of a clock that nobody sets and that all threads of the process share. */
+export function monotonicMs(): bigint {
+  return process.hrtime.bigint() / 1_000_000n;
+}
+
 /** By how many milliseconds the clock of this process is ahead of the store's. */
-export function clockAheadMs(): number {
+function clockAheadMs(): number {
   const elapsed = performance.now();
   const from = Date.now() - elapsed;
   // A clock that was set is another clock.

@@ -4,7 +4,7 @@
  */
 import { MessageChannel, parentPort, receiveMessageOnPort, workerData, type Transferable } from "node:worker_threads";
 import type { Log } from "../../lib/log.ts";
-import { clockAheadMs } from "./clock.ts";
+import { monotonicMs, storeNow } from "./clock.ts";
 import { receiveChange } from "./long-change.ts";
 import { openSqliteStore } from "./sqlite-store.ts";
 import {
@@ -49,7 +49,7 @@ const store = await openSqliteStore({
 const { tenants, tokens, audit, state, keptCalls, nodes } = store;
 const parts = { "": store, tenants, tokens, audit, state, keptCalls, nodes };
 for (const [name, part] of Object.entries(parts)) targets.set(name, part);
-const shareClock = (): void => void Atomics.store(aheadMs, 0, clockAheadMs());
+const shareClock = (): void => void Atomics.store(aheadMs, 0, BigInt(storeNow()) - monotonicMs());
 shareClock();
 setInterval(shareClock, CLOCK_MS);
 

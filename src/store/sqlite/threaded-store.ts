@@ -4,6 +4,7 @@ import { Worker, type MessagePort, type Transferable } from "node:worker_threads
 import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Change, DerivedEntry, SecretStore, Store, TenantSnapshot, TenantStaging } from "../store.ts";
+import { monotonicMs } from "./clock.ts";
 import { isLongChange, sendChange } from "./long-change.ts";
 import { DATABASE_FILE, isOpen, noteOpened, type OpenedDatabase } from "./open-database.ts";
 import type { SqliteStoreOptions } from "./sqlite-store.ts";
@@ -20,8 +21,8 @@ import {
 } from "./thread-messages.ts";
 
 export interface StoreThreadData extends Omit<SqliteStoreOptions, "log"> {
-  /** Where the thread writes by how many milliseconds the process clock is ahead of the store's. */
-  readonly aheadMs: Int32Array;
+  /** Where the thread writes by how many milliseconds the store's time is ahead of `monotonicMs`. */
+  readonly aheadMs: BigInt64Array;
 }
 
 const workerFile = new URL("./store-worker.js", import.meta.url);
@@ -31,7 +32,7 @@ const workerFile = new URL("./store-worker.js", import.meta.url);
  * disk does, even a read, which writes a mark into shared memory.
  */
 export async function openThreadedStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
-  const aheadMs = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  const aheadMs = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT));
   const thread = new StoreThread(options, aheadMs);
   const methods = await thread.opened;
   const { call, listen, hold } = thread;
@@ -58,7 +59,7 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
     state: forward("state"),
     keptCalls: forward("keptCalls"),
     nodes: { ...forward("nodes"), onLetter: (node, listener) => listen("nodes", "onLetter", [node], listener) },
-    now: () => Date.now() - Atomics.load(aheadMs, 0),
+    now: () => Number(monotonicMs() + Atomics.load(aheadMs, 0)),
     unheardMs: () => 0,
     onChange: (listener) => listen("", "onChange", [], listener),
     onReplaced: (listener) => listen("", "onReplaced", [], listener),
@@ -116,7 +117,7 @@ class StoreThread implements OpenedDatabase {
   readonly #ended: Promise<void>;
   #lastId = 0;
 
-  constructor({ log, ...options }: SqliteStoreOptions, aheadMs: Int32Array) {
+  constructor({ log, ...options }: SqliteStoreOptions, aheadMs: BigInt64Array) {
     this.name = join(options.dataDir, DATABASE_FILE);
     const workerData: StoreThreadData = { ...options, isOpenHere: isOpen(this.name), aheadMs };
     noteOpened(this);
