@@ -33,8 +33,6 @@ export class ForeignChanges {
   readonly #own = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
   #everyMs = LOOK_MS;
-  /** Changes of our own that are under way on other threads, whose numbers are not known yet. */
-  #underWay = 0;
   #isReplaced = false;
 
   constructor(database: Database.Database, log: WriteAheadLog) {
@@ -77,16 +75,6 @@ export class ForeignChanges {
     return ids;
   }
 
-  /** As `add`, for a change that another thread commits, which until then would look like one of another process. */
-  async adding(changing: Promise<readonly number[]>): Promise<readonly number[]> {
-    this.#underWay += 1;
-    try {
-      return this.add(await changing);
-    } finally {
-      this.#underWay -= 1;
-    }
-  }
-
   /** Reports changes made here that may be lost as if another process had made them: their caller got an error. */
   async tellIfUnsure<T>(changed: readonly ForeignChange[], kept: Promise<T>): Promise<T> {
     try {
@@ -118,7 +106,6 @@ export class ForeignChanges {
   }
 
   #look(): void {
-    if (this.#underWay > 0) return;
     let changed: ForeignChange[] = [];
     try {
       this.#lookAtFile();

@@ -1,82 +1,22 @@
-import { once } from "node:events";
-import { Worker, type MessagePort } from "node:worker_threads";
+import type { MessagePort } from "node:worker_threads";
 import type { Block, Cid } from "../../lib/cid.ts";
-import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { Change, NameMove } from "../store.ts";
-import { identityOf } from "./store-files.ts";
-import { receivedError, type SentError } from "./thread-messages.ts";
 
-/** A change of more contents and names, or of more bytes, takes long enough for others to notice. */
+/** Sending more contents and names, or more bytes, at once would take long enough for others to notice. */
 const LONG_FROM = 500;
 const LONG_FROM_BYTES = 4 * 1024 * 1024;
-const SEARCHED_LONG_FROM_BYTES = 256 * 1024;
 /** Contents or names, and bytes, that are handed over at a time, which takes about a millisecond. */
 const HANDED_OVER = 250;
 const HANDED_OVER_BYTES = 4 * 1024 * 1024;
-const workerFile = new URL("./long-change-worker.js", import.meta.url);
-/** The thread holds the whole change and the record of it. */
-const resourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 8 };
-
-export interface LongChangeOrder {
-  readonly file: string;
-  /** Another file under the same name is left alone. */
-  readonly identity: string | undefined;
-  readonly busyMs: number;
-  readonly tenant: string;
-}
-
 /** A part of a change, or the rest of it, which is sent last. */
 type ChangePart =
   | { readonly cids: readonly Cid[]; readonly lengths: readonly number[]; readonly bytes: Uint8Array<ArrayBuffer> }
   | { readonly set: readonly NameMove[] }
   | { readonly rest: Omit<Change, "put" | "set"> };
 
-/** The numbers of the changes, or why nothing was changed. */
-export type LongChangeReport = { readonly moved: readonly number[] } | { readonly error: SentError };
-
-/** `isSearched`: its content is searched for references, which takes longer. */
-export function isLongChange({ put = [], set = [] }: Change, isSearched: boolean): boolean {
-  if (put.length + set.length > LONG_FROM) return true;
-  const bytes = put.reduce((sum, each) => sum + each.bytes.length, 0);
-  return bytes > (isSearched ? SEARCHED_LONG_FROM_BYTES : LONG_FROM_BYTES);
-}
-
-/**
- * Makes a change of very many names as one transaction, on a thread that ends with it: calls would otherwise wait for
- * it. Nobody else in this process may write until it is over. Returns the numbers of the changes; undefined, with
- * nothing changed, where no thread is available.
- */
-export async function changeOnThread(
-  order: Omit<LongChangeOrder, "identity">,
-  change: Change,
-): Promise<readonly number[] | undefined> {
-  const worker = startWorker({ ...order, identity: identityOf(order.file) });
-  if (!worker) return undefined;
-  let fault: unknown;
-  worker.on("error", (error) => (fault = error));
-  const ended = once(worker, "exit");
-  const isReady = await Promise.race([once(worker, "message").then(() => true), ended.then(() => false)]);
-  if (!isReady) return undefined;
-
-  let report: LongChangeReport | undefined;
-  worker.on("message", (message: LongChangeReport) => (report = message));
-  await sendChange(worker, change);
-  await ended;
-  if (!report) {
-    const message = "check whether the change was made before you repeat it: the thread that wrote it has ended";
-    throw new BerthError("store_unsure", message, { cause: fault });
-  }
-  if ("moved" in report) return report.moved;
-  throw receivedError(report.error);
-}
-
-function startWorker(workerData: LongChangeOrder): Worker | undefined {
-  try {
-    return new Worker(workerFile, { workerData, resourceLimits, execArgv: [], env: {} });
-  } catch {
-    return undefined;
-  }
+export function isLongChange({ put = [], set = [] }: Change): boolean {
+  return put.length + set.length > LONG_FROM || put.reduce((sum, { bytes }) => sum + bytes.length, 0) > LONG_FROM_BYTES;
 }
 
 /** Sends a change to another thread in parts, yielding to the event loop in between. */

@@ -17,7 +17,6 @@ import { SqliteContent } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
 import { sqliteKeptCalls } from "./kept-calls.ts";
-import { changeOnThread, isLongChange } from "./long-change.ts";
 import { sqliteNames } from "./names.ts";
 import { LetterBoxes, sqliteNodes } from "./nodes.ts";
 import { closeDatabase, openDatabase } from "./open-database.ts";
@@ -97,15 +96,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     });
     return foreignChanges.tellIfUnsure([{ tenant, kind: "secret", name }], kept);
   };
-
-  const changeHere = (tenant: string, change: Change): readonly number[] => {
-    for (const { cid, bytes } of change.put ?? []) verified(cid, bytes);
-    for (const { block } of change.derived ?? []) verified(block.cid, block.bytes);
-    return names.change(tenant, change);
-  };
-
-  const changeAside = async (tenant: string, change: Change): Promise<readonly number[]> =>
-    (await changeOnThread({ file: database.name, busyMs, tenant }, change)) ?? changeHere(tenant, change);
 
   const content = async (tenant: string, cid: Cid): Promise<Uint8Array | undefined> => {
     const bytes = attempt(() => contents.read(tenant, cid));
@@ -233,12 +223,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     async change(tenant, change) {
       const summing = change.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "of");
       if (summing) await summing;
-      const kept = isLongChange(
-        change,
-        attempt(() => contents.hasLeft(tenant)),
-      )
-        ? log.keepAside(() => foreignChanges.adding(changeAside(tenant, change)))
-        : log.keep(() => foreignChanges.add(changeHere(tenant, change)));
+      for (const { cid, bytes } of change.put ?? []) verified(cid, bytes);
+      for (const { block } of change.derived ?? []) verified(block.cid, block.bytes);
+      const kept = log.keep(() => foreignChanges.add(names.change(tenant, change)));
       return foreignChanges.tellIfUnsure(namesOf(tenant, change), storedBytes.toldByKind(tenant, kept));
     },
 

@@ -66,7 +66,7 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
 
     change(tenant, { put = [], derived = [], ...change }) {
       const whole = { ...change, put: put.map(ownBlock), derived: derived.map(ownResult) };
-      return isLongChange(whole, true) ? thread.sendChange(tenant, whole) : call("", "change", [tenant, whole]);
+      return isLongChange(whole) ? thread.sendChange(tenant, whole) : call("", "change", [tenant, whole]);
     },
 
     putDerived: (tenant, entries) => call("", "putDerived", [tenant, entries.map(ownResult)]),

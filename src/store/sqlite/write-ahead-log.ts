@@ -65,21 +65,14 @@ export class WriteAheadLog {
     return result;
   }
 
-  /** As `keep`, for commits of another thread: nobody here writes until that is over. */
-  keepAside<T>(work: () => Promise<T>): Promise<T> {
-    return this.keep(() => this.#aside(work));
-  }
-
-  /** As `write`, for commits of another thread. */
+  /** As `write`, for commits of another thread: nobody here writes until that is over. */
   writeAside<T>(work: () => Promise<T>): Promise<T> {
-    return this.write(() => this.#aside(work));
-  }
-
-  #aside<T>(work: () => Promise<T>): Promise<T> {
-    const writing = work();
-    const over = (): void => (this.#others = undefined);
-    this.#others = writing.then(over, over);
-    return writing;
+    return this.write(() => {
+      const writing = work();
+      const over = (): void => (this.#others = undefined);
+      this.#others = writing.then(over, over);
+      return writing;
+    });
   }
 
   /** A number that changes with each commit of another process, and with nothing else. */
