@@ -77,7 +77,7 @@ export class Checkpoints {
   #ended: Promise<void> = Promise.resolve();
   readonly #databasePages: Database.Statement<[], number>;
   #isWanted = false;
-  /** The pages of the log after the last stamp. */
+  /** The pages of the log after the last stamp, while it goes on from there. */
   #stampedPages: number | undefined;
   /** True while there is little room on the disk. */
   #isShort: boolean;
@@ -232,7 +232,8 @@ export class Checkpoints {
         if (isComplete && report?.pages === before.pages) this.#discount(before.version);
         this.#worker = this.pause = undefined;
         resume();
-        if (!isComplete) this.#isWanted ||= wasWanted;
+        if (isComplete) this.#stampedPages = undefined;
+        else this.#isWanted ||= wasWanted;
         if (!report) this.#giveUp(fault);
         else {
           if (this.#isAlone) this.#comeBack(report);
