@@ -16,6 +16,7 @@ import { crashDatabase, fillDisk, restoreBackup } from "./disasters.mjs";
 import { mountDisk } from "./disk.mjs";
 import { EDITOR, Editors } from "./editors.mjs";
 import { callEach, runLoad } from "./load.mjs";
+import { cutPower } from "./power-cuts.mjs";
 import { descendants, markDescendants } from "./processes.mjs";
 import { makeSaves } from "./saves.mjs";
 import { startService } from "./service.mjs";
@@ -24,6 +25,8 @@ import { startService } from "./service.mjs";
  * `npm run soak -- --outage N`: three nodes under load, whose Postgres is away for N seconds; see cluster/outages.test.
  *
  * `npm run soak -- --saves N`: as many saves through two processes, which are killed at random; see saves.mjs.
+ *
+ * `npm run soak -- --power-cuts N`: as many saves through one process that is killed, and whose disk loses its power.
  *
  * `npm run soak -- --nodes N`: what follows with several processes behind haproxy, one of which is killed at a time.
  * What they know together (nodes, letters, leases) must not grow.
@@ -54,6 +57,7 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "10" },
     nodes: { type: "string", default: "1" },
     saves: { type: "string" },
+    "power-cuts": { type: "string" },
     outage: { type: "string" },
     postgres: { type: "boolean", default: false },
   },
@@ -68,6 +72,10 @@ if (values.outage !== undefined) {
 }
 if (values.saves !== undefined) {
   await makeSaves(Number(values.saves));
+  process.exit();
+}
+if (values["power-cuts"] !== undefined) {
+  await cutPower(Number(values["power-cuts"]));
   process.exit();
 }
 const nodes = Number(values.nodes);

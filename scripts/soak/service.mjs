@@ -40,11 +40,13 @@ export async function startService(launch, { folder, nodes }) {
     get pids() {
       return all.map(({ child }) => child.pid);
     },
-    async killAndRestart() {
+    /** @param {() => void} [meanwhile] done while it is not running */
+    async killAndRestart(meanwhile = () => {}) {
       const node = all[Math.floor(Math.random() * nodes)];
       const ended = once(node.child, "exit");
       node.child.kill("SIGKILL");
       await ended;
+      meanwhile();
       await node.start();
     },
     async stop() {
