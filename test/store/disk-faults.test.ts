@@ -445,11 +445,6 @@ describe("a process that may open no more files", () => {
     await until(() => lines.length > 0);
     assert.ok(!lines.some((each) => each.includes("the disk failed")), lines.join("\n"));
     release();
-    const isMoved = (): boolean => lines.includes("checkpoints of the store have their thread again");
-    await until(async () => {
-      await store.change("default", change());
-      return isMoved() || !lines.includes("checkpoints of the store have lost their thread; calls wait for them now");
-    });
     await until(async () => {
       await store.change("default", change());
       const other = new Database(join(dataDir, DATABASE_FILE), { readonly: true });

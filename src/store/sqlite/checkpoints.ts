@@ -18,9 +18,8 @@ export interface CheckpointsOptions {
   /** Everything written before, and before a checkpoint was wanted, is in the database and on the disk. */
   readonly onComplete: () => void;
   readonly onFailure: (error: CheckpointFailure) => void;
-  /** No thread is available: SQLite makes checkpoints where it writes, until there is one again. */
+  /** No thread is available: writers wait for checkpoints until there is one again. */
   readonly onGone: (error: unknown) => void;
-  readonly onBack: () => void;
 }
 
 export interface CheckpointOrder {
@@ -46,16 +45,12 @@ export interface CheckpointReport {
 /** The delay after a write, and after a checkpoint that could not be whole. */
 const LOOK_MS = 500;
 const AGAIN_MS = 1_000;
-/** The delay after a thread could not be started. */
-const THREAD_AGAIN_MS = 5_000;
 /** The share of the free room on the disk above which a log is moved into the database. */
 const ROOM_SHARE = 0.25;
 /** A log this short is left alone however little room there is. */
 const LEAST_BYTES = 256 * 1024;
 /** With less room on the disk, it is checked before each write. */
 const SHORT_BYTES = 64 * 1024 * 1024;
-/** In pages: SQLite's default. */
-const OWN_CHECKPOINT_PAGES = 1_000;
 const workerFile = new URL("./checkpoint-worker.js", import.meta.url);
 /** A checkpoint takes about 7 MB while it runs. */
 const resourceLimits = { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 1 };
@@ -83,7 +78,6 @@ export class Checkpoints {
   #isShort: boolean;
   /** True while no thread is available. */
   #isAlone = false;
-  #threadAgainAt = 0;
   #isOver = false;
 
   constructor(database: Database.Database, options: CheckpointsOptions) {
@@ -145,13 +139,11 @@ export class Checkpoints {
     this.#timer = undefined;
     if (this.#worker) return;
     this.#isShort = this.#room() < SHORT_BYTES;
-    if (this.#isAlone && performance.now() < this.#threadAgainAt) this.#checkpointHere();
-    else if (this.#isAlone || this.#isWanted || this.#isLong()) this.#start();
+    if (this.#isWanted || this.#isLong()) this.#start();
   }
 
-  /** Makes a checkpoint on this thread, which blocks calls; used where nothing could be kept otherwise. */
+  /** Makes a checkpoint on this thread, which delays everything else here. */
   #checkpointHere(): void {
-    if (!this.#isWanted) return;
     let report: CheckpointReport;
     try {
       const [state] = this.#database.pragma("wal_checkpoint(PASSIVE)") as [{ log: number; checkpointed: number }];
@@ -234,11 +226,10 @@ export class Checkpoints {
         resume();
         if (isComplete) this.#stampedPages = undefined;
         else this.#isWanted ||= wasWanted;
-        if (!report) this.#giveUp(fault);
-        else {
-          if (this.#isAlone) this.#comeBack(report);
+        if (report) {
+          this.#isAlone = false;
           this.#hear(report);
-        }
+        } else this.#giveUp(fault);
         resolve();
       });
     });
@@ -265,23 +256,8 @@ export class Checkpoints {
   }
 
   #giveUp(error: unknown): void {
-    this.#threadAgainAt = performance.now() + THREAD_AGAIN_MS;
-    if (!this.#isAlone) {
-      this.#isAlone = true;
-      this.#database.pragma(`wal_autocheckpoint = ${OWN_CHECKPOINT_PAGES}`);
-      this.#options.onGone(error);
-    }
-    if (this.#isWanted) this.#again(AGAIN_MS);
-  }
-
-  /** Returns to the thread, unless it could do nothing. */
-  #comeBack({ error }: CheckpointReport): void {
-    if (error) {
-      this.#threadAgainAt = performance.now() + THREAD_AGAIN_MS;
-      return;
-    }
-    this.#isAlone = false;
-    this.#database.pragma("wal_autocheckpoint = 0");
-    this.#options.onBack();
+    if (!this.#isAlone) this.#options.onGone(error);
+    this.#isAlone = true;
+    this.#checkpointHere();
   }
 }

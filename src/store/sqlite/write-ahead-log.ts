@@ -36,8 +36,7 @@ export class WriteAheadLog {
       onComplete: () => this.#onComplete(),
       onFailure: (error) => this.#onFailure(error),
       onGone: (error) =>
-        log?.error({ err: error }, "checkpoints of the store have lost their thread; calls wait for them now"),
-      onBack: () => log?.info("checkpoints of the store have their thread again"),
+        log?.error({ err: error }, "checkpoints of the store could get no thread; writes wait for them now"),
     });
   }
 
