@@ -14,13 +14,14 @@ const kind = (at) => ({
   additionalProperties: false,
 });
 const passwords = { properties: { passwords: { items: secret } } };
-const item = (kind) => ({ kind, property1: [{ kind }] });
+const KINDS = 130;
+const item = (at) => ({ kind: at % KINDS, [`property${at % KINDS}`]: [{ kind: at % KINDS }] });
 
 /** The schema of each tool, and its argument, which it returns. */
 const retained = {
-  union: [{ $defs: { any: { anyOf: many(160, kind) } }, items: any }, many(800, item)],
+  union: [{ $defs: { any: { anyOf: many(KINDS, kind) } }, items: any }, many(800, item)],
   largeSchema: [
-    { $defs: { any: { anyOf: many(130, (at) => ({ allOf: [kind(at), { if: any }] })) } }, items: any },
+    { $defs: { any: { anyOf: many(KINDS, (at) => ({ allOf: [kind(at), { if: any }] })) } }, items: any },
     many(800, item),
   ],
   alternatives: [{ anyOf: many(1_000, (at) => ({ properties: { [`p${at % 50}`]: secret } })) }, many(800, item)],
