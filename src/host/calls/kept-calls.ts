@@ -4,7 +4,7 @@ import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
-import { JsonText, type Json, type JsonObject } from "../../lib/json.ts";
+import { JsonText, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { LongText } from "../../lib/long-text.ts";
 import type { Problem } from "../../lib/problem.ts";
@@ -17,7 +17,7 @@ import type { DirectoryEntry } from "../catalog/directory.ts";
 import type { CallOutcome } from "./activity.ts";
 import { jsonOf } from "./long-result.ts";
 import type { CalledTool, ObservedCall } from "./observe.ts";
-import { hideSecretFields, secretPlan, type SecretPlan } from "./secret-fields.ts";
+import { hideSecretFields, markingSecrets } from "./secret-fields.ts";
 
 export type { KeptCallPart } from "../../store/store.ts";
 
@@ -138,8 +138,8 @@ export class KeptCalls {
     const keeper: Keeper = {
       ms,
       grant,
-      inputPlan: lazily(() => secretPlan(inputSchema)),
-      outputPlan: lazily(() => secretPlan(outputSchema)),
+      inputSchema: markingSecrets(inputSchema),
+      outputSchema: markingSecrets(outputSchema),
     };
     return (call) => {
       try {
@@ -373,9 +373,9 @@ interface Kept {
 interface Keeper {
   readonly ms: number;
   readonly grant: Grant | undefined;
-  /** Marked as secret by its schemas, which are compiled for the first call. */
-  readonly inputPlan: () => SecretPlan;
-  readonly outputPlan: () => SecretPlan;
+  /** Those that mark secrets. */
+  readonly inputSchema: JsonSchema | undefined;
+  readonly outputSchema: JsonSchema | undefined;
 }
 
 interface Queue {
@@ -449,8 +449,8 @@ function factsOf({ release, retries, requestId, argumentsBytes, resultBytes }: W
 async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | undefined): Promise<KeptContents> {
   const { keeper, args, result, error } = waiting;
   const own = new Redactor(keeper.grant?.redactor);
-  const withoutFields = (plan: SecretPlan, value: Json): Json => {
-    const { value: hidden, found } = hideSecretFields(plan, value);
+  const withoutFields = (schema: JsonSchema | undefined, value: Json): Json => {
+    const { value: hidden, found } = hideSecretFields(schema, value);
     // What a caller typed as a password may come back in the result or the error.
     for (const each of found) own.add(each);
     return hidden;
@@ -461,11 +461,11 @@ async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | und
     return own.isIncomplete ? HIDDEN : own.hideIn(value);
   };
   const text = async (said: string): Promise<string> => (await shown(cutText(said, ERROR_UNITS_MAX))) as string;
-  const given = args === undefined ? undefined : withoutFields(keeper.inputPlan(), JSON.parse(args) as Json);
+  const given = args === undefined ? undefined : withoutFields(keeper.inputSchema, JSON.parse(args) as Json);
   await takeTurns();
   const returned = result === undefined ? undefined : (JSON.parse(result) as JsonObject);
   if (returned?.["structuredContent"] !== undefined)
-    returned["structuredContent"] = withoutFields(keeper.outputPlan(), returned["structuredContent"]);
+    returned["structuredContent"] = withoutFields(keeper.outputSchema, returned["structuredContent"]);
   return {
     ...factsOf(waiting),
     ...(given !== undefined && { arguments: await shown(given) }),
@@ -477,9 +477,4 @@ async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | und
       },
     }),
   };
-}
-
-function lazily<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
-  return () => (made ??= { value: make() }).value;
 }
