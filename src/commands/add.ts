@@ -5,7 +5,7 @@ import { join, relative, resolve } from "node:path";
 import { readConfig } from "../config.ts";
 import { listOfServers, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
-import { isObject } from "../lib/json.ts";
+import { isObject, tryParseJson } from "../lib/json.ts";
 import { prettyJson } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { famousLookalike } from "../packages/famous.ts";
@@ -133,14 +133,9 @@ class NpmAt {
   /** The newest version in a range, as the registry has it; undefined where there is none. */
   async newest(spec: string): Promise<string | undefined> {
     const { code, stdout } = await this.#start("view", ["--json", "--", spec, "version"], "ignore");
-    if (code !== 0 || stdout.trim() === "") return undefined;
-    try {
-      const found: unknown = JSON.parse(stdout);
-      const newest: unknown = Array.isArray(found) ? found.at(-1) : found;
-      return typeof newest === "string" ? newest : undefined;
-    } catch {
-      return undefined;
-    }
+    const found = code === 0 ? tryParseJson(stdout) : undefined;
+    const newest: unknown = Array.isArray(found) ? found.at(-1) : found;
+    return typeof newest === "string" ? newest : undefined;
   }
 
   /** The set that npm has locked, with everything that is wrong with it. */

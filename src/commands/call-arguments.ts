@@ -1,7 +1,7 @@
 import { typeText } from "../contract/signature.ts";
 import { lazyValidator } from "../host/calls/arguments.ts";
 import { BerthError } from "../lib/errors.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
 import { printableLine } from "../lib/printable.ts";
 
@@ -80,11 +80,8 @@ function valueOf(texts: readonly string[], schema: JsonSchema | undefined): Json
 }
 
 function readJson(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return text;
-  }
+  const value = tryParseJson(text);
+  return value === undefined ? text : value;
 }
 
 function propertiesOf(schema: JsonSchema | undefined): Record<string, unknown> {

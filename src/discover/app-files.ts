@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import { isObject, type JsonObject } from "../lib/json.ts";
+import { isObject, type JsonObject, tryParseJson } from "../lib/json.ts";
 import type { DefinitionSource, DiscoveredApp, ToolUi } from "./discovery.ts";
 import { resolveOwnFile, type OwnFile } from "./resolve.ts";
 
@@ -74,14 +74,10 @@ function wishesIn(text: string): {
   if (!found) return {};
   const [whole, json = ""] = found;
   const fault = (message: string) => ({ fault: { message, start: whole.lastIndexOf(json), length: json.length } });
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    return fault("the comment ui is not JSON");
-  }
+  const value = tryParseJson(json);
+  if (value === undefined) return fault("the comment ui is not JSON");
   if (!isObject(value)) return fault('the comment ui must be an object, such as {"prefersBorder": true}');
-  const { csp, permissions, prefersBorder, domain } = value as JsonObject;
+  const { csp, permissions, prefersBorder, domain } = value;
   const unknown = Object.keys(value).find((name) => !WISHES.includes(name));
   if (unknown !== undefined) return fault(`the comment ui has no field "${unknown}"; it has ${WISHES.join(", ")}`);
   if (csp !== undefined && !(isObject(csp) && Object.entries(csp).every(isDomains))) {
@@ -93,7 +89,7 @@ function wishesIn(text: string): {
   if (prefersBorder !== undefined && typeof prefersBorder !== "boolean")
     return fault('"prefersBorder" is true or false');
   if (domain !== undefined && typeof domain !== "string") return fault('"domain" is a text');
-  return { ui: value as JsonObject };
+  return { ui: value };
 }
 
 const WISHES = ["csp", "permissions", "prefersBorder", "domain"];

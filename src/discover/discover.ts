@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import { ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
-import { valuesIn, type JsonSchema } from "../lib/json.ts";
+import { type JsonSchema, soundObject, valuesIn } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { readApp, readUiTag, resolveUiFile } from "./app-files.ts";
 import { Budget } from "./budget.ts";
@@ -354,14 +354,7 @@ function withTitle(schema: JsonSchema, { doc }: Candidate): JsonSchema {
 function withExamples(schema: JsonSchema, { doc }: Candidate): JsonSchema {
   const examples = doc.tags
     .filter((tag) => tag.name === "example" || tag.name === "examples")
-    .flatMap((tag) => {
-      try {
-        const value: unknown = JSON.parse(tag.text.replace(/^```\w*\n|\n?```$/g, ""));
-        return typeof value === "object" && value !== null && !Array.isArray(value) ? [value] : [];
-      } catch {
-        return [];
-      }
-    });
+    .flatMap((tag) => soundObject(tag.text.replace(/^```\w*\n|\n?```$/g, "")) ?? []);
   return examples.length > 0 ? { ...schema, examples } : schema;
 }
 

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import resolving from "enhanced-resolve";
 import type { Cid } from "../lib/cid.ts";
-import { isObject } from "../lib/json.ts";
+import { soundObject } from "../lib/json.ts";
 import type { LockedPackage, PackagesInReach } from "../packages/package-set.ts";
 import { readTarball, TarballRefused, type TarballFiles, type TarballLimits } from "./tarball.ts";
 
@@ -277,19 +277,10 @@ function manifestIn(files: TarballFiles, name: string): Manifest | undefined {
   if (!bytes) return undefined;
   let manifest = manifests.get(bytes);
   if (!manifest) {
-    manifest = manifestOf(decoder.decode(bytes));
+    manifest = soundObject(decoder.decode(bytes)) ?? {};
     manifests.set(bytes, manifest);
   }
   return manifest;
-}
-
-function manifestOf(text: string): Manifest {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : {};
-  } catch {
-    return {};
-  }
 }
 
 /** As bundlers read `sideEffects`: a name without a folder is meant at any depth. */

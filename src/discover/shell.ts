@@ -1,6 +1,6 @@
 import { ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { codeFrame } from "../lib/code-frame.ts";
-import type { JsonSchema, Json } from "../lib/json.ts";
+import { type Json, type JsonSchema, tryParseJson } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import {
   nothingFound,
@@ -399,7 +399,7 @@ function shellType(text: string): JsonSchema | undefined {
 
 /** A default as written in `[name=value]`, as the parameter's type reads it; undefined when it does not fit. */
 function shellDefault(text: string, schema: JsonSchema): Json | undefined {
-  const value = parsed(text);
+  const value = tryParseJson(text);
   const options = schema["enum"] as Json[] | undefined;
   const candidates = [value, text].filter((candidate) => candidate !== undefined);
   if (options) return candidates.find((candidate) => options.includes(candidate));
@@ -429,14 +429,6 @@ function alternatives(type: string): string[] {
 
 function literal(text: string): string | number | undefined {
   const quoted = /^'([^']*)'$/.exec(text.trim())?.[1];
-  const value = quoted ?? parsed(text.trim());
+  const value = quoted ?? tryParseJson(text.trim());
   return typeof value === "string" || typeof value === "number" ? value : undefined;
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }

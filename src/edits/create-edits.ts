@@ -9,7 +9,7 @@ import type { Current, Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 import type { Reader } from "../lib/json-source.ts";
-import { isObject } from "../lib/json.ts";
+import { soundObject } from "../lib/json.ts";
 import { locationOf, type Problem } from "../lib/problem.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -256,11 +256,7 @@ function languageOf({ kind, name }: Subject, draft: Draft): Current["language"] 
   const text = draft.files[draft.entry]!;
   // A long text is not parsed for a guess.
   if (text.length > GUESSED_UNITS_MAX) return text.trimStart().startsWith("{") ? "json" : "text";
-  try {
-    return isObject(JSON.parse(text)) ? "json" : "text";
-  } catch {
-    return "text";
-  }
+  return soundObject(text) ? "json" : "text";
 }
 
 function refusedFor(problems: readonly Problem[], count: number): BerthError {

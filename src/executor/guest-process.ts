@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { hasMoreValues, NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
+import { hasMoreValues, NESTING_MAX, nestsTooDeep, tryParseJson } from "../lib/json.ts";
 import { textOf } from "../lib/long-text.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
@@ -321,12 +321,8 @@ export class FrameReader {
     if (line.length > eventValuesMax && !MANY.test(line) && hasMoreValues(line, eventValuesMax + FRAME_VALUES)) {
       return this.#fault(`wrote a message of more than ${eventValuesMax} values that is not a result`);
     }
-    let frame: unknown;
-    try {
-      frame = JSON.parse(line);
-    } catch {
-      return this.#fault("wrote something that is not JSON to its pipe");
-    }
+    const frame = tryParseJson(line);
+    if (frame === undefined) return this.#fault("wrote something that is not JSON to its pipe");
     if (!Array.isArray(frame)) return this.#fault("wrote something that is not a frame to its pipe");
     if (nestsTooDeep(frame, line.length)) {
       return this.#fault(`wrote a value nested more than ${NESTING_MAX} levels deep`);

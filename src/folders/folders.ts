@@ -3,7 +3,7 @@ import { access, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
-import { isObject, type JsonObject } from "../lib/json.ts";
+import { isObject, type JsonObject, soundObject } from "../lib/json.ts";
 import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
 import type { Limits } from "../limits/limits.ts";
 
@@ -55,18 +55,13 @@ export function folderNameProblem(name: string): string | undefined {
 /** Reads `BERTH_FOLDERS`: `{"docs": {"path": "/srv/docs", "mode": "writable", "tenants": ["acme"]}}`. */
 export function parseFolders(text: string | undefined, problems: string[]): DeclaredFolder[] {
   if (text === undefined || text.trim() === "") return [];
-  let declared: unknown;
-  try {
-    declared = JSON.parse(text);
-  } catch {
-    declared = undefined;
-  }
-  if (!isObject(declared)) {
+  const declared = soundObject(text);
+  if (!declared) {
     problems.push('BERTH_FOLDERS must be JSON by name, such as {"docs":{"path":"/srv/docs","mode":"read-only"}}');
     return [];
   }
   return Object.entries(declared).flatMap(([name, value]) => {
-    const wrong = folderNameProblem(name) ?? (isObject(value) ? faultOf(value as JsonObject) : "it must be an object");
+    const wrong = folderNameProblem(name) ?? (isObject(value) ? faultOf(value) : "it must be an object");
     if (wrong !== undefined) {
       problems.push(`BERTH_FOLDERS, "${name.slice(0, 100)}": ${wrong}`);
       return [];

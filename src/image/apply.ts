@@ -1,6 +1,6 @@
 import { isCid, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import { ENTRY_NESTING_MAX, isDeeper, isObject } from "../lib/json.ts";
+import { ENTRY_NESTING_MAX, isDeeper, soundObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store, NameKind, NameMove } from "../store/store.ts";
@@ -321,12 +321,8 @@ async function entriesOf(
     const referred = await read(text);
     return referred && !isCid(new TextDecoder().decode(referred).trim()) ? entriesOf(referred, read) : undefined;
   }
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? new Map(Object.entries(value)) : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = soundObject(text);
+  return value && new Map(Object.entries(value));
 }
 
 function isSameJson(a: unknown, b: unknown): boolean {

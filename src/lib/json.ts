@@ -40,14 +40,19 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The object that a stored text holds as JSON; undefined where it went bad on the disk. */
-export function soundObject(text: string): JsonObject | undefined {
+/** The value of a JSON text; undefined if it is not JSON. */
+export function tryParseJson(text: string): Json | undefined {
   try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? (value as JsonObject) : undefined;
+    return JSON.parse(text) as Json;
   } catch {
     return undefined;
   }
+}
+
+/** The object of a JSON text; undefined if it is not one. */
+export function soundObject(text: string): JsonObject | undefined {
+  const value = tryParseJson(text);
+  return isObject(value) ? value : undefined;
 }
 
 /** The most levels of lists and objects in input from outside: more would harm recursive readers and writers. */

@@ -1,5 +1,6 @@
 import { isIP, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
+import { soundObject } from "../lib/json.ts";
 import { limitVariable } from "../limits/limits.ts";
 import { checkedAddresses, pinnedTo, resolverOf, type Resolve } from "./agent.ts";
 import { socketHostOf } from "./allow-list.ts";
@@ -287,13 +288,7 @@ function hostIn(asked: Asked): string {
 }
 
 function readAsked(line: string): Asked | undefined {
-  let asked: unknown;
-  try {
-    asked = JSON.parse(line);
-  } catch {
-    return undefined;
-  }
-  const { connect, lookup, listed } = (asked ?? {}) as { connect?: unknown; lookup?: unknown; listed?: unknown };
+  const { connect, lookup, listed } = soundObject(line) ?? {};
   if (listed === true) return { listed };
   if (typeof lookup === "string") return { lookup };
   const { host, port } = (connect ?? {}) as { host?: unknown; port?: unknown };

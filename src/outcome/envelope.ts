@@ -1,4 +1,4 @@
-import { hasMoreValues, isObject, type Json } from "../lib/json.ts";
+import { hasMoreValues, isObject, type Json, tryParseJson } from "../lib/json.ts";
 import type { AnswerType, Outcome, Question } from "./outcome.ts";
 
 /** Longer texts are content and no envelope; in UTF-16 units. */
@@ -15,13 +15,7 @@ export function parseEnvelope(text: string): Outcome | undefined {
   // Most results are not JSON at all, and large ones are not read twice.
   if (text.length > ENVELOPE_UNITS_MAX || !/^\s*\{[^]*\}\s*$/.test(text)) return undefined;
   if (hasMoreValues(text, ENVELOPE_VALUES_MAX)) return undefined;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  return readOutcome(value);
+  return readOutcome(tryParseJson(text));
 }
 
 /** Writes the envelope; `parseEnvelope` gives the same outcome back. */

@@ -1,4 +1,4 @@
-import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import { isObject, type Json, type JsonObject, tryParseJson } from "../lib/json.ts";
 import type { AnswerType, Question } from "./outcome.ts";
 
 /** The one field in a question's form. */
@@ -39,11 +39,8 @@ export function readQuestionKey(key: string): Pick<Question, "id" | "answerType"
   const [, id, type, options] = /^([^.]+)\.(boolean|text|select)(\[[^]*\])?$/.exec(key.slice(KEY_PREFIX.length)) ?? [];
   if (id === undefined || (options ?? "").length > KEY_OPTIONS_UNITS_MAX) return undefined;
   if (type !== "select") return { id, answerType: { type: type as "boolean" | "text" } };
-  try {
-    return { id, answerType: { type, options: JSON.parse(options ?? "") as string[] } };
-  } catch {
-    return undefined;
-  }
+  const list = tryParseJson(options ?? "") as string[] | undefined;
+  return list && { id, answerType: { type, options: list } };
 }
 
 const KEY_PREFIX = "question.";

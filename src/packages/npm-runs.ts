@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import { isObject } from "../lib/json.ts";
+import { soundObject } from "../lib/json.ts";
 import { prettyJson } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { readLock } from "./lock.ts";
@@ -329,21 +329,12 @@ export async function npmConfigOf(
     child.once("error", () => resolve());
     child.once("close", () => resolve());
   });
-  const config = parsed(text);
+  const config = soundObject(text) ?? {};
   const { cache } = config;
   const registries = Object.entries(config)
     .filter(([name]) => name === "registry" || /^@[^:]+:registry$/.test(name))
     .flatMap(([, address]) => (typeof address === "string" && URL.canParse(address) ? [address] : []));
   return { ...(typeof cache === "string" && { cache }), registries };
-}
-
-function parsed(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : {};
-  } catch {
-    return {};
-  }
 }
 
 function words(text: string): string[] {

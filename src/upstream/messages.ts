@@ -1,5 +1,5 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { isObject } from "../lib/json.ts";
+import { isObject, tryParseJson } from "../lib/json.ts";
 
 /** A JSON-RPC message of a server, valid in form. */
 export type UpstreamMessage = JSONRPCMessage;
@@ -11,12 +11,7 @@ export type RequestMessage = Extract<UpstreamMessage, { readonly method: string 
 export function readLine(line: Buffer): UpstreamMessage | readonly UpstreamMessage[] | undefined {
   // A flood of plain text must not cost an exception for each line.
   if (!isStructure(line)) return undefined;
-  let value: unknown;
-  try {
-    value = JSON.parse(line.toString());
-  } catch {
-    return undefined;
-  }
+  const value = tryParseJson(line.toString());
   return messagesIn(value) && (value as UpstreamMessage | readonly UpstreamMessage[]);
 }
 

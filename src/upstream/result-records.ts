@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from "../lib/json.ts";
+import { isObject, type JsonObject, tryParseJson } from "../lib/json.ts";
 import type { UpstreamContentBlock, UpstreamPromptResult, ResourceResult, ToolResult } from "./results.ts";
 
 /**
@@ -93,10 +93,5 @@ function canonical(value: unknown): string {
 }
 
 function isJsonText(text: unknown): boolean {
-  if (typeof text !== "string" || !/^\s*[[{]/.test(text)) return false;
-  try {
-    return typeof JSON.parse(text) === "object";
-  } catch {
-    return false;
-  }
+  return typeof text === "string" && /^\s*[[{]/.test(text) && tryParseJson(text) !== undefined;
 }

@@ -1,5 +1,5 @@
 import { valueAt } from "../lib/json-pointer.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../lib/json.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { GivenArguments } from "./operation.ts";
 
@@ -98,14 +98,14 @@ function convertTo(type: string, text: string, schema: JsonSchema, reach: Reach,
       return Number.isFinite(value) && (type === "number" || Number.isInteger(value)) ? value : undefined;
     }
     case "array": {
-      const list = text.startsWith("[") ? parseJson(text) : undefined;
-      if (Array.isArray(list)) return list as Json[];
+      const list = text.startsWith("[") ? tryParseJson(text) : undefined;
+      if (Array.isArray(list)) return list;
       const item = convert(text, itemsOf(schema), reach, seen);
       return item === undefined ? undefined : [item];
     }
     case "object": {
-      const value = parseJson(text);
-      return isObject(value) ? (value as JsonObject) : undefined;
+      const value = tryParseJson(text);
+      return isObject(value) ? value : undefined;
     }
     default:
       return text;
@@ -197,11 +197,3 @@ const articles: Record<string, string> = {
   object: "a JSON object",
   string: "a string",
 };
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}

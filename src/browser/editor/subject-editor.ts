@@ -1,5 +1,6 @@
 import type { Extension } from "@codemirror/state";
 import type { Draft } from "../../lib/draft.ts";
+import { tryParseJson } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { ask } from "../shared/ask.ts";
 import { button, element } from "../shared/dom.ts";
@@ -181,7 +182,7 @@ export function openSubjectEditor(
 
 /** Undefined for an entry that is no object. */
 function withGrants({ entry, files }: Draft, grants: readonly Grant[]): Draft | undefined {
-  const raw = parsed(files[entry] ?? "");
+  const raw = tryParseJson(files[entry] ?? "");
   if (typeof raw !== "object" || raw === null || Array.isArray(raw)) return undefined;
   const granting: Record<string, unknown> = { ...raw };
   for (const { field, value } of grants) {
@@ -190,14 +191,6 @@ function withGrants({ entry, files }: Draft, grants: readonly Grant[]): Draft | 
     if (!list.includes(value)) granting[field] = [...list, value];
   }
   return { entry, files: { [entry]: `${JSON.stringify(granting, null, 2)}\n` } };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 interface FilesOptions {

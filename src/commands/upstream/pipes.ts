@@ -4,7 +4,7 @@
  */
 
 import type { Readable } from "node:stream";
-import { isObject, type JsonObject } from "../../lib/json.ts";
+import { type JsonObject, soundObject } from "../../lib/json.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import { type CalledOutcome, callTool } from "./call-tool.ts";
 import { CommandFailure, exitCodes, failureFields, printFailure, usageFailure } from "./failure.ts";
@@ -121,12 +121,8 @@ async function callFor(line: InputLine, tool: ListedTool, reached: Reached): Pro
 }
 
 function recordOf({ text, number }: InputLine): JsonObject {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value as JsonObject;
-  } catch {
-    // Reported below, like JSON that is no object.
-  }
+  const value = soundObject(text);
+  if (value) return value;
   throw new CommandFailure("bad_record", `Record ${number} is not a JSON object.`, exitCodes.usage);
 }
 

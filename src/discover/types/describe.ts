@@ -1,5 +1,5 @@
 import type ts from "typescript";
-import { isObject, type Json, type JsonSchema } from "../../lib/json.ts";
+import { isObject, type Json, type JsonSchema, tryParseJson } from "../../lib/json.ts";
 import { tagText, withLinks, type Doc, type Tag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";
 import { fitsSchema } from "../schema-check.ts";
@@ -98,22 +98,14 @@ function headerOf(docs: readonly Doc[], walker: Walker): string | undefined {
 /** JSON that the schema allows, in backticks or not, or one of the words that it allows. */
 function spokenValue(text: string, schema: JsonSchema): Json | undefined {
   const bare = /^```\w*\n([^]*)\n```$/.exec(text)?.[1] ?? /^`([^`]*)`$/.exec(text)?.[1] ?? text;
-  const value = parsed(bare);
+  const value = tryParseJson(bare);
   if (value !== undefined && fitsSchema(schema, value)) return value;
   return [schema["enum"]].flat().includes(bare) ? bare : undefined;
 }
 
 function example(tag: Tag): Json[] {
-  const value = parsed(tag.text);
+  const value = tryParseJson(tag.text);
   return [value ?? tag.text].filter((it) => it !== "" || isObject(it));
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }
 
 function first(docs: readonly Doc[], name: string): string | undefined {

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { text as textBlock } from "../../contract/content-block.ts";
-import { isObject, type Json } from "../../lib/json.ts";
+import { isObject, type Json, tryParseJson } from "../../lib/json.ts";
 import type { CallResult, ContentBlock, ResourceContents } from "../catalog/catalog.ts";
 import { blockOfBytes, type ReturnedValue } from "./content.ts";
 
@@ -50,13 +50,7 @@ export function contentsOfBytes(bytes: Uint8Array, uri: string, mimeType: string
 }
 
 function isJson(text: string): boolean {
-  if (!/^\s*[{[]/.test(text)) return false;
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
+  return /^\s*[{[]/.test(text) && tryParseJson(text) !== undefined;
 }
 
 function readyMade(value: Json, uri: string, mimeType: string | undefined): ResourceContents[] | undefined {

@@ -13,13 +13,14 @@ import { errors, type BerthError } from "../../lib/errors.ts";
 import { readExactly, type ExactJson } from "../../lib/exact-numbers.ts";
 import {
   isObject,
-  NESTING_MAX,
-  nestsTooDeep,
-  valuesIn,
   type Json,
   type JsonDigest,
   type JsonObject,
   type JsonSchema,
+  NESTING_MAX,
+  nestsTooDeep,
+  tryParseJson,
+  valuesIn,
 } from "../../lib/json.ts";
 import { LongText } from "../../lib/long-text.ts";
 import { parseJson } from "../../lib/parse-json.ts";
@@ -261,12 +262,8 @@ function guestResultOf(task: BoundedResultTask): ReadGuestResult {
 
 function valueIn(frame: Uint8Array, outputBytes: number): GuestOutcome {
   const text = decoder.decode(frame);
-  let read: unknown;
-  try {
-    read = JSON.parse(text);
-  } catch {
-    return refused("its process wrote something that is not JSON to its pipe");
-  }
+  const read = tryParseJson(text);
+  if (read === undefined) return refused("its process wrote something that is not JSON to its pipe");
   if (!Array.isArray(read)) return refused("its process wrote something that is not a frame to its pipe");
   if (nestsTooDeep(read, text.length)) {
     return refused(`its process wrote a value nested more than ${NESTING_MAX} levels deep`);

@@ -3,7 +3,7 @@ import { rightsOf } from "../../access/rights.ts";
 import type { PackageWishes } from "../../edits/package-edits.ts";
 import { isCid, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { isObject } from "../../lib/json.ts";
+import { soundObject } from "../../lib/json.ts";
 import { changing, reading } from "../access/permit.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type ApiOptions, type Permits } from "./add-route.ts";
@@ -44,13 +44,8 @@ const SHAPE =
 
 /** Throws `invalid_params`. */
 function wishesIn(body: string): PackageWishes & { readonly set?: Cid } {
-  let wish: unknown;
-  try {
-    wish = JSON.parse(body);
-  } catch {
-    throw new BerthError("invalid_params", SHAPE);
-  }
-  if (!isObject(wish)) throw new BerthError("invalid_params", SHAPE);
+  const wish = soundObject(body);
+  if (!wish) throw new BerthError("invalid_params", SHAPE);
   const { add = [], remove = [], update = [], set, ...others } = wish;
   const isUpdate = update === true || isTexts(update);
   const isRight = isTexts(add) && isTexts(remove) && isUpdate && Object.keys(others).length === 0;

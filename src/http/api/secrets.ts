@@ -1,6 +1,7 @@
 import { Router } from "express";
 import type { ListedSecret } from "../../edits/secret-edits.ts";
 import { BerthError } from "../../lib/errors.ts";
+import { tryParseJson } from "../../lib/json.ts";
 import { changing, reading } from "../access/permit.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RequestContext } from "../request-context.ts";
@@ -60,11 +61,9 @@ async function readValue(
   if (!isJson) return body;
   // Parses only the one string: a body of this length could hold a hundred thousand values.
   const [, text] = VALUE_ALONE.exec(body) ?? [];
-  try {
-    if (text !== undefined) return JSON.parse(text) as string;
-  } catch {
-    // The message of a JSON error may quote the text, which here is the secret.
-  }
+  // Without the message of a JSON error, which may quote the text: here it is the secret.
+  const value = tryParseJson(text ?? "");
+  if (typeof value === "string") return value;
   throw new BerthError("invalid_params", "the body must be {value}, a string, as JSON");
 }
 

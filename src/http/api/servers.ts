@@ -7,7 +7,7 @@ import type { ServerSummary } from "../../host/catalog/overview.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
-import { isObject } from "../../lib/json.ts";
+import { soundObject } from "../../lib/json.ts";
 import { listedProblems } from "../../lib/problem.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
 import { nextCursor, noSuchCall, readCallId, readKeptCallsQuery } from "../kept-calls-query.ts";
@@ -158,12 +158,8 @@ function keepsEntry({ query: { entry } }: Pick<Request, "query">): boolean {
 
 /** The body of an approval: `{contract}`, the CID of exactly the contract that the person reviewed. */
 function contractIn(body: string): Cid {
-  try {
-    const approval: unknown = JSON.parse(body);
-    if (isObject(approval) && typeof approval["contract"] === "string") return approval["contract"];
-  } catch {
-    // Refused below, like every other body that is not an approval.
-  }
+  const contract = soundObject(body)?.["contract"];
+  if (typeof contract === "string") return contract;
   throw new BerthError(
     "invalid_params",
     "the body must be {contract}: the CID of the contract that you approve, as JSON",

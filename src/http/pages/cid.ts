@@ -3,7 +3,7 @@ import type { Host } from "../../host/host.ts";
 import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
-import { indentedJson, isObject } from "../../lib/json.ts";
+import { indentedJson, isObject, tryParseJson } from "../../lib/json.ts";
 import { reading } from "../access/permit.ts";
 import type { PageRoute } from "../routed.ts";
 import type { Pages } from "./pages.ts";
@@ -85,12 +85,8 @@ function textOf(bytes: Uint8Array): string | undefined {
 
 /** Parses an object or a list; a text that is JSON by chance, such as a number, stays a text. */
 function parsed(text: string): unknown {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = tryParseJson(text);
+  return typeof value === "object" ? value : undefined;
 }
 
 function piecesOf(text: string, value: unknown): Piece[] {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { BerthError } from "../../lib/errors.ts";
+import { tryParseJson } from "../../lib/json.ts";
 import type { Text } from "../../lib/long-text.ts";
 import type { RequestId } from "../json-rpc.ts";
 import type { EventSink } from "../protocol.ts";
@@ -243,11 +244,7 @@ export function readEventId(text: string): EventPosition | undefined {
 }
 
 function readIds(text: string): RequestId[] {
-  try {
-    const ids: unknown = JSON.parse(Buffer.from(text, "base64url").toString());
-    const isId = (id: unknown): id is RequestId => typeof id === "string" || typeof id === "number";
-    return Array.isArray(ids) ? ids.filter(isId) : [];
-  } catch {
-    return [];
-  }
+  const ids = tryParseJson(Buffer.from(text, "base64url").toString());
+  const isId = (id: unknown): id is RequestId => typeof id === "string" || typeof id === "number";
+  return Array.isArray(ids) ? ids.filter(isId) : [];
 }

@@ -6,6 +6,7 @@ import type {
   ReadResourceResult,
 } from "@modelcontextprotocol/client";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { tryParseJson } from "../../../lib/json.ts";
 import { CLOCK_TICK_MS } from "../limits.ts";
 import type { LogLine, Outcome, Run, Runner } from "../run.ts";
 import { useStore } from "../store.ts";
@@ -265,12 +266,7 @@ function TextContent({ text }: { text: string }) {
 
 /** Parses only objects and lists: a number or a word reads best as it is. */
 function parsedJson(text: string): object | undefined {
-  if (!/^\s*[[{]/.test(text)) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return /^\s*[[{]/.test(text) ? (tryParseJson(text) as object | undefined) : undefined;
 }
 
 interface Link {

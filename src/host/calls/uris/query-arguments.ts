@@ -1,5 +1,5 @@
 import { BerthError } from "../../../lib/errors.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } from "../../../lib/json.ts";
 import { limitVariable } from "../../../limits/limits.ts";
 
 /**
@@ -45,16 +45,8 @@ function convert(texts: readonly string[], shape: Shape): Json {
 
 function convertOne(text: string, shape: Shape): Json {
   if (shape.takes("string")) return text;
-  const value = parsed(text);
+  const value = tryParseJson(text);
   return value !== undefined && shape.takes(typeOf(value)) ? value : text;
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
 }
 
 type TypeName = "string" | "number" | "boolean" | "null" | "array" | "object";
