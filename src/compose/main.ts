@@ -105,44 +105,13 @@ export async function startBerth(
     server.closeAllConnections();
     throw error;
   });
-  const { host, endpoint, executor, observers, store } = core;
-  const {
-    tenancy,
-    cluster,
-    errands,
-    admission,
-    sharedLimits,
-    access,
-    audit,
-    edits,
-    packages,
-    secrets,
-    state,
-    keptCalls,
-    checks,
-    metrics,
-  } = core;
+  const { host, endpoint, executor, observers, store, cluster, metrics } = core;
   const sealer = createSealer(core.sealKeys, () => store.now());
   const signIns = new SignIns(sealer, store, config.limits, (id) => cluster.tell(SIGNED_OUT, { id }));
   cluster.on(SIGNED_OUT, ({ id }) => signIns.endedElsewhere(id as string));
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
   http.serve({
-    host,
-    edits,
-    packages,
-    secrets,
-    state,
-    keptCalls,
-    checks,
-    endpoint,
-    tenancy,
-    cluster,
-    errands,
-    admission,
-    sharedLimits,
-    access,
-    audit,
-    storedUse: (tenant) => core.storedUse(tenant),
+    ...core,
     unheardMs: () => store.unheardMs(),
     metrics: siblings ? { ...metrics, text: async () => metrics.text(await siblings.figures()) } : metrics,
     allowedHosts,

@@ -1,16 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, Request, RequestHandler } from "express";
-import type { Access } from "../access/access.ts";
-import type { Audit } from "../audit/audit.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { Edits } from "../edits/edits.ts";
-import type { PackageEdits } from "../edits/package-edits.ts";
-import type { SecretEdits } from "../edits/secret-edits.ts";
-import type { StateEdits } from "../edits/state-edits.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
-import type { KeptCalls } from "../host/calls/kept-calls.ts";
-import type { Host } from "../host/host.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -74,36 +66,32 @@ const allPages = [
   variablesPage,
 ];
 
-interface AppOptions {
-  readonly host: Host;
-  readonly edits: Edits;
-  readonly bodies: Bodies;
+/** The parts of the service that HTTP serves. */
+export interface AppParts extends Omit<ApiOptions, "bodies" | "checks" | "limits"> {
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
-  readonly packages: PackageEdits;
-  readonly secrets: SecretEdits;
-  readonly state: StateEdits;
-  readonly keptCalls: KeptCalls;
   readonly tenancy: Tenancy;
   readonly cluster: Pick<Cluster, "others">;
+  /** The isolation of guest code, for pages to show. */
   readonly isolation: string;
-  readonly access: Access;
-  readonly audit: Audit;
-  readonly storedUse: ApiOptions["storedUse"];
+  readonly signIns: SignIns;
+  readonly metrics: Metrics;
+  /** False on a read-only boot. */
+  readonly writable: boolean;
+  readonly log: Log;
+}
+
+interface AppOptions extends AppParts {
+  readonly bodies: Bodies;
   readonly isProxied: boolean;
   readonly challenge: Challenge;
   readonly resources: Resources;
-  readonly signIns: SignIns;
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
-  readonly metrics: Metrics;
   readonly limits: ListPageLimits &
     McpsLimits &
     McpOptions["limits"] &
     ServersRouteOptions["limits"] &
     ApiOptions["limits"];
-  /** False on a read-only boot. */
-  readonly writable: boolean;
-  readonly log: Log;
 }
 
 /** The Express application: everything but the MCP endpoint. Routes are named by their URL. */
@@ -141,26 +129,7 @@ export function createApp(options: AppOptions): Route {
   app.get("/metrics", routed(metricsRoute(options)));
   // A page of a server has the address of its function: what does not ask for a page is a call.
   app.use(serversRoute(options));
-  const { host, edits, packages, secrets, state, keptCalls, audit, storedUse } = options;
-  const { isolation, access, originOf, writable, limits } = options;
-  const pageParts = {
-    host,
-    edits,
-    packages,
-    secrets,
-    state,
-    keptCalls,
-    audit,
-    storedUse,
-    isolation,
-    access,
-    originOf,
-    writable,
-    limits,
-    pages,
-    cluster: options.cluster,
-  };
-  for (const page of allPages) app.get(page.path, routed(page.create(pageParts), page.permit));
+  for (const page of allPages) app.get(page.path, routed(page.create(parts), page.permit));
   app.get(MCP_PATH, showServer);
   app.all(MCP_PATH, refuseMethod);
   app.use("/api", createApi(options));

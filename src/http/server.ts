@@ -1,31 +1,19 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
-import type { Access } from "../access/access.ts";
 import type { Admission } from "../admission/admission.ts";
 import { AnonymousLimits, type AnonymousLimitNumbers } from "../admission/anonymous-limits.ts";
-import type { Audit } from "../audit/audit.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Errands } from "../cluster/errands.ts";
-import type { Edits } from "../edits/edits.ts";
-import type { PackageEdits } from "../edits/package-edits.ts";
-import type { SecretEdits } from "../edits/secret-edits.ts";
-import type { StateEdits } from "../edits/state-edits.ts";
 import type { McpsLimits } from "../entry/mcps.ts";
-import type { KeptCalls } from "../host/calls/kept-calls.ts";
-import type { Host } from "../host/host.ts";
-import type { Tenancy } from "../host/serving/tenancy.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { traceIdOf } from "../lib/trace.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import { createAuthenticate } from "./access/authenticate.ts";
 import { createChallenge } from "./access/challenge.ts";
 import { recordRefusals } from "./access/record-refusals.ts";
 import { createResources } from "./access/resources.ts";
-import type { SignIns } from "./access/sign-in.ts";
-import type { ApiOptions } from "./api/add-route.ts";
-import { createApp } from "./app.ts";
+import { createApp, type AppParts } from "./app.ts";
 import { Bodies, type BodyLimits } from "./body.ts";
 import { Connections } from "./connections.ts";
 import { createHealth, type Readiness } from "./health.ts";
@@ -34,7 +22,6 @@ import { createMcpRoute } from "./mcp-route.ts";
 import { OpenStreams, type StreamLimits } from "./open-streams.ts";
 import { createOriginOf } from "./public-origin.ts";
 import { RequestContext } from "./request-context.ts";
-import type { ServersRouteOptions } from "./servers-route.ts";
 import { createSseRoute } from "./sse-route.ts";
 import { Unread, type UnreadLimits } from "./unread.ts";
 import { createGuard, createLocate, RequestLimits, createWayIn } from "./way-in.ts";
@@ -62,43 +49,24 @@ export interface HttpLimits
   readonly idleConnectionMs: number;
 }
 
-export interface HttpOptions {
-  readonly host: Host;
-  readonly edits: Edits;
-  readonly packages: PackageEdits;
-  readonly secrets: SecretEdits;
-  readonly state: StateEdits;
-  readonly keptCalls: KeptCalls;
-  readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
+export interface HttpOptions extends AppParts {
   readonly endpoint: Endpoint;
-  readonly tenancy: Tenancy;
   /** This process among those of the service, and what they ask each other to do. */
   readonly cluster: Pick<Cluster, "id" | "others">;
   readonly errands: Errands;
   readonly admission: Admission;
   /** By which several processes keep limits together. */
   readonly sharedLimits?: SharedLimits;
-  /** The isolation of guest code, for pages to show. */
-  readonly isolation: string;
   readonly allowedHosts: readonly string[];
   /** The origins of other pages that may call Berth. */
   readonly allowedOrigins: readonly string[];
   /** The scheme and host that clients are told when they reach Berth through a proxy. */
   readonly publicUrl: string | undefined;
-  /** Decides who may do what. */
-  readonly access: Access;
-  readonly signIns: SignIns;
-  readonly audit: Audit;
-  readonly storedUse: ApiOptions["storedUse"];
   /** For how long changes of other processes may have gone unheard; without it, none can. */
   readonly unheardMs?: () => number;
-  /** False on a read-only boot. */
-  readonly writable: boolean;
   /** The name that stands for all servers. */
   readonly allServers: string;
-  readonly metrics: Metrics;
   readonly limits: HttpLimits;
-  readonly log: Log;
 }
 
 /** One Node server. It answers health checks from the start, and everything else once `serve` is called. */
