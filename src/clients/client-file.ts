@@ -5,9 +5,10 @@ import { dirname, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { structuredPatch } from "diff";
 import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
 import { printableText } from "../lib/printable.ts";
 import type { KnownClient } from "./clients.ts";
-import { isRecord, valueAt, type FileFormat, type FilePart } from "./file-part.ts";
+import { valueAt, type FileFormat, type FilePart } from "./file-part.ts";
 import { json, jsonc } from "./json-file.ts";
 import { toml } from "./toml-file.ts";
 
@@ -85,7 +86,7 @@ function checkOnlyParts(before: unknown, after: unknown, parts: readonly FilePar
 function hasPart(value: unknown, part: FilePart): boolean {
   const there = valueAt(value, part.path);
   if ("element" in part) return Array.isArray(there) && there.some((each) => isDeepStrictEqual(each, part.element));
-  return isRecord(there) && Object.entries(part.value).every(([name, each]) => isDeepStrictEqual(there[name], each));
+  return isObject(there) && Object.entries(part.value).every(([name, each]) => isDeepStrictEqual(there[name], each));
 }
 
 /** The value without the parts, and without objects and lists that are empty then. */
@@ -94,7 +95,7 @@ function othersIn(value: unknown, parts: readonly FilePart[]): unknown {
   for (const part of parts) {
     for (let depth = part.path.length; depth > 0; depth--) {
       const holder = valueAt(copy, part.path.slice(0, depth - 1));
-      if (!isRecord(holder)) continue;
+      if (!isObject(holder)) continue;
       const name = part.path[depth - 1]!;
       const there = holder[name];
       const isWhole = depth === part.path.length && !("element" in part);

@@ -1,5 +1,6 @@
 import { positionAt } from "../lib/code-frame.ts";
 import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
 
 /** A part of a client's file; `path` leads to it by names. */
 export type FilePart =
@@ -28,12 +29,8 @@ export interface FileFormat {
 /** The value at a path; undefined where there is none. */
 export function valueAt(value: unknown, path: readonly string[]): unknown {
   let inner = value;
-  for (const name of path) inner = isRecord(inner) && Object.hasOwn(inner, name) ? inner[name] : undefined;
+  for (const name of path) inner = isObject(inner) && Object.hasOwn(inner, name) ? inner[name] : undefined;
   return inner;
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Quotes nothing of the file: its lines may hold secrets. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { getStaticTOMLValue, ParseError, parseTOML, traverseNodes, type AST } from "toml-eslint-parser";
-import { faultAt, isRecord, lineEndOf, tomlTable, valueAt, type FileFormat } from "./file-part.ts";
+import { isObject } from "../lib/json.ts";
+import { faultAt, lineEndOf, tomlTable, valueAt, type FileFormat } from "./file-part.ts";
 
 /** TOML. A part is a table of its own, `[path.name]`, with those below it. */
 export const toml: FileFormat = {
@@ -63,7 +64,7 @@ function refuseOtherForms(file: string, text: string, program: AST.TOMLProgram, 
   const outer = valueAt(value, path.slice(0, -1));
   const isOwn = valueAt(value, path) !== undefined;
   const holder = program.body[0].body.find(
-    (node) => node.type === "TOMLKeyValue" && isRecord(outer) && keyOf(node) === path[0],
+    (node) => node.type === "TOMLKeyValue" && isObject(outer) && keyOf(node) === path[0],
   );
   if (!isOwn && !holder) return;
   const name = path.join(".");

@@ -12,8 +12,9 @@ import {
   type ClientFile,
 } from "../clients/client-file.ts";
 import { clientName, clients, findClient, type KnownClient } from "../clients/clients.ts";
-import { isRecord, type FilePart } from "../clients/file-part.ts";
+import { type FilePart } from "../clients/file-part.ts";
 import { BerthError } from "../lib/errors.ts";
+import { isObject } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
 import { printableLine } from "../lib/printable.ts";
 import { ownUrl, tokenIfOwn } from "./own-berth.ts";
@@ -117,7 +118,7 @@ function isSameServer(there: string, address: URL): boolean {
 /** The address that an entry leads to. */
 function addressIn(entry: unknown): string | undefined {
   if (entry === undefined) return undefined;
-  const { url, httpUrl, serverUrl, args } = isRecord(entry) ? entry : {};
+  const { url, httpUrl, serverUrl, args } = isObject(entry) ? entry : {};
   const texts = [url, httpUrl, serverUrl, ...(Array.isArray(args) ? args : [])];
   return String(texts.find((text) => typeof text === "string" && /^https?:/i.test(text)) ?? "another program");
 }

@@ -8,12 +8,11 @@ import {
   writeClientFile,
   type ClientFile,
 } from "../clients/client-file.ts";
-import { isRecord } from "../clients/file-part.ts";
 import type { Core } from "../compose/core.ts";
 import { grantingLines, withGranted, type RequestedGrant } from "../entry/grant-requests.ts";
 import { MCPS_FILE } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
-import { indentedJson, type JsonObject } from "../lib/json.ts";
+import { indentedJson, isObject, type JsonObject } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
 import { printable, printableLine } from "../lib/printable.ts";
 import { locationOf } from "../lib/problem.ts";
@@ -87,14 +86,14 @@ async function grantInFolder(own: OwnFolder, file: ClientFile, server: string, o
   if (missing.length === 0) printProblems(namedFromHere(problems, folder));
   const wanted = chosen(server, missing, options);
   if (wanted === undefined) {
-    list(server, missing, isRecord(entry) ? (entry as JsonObject) : {});
+    list(server, missing, isObject(entry) ? (entry as JsonObject) : {});
     return 0;
   }
   if (wanted.length === 0) {
     console.error(`${printable(server)} has all that its definition requests; nothing was changed.`);
     return 0;
   }
-  if (isRecord(entry) && typeof entry["config_cid"] === "string") {
+  if (isObject(entry) && typeof entry["config_cid"] === "string") {
     const where = printableLine(entry["config_cid"]);
     const lines = grantingLines({}, wanted).join(", ");
     throw new BerthError("config_invalid", `the entry "${server}" stands in ${where}: add ${lines} there`);

@@ -3,7 +3,7 @@ import type { Node } from "typescript";
 import { packageRoot } from "../config.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { compareText } from "../lib/pretty-json.ts";
-import type { Problem } from "../lib/problem.ts";
+import { distinctProblems, type Problem } from "../lib/problem.ts";
 import { bundleNames, requireBanner } from "./builtins.ts";
 import { definitionPlugin, importedAtRunTime, isWithinBounds, type RefusedImport } from "./bundle-plugin.ts";
 import type { DefinitionSource, PackageShare } from "./discovery.ts";
@@ -59,7 +59,7 @@ export async function bundleDefinition(
     return { problems: [...warnings, problem("too-large", message, source.entry)] };
   } catch (cause) {
     if (!isBuildFailure(cause)) throw new BundlerEnded("the bundler has ended", { cause });
-    const problems = distinct(cause.errors.flatMap((message) => toProblems(message, "error", source)));
+    const problems = distinctProblems(cause.errors.flatMap((message) => toProblems(message, "error", source)));
     return { problems: problems.length > 0 ? problems : [bundlerFailed(source)] };
   }
 }
@@ -222,11 +222,6 @@ function rawMapReference(file: string, text: string, offset: number): Problem {
   const message = 'A tagged template cannot hold "# sourceMappingURL": split it, as in ${"# source"}MappingURL.';
   const frame = codeFrame(lineText, line, column);
   return { code: "suspicious-code", message, severity: "error", file, line, column, frame };
-}
-
-/** One problem for each place: how many files of the host match a pattern is nobody's business. */
-function distinct(problems: readonly Problem[]): Problem[] {
-  return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }
 
 /** esbuild counts columns in UTF-8 bytes from 0. */

@@ -1,4 +1,4 @@
-import { shortProblems, type Problem } from "../lib/problem.ts";
+import { distinctProblems, type Problem, shortProblems } from "../lib/problem.ts";
 import { defaultLimits } from "../limits/limits.ts";
 import { bundleDefinition } from "./bundle.ts";
 import {
@@ -38,12 +38,14 @@ export async function compileDefinition(
   }
   const bundled = await bundleDefinition(withoutSkillCode(source), limits?.bundleBytes, packages);
   if (task === "discover") {
-    const bundling = distinct([...found.problems, ...bundled.problems]).slice(distinct(found.problems).length);
+    const bundling = distinctProblems([...found.problems, ...bundled.problems]).slice(
+      distinctProblems(found.problems).length,
+    );
     return { ...found, problems: shortProblems(found.problems), bundling: shortProblems(bundling) };
   }
   return {
     ...found,
-    problems: shortProblems(distinct([...found.problems, ...bundled.problems])),
+    problems: shortProblems(distinctProblems([...found.problems, ...bundled.problems])),
     ...(bundled.bundle === undefined ? {} : { bundle: bundled.bundle }),
     ...(bundled.packages && { packages: bundled.packages }),
   };
@@ -82,8 +84,4 @@ async function findAll(
 
 function sentence(text: string): string {
   return `${text[0]!.toUpperCase()}${text.slice(1)}.`;
-}
-
-function distinct(problems: readonly Problem[]): Problem[] {
-  return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }

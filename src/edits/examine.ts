@@ -29,7 +29,7 @@ import { cutText } from "../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 import { isSameJson, type Json } from "../lib/json.ts";
-import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
+import { distinctProblems, furtherProblems, type Problem, PROBLEMS_MAX } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
@@ -122,7 +122,7 @@ const PREPARED_MAX = 4;
 
 async function reviewOf(problems: GatheredProblems, plan: EditPlan, servers: readonly ServerEffect[]): Promise<Review> {
   const { first, further } = problems.told();
-  const placed = distinct(await plan.place(first)).sort(byPlace);
+  const placed = distinctProblems(await plan.place(first)).sort(byPlace);
   const breaking = servers.some(({ changes }) => changes.some(({ effect }) => effect === "breaking"));
   const packages = plan.packages && packageChanges(plan.packages.before, plan.packages.after);
   const areKnown = packages !== undefined && plan.problems.length === 0;
@@ -151,10 +151,6 @@ async function sizesOf(was: State, would: State, store: Store): Promise<Pick<Ser
   const [before, after] = [await bytesOf(was), await bytesOf(would)];
   if (before === undefined && after === undefined) return {};
   return { bundleBytes: { ...(before !== undefined && { before }), ...(after !== undefined && { after }) } };
-}
-
-function distinct(problems: readonly Problem[]): Problem[] {
-  return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
 }
 
 /** Problems of all servers that an edit touches: those of each kind that are reported, and the number of all others. */

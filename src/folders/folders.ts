@@ -1,10 +1,10 @@
 import { constants } from "node:fs";
 import { access, readFile, realpath, stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject, soundObject } from "../lib/json.ts";
 import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
+import { within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
 
 /**
@@ -259,14 +259,12 @@ export class Folders {
       looking = this.#look(path).finally(() => this.#looking.delete(name));
       this.#looking.set(name, looking);
     }
-    const late = new AbortController();
-    const silent = after<typeof SILENT>(this.#folderMs, SILENT, { signal: late.signal }).catch(
-      (): typeof SILENT => SILENT,
+    const answer = await within(
+      this.#folderMs,
+      looking.then((found) => ({ found })),
     );
-    const found = await Promise.race([looking, silent]);
-    late.abort();
-    if (found === SILENT) throw new FolderFault(slow(name, this.#folderMs), true);
-    return found;
+    if (!answer) throw new FolderFault(slow(name, this.#folderMs), true);
+    return answer.found;
   }
 
   #find(tenant: string, name: string): DeclaredFolder | undefined {
@@ -274,8 +272,6 @@ export class Folders {
     return folder && (folder.tenants === "all" || folder.tenants.includes(tenant)) ? folder : undefined;
   }
 }
-
-const SILENT = Symbol("no answer");
 
 /** Tells the folder at a path from all others; undefined where there is none, or a link leads elsewhere. */
 async function lookAt(path: string): Promise<string | undefined> {

@@ -159,7 +159,7 @@ const [SPACE_CODE, QUOTE, COMMA] = [0x20, 0x22, 0x2c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /** The offset after the closing quote: one with an even number of backslashes before it. */
-function endOfString(text: string, start: number): number {
+export function endOfString(text: string, start: number): number {
   for (let quote = text.indexOf('"', start + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
     let first = quote;
     while (text[first - 1] === "\\") first -= 1;

@@ -40,6 +40,10 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+export function isStringArray(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === "string");
+}
+
 /** The value of a JSON text; undefined if it is not JSON. */
 export function tryParseJson(text: string): Json | undefined {
   try {

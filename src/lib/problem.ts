@@ -88,3 +88,7 @@ export function locationOf(problem: Problem): string {
   const position = [problem.file, problem.line, problem.column].filter((part) => part !== undefined).join(":");
   return [position, problem.pointer].filter(Boolean).join(" ");
 }
+
+export function distinctProblems(problems: readonly Problem[]): Problem[] {
+  return [...new Map(problems.map((problem) => [JSON.stringify(problem), problem])).values()];
+}

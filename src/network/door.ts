@@ -1,6 +1,7 @@
 import { isIP, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { soundObject } from "../lib/json.ts";
+import { within } from "../lib/within.ts";
 import { limitVariable } from "../limits/limits.ts";
 import { checkedAddresses, pinnedTo, resolverOf, type Resolve } from "./agent.ts";
 import { socketHostOf } from "./allow-list.ts";
@@ -111,7 +112,7 @@ export class Door {
       const shown = given.slice(0, SHOWN_UNITS);
       throw new NetworkRefused(`${shown} cannot be looked up: ${this.#rules.notAllowed(`${shown}:<port>`, host)}`);
     }
-    const found = await within(this.#limits.socketConnectMs, this.#resolve(host));
+    const found = await inTime(this.#limits.socketConnectMs, this.#resolve(host));
     const addresses = found.filter((address) => ports.some((port) => this.#rules.mayReach(address, port, host)));
     if (addresses.length === 0) {
       const why =
@@ -147,7 +148,7 @@ export class Door {
     this.#ends.add(wanted.end);
     const beganAt = performance.now();
     try {
-      const addresses = await within(socketConnectMs, this.#addressesOf(host, port));
+      const addresses = await inTime(socketConnectMs, this.#addressesOf(host, port));
       const leftMs = Math.max(1, socketConnectMs - (performance.now() - beganAt));
       const opening = openTo(host, port, addresses);
       wanted.keep(opening);
@@ -339,17 +340,11 @@ function connected(socket: Socket, ms: number, authority: string, limitMs: numbe
 }
 
 /** Rejects when `work` takes longer; it is not stopped. */
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const message = `it took longer than ${ms} ms (${limitVariable("socketConnectMs")}) to look the name up`;
-    timer = setTimeout(() => reject(Object.assign(new Error(message), { code: "ETIMEDOUT" })), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+async function inTime<T extends object>(ms: number, work: Promise<T>): Promise<T> {
+  const found = await within(ms, work);
+  if (found) return found;
+  const message = `it took longer than ${ms} ms (${limitVariable("socketConnectMs")}) to look the name up`;
+  throw Object.assign(new Error(message), { code: "ETIMEDOUT" });
 }
 
 function listenAt(server: Server, path: string): Promise<void> {

@@ -1,4 +1,4 @@
-import { hasMoreValues, isObject, type Json, tryParseJson } from "../lib/json.ts";
+import { hasMoreValues, isObject, isStringArray, type Json, tryParseJson } from "../lib/json.ts";
 import type { AnswerType, Outcome, Question } from "./outcome.ts";
 
 /** Longer texts are content and no envelope; in UTF-16 units. */
@@ -40,7 +40,7 @@ export function readOutcome(value: unknown): Outcome | undefined {
       const { message, trace = [], transient = false } = value;
       const isRight = hasOnly(value, ["type", "message", "trace", "transient"]);
       if (!isRight || typeof message !== "string" || typeof transient !== "boolean") return undefined;
-      return isTexts(trace) ? { type: "error", message, trace, transient } : undefined;
+      return isStringArray(trace) ? { type: "error", message, trace, transient } : undefined;
     }
     case "needs_input": {
       const question = hasOnly(value, ["type", "question"]) ? readQuestion(value["question"]) : undefined;
@@ -71,13 +71,9 @@ function readAnswerType(value: unknown): AnswerType | undefined {
   const isSelect =
     select === value ? type === "select" && hasOnly(value, ["type", "options"]) : hasOnly(select, ["options"]);
   const { options } = select;
-  return isSelect && isTexts(options) && options.length > 0 ? { type: "select", options } : undefined;
+  return isSelect && isStringArray(options) && options.length > 0 ? { type: "select", options } : undefined;
 }
 
 function hasOnly(value: Record<string, unknown>, names: readonly string[]): boolean {
   return Object.keys(value).every((name) => names.includes(name));
-}
-
-function isTexts(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((each) => typeof each === "string");
 }

@@ -1,6 +1,6 @@
 import { satisfies, validRange } from "semver";
 import { parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
-import { isObject } from "../lib/json.ts";
+import { isObject, isStringArray } from "../lib/json.ts";
 import { compareText } from "../lib/pretty-json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
 import { limitVariable } from "../limits/limits.ts";
@@ -261,7 +261,7 @@ class LockReading {
       );
     }
     const machines = Object.entries({ os, cpu, libc }).filter(([, list]) => list !== undefined);
-    const wrong = machines.find(([, list]) => !isTexts(asList(list)));
+    const wrong = machines.find(([, list]) => !isStringArray(asList(list)));
     if (wrong) return complain("wrong-type", `"${wrong[0]}" must be a list of names`);
     const variant = Object.fromEntries(machines.map(([field, list]) => [field, asList(list) as string[]]));
     return { at: line.at, package: { name, version, integrity: sha512, ...variant }, line: lockLineOf(line.value) };
@@ -398,10 +398,6 @@ function lockLineOf(line: Readonly<Record<string, unknown>>): LockLine {
 /** Some packages write a single name. */
 function asList(value: unknown): unknown {
   return typeof value === "string" ? [value] : value;
-}
-
-function isTexts(list: unknown): boolean {
-  return Array.isArray(list) && list.every((text) => typeof text === "string");
 }
 
 function memberOf(node: JsonNode, name: string): JsonNode | undefined {

@@ -1,4 +1,5 @@
-import { closeSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, readFileSync } from "node:fs";
+import { listOr } from "./process-tree.ts";
 
 /** `O_CLOEXEC` as `/proc/<pid>/fdinfo` shows it. */
 const CLOSES_ON_EXEC = 0o2_000_000;
@@ -13,18 +14,10 @@ export function closeInherited(argv: readonly string[]): void {
   // Other systems pass on only named descriptors.
   if (process.platform !== "linux") return;
   const given = new Set(argv.flatMap((text) => [...text.matchAll(/\/fd\/(\d+)/g)].map((found) => found[1])));
+  // Without /proc there is no way to tell.
   for (const name of listOr("/proc/self/fd")) {
     if (Number(name) <= 2 || name === process.env["NODE_CHANNEL_FD"] || given.has(name)) continue;
     if (reachesChildren(name)) closeSync(Number(name));
-  }
-}
-
-function listOr(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    // Without /proc there is no way to tell.
-    return [];
   }
 }
 

@@ -1,8 +1,9 @@
-import { readFileSync, realpathSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageRoot } from "../config.ts";
 import type { Command } from "./process-group.ts";
+import { readOr } from "./process-tree.ts";
 import {
   dataBesidesHeapMb,
   findSandboxTools,
@@ -198,7 +199,7 @@ function findPackage(name: string, from: string): InstalledPackage | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const path = join(folder, "node_modules", name);
     const text = readOr(join(path, "package.json"));
-    if (text !== undefined) return { path, realPath: realpathSync(path), needs: needsOf(name, text) };
+    if (text !== "") return { path, realPath: realpathSync(path), needs: needsOf(name, text) };
     if (dirname(folder) === folder) return undefined;
   }
 }
@@ -213,12 +214,4 @@ function needsOf(name: string, manifest: string): string[] {
 function isBelowAny(path: string, folders: ReadonlySet<string>): boolean {
   for (let folder = path; dirname(folder) !== folder; folder = dirname(folder)) if (folders.has(folder)) return true;
   return false;
-}
-
-function readOr(file: string): string | undefined {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return undefined;
-  }
 }

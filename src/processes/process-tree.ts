@@ -176,7 +176,8 @@ function beginning(file: string, bytes: number): string {
   return read.toString("latin1", 0, length);
 }
 
-function listOr(folder: string): string[] {
+/** The names in a folder; none where it cannot be read. */
+export function listOr(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {

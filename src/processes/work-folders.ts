@@ -6,7 +6,6 @@ import {
   lstatSync,
   mkdtempSync,
   openSync,
-  readdirSync,
   rmdirSync,
   statSync,
 } from "node:fs";
@@ -15,6 +14,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
 import { lockFile } from "../lib/file-lock.ts";
+import { listOr } from "./process-tree.ts";
 import type { User } from "./sandbox.ts";
 
 /** Makes a new, empty folder whose name begins with `prefix`. */
@@ -93,7 +93,7 @@ export class WorkFolders {
 
   async #removeLeft(): Promise<void> {
     let removed = 0;
-    for (const name of namesIn(this.#parent)) {
+    for (const name of listOr(this.#parent)) {
       if (this.#isClosed || removed >= REMOVED_MAX) return;
       if (!name.startsWith(PREFIX)) continue;
       const path = join(this.#parent, name);
@@ -131,12 +131,4 @@ async function removeWithLock(path: string): Promise<void> {
 function isOwn(path: string): boolean {
   const folder = lstatSync(path);
   return folder.isDirectory() && folder.uid === process.getuid?.();
-}
-
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
 }

@@ -57,7 +57,7 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
     },
   );
   if (!signal) return starting;
-  const child = await Promise.race([starting, aborted(signal)]);
+  const child = await Promise.race([starting, aborted(signal, undefined)]);
   if (child && !signal.aborted) return child;
   // Bounded, because the spawn helper may be stuck.
   const ended = starting.then((late) => late.end()).catch(() => {});
@@ -69,10 +69,11 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
 /** The serving process takes precedence, and starting costs much processor time. */
 const NICENESS = 10;
 
-function aborted(signal: AbortSignal): Promise<undefined> {
+/** Resolves with the value when the signal is aborted. */
+export function aborted<T>(signal: AbortSignal, value: T): Promise<T> {
   return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    else signal.addEventListener("abort", () => resolve(undefined), { once: true });
+    if (signal.aborted) resolve(value);
+    else signal.addEventListener("abort", () => resolve(value), { once: true });
   });
 }
 

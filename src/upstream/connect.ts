@@ -6,7 +6,7 @@ import { isObject, type JsonObject } from "../lib/json.ts";
 import { within } from "../lib/within.ts";
 import { limitVariable } from "../limits/limits.ts";
 import type { ConnectOptions, Opened, Peer } from "./channel.ts";
-import { startChild, type Child } from "./child.ts";
+import { aborted, type Child, startChild } from "./child.ts";
 import { addressOf, commandOf } from "./command.ts";
 import { UpstreamConnection } from "./connection.ts";
 import type { Launch, ProgramLaunch, RemoteLaunch } from "./launch.ts";
@@ -89,7 +89,11 @@ async function greet(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): 
   const answer = discover(pipe, options).catch(gone);
   const silence = new AbortController();
   const silent = after(options.limits.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
-  const hello: Peer | "silent" | "gone" | undefined = await Promise.race([answer, silent, aborted(signal)]);
+  const hello: Peer | "silent" | "gone" | undefined = await Promise.race([
+    answer,
+    silent,
+    aborted(signal, "gone" as const),
+  ]);
   silence.abort();
   if (hello === "gone") return undefined;
   if (hello === undefined) return greetLegacy(pipe, options, signal);
@@ -107,7 +111,7 @@ async function greet(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): 
 async function greetLegacy(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): Promise<Peer | undefined> {
   const { child } = pipe;
   try {
-    const peer = await Promise.race([initialize(pipe, options), aborted(signal)]);
+    const peer = await Promise.race([initialize(pipe, options), aborted(signal, "gone" as const)]);
     return peer === "gone" ? undefined : peer;
   } catch (error) {
     if (signal.aborted || (await endsSoon(child))) return undefined;
@@ -160,13 +164,6 @@ async function whyNot(
 
 /** npm's message when npx left a folder that has packages and no list of them. */
 const CUT_OFF = /^npm (?:error|ERR!) path .*[\\/]_npx[\\/]([0-9a-f]{16})[\\/]package\.json$/m;
-
-function aborted(signal: AbortSignal): Promise<"gone"> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve("gone");
-    signal.addEventListener("abort", () => resolve("gone"), { once: true });
-  });
-}
 
 function gone(): "gone" {
   return "gone";

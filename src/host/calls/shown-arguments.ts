@@ -1,3 +1,4 @@
+import { endOfString } from "../../lib/json-spans.ts";
 /**
  * Shows the arguments of a call to the person who decides on it. They are a stranger's, and whatever shows them may read
  * Markdown: nothing in them may hide, reorder or imitate anything. One line for each member, as JSON in which everything
@@ -48,7 +49,7 @@ function membersOf(json: string, known: ReadonlySet<string>): Members {
   for (let at = 0; at < json.length; at++) {
     switch (json.charCodeAt(at)) {
       case QUOTE:
-        at = endOfString(json, at);
+        at = endOfString(json, at) - 1;
         break;
       case OPEN_OBJECT:
       case OPEN_LIST:
@@ -70,16 +71,7 @@ function membersOf(json: string, known: ReadonlySet<string>): Members {
   return { shown, others: count - shown.length };
 }
 
-function endOfString(json: string, begins: number): number {
-  for (let at = json.indexOf('"', begins + 1); ; at = json.indexOf('"', at + 1)) {
-    if (at < 0) return json.length;
-    let backslashes = 0;
-    while (json.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes += 1;
-    if (backslashes % 2 === 0) return at;
-  }
-}
-
-const [QUOTE, BACKSLASH, COLON, COMMA] = [0x22, 0x5c, 0x3a, 0x2c];
+const [QUOTE, COLON, COMMA] = [0x22, 0x3a, 0x2c];
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST] = [0x7b, 0x7d, 0x5b, 0x5d];
 
 /** The room for each value so that all fit: short ones take what they need, and leave the rest to the long ones. */

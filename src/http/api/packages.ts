@@ -3,7 +3,7 @@ import { rightsOf } from "../../access/rights.ts";
 import type { PackageWishes } from "../../edits/package-edits.ts";
 import { isCid, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { soundObject } from "../../lib/json.ts";
+import { isStringArray, soundObject } from "../../lib/json.ts";
 import { changing, reading } from "../access/permit.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type ApiOptions, type Permits } from "./add-route.ts";
@@ -47,16 +47,12 @@ function wishesIn(body: string): PackageWishes & { readonly set?: Cid } {
   const wish = soundObject(body);
   if (!wish) throw new BerthError("invalid_params", SHAPE);
   const { add = [], remove = [], update = [], set, ...others } = wish;
-  const isUpdate = update === true || isTexts(update);
-  const isRight = isTexts(add) && isTexts(remove) && isUpdate && Object.keys(others).length === 0;
+  const isUpdate = update === true || isStringArray(update);
+  const isRight = isStringArray(add) && isStringArray(remove) && isUpdate && Object.keys(others).length === 0;
   const isSet = set === undefined || (typeof set === "string" && isCid(set));
   if (!isRight || !isSet) throw new BerthError("invalid_params", SHAPE);
   if (update !== true && add.length + remove.length + update.length === 0) {
     throw new BerthError("invalid_params", SHAPE);
   }
   return { add, remove, update, ...(set !== undefined && { set }) };
-}
-
-function isTexts(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((text) => typeof text === "string");
 }
