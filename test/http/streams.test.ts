@@ -262,8 +262,8 @@ describe("the end of the service", () => {
     const start = performance.now();
     await berth.close();
     const took = performance.now() - start;
-    // Without that it would have taken ten minutes.
-    assert.ok(took > 450 && took < 60_000, `it took ${took} ms`);
+    // Requests get 70 % of the time; the tool would have taken ten minutes.
+    assert.ok(took > 300 && took < 60_000, `it took ${took} ms`);
     const [last] = eventsOf(await stream.ended()).slice(-1);
     assert.equal(last!["id"], 1);
     assert.equal((last!["result"] as { isError: boolean }).isError, true);
