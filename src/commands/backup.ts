@@ -69,7 +69,7 @@ export async function restore(file: string, options: BackupCommandOptions): Prom
   console.error(`The store in ${dataDir} now holds what ${file} held: ${said(verified)}.`);
   if (!hasChecksum) {
     const unverified = "names, tokens, secrets, and state were not verified";
-    console.error(`${file} has no checksum, as other programs and earlier versions write it: ${unverified}.`);
+    console.error(`${file} has no checksum, because it is a plain copy of a database: ${unverified}.`);
   }
   if (copy?.deleteBy !== undefined && copy.deleteBy < Date.now())
     console.error(`It was made on ${dayOf(copy.madeAt)} and was to be deleted by ${dayOf(copy.deleteBy)}.`);

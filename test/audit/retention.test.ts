@@ -1,15 +1,10 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import Database from "#better-sqlite3";
 import { entryOf, type AuditHead, type AuditLink } from "../../src/audit/audit-entry.ts";
-import { headText, hexOf, linkHash, readHead } from "../../src/audit/chain.ts";
+import { headText, hexOf, linkHash } from "../../src/audit/chain.ts";
 import type { AuditRecord } from "../../src/audit/record.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
-import { packageRoot } from "../../src/config.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
-import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import type { Store } from "../../src/store/store.ts";
 import { recordsOf } from "../support/audit.ts";
 import { onEachStore, type AuditedPlace } from "../support/audited-stores.ts";
@@ -18,7 +13,7 @@ import { gathered } from "../support/gathered.ts";
 const DAY_MS = 86_400_000;
 const KEEP = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 0, auditCallBytesPerTenant: 0 };
 
-onEachStore("the retention of the audit log", (make, kind) => {
+onEachStore("the retention of the audit log", (make) => {
   let place: AuditedPlace;
   let store: Store;
   beforeEach(async () => {
@@ -381,95 +376,6 @@ onEachStore("the retention of the audit log", (make, kind) => {
       assert.equal(await faultOf(await anchor()), undefined);
     });
   });
-
-  // No Postgres has such a log.
-  if (kind === "SQLite") {
-    describe("of a log that an earlier version began", () => {
-      const earlier = (): AuditHead => readHead("2:008325073304ccf66f56da3963861918d782578cad9a3b8a6ba2e85890002141")!;
-      const call = {
-        tenant: "acme",
-        kind: "call",
-        body: JSON.stringify({ fat: "x".repeat(300) }),
-        records: 1,
-      } as const;
-      beforeEach(async () => {
-        await store.close();
-        await place.remove();
-        place = await make();
-        const database = new Database(join(place.where, DATABASE_FILE));
-        database.exec(readFileSync(join(packageRoot, "test", "fixtures", "schema", "14.sql"), "utf8"));
-        database.pragma("user_version = 14");
-        database.close();
-        store = await place.open();
-        for (let turn = 0; turn < 3; turn++) await store.audit.append([call]);
-        await anchor();
-        assert.deepEqual([await faultOf(), await faultOf(earlier())], [undefined, undefined]);
-      });
-
-      it("C8 begins with its links, from which nothing can be taken, and proves it to heads from then", async () => {
-        for (const [sql, chain, number] of [
-          ["DELETE FROM audit WHERE arrival = 1", null, 2],
-          ["UPDATE audit SET body = '{}' WHERE arrival = 1", null, 1],
-          ["DELETE FROM audit WHERE arrival = 2", "acme", undefined],
-          ["UPDATE audit SET tenant = 'other' WHERE arrival = 2", null, 2],
-        ] as const) {
-          const all = await place.rows("SELECT arrival, tenant, body FROM audit WHERE arrival < 3");
-          await place.tamper("CREATE TABLE aside AS SELECT * FROM audit");
-          assert.equal(await place.tamper(sql), 1);
-          const fault = (await faultOf())!;
-          if (number !== undefined) assert.deepEqual([fault.chain, fault.number], [chain, number], sql);
-          else assert.match((await faultOf(earlier()))!.message, /missing/, sql);
-          await place.tamper("DELETE FROM audit");
-          await place.tamper("INSERT INTO audit SELECT * FROM aside");
-          await place.tamper("DROP TABLE aside");
-          assert.deepEqual(await place.rows("SELECT arrival, tenant, body FROM audit WHERE arrival < 3"), all);
-          assert.equal(await faultOf(), undefined);
-        }
-      });
-
-      it("C8 removes contents of then first, and says of which chain they were", async () => {
-        await retainAll({ ...KEEP, auditCallBytesPerTenant: 600 });
-        const said = (await recordsOf(store.audit, { tenant: "acme", kind: "retention" })).map(
-          ({ chain, of, through, records }) => ({ chain, of, through, records }),
-        );
-        assert.deepEqual(said, [
-          { chain: undefined, of: "calls", through: 2, records: 1 },
-          { chain: "acme", of: "calls", through: 2, records: 2 },
-        ]);
-        const { fault, removedRecords } = await verifyLog(store.audit);
-        assert.deepEqual([fault, removedRecords], [undefined, 3]);
-      });
-
-      it("C8 removes its links as they get too old, and later the anchors that continue them", async () => {
-        const keep = { ...KEEP, auditDays: 100 };
-        // The log has to go on for a week after a year without a record.
-        for (const days of [4, 8]) {
-          await daysAgo(-days, async () => {
-            await store.audit.append([call]);
-            await retainAll(keep);
-            assert.deepEqual([await faultOf(), await faultOf(earlier(), keep)], [undefined, undefined]);
-          });
-        }
-        const cut = (await recordsOf(store.audit, { kind: "retention" })).at(-1);
-        assert.deepEqual([cut!["chain"], cut!["links"], cut!["through"]], [undefined, 2, 2]);
-        for (const days of [60, 112, 116, 120]) {
-          await daysAgo(-days, async () => {
-            await store.audit.append([call]);
-            await anchor();
-          });
-        }
-        await daysAgo(-120, async () => {
-          await retainAll(keep);
-          assert.equal(await faultOf(), undefined);
-          const anchors = await store.audit.newest({ kind: "anchor", max: 9 });
-          assert.deepEqual(
-            anchors.map(({ number }) => number),
-            [7, 6, 5, 4],
-          );
-        });
-      });
-    });
-  }
 
   async function withPrevious(number: number): Promise<AuditLink & { previous: Uint8Array }> {
     const all = (await gathered(store.audit.all())).filter(({ chain }) => chain === "acme");

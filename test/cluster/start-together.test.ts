@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, it } from "node:test";
-import { gunzipSync } from "node:zlib";
 import { verifyLog } from "../../src/audit/verify.ts";
-import { packageRoot } from "../../src/config.ts";
 import { recordsOf } from "../support/audit.ts";
 import { makeImage, post, request } from "../support/berth.ts";
-import { patientEnv } from "../support/patience.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { onStoreOf } from "../support/tenants.ts";
 
@@ -26,8 +23,8 @@ describe("five processes that start at the same time", () => {
     return folder;
   }
 
-  async function startAll(env: Record<string, string>, cwd?: string): Promise<readonly ServeProcess[]> {
-    const starts = Array.from({ length: PROCESSES }, () => ServeProcess.start([], env, {}, cwd));
+  async function startAll(env: Record<string, string>): Promise<readonly ServeProcess[]> {
+    const starts = Array.from({ length: PROCESSES }, () => ServeProcess.start([], env));
     const started = await Promise.allSettled(starts);
     closers.push(() =>
       Promise.all(started.map(async (each) => each.status === "fulfilled" && each.value.end("SIGTERM"))),
@@ -64,33 +61,5 @@ describe("five processes that start at the same time", () => {
       readdirSync(join(folder, "data")).filter((file) => file.includes("seal")),
       ["seal.key"],
     );
-  });
-
-  it("on the folder of an earlier Berth one upgrades it, and all serve what is in it", async () => {
-    const fixture = join(packageRoot, "test", "fixtures", "data-folder-14");
-    const folder = newFolder();
-    mkdirSync(join(folder, "data"));
-    for (const file of readdirSync(join(fixture, "data")))
-      writeFileSync(
-        join(folder, "data", file.replace(/\.gz$/, "")),
-        gunzipSync(readFileSync(join(fixture, "data", file))),
-      );
-    cpSync(join(fixture, "tools.json"), join(folder, "tools.json"));
-    const berths = await startAll(
-      {
-        ...patientEnv,
-        BERTH_PORT: "0",
-        BERTH_DATA: join(folder, "data"),
-        BERTH_IMAGE_DIR: join(fixture, "image"),
-        BERTH_AUDIT_DAYS: "0",
-        BERTH_AUDIT_CALL_DAYS: "0",
-      },
-      folder,
-    );
-    for (const { url } of berths) assert.equal(await say(url, "pinned", "which"), "second");
-    await onStoreOf({ folder }, async (store) => {
-      assert.equal((await store.history("default", "image", "applied")).length, 1);
-      assert.equal((await verifyLog(store.audit)).fault, undefined);
-    });
   });
 });

@@ -6,7 +6,7 @@ import { after, before, describe, it, type TestContext } from "node:test";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { migrations, MIN_READER } from "../../src/store/postgres/migrations.ts";
-import { upgradeDatabase } from "../../src/store/postgres/upgrade.ts";
+import { SCHEMA_VERSION, upgradeDatabase } from "../../src/store/postgres/upgrade.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
@@ -118,7 +118,7 @@ describe("five processes at once", () => {
     await Promise.all(Array.from({ length: PROCESSES }, () => upgrade(database)));
     assert.equal(await said(node), "hello");
     const rows = await onDatabase(database, "SELECT version, min_reader FROM berth_schema");
-    assert.deepEqual(rows, [{ version: migrations.length + 1, min_reader: MIN_READER }]);
+    assert.deepEqual(rows, [{ version: SCHEMA_VERSION + 1, min_reader: MIN_READER }]);
   });
 });
 
@@ -143,20 +143,34 @@ describe("nodes of two versions", () => {
     const { code, stderr } = await berth(["migrate"], { env });
     assert.equal(code, 0, stderr);
     const [schema] = await onDatabase(database, "SELECT version FROM berth_schema");
-    assert.deepEqual(schema, { version: migrations.length + 1 });
+    assert.deepEqual(schema, { version: SCHEMA_VERSION + 1 });
   });
 
   it("do not where the later one takes away what the earlier one needs: that one is refused, and changes nothing", async () => {
     const database = await postgres.database();
-    await upgrade(database, { ...nextVersion, minReader: migrations.length + 1 });
+    await upgrade(database, { ...nextVersion, minReader: SCHEMA_VERSION + 1 });
     const env = await nodeSaying("hello", database);
     for (const command of [["serve"], ["migrate"], ["tenant", "list"]]) {
       const { code, stderr } = await berth(command, { env });
       assert.equal(code, 2, stderr);
-      const [later, own] = [migrations.length + 1, migrations.length];
+      const [later, own] = [SCHEMA_VERSION + 1, SCHEMA_VERSION];
       const what = `the database is at version ${later}, for a Berth that knows ${later}, and this one knows ${own}; start the newer`;
       assert.ok(stderr.includes(what), stderr);
     }
+    assert.deepEqual(await onDatabase(database, "SELECT 1 FROM name_change"), []);
+  });
+
+  it("do not where a development version wrote the database: each command is refused, and changes nothing", async () => {
+    const database = await postgres.database();
+    const env = await nodeSaying("hello", database);
+    await onStore(database, async () => {});
+    await onDatabase(database, "UPDATE berth_schema SET version = 2, min_reader = 1");
+    for (const command of [["serve"], ["migrate"], ["tenant", "list"]]) {
+      const { code, stderr } = await berth(command, { env });
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, /has version 2, which an unreleased development version of Berth wrote; create an empty/);
+    }
+    assert.deepEqual(await onDatabase(database, "SELECT version FROM berth_schema"), [{ version: 2 }]);
     assert.deepEqual(await onDatabase(database, "SELECT 1 FROM name_change"), []);
   });
 

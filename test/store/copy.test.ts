@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
-import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { SERVICE, entryOf, type AuditHead } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
-import { packageRoot } from "../../src/config.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { copiedTables } from "../../src/store/copied.ts";
 import { copyStore, type StoreOptions } from "../../src/store/open-store.ts";
-import { migrations } from "../../src/store/postgres/migrations.ts";
+import { SCHEMA_VERSION } from "../../src/store/postgres/upgrade.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
@@ -61,26 +60,22 @@ async function ask(where: string, sql: string): Promise<Record<string, unknown>[
   }
 }
 
-/** Something in each table: what an earlier version left, and what this one writes. */
+/** A data folder with rows in each table. */
 async function fullFolder(): Promise<string> {
   const dataDir = newFolder();
-  const database = new Database(join(dataDir, DATABASE_FILE));
-  database.exec(readFileSync(join(packageRoot, "test", "fixtures", "schema", "15.sql"), "utf8"));
-  database.exec("DELETE FROM node");
-  database.pragma("user_version = 15");
-  database.pragma("journal_mode = WAL");
-  database.close();
   const store = await openSqliteStore({ dataDir });
   await fill(store);
   await store.close();
   return dataDir;
 }
 
-/** The key of the secrets that earlier versions left. */
 const SEALED_WITH = "00112233aabbccdd";
 const LONG = 3 * 1024 * 1024;
 
 async function fill(store: Store & SecretStore): Promise<void> {
+  await store.tenants.create("acme", { by: "test", hosts: ["acme.example.org"], limits: { callsPerTenant: 8 } });
+  const token = { id: "tok_1", tenant: "acme", hash: "a hash", name: "ci", grant: { can: ["call"] }, expiresAt: null };
+  await store.tokens.add(token, "test");
   const short = rawBlock("a motto");
   const long = [0, 1, 2, 3].map((each) => rawBlock(new Uint8Array(LONG).fill(each)));
   const set = { kind: "variable", name: "motto", cid: short.cid } as const;
@@ -283,7 +278,7 @@ describe("a copy is refused", () => {
     await (await openWhere(source)).close();
     await ask(source, "CREATE TABLE later (a text)");
     await ask(source, "UPDATE berth_schema SET version = version + 1");
-    const version = migrations.length;
+    const version = SCHEMA_VERSION;
     const message = `at version ${version + 1} and this Berth knows ${version}; copy it with the newer Berth`;
     await refused(source, newFolder(), new RegExp(message));
   });

@@ -24,10 +24,10 @@ import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import { idInFile, someIdInLog } from "../../src/store/sqlite/log-frames.ts";
-import { migrations } from "../../src/store/sqlite/migrations.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { foreignLog } from "../../src/store/sqlite/store-files.ts";
+import { SCHEMA_VERSION } from "../../src/store/sqlite/upgrade.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { berth } from "../support/commands.ts";
@@ -301,7 +301,7 @@ const damages: Readonly<Record<string, (file: string) => void>> = {
   "a table is gone": (file) => change(file, "DROP TABLE name_change"),
   "the audit log is gone": (file) => change(file, "DROP TABLE audit"),
   "it is of a newer Berth": (file) =>
-    change(file, `CREATE TABLE later (a); PRAGMA user_version = ${migrations.length + 1}`),
+    change(file, `CREATE TABLE later (a); PRAGMA user_version = ${SCHEMA_VERSION + 1}`),
   "it is of no version": (file) => change(file, "PRAGMA user_version = 0"),
   "its log is rubbish": (file) => writeFileSync(`${file}-wal`, Buffer.alloc(100_000, 0x37)),
   "its shared memory is rubbish": (file) => writeFileSync(`${file}-shm`, Buffer.alloc(32_768, 0x37)),
@@ -500,7 +500,7 @@ describe("a database that is malformed", () => {
     overwrite(file, at, Buffer.alloc(4096, 0xa5));
     // A change of another process makes Berth read everything anew.
     database.pragma("user_version = 0");
-    database.pragma(`user_version = ${migrations.length}`);
+    database.pragma(`user_version = ${SCHEMA_VERSION}`);
     database.close();
     return () => overwrite(file, at, before);
   }

@@ -18,8 +18,7 @@ import {
 } from "../copied.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { lock, partsOf, PostgresDatabase, type RunSql, type Snapshot } from "./database.ts";
-import { migrations } from "./migrations.ts";
-import { upgradeDatabase, upgradeWithin, versionOf } from "./upgrade.ts";
+import { SCHEMA_VERSION, upgradeDatabase, upgradeWithin, versionOf } from "./upgrade.ts";
 
 /** Reads a database as it stands now. Brings its tables to this version before. Rejects with `store_failed`. */
 export async function postgresSource(url: string, log?: Log): Promise<CopySource> {
@@ -59,8 +58,8 @@ export async function postgresSource(url: string, log?: Log): Promise<CopySource
 /** Nothing of what a later version has added would be copied. */
 async function refuseLater({ run }: PostgresDatabase): Promise<void> {
   const version = await versionOf(run);
-  if (version <= migrations.length) return;
-  const detail = `the database is at version ${version} and this Berth knows ${migrations.length}; copy it with the newer Berth`;
+  if (version <= SCHEMA_VERSION) return;
+  const detail = `the database is at version ${version} and this Berth knows ${SCHEMA_VERSION}; copy it with the newer Berth`;
   throw new BerthError("backup_failed", detail);
 }
 

@@ -291,16 +291,18 @@ CREATE INDEX kept_call_by_expiry ON kept_call (expires_at);
 `;
 
 /**
- * The steps from an empty database to today's, in order, as in `sqlite/migrations.ts`. A step only adds, so that nodes
- * before and after it serve together; what it makes unneeded goes in a later version.
+ * The steps from an empty database to the current schema, in order, as in `sqlite/migrations.ts`. A step only adds, so
+ * that nodes before and after it serve together; a later version removes what it makes unneeded.
  */
 export const migrations: readonly string[] = [
-  [clock, contentAndNames, recordsAndState, tenants, audit, nodes].join("\n"),
-  keptCalls,
+  [clock, contentAndNames, recordsAndState, tenants, audit, nodes, keptCalls].join("\n"),
 ];
 
+/** Databases of development versions have versions up to this one. Other steps created them, so they are refused. */
+export const UNRELEASED = 2;
+
 /**
- * The number of steps that a version must know to work with these tables. It is raised with a step that takes away what
- * earlier versions need, a version after the last one that needed it.
+ * The version that a Berth must know to work with these tables. It is raised with a step that removes what earlier
+ * versions need, a version after the last one that needed it.
  */
-export const MIN_READER = 1;
+export const MIN_READER = 3;

@@ -1,9 +1,11 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { lock, PostgresDatabase, type RunSql } from "./database.ts";
-import { migrations, MIN_READER } from "./migrations.ts";
+import { migrations, MIN_READER, UNRELEASED } from "./migrations.ts";
 
-/** The steps of a version, and how many of them another one must know to work with what they make. */
+export const SCHEMA_VERSION = UNRELEASED + migrations.length;
+
+/** The steps of a version, and the version that another one must know to work with the tables of these. */
 interface Steps {
   readonly migrations: readonly string[];
   readonly minReader: number;
@@ -13,10 +15,10 @@ const own: Steps = { migrations, minReader: MIN_READER };
 
 /**
  * Applies the migrations that a database lacks, while other processes that want the same wait. Rejects with `store_failed`
- * for a database whose newest steps this version cannot work with.
+ * for a database whose newest steps this version cannot work with, and for one of a development version.
  */
 export async function upgradeDatabase(database: PostgresDatabase, log?: Log, steps: Steps = own): Promise<void> {
-  if ((await versionOf(database.run)) === steps.migrations.length) return;
+  if ((await versionOf(database.run)) === UNRELEASED + steps.migrations.length) return;
   await database.transaction(
     async (run) => {
       await lock(run, "upgrade", "");
@@ -28,17 +30,17 @@ export async function upgradeDatabase(database: PostgresDatabase, log?: Log, ste
 
 /** As `upgradeDatabase`, in a transaction that has locked the upgrade. */
 export async function upgradeWithin(run: RunSql, log?: Log, { migrations, minReader }: Steps = own): Promise<void> {
-  const known = migrations.length;
+  const known = UNRELEASED + migrations.length;
   await run(
     `CREATE TABLE IF NOT EXISTS berth_schema (
-     -- The steps taken, and the number of steps that a version must know to work with them.
+     -- The version of the tables, and the one that a Berth must know to work with them.
      version bigint NOT NULL, min_reader bigint NOT NULL)`,
   );
   const [taken] = await run<Version>('SELECT version, min_reader AS "minReader" FROM berth_schema');
   const from = taken?.version ?? 0;
   if (from === 0) await checkEncoding(run);
-  if (taken && taken.minReader > known) throw tooNew(taken, known);
-  const lacking = migrations.slice(from);
+  if (taken) refuseOther(taken, known);
+  const lacking = taken ? migrations.slice(from - UNRELEASED) : migrations;
   if (from > 0 && lacking.length > 0)
     log?.info({ from, to: known }, "the database is upgraded to this version of Berth, once");
   for (const sql of lacking) await run(sql);
@@ -80,7 +82,15 @@ export async function versionOf(run: RunSql): Promise<number> {
   return found?.version ?? 0;
 }
 
-function tooNew({ version, minReader }: Version, known: number): BerthError {
+function refuseOther({ version, minReader }: Version, known: number): void {
+  if (version <= UNRELEASED) {
+    const detail = `the database has version ${version}, which an unreleased development version of Berth wrote`;
+    throw new BerthError(
+      "store_failed",
+      `${detail}; create an empty database for this one, which has version ${known}`,
+    );
+  }
+  if (minReader <= known) return;
   const detail = `the database is at version ${version}, for a Berth that knows ${minReader}, and this one knows ${known}`;
-  return new BerthError("store_failed", `${detail}; start the newer Berth that wrote it`);
+  throw new BerthError("store_failed", `${detail}; start the newer Berth that wrote it`);
 }

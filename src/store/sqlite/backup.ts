@@ -2,7 +2,7 @@ import { existsSync, statSync } from "node:fs";
 import { chmod, copyFile, mkdir, rename, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import Database from "#better-sqlite3";
-import { entryOf, SERVICE, type AuditHead } from "../../audit/audit-entry.ts";
+import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import { headText } from "../../audit/chain.ts";
 import { faultText, verifyLog } from "../../audit/verify.ts";
 import { inDraft, publish, sync } from "../../lib/draft-file.ts";
@@ -15,7 +15,7 @@ import { appendChecksum, takeChecksum } from "./checksum.ts";
 import { auditOf } from "./copy.ts";
 import { closeDatabase, DATABASE_FILE, OTHER_FOLDER, whyUnusable } from "./open-database.ts";
 import { foreignLog, newStoreId } from "./store-files.ts";
-import { upgradeDatabase } from "./upgrade.ts";
+import { SCHEMA_VERSION, upgradeDatabase, versionOf } from "./upgrade.ts";
 import { verifyDatabase, type Verified } from "./verify-database.ts";
 
 /**
@@ -58,6 +58,8 @@ export async function backupStore(options: BackupOptions): Promise<Verified> {
       await copyStore(from, draft);
       asOneFile(draft, (database) => {
         database.pragma(`application_id = ${newStoreId()}`);
+        // `checked` reports any other version.
+        if (versionOf(database) !== SCHEMA_VERSION) return;
         forgetNodes(database);
         noteCopy(database, { madeAt: Date.now(), ...(deleteBy !== undefined && { deleteBy }) });
       });
@@ -92,7 +94,7 @@ export interface Restored extends Verified {
  * then the store is replaced in one transaction, and other processes see either the old or the new one. Otherwise its
  * files are set aside as they are, and other processes find another file in their place. The restored audit log says
  * where the log that it replaces has ended. Rejects with `backup_failed`, and changes nothing, for a file that is
- * damaged, no backup, or of a newer Berth.
+ * damaged, no backup, or of a version that this Berth cannot upgrade.
  */
 export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "replace">): Promise<Restored> {
   const to = join(dataDir, DATABASE_FILE);
@@ -220,13 +222,10 @@ export interface Copy {
 
 /** Nodes and their letters are no part of a copy. */
 function forgetNodes(database: Database.Database): void {
-  const has = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?");
-  for (const table of ["node", "letter", "lease"]) if (has.get(table)) database.exec(`DELETE FROM ${table}`);
+  for (const table of ["node", "letter", "lease"]) database.exec(`DELETE FROM ${table}`);
 }
 
 function noteCopy(database: Database.Database, copy: Copy): void {
-  // A store of the first version keeps no records.
-  if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'record'").get()) return;
   database
     .prepare(
       "INSERT OR REPLACE INTO record (tenant, kind, key, revision, value, expires_at) VALUES ('', 'copy', '', 1, ?, ?)",
@@ -272,23 +271,14 @@ function headOf(file: string): string | null {
   try {
     if (!existsSync(file) || foreignLog(file) !== undefined) return null;
     database = new Database(file, { readonly: true });
-    const head = hasAnchors(database) ? new SqliteAudit(database).head() : headOfEarlier(database);
+    const head = new SqliteAudit(database).head();
     return head ? headText(head) : null;
   } catch {
-    // The store predates the log, or is damaged, which is why it is replaced.
+    // The store is of another version or damaged, which is why it is replaced.
     return null;
   } finally {
     database?.close();
   }
-}
-
-function hasAnchors(database: Database.Database): boolean {
-  return database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'audit_anchored'").get() !== undefined;
-}
-
-/** One chain went through all tenants up to version 15. */
-function headOfEarlier(database: Database.Database): AuditHead | undefined {
-  return database.prepare<[], AuditHead>("SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").get();
 }
 
 /**
@@ -325,11 +315,11 @@ function checked(file: string, what: string): Verified {
   return verified;
 }
 
-/** Throws `backup_failed` with the first fault of the audit log. Logs of before version 16 are upgraded first. */
+/** Throws `backup_failed` with the first fault of the audit log. */
 async function checkAudit(file: string, what: string): Promise<void> {
   const database = new Database(file, { readonly: true });
   try {
-    const { fault } = hasAnchors(database) ? await verifyLog(auditOf(database)) : {};
+    const { fault } = await verifyLog(auditOf(database));
     if (fault) throw new BerthError("backup_failed", `${what}: its audit log does not fit at ${faultText(fault)}`);
   } finally {
     database.close();

@@ -7,7 +7,7 @@ import type { Log } from "../../lib/log.ts";
 import { SqliteAudit } from "./audit.ts";
 import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
 import { foreignLog, stampEnd, stampLog } from "./store-files.ts";
-import { refuseNewer, upgradeDatabase } from "./upgrade.ts";
+import { refuseOther, upgradeDatabase, versionOf } from "./upgrade.ts";
 
 /** The file inside the data folder. */
 export const DATABASE_FILE = "berth.sqlite";
@@ -40,7 +40,7 @@ export function openDatabase(
     const broken = isOpenHere ? undefined : lookAtLog(dataDir, file);
     database = new Database(file, { timeout: busyMs });
     chmodSync(file, 0o600);
-    refuseNewer(database);
+    refuseOther(versionOf(database));
     keepLog(database, busyMs);
     // Writers do not wait for the disk: a write to keep is flushed separately (`write-ahead-log.ts`).
     database.pragma("synchronous = NORMAL");

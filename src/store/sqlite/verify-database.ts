@@ -1,6 +1,6 @@
 import Database from "#better-sqlite3";
 import { matches } from "../../lib/cid.ts";
-import { migrations } from "./migrations.ts";
+import { versionOf, versionProblem } from "./upgrade.ts";
 
 /** The most problems that are listed. */
 const PROBLEMS_MAX = 20;
@@ -31,7 +31,7 @@ export function verifyDatabase(file: string): Verified {
 }
 
 function look(database: Database.Database): Verified {
-  const version = database.pragma("user_version", { simple: true }) as number;
+  const version = versionOf(database);
   const problems = versionProblems(version);
   const integrity = database.pragma(`integrity_check(${PROBLEMS_MAX})`) as { integrity_check: string }[];
   // The name of the database comes first, on a line of its own.
@@ -66,6 +66,6 @@ function strangeParts(database: Database.Database): string[] {
 
 function versionProblems(version: number): string[] {
   if (version === 0) return ["it is not a database of Berth"];
-  if (version <= migrations.length) return [];
-  return [`it has version ${version} and this Berth knows ${migrations.length}; use the newer Berth that wrote it`];
+  const problem = versionProblem(version);
+  return problem === undefined ? [] : [`it ${problem}; use a backup of this version`];
 }
