@@ -24,10 +24,7 @@ export type AuditKind = (typeof AUDIT_KINDS)[number];
 /** The tenant of the service's own records. */
 export const SERVICE = "";
 
-/**
- * Whose chain a link is in: a tenant's, or that of the `SERVICE`. Null for the chain of anchors, which goes on from the
- * one chain that all tenants had in earlier versions.
- */
+/** The chain of a link: the tenant's, or that of the `SERVICE`. Null for the chain of anchors. */
 export type Chain = string | null;
 
 /** An event to record, not yet in a chain. Never holds a secret, a token or any content. */
@@ -75,12 +72,6 @@ export interface ChainHead extends AuditHead {
   readonly chain: Chain;
 }
 
-export interface AuditHeads {
-  /** The end of the one chain of earlier versions, which every other chain begins with; number 0 where there was none. */
-  readonly origin: AuditHead;
-  readonly heads: readonly ChainHead[];
-}
-
 /** The storage of the links. */
 export interface AuditLinks {
   /**
@@ -100,7 +91,7 @@ export interface AuditLinks {
   retentions(): Promise<Retention[]>;
 
   /** The ends of all chains. */
-  heads(): Promise<AuditHeads>;
+  heads(): Promise<readonly ChainHead[]>;
 
   /** The end of the anchors; undefined where there is none yet. */
   head(): Promise<AuditHead | undefined>;
@@ -145,12 +136,10 @@ export interface Keep {
 export interface Retention extends Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "tenant"> {
   /** Set when it cannot be read; nothing else is known of it then. */
   readonly isDamaged?: true;
-  /** Missing in records from before limits were recorded. */
+  /** Missing in a damaged or forged record. */
   readonly limits?: Keep;
-  /** The chain of what was removed. */
-  readonly from?: Chain;
   /** Only for the service: all links of the chain up to this one are gone. */
-  readonly cut?: AuditHead & { readonly last: RemovedLink | undefined };
+  readonly cut?: ChainHead & { readonly last: RemovedLink | undefined };
   /** Bodies of the tenant up to this number are gone, either of its calls or of everything else. */
   readonly bodies?: { readonly through: number; readonly isCall: boolean };
 }

@@ -7,6 +7,7 @@ import {
   type AuditEntry,
   type AuditHead,
   type AuditLink,
+  type Chain,
   type Keep,
   type RemovedLink,
   type Retention,
@@ -100,7 +101,7 @@ export function bytesOver(bytes: number, bytesMax: number): number {
   return bytes > bytesMax ? bytes - bytesMax * KEPT_SHARE : 0;
 }
 
-type KeptLink = Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "bytes" | "records">;
+type KeptLink = Pick<AuditLink, "number" | "arrival" | "at" | "bytes" | "records">;
 
 interface RemovedBodies {
   readonly record: AuditEntry;
@@ -118,19 +119,16 @@ export function bodiesToRemove(
   const removed: KeptLink[] = [];
   for (const link of oldest) {
     const isWanted = bytes < over || (isCall && link.at < before);
-    // A record tells of one chain.
-    const isOfOther = removed.length > 0 && removed[0]!.chain !== link.chain;
-    if (!isWanted || bytes > REMOVED_BYTES || isOfOther) break;
+    if (!isWanted || bytes > REMOVED_BYTES) break;
     bytes += link.bytes;
     records += link.records;
     removed.push(link);
   }
   const through = removed.at(-1);
   if (!through) return undefined;
-  const { chain, number } = through;
   const reason = over > 0 ? (isCall ? "auditCallBytesPerTenant" : "auditBytesPerTenant") : "auditCallDays";
-  const facts = { of: isCall ? "calls" : "changes", records, bytes, through: number, reason };
-  const record = recordOf(tenant, keep, { ...(chain !== null && { chain }), ...facts });
+  const facts = { of: isCall ? "calls" : "changes", records, bytes, through: through.number, reason };
+  const record = recordOf(tenant, keep, { chain: tenant, ...facts });
   return { record, arrivals: removed.map(({ arrival }) => arrival), bytes };
 }
 
@@ -163,8 +161,8 @@ interface RetentionRow extends Pick<AuditLink, "chain" | "number" | "arrival" | 
  */
 export function forgottenWith({ tenant, said }: Pick<RemovableLink, "tenant" | "said">) {
   if (said === null) return undefined;
-  const { cut, from } = readRetention({ ...NOWHERE, tenant, body: said });
-  return cut && typeof from === "string" && from !== SERVICE ? { chain: from, number: cut.number } : undefined;
+  const { cut } = readRetention({ ...NOWHERE, tenant, body: said });
+  return cut && cut.chain !== null && cut.chain !== SERVICE ? { chain: cut.chain, number: cut.number } : undefined;
 }
 
 const NOWHERE = { chain: SERVICE, number: 0, arrival: 0, at: 0 } as const;
@@ -174,7 +172,7 @@ interface Facts {
   readonly through?: number;
   readonly hash?: string;
   readonly of?: string;
-  /** Missing where the one chain of earlier versions is meant, or that of the anchors, which continues it. */
+  /** Missing for the chain of the anchors. */
   readonly chain?: string;
   readonly last?: Omit<RemovedLink, "digest" | "previous"> & { readonly digest: string; readonly previous: string };
 }
@@ -183,14 +181,14 @@ interface Facts {
 export function readRetention({ body, ...place }: RetentionRow): Retention {
   const facts = soundObject(body ?? "");
   if (!facts || !areFacts(facts)) return { ...place, isDamaged: true };
-  const { limits, through, hash, of, last, chain: from = null } = facts;
+  const { limits, through, hash, of, last, chain = null } = facts;
   const record = { ...place, ...(limits && { limits }) };
   if (through === undefined) return record;
   if (place.tenant !== SERVICE || hash === undefined) {
-    return { ...record, from, bodies: { through, isCall: of === "calls" } };
+    return { ...record, bodies: { through, isCall: of === "calls" } };
   }
   const removed = last && { ...last, digest: bytesOf(last.digest), previous: bytesOf(last.previous) };
-  return { ...record, from, cut: { number: through, hash: bytesOf(hash), last: removed } };
+  return { ...record, cut: { chain, number: through, hash: bytesOf(hash), last: removed } };
 }
 
 function areFacts(facts: JsonObject): facts is JsonObject & Facts {
@@ -214,12 +212,7 @@ function bytesOf(hex: string): Uint8Array {
   return Buffer.from(hex, "hex");
 }
 
-/** The head before the first link of its chain that is there: where the chain was cut, or where it began. */
-export function headBefore(
-  { chain, number }: Pick<AuditLink, "chain" | "number">,
-  retentions: readonly Retention[],
-  origin: AuditHead,
-): AuditHead {
-  const begun = chain === null && number === 1 ? GENESIS : origin;
-  return retentions.find(({ cut, from }) => cut && from === chain)?.cut ?? begun;
+/** The head before the first link of a chain that is there: where the chain was cut, or where it began. */
+export function headBefore(chain: Chain, retentions: readonly Retention[]): AuditHead {
+  return retentions.find(({ cut }) => cut?.chain === chain)?.cut ?? GENESIS;
 }

@@ -4,10 +4,10 @@ import {
   KEPT_SHARE,
   SERVICE,
   type AuditHead,
-  type AuditHeads,
   type AuditLink,
   type ReadableLinks,
   type Chain,
+  type ChainHead,
   type Keep,
   type Retention,
 } from "./audit-entry.ts";
@@ -16,7 +16,7 @@ import { GENESIS, hexOf, linkHash, readAnchor } from "./chain.ts";
 export interface VerifiedLog {
   /** The first fault and its link; undefined if there is none. */
   readonly fault: LogFault | undefined;
-  /** The last anchor, or the end of the one chain of earlier versions; undefined where there is neither. */
+  /** The last anchor; undefined where there is none. */
   readonly head: AuditHead | undefined;
   /** The chains of tenants and of the service that have links. */
   readonly chains: number;
@@ -81,23 +81,21 @@ export async function verifyLog(
       columnsFault(link) ??
       hashFault(chains.of(chain).head, link) ??
       bodyFault(link, removals.mayBeGone(link), removals.damage) ??
-      (chain === null && kept?.number === number ? keptFault(kept, link) : undefined) ??
-      (chain === null ? originFault(known.origin, link) : undefined);
+      (chain === null && kept?.number === number ? keptFault(kept, link) : undefined);
     if (message !== undefined) return state({ chain, number, message });
     const fault = kind === "anchor" ? chains.anchorFault(number, body) : undefined;
     if (fault) return state(fault);
     chains.add(link);
     if (kind === "anchor") [anchors, unanchored] = [anchors + 1, 0];
     else {
-      [links, records] = [links + 1, records + link.records];
-      if (chain !== null) unanchored += 1;
+      [links, unanchored, records] = [links + 1, unanchored + 1, records + link.records];
       if (body === null) removedRecords += link.records;
       removals.count(link);
     }
   }
   return state(
     chains.endsFault() ??
-      removals.cutsFault(chains) ??
+      removals.cutsFault() ??
       removals.bodiesFault() ??
       (kept && endFault(kept, removals.cutOf(null), chains.of(null).head)),
   );
@@ -105,13 +103,13 @@ export async function verifyLog(
 
 interface ChainState {
   head: AuditHead;
-  /** When the first link that is there was written. */
-  firstAt?: number;
+  /** A link of it is there. */
+  isBegun?: true;
 }
 
 /** The chains, as far as the walk has come. */
 class Chains {
-  readonly #known: AuditHeads;
+  readonly #known: readonly ChainHead[];
   readonly #removals: Removals;
   readonly #states = new Map<Chain, ChainState>();
   /** The chains that have grown since the last anchor. */
@@ -119,7 +117,7 @@ class Chains {
   /** An anchor that is gone may have held what is there of a chain. */
   #isAnchorBeforeGone: boolean;
 
-  constructor(known: AuditHeads, removals: Removals) {
+  constructor(known: readonly ChainHead[], removals: Removals) {
     this.#known = known;
     this.#removals = removals;
     this.#isAnchorBeforeGone = removals.cutOf(null) !== undefined;
@@ -128,30 +126,27 @@ class Chains {
   of(chain: Chain): ChainState {
     const state = this.#states.get(chain);
     if (state) return state;
-    const begun = chain === null ? GENESIS : { number: 0, hash: this.#known.origin.hash };
-    const made = { head: this.#removals.cutOf(chain) ?? begun };
+    const made = { head: this.#removals.cutOf(chain) ?? GENESIS };
     this.#states.set(chain, made);
     return made;
   }
 
   /** The number of chains that have links, apart from that of the anchors. */
   get grown(): number {
-    return [...this.#states].filter(([chain, { firstAt }]) => chain !== null && firstAt !== undefined).length;
+    return [...this.#states].filter(([chain, { isBegun }]) => chain !== null && isBegun).length;
   }
 
   add(link: AuditLink): void {
-    const { chain, number, hash, at } = link;
-    const state = this.of(chain);
-    state.firstAt ??= at;
-    state.head = { number, hash };
+    const { chain, number, hash } = link;
+    this.#states.set(chain, { head: { number, hash }, isBegun: true });
     if (chain !== null) this.#moved.add(chain);
   }
 
   placeFault({ chain, number }: AuditLink): string | undefined {
-    const { head, firstAt } = this.of(chain);
+    const { head, isBegun } = this.of(chain);
     const missing = head.number + 1;
     if (number === missing) return undefined;
-    if (this.#removals.cutOf(chain) && firstAt === undefined) {
+    if (this.#removals.cutOf(chain) && !isBegun) {
       return `the ${chain === null ? "log" : "chain"} begins here, but the log says that it begins at ${missing}`;
     }
     const which = missing >= number - 1 ? String(missing) : `${missing} to ${number - 1}`;
@@ -184,7 +179,7 @@ class Chains {
 
   /** The fault of a chain that does not reach as far as the store itself knows it. */
   endsFault(): LogFault | undefined {
-    for (const { chain, number, hash } of this.#known.heads) {
+    for (const { chain, number, hash } of this.#known) {
       const { head } = this.of(chain);
       if (head.number < number) return gone(chain, head.number, `the store knows the chain up to ${number}`);
       if (head.number > number || same(head.hash, hash)) continue;
@@ -238,7 +233,6 @@ async function* anchorsOf(log: ReadableLinks): AsyncGenerator<AuditLink> {
 }
 
 const DAY_MS = 86_400_000;
-const UNPROVEN_MS = 30 * DAY_MS;
 /** Above the size of any body that Berth writes: no larger size is believed for a body that is gone. */
 const BODY_BYTES_MAX = 4 * 1024 * 1024;
 
@@ -253,7 +247,7 @@ interface Contents {
   bytes: number;
 }
 
-/** The contents of one tenant in one chain that may be gone, as records of retention say. */
+/** The contents of one tenant, either its calls or everything else, that may be gone, as records of retention say. */
 interface Allowed {
   /** The number up to which contents may be gone: now, and when the head was kept. */
   through: number;
@@ -289,11 +283,10 @@ class Removals {
     const damaged = retentions.find(({ isDamaged }) => isDamaged);
     this.damage = damaged ? `; the record of retention ${damaged.number} is damaged` : "";
     for (const record of retentions) {
-      const { from = null, tenant } = record;
-      if (isCut(record) && !this.#cuts.has(from)) this.#cuts.set(from, record);
+      if (isCut(record) && !this.#cuts.has(record.cut.chain)) this.#cuts.set(record.cut.chain, record);
       if (!record.bodies) continue;
       const { through, isCall } = record.bodies;
-      const allowed = this.#allowedOf(from, tenant, isCall);
+      const allowed = this.#allowedOf(record.tenant, isCall);
       if (through > allowed.through) Object.assign(allowed, { through, record });
       if (coverage.has(record)) allowed.keptThrough = Math.max(allowed.keptThrough, through);
     }
@@ -309,19 +302,19 @@ class Removals {
     return [...this.#cuts.values()].reduce((links, { cut }) => links + cut.number, 0);
   }
 
-  mayBeGone({ chain, tenant, kind, number }: AuditLink): boolean {
+  mayBeGone({ tenant, kind, number }: AuditLink): boolean {
     if (kind === "retention" || kind === "anchor") return false;
-    return number <= this.#allowedOf(chain, tenant, kind === "call").through;
+    return number <= this.#allowedOf(tenant, kind === "call").through;
   }
 
   count(link: AuditLink): void {
-    const { chain, tenant, kind, number } = link;
+    const { tenant, kind, number } = link;
     const latestAt = Math.max(this.#latestAt.get(tenant) ?? 0, link.at);
     this.#latestAt.set(tenant, latestAt);
     if (kind === "retention") return;
     const isCall = kind === "call";
     const contents = this.#contentsOf(tenant, isCall);
-    if (link.body === null && number > this.#allowedOf(chain, tenant, isCall).keptThrough)
+    if (link.body === null && number > this.#allowedOf(tenant, isCall).keptThrough)
       Object.assign(contents, { last: link, lastAt: latestAt, bytes: 0 });
     contents.bytes += this.#isProven(link) ? link.bytes : Math.min(link.bytes, BODY_BYTES_MAX);
   }
@@ -331,29 +324,28 @@ class Removals {
     return link.body !== null || this.#coverage.has(link);
   }
 
-  cutsFault(chains: Chains): LogFault | undefined {
+  cutsFault(): LogFault | undefined {
     for (const [chain, record] of this.#cuts) {
-      const message = this.#cutFault(record, chains.of(chain).firstAt);
+      const message = this.#cutFault(record);
       if (message !== undefined) return { chain, number: record.cut.number + 1, message };
     }
     return undefined;
   }
 
-  #cutFault(record: Cut, firstAt = record.at): string | undefined {
+  #cutFault(record: Cut): string | undefined {
     const { number, hash, last } = record.cut;
     const { kept } = this.#coverage;
     // If the kept head is gone, too, nothing can be proven: `endFault` reports that.
     const isOfNoUse = kept && kept.number < (this.cutOf(null)?.number ?? 0);
     const limits = isOfNoUse || this.#coverage.has(record) ? undefined : this.#limitsFor(record);
     if (!limits) return undefined;
-    const isProven = last !== undefined && same(linkHash(last.previous, { ...last, number }), hash);
-    // Earlier versions recorded no proof; the next link was hardly ever much younger.
-    const at = isProven ? last.at : firstAt - UNPROVEN_MS;
+    const provenAt = last && same(linkHash(last.previous, { ...last, number }), hash) ? last.at : undefined;
     const { auditDays } = limits;
-    if (auditDays > 0 && at < this.#now - auditDays * DAY_MS) return undefined;
-    const age = isProven
-      ? `the last of them dates from ${new Date(at).toISOString()}`
-      : "nothing proves how old they were";
+    if (auditDays > 0 && provenAt !== undefined && provenAt < this.#now - auditDays * DAY_MS) return undefined;
+    const age =
+      provenAt === undefined
+        ? "nothing proves how old they were"
+        : `the last of them dates from ${new Date(provenAt).toISOString()}`;
     const limit = auditDays > 0 ? `auditDays was ${auditDays}` : "auditDays had no limit";
     return `the links before it were removed, and ${age}; ${limit}${this.#asOf()}${this.#ahead(record)}`;
   }
@@ -362,7 +354,7 @@ class Removals {
     for (const { last, lastAt, bytes } of this.#contents.values()) {
       if (!last) continue;
       const isCall = last.kind === "call";
-      const { record } = this.#allowedOf(last.chain, last.tenant, isCall);
+      const { record } = this.#allowedOf(last.tenant, isCall);
       const limits = this.#limitsFor(record!);
       if (!limits) continue;
       const days = isCall ? limits.auditCallDays : 0;
@@ -379,7 +371,7 @@ class Removals {
     return undefined;
   }
 
-  /** Undefined if no limits are known: from before limits were recorded. */
+  /** Undefined if no limits are known. */
   #limitsFor({ arrival }: Retention): Keep | undefined {
     const { kept } = this.#coverage;
     const counts = (each: Retention): boolean => (kept ? this.#coverage.has(each) : each.arrival <= arrival);
@@ -404,8 +396,8 @@ class Removals {
     return inMap(this.#contents, [tenant, isCall], () => ({ last: undefined, lastAt: 0, bytes: 0 }));
   }
 
-  #allowedOf(chain: Chain, tenant: string, isCall: boolean): Allowed {
-    return inMap(this.#allowed, [chain, tenant, isCall], () => ({ through: 0, keptThrough: 0, record: undefined }));
+  #allowedOf(tenant: string, isCall: boolean): Allowed {
+    return inMap(this.#allowed, [tenant, isCall], () => ({ through: 0, keptThrough: 0, record: undefined }));
   }
 }
 
@@ -445,12 +437,6 @@ function bodyFault({ body, digest, bytes }: AuditLink, mayBeGone: boolean, damag
 function keptFault(kept: AuditHead, link: AuditLink): string | undefined {
   if (same(kept.hash, link.hash)) return undefined;
   return `it is ${hexOf(link.hash)}, and was ${hexOf(kept.hash)}: the log was rewritten`;
-}
-
-/** Chains begin with the end of the one that all tenants had. */
-function originFault(origin: AuditHead, { number, hash }: AuditLink): string | undefined {
-  if (number !== origin.number || same(origin.hash, hash)) return undefined;
-  return "it is not the link that the chains of the tenants begin with";
 }
 
 /** The fault of a kept head that lies outside the log. */

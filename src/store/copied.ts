@@ -91,7 +91,7 @@ export const copiedTables: readonly CopiedTable[] = [
     "tenant",
     `tenant text, place bigint, hash bytea, at bigint, anchored bigint, call_bytes bigint, other_bytes bigint`,
   ),
-  table("audit_anchored", "place", "place bigint, hash bytea, at bigint, origin_place bigint, origin_hash bytea"),
+  table("audit_anchored", "place", "place bigint, hash bytea, at bigint"),
 ];
 
 function table(

@@ -9,7 +9,7 @@ import {
   type LinkQuery,
   type Retention,
 } from "../../audit/audit-entry.ts";
-import { ANCHOR_MS, anchorBody, linkAfter, WRITTEN_LATE_MS } from "../../audit/chain.ts";
+import { ANCHOR_MS, anchorBody, GENESIS, linkAfter, WRITTEN_LATE_MS } from "../../audit/chain.ts";
 import {
   bodiesToRemove,
   bodyBytesMax,
@@ -88,11 +88,11 @@ interface End extends AuditHead {
 async function lockEnds(run: RunSql, tenants: readonly string[]): Promise<Map<string, End>> {
   const ends = await run<End>(
     `INSERT INTO audit_chain AS chain (tenant, place, hash, at, anchored, call_bytes, other_bytes)
-     SELECT tenant, 0, origin_hash, 0, 0, 0, 0 FROM audit_anchored, unnest($1::text[]) AS tenant
+     SELECT tenant, 0, $2::bytea, 0, 0, 0, 0 FROM unnest($1::text[]) AS tenant
      ORDER BY tenant COLLATE "C"
      ON CONFLICT (tenant) DO UPDATE SET place = chain.place
      RETURNING tenant, place AS number, hash, at, berth_now() AS now, 0 AS "callBytes", 0 AS "otherBytes"`,
-    [tenants],
+    [tenants, GENESIS.hash],
   );
   return new Map(ends.map((end) => [end.tenant, end]));
 }
@@ -149,16 +149,12 @@ export function postgresAuditLinks(database: AuditDatabase): AuditLinks {
 
     retentions: () => retentions(run),
 
-    async heads() {
-      const rows = await run<ChainHead & { readonly isOrigin: boolean }>(
-        `SELECT NULL AS chain, origin_place AS number, origin_hash AS hash, true AS "isOrigin" FROM audit_anchored
-         UNION ALL SELECT NULL, place, hash, false FROM audit_anchored
-         UNION ALL SELECT tenant, place, hash, false FROM audit_chain WHERE place > 0
-         ORDER BY "isOrigin" DESC, chain NULLS FIRST`,
-      );
-      const [origin, ...heads] = rows.map(({ chain, number, hash }) => ({ chain, number, hash }));
-      return { origin: { number: origin!.number, hash: origin!.hash }, heads };
-    },
+    heads: () =>
+      run<ChainHead>(
+        `SELECT NULL AS chain, place AS number, hash FROM audit_anchored
+         UNION ALL SELECT tenant, place, hash FROM audit_chain WHERE place > 0
+         ORDER BY chain NULLS FIRST`,
+      ),
 
     head: () => anchorsEnd(run),
 
@@ -186,8 +182,7 @@ function tenantsOf(entries: readonly AuditEntry[]): string[] {
   return [...new Set(entries.map(({ tenant }) => tenant))];
 }
 
-const PLACE =
-  "CASE WHEN place IS NULL OR kind = 'anchor' THEN NULL ELSE tenant END AS chain, coalesce(place, arrival) AS number";
+const PLACE = "CASE WHEN kind = 'anchor' THEN NULL ELSE tenant END AS chain, place AS number";
 const LINK = `${PLACE}, arrival, at, since, tenant, kind, records, bytes, digest, hash`;
 const IS_REMOVABLE = "body IS NOT NULL AND kind NOT IN ('retention', 'anchor')";
 
@@ -275,34 +270,27 @@ async function beforeOf(run: RunSql, days: number): Promise<number> {
   return daysBefore(days, presentOf(times!));
 }
 
-type DueLink = Pick<RemovableLink, "chain" | "kind" | "tenant"> & { readonly before: number };
+type DueLink = Pick<RemovableLink, "chain" | "tenant"> & { readonly before: number };
 
 /** The oldest link where it has to go. */
 async function dueLink(run: RunSql, { auditDays }: Keep): Promise<DueLink | undefined> {
   const before = await beforeOf(run, auditDays);
   const [oldest] = await run<DueLink & { readonly at: number }>(
-    `SELECT ${PLACE}, kind, tenant, at, $1::bigint AS before FROM audit ORDER BY at, arrival LIMIT 1`,
+    `SELECT ${PLACE}, tenant, at, $1::bigint AS before FROM audit ORDER BY at, arrival LIMIT 1`,
     [before],
   );
   return oldest && oldest.at < before ? oldest : undefined;
 }
 
-async function removeLinks(run: RunSql, { chain, kind, tenant, before }: DueLink, keep: Keep): Promise<true> {
-  const [origin] = await run<AuditHead>("SELECT origin_place AS number, origin_hash AS hash FROM audit_anchored");
-  const [which, order] =
-    chain !== null
-      ? ["tenant = $1 AND place IS NOT NULL AND kind <> 'anchor'", "at, arrival"]
-      : kind === "anchor"
-        ? ["tenant = $1 AND kind = 'anchor'", "at, arrival"]
-        : ["$1::text IS NOT NULL AND place IS NULL", "arrival"];
+async function removeLinks(run: RunSql, { chain, tenant, before }: DueLink, keep: Keep): Promise<true> {
   const oldest = await run<RemovableLink>(
     `SELECT ${LINK}, CASE WHEN ${IS_REMOVABLE} THEN bytes ELSE 0 END AS "keptBytes",
        CASE WHEN kind = 'retention' THEN body END AS said
-     FROM audit WHERE ${which} ORDER BY ${order} LIMIT $2`,
+     FROM audit WHERE tenant = $1 AND kind ${chain === null ? "=" : "<>"} 'anchor' ORDER BY at, arrival LIMIT $2`,
     [tenant, REMOVED_LINKS],
   );
   const removed = linksToRemove(oldest, before);
-  await appendAudit(run, recordOfLinks(removed, headBefore(removed[0]!, await retentions(run), origin!), keep));
+  await appendAudit(run, recordOfLinks(removed, headBefore(chain, await retentions(run)), keep));
   await run("DELETE FROM audit WHERE arrival = ANY ($1)", [removed.map(({ arrival }) => arrival)]);
   await uncount(
     run,
@@ -356,7 +344,7 @@ async function dueBodies(run: RunSql, keep: Keep): Promise<DueBodies | undefined
 async function removeBodies(run: RunSql, due: DueBodies, keep: Keep): Promise<true> {
   const { tenant, isCall } = due;
   const oldest = await run<Parameters<typeof bodiesToRemove>[0][number]>(
-    `SELECT ${PLACE}, arrival, at, bytes, records FROM audit
+    `SELECT place AS number, arrival, at, bytes, records FROM audit
      WHERE tenant = $1 AND (kind = 'call') IS ${isCall ? "TRUE" : "FALSE"} AND ${IS_REMOVABLE} ORDER BY arrival LIMIT $2`,
     [tenant, REMOVED_LINKS],
   );

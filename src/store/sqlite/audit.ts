@@ -3,8 +3,8 @@ import {
   SERVICE,
   type AuditEntry,
   type AuditHead,
-  type AuditHeads,
   type AuditLink,
+  type ChainHead,
   type Keep,
   type Retention,
   type LinkQuery,
@@ -48,7 +48,7 @@ export class SqliteAudit {
   /** Must run in a write transaction, so that no other process reads the same head. */
   append(entry: AuditEntry): void {
     const { tenant, kind, body } = entry;
-    const previous = this.#statements.end.get(tenant) ?? { ...this.#origin(), number: 0, at: 0 };
+    const previous = this.#statements.end.get(tenant) ?? { ...GENESIS, at: 0 };
     // The chain orders the times, whatever happens to the clock.
     const link = linkAfter(previous, Math.max(storeNow(), previous.at), entry);
     this.#add(link, body);
@@ -62,10 +62,6 @@ export class SqliteAudit {
   #add(link: ReturnType<typeof linkAfter>, body: AuditEntry["body"]): void {
     const { number, at, since, tenant, kind, records, bytes, digest, hash } = link;
     this.#statements.add.run(number, at, since, tenant, kind, records, bytes, digest, hash, body);
-  }
-
-  #origin(): AuditHead {
-    return this.#statements.origin.get() ?? GENESIS;
   }
 
   readonly appendAll = (entries: readonly AuditEntry[]): void => {
@@ -91,9 +87,9 @@ export class SqliteAudit {
     return this.#statements.retentions.all().map(readRetention);
   }
 
-  heads(): AuditHeads {
+  heads(): ChainHead[] {
     const { number, hash } = this.head() ?? GENESIS;
-    return { origin: this.#origin(), heads: [{ chain: null, number, hash }, ...this.#statements.ends.all()] };
+    return [{ chain: null, number, hash }, ...this.#statements.ends.all()];
   }
 
   head(): AuditHead | undefined {
@@ -172,7 +168,7 @@ export class SqliteAudit {
     if (!oldest || oldest.at >= before) return false;
     if (isTrial) return true;
     const removed = linksToRemove(this.#oldestLinksWith(oldest), before);
-    const head = headBefore(removed[0]!, this.retentions(), this.#origin());
+    const head = headBefore(oldest.chain, this.retentions());
     // Comes first, since a chain with nothing in it has no end.
     this.#appendRetention(recordOfLinks(removed, head, keep), keep);
     for (const link of removed) this.#removeLink(link);
@@ -180,10 +176,9 @@ export class SqliteAudit {
   }
 
   /** The oldest links of the chain of which this one is the oldest. */
-  #oldestLinksWith({ chain, kind, tenant }: RemovableLink): RemovableLink[] {
-    const { oldestOfOne, oldestAnchors, oldestOfTenant } = this.#statements;
-    if (chain !== null) return oldestOfTenant.all(tenant, REMOVED_LINKS);
-    return kind === "anchor" ? oldestAnchors.all(REMOVED_LINKS) : oldestOfOne.all(this.#origin().number, REMOVED_LINKS);
+  #oldestLinksWith({ chain }: RemovableLink): RemovableLink[] {
+    const { oldestAnchors, oldestOfTenant } = this.#statements;
+    return chain === null ? oldestAnchors.all(REMOVED_LINKS) : oldestOfTenant.all(chain, REMOVED_LINKS);
   }
 
   #removeLink(link: RemovableLink): void {
@@ -240,7 +235,7 @@ interface NewestQuery extends Required<Pick<LinkQuery, "max">> {
 
 /** SQLite keeps a value of any type in any column: damaged data has the right type and fits nothing. */
 const HASH = "CAST(hash AS BLOB) AS hash";
-const PLACE = "iif(place IS NULL OR kind = 'anchor', NULL, tenant) AS chain, coalesce(place, arrival) AS number";
+const PLACE = "iif(kind = 'anchor', NULL, tenant) AS chain, place AS number";
 const LINK = `${PLACE}, arrival, at, since, tenant, kind, records, bytes, CAST(digest AS BLOB) AS digest, ${HASH}`;
 const IS_REMOVABLE = "body IS NOT NULL AND kind <> 'retention' AND kind <> 'anchor'";
 
@@ -277,21 +272,15 @@ function prepare(database: Database.Database) {
       `SELECT ${end}, CAST(at AS INTEGER) AS at FROM audit_anchored`,
     ),
     setAnchors: database.prepare<[number, Uint8Array, number]>("UPDATE audit_anchored SET place = ?, hash = ?, at = ?"),
-    origin: database.prepare<[], AuditHead>(
-      "SELECT CAST(origin_place AS INTEGER) AS number, CAST(origin_hash AS BLOB) AS hash FROM audit_anchored",
-    ),
     latest: database.prepare<[], number | null>("SELECT max(at) FROM audit").pluck(),
     lastBefore: database.prepare<[number], number | null>("SELECT max(at) FROM audit WHERE at < ?").pluck(),
     firstFrom: database.prepare<[number], number | null>("SELECT min(at) FROM audit WHERE at >= ?").pluck(),
     oldestLink: database.prepare<[], RemovableLink>(`${removable} ORDER BY at, arrival LIMIT 1`),
-    oldestOfOne: database.prepare<[number, number], RemovableLink>(
-      `${removable} WHERE arrival <= ? AND place IS NULL ORDER BY arrival LIMIT ?`,
-    ),
     oldestAnchors: database.prepare<[number], RemovableLink>(
       `${removable} WHERE kind = 'anchor' ORDER BY at, arrival LIMIT ?`,
     ),
     oldestOfTenant: database.prepare<[string, number], RemovableLink>(
-      `${removable} WHERE tenant = ? AND place IS NOT NULL AND ${isOther} ORDER BY at, arrival LIMIT ?`,
+      `${removable} WHERE tenant = ? AND ${isOther} ORDER BY at, arrival LIMIT ?`,
     ),
     removeLink: database.prepare<[number]>("DELETE FROM audit WHERE arrival = ?"),
     add: database.prepare(
@@ -324,9 +313,9 @@ function prepare(database: Database.Database) {
     ),
     oldestOf: database.prepare<
       [{ tenant: string; isCall: number; max: number }],
-      Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "bytes" | "records">
+      Pick<AuditLink, "number" | "arrival" | "at" | "bytes" | "records">
     >(
-      `SELECT ${PLACE}, arrival, at, bytes, records FROM audit WHERE ${kept}
+      `SELECT place AS number, arrival, at, bytes, records FROM audit WHERE ${kept}
        ORDER BY arrival LIMIT @max`,
     ),
     removeBodies: database.prepare<[{ tenant: string; isCall: number; through: number }]>(

@@ -203,7 +203,7 @@ CREATE TABLE audit (
   digest  BLOB NOT NULL,
   hash    BLOB NOT NULL,
   body    TEXT,
-  place   INTEGER
+  place   INTEGER NOT NULL
 );
 CREATE INDEX audit_by_time ON audit (at, arrival);
 CREATE INDEX audit_by_tenant ON audit (tenant, at, arrival);
@@ -224,15 +224,13 @@ CREATE TABLE audit_chain (
   other_bytes INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- One row: the end of the chain of anchors, and the origin of all other chains.
+-- One row: the end of the chain of anchors.
 CREATE TABLE audit_anchored (
-  place        INTEGER NOT NULL,
-  hash         BLOB NOT NULL,
-  at           INTEGER NOT NULL,
-  origin_place INTEGER NOT NULL,
-  origin_hash  BLOB NOT NULL
+  place INTEGER NOT NULL,
+  hash  BLOB NOT NULL,
+  at    INTEGER NOT NULL
 );
-INSERT INTO audit_anchored VALUES (0, zeroblob(32), 0, 0, zeroblob(32));
+INSERT INTO audit_anchored VALUES (0, zeroblob(32), 0);
 `;
 
 const nodes = `
