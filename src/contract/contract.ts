@@ -17,11 +17,6 @@ export interface Contract {
   readonly apps?: readonly AppContract[];
   /** The extensions of the protocol that it has, by their names, with its settings (2026-07-28 `capabilities.extensions`). */
   readonly extensions?: JsonObject;
-  /**
-   * Only of upstreams: what they list is kept whole. Contracts that earlier versions of Berth made lack this, and the
-   * fields that `stripped` leaves out.
-   */
-  readonly complete?: true;
   /** By URI; absent where there are none. */
   readonly skills?: readonly SkillContract[];
 }

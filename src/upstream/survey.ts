@@ -119,7 +119,6 @@ export async function contractOf(survey: Survey): Promise<Contract> {
     prompts: await each(prompts),
     ...(skills && { skills }),
     ...(extensions && { extensions }),
-    complete: true,
   };
 }
 

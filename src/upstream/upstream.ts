@@ -69,8 +69,6 @@ export type UpstreamRequest = {
       readonly args: JsonObject | JsonText;
       /** The contract by which it was offered, or its CID, for `UpstreamOptions.check`. */
       readonly served?: ToolContract | string;
-      /** It was offered with only what `stripped` keeps. */
-      readonly isStripped?: boolean;
       /** The call has become this task, which is only followed. */
       readonly task?: TaskOfUpstream | undefined;
     }
@@ -80,7 +78,6 @@ export type UpstreamRequest = {
       readonly name: string;
       readonly args: Record<string, string>;
       readonly served?: PromptContract | string;
-      readonly isStripped?: boolean;
     }
   | {
       readonly method: "resources/read";
@@ -89,7 +86,6 @@ export type UpstreamRequest = {
       readonly name?: string;
       /** That skill as it was approved. */
       readonly served?: SkillContract | string;
-      readonly isStripped?: false;
     }
   /** `params` as in the specification: `{ ref, argument, context? }`. */
   | { readonly method: "completion/complete"; readonly params: JsonObject }

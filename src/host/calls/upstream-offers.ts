@@ -26,8 +26,6 @@ export interface UpstreamToolParts {
   readonly hosted: HostedUpstream;
   /** The upstream's own contract of the tool, not the one that clients see. */
   readonly original: ToolContract;
-  /** The contract has only what `stripped` keeps. */
-  readonly isStripped: boolean;
   /** Its calls may be tasks of the upstream. */
   readonly isTaskTool: boolean;
   /** The options that it finds in its call's context. */
@@ -41,7 +39,7 @@ export interface UpstreamToolParts {
 
 /** A tool that the upstream carries out, and whose arguments it checks. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
-  const { hosted, original, isStripped, isTaskTool, configured, notes, consent, limits, warn } = parts;
+  const { hosted, original, isTaskTool, configured, notes, consent, limits, warn } = parts;
   const { name } = original;
   const invocable: Invocable<RoundEnd<ToolResult>> = {
     contract,
@@ -54,7 +52,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       const context = contextMeta(contextOf(name, args, options, configured));
       const meta = isEmpty(context) ? options.meta : { ...options.meta, ...context };
       const { task } = options;
-      const request = { method: "tools/call", name, args, served: original, isStripped, meta, task } as const;
+      const request = { method: "tools/call", name, args, served: original, meta, task } as const;
       return hosted.run(request, options);
     },
     // A retry resumes no suspended call.
@@ -176,7 +174,7 @@ export function heldFile({ uri }: SkillContract): Resource {
   return { read: () => Promise.reject(heldBack("skill", uri)) };
 }
 
-export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract, isStripped: boolean): Prompt {
+export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract): Prompt {
   const { name } = contract;
   return {
     contract,
@@ -186,7 +184,7 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract,
       const texts = args as Record<string, string>;
       try {
         const { meta } = options;
-        const request = { method: "prompts/get", name, args: texts, served: contract, isStripped, meta } as const;
+        const request = { method: "prompts/get", name, args: texts, served: contract, meta } as const;
         const end = await hosted.run(request, options);
         if ("inputRequests" in end) return end;
         return end.ended instanceof LongObject ? end.ended : gotPromptOf(end.ended);

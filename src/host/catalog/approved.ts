@@ -1,7 +1,6 @@
 import type { ContractChange } from "../../contract/change.ts";
 import type { SkillContract } from "../../contract/contract.ts";
 import { heldKinds, itemsOf, keyOf } from "../../contract/held-items.ts";
-import { stripped } from "../../contract/stripped.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
@@ -76,11 +75,7 @@ async function judgedNow(
   const { approved, arrived, observed, reviewed }: Approved = known ?? asApproved(seen!);
   const judged = await judge(approved, seen ?? observed, { hold: entry.hold, limits, arrived, reviewed });
   await nextTurn();
-  const problems = [
-    ...(hosted.observed?.problems ?? []),
-    ...firstProblems(driftProblems(judged)),
-    ...(judged.isFirstSeen ? [firstSeen()] : []),
-  ];
+  const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
   if (!isTrial) {
     const takenOver = judged.refused ? [] : judged.takenOver;
     const remembered: Remembered = {
@@ -170,15 +165,12 @@ export function approveUpstream(
     // The node that runs it may not have told of it yet.
     if (seen() && cidOf(seen()!) !== contract && hosted.runsElsewhere) await hosted.start().catch(() => {});
     const offered = seen();
-    // What an earlier version of Berth has shown is approved as it was shown.
-    const kept = offered && cidOf(offered) !== contract ? await stripped(offered) : offered;
-    const shown = kept && (await cidOfContract(kept)) === contract ? kept : offered;
-    const current = shown && cidOf(shown);
-    if (!shown || current !== contract) {
+    const current = offered && cidOf(offered);
+    if (!offered || current !== contract) {
       const detail = current === undefined ? "nothing is known of the server yet" : `the server now offers ${current}`;
       throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
     }
-    const approved = { ...asApproved(shown), observed: offered!, locked: remembered?.locked ?? null };
+    const approved = { ...asApproved(offered), locked: remembered?.locked ?? null };
     await writeRemembered(store, tenant, server, { uri, remembered: approved, expected, by, approved: true });
     hosted.remembered = { ...approved, ...(await changesOf(approved)) };
   });
@@ -240,12 +232,6 @@ function driftProblem(change: ContractChange, isHeld: boolean): Problem {
     severity: isHeld ? "error" : "warning",
     ...(subject === "tool" && { tool: name }),
   };
-}
-
-function firstSeen(): Problem {
-  const message =
-    "It also says what Berth did not pass on when it was approved, such as icons or _meta: first seen, not reviewed. Approve it to pass that on, too.";
-  return { code: "first-seen", message, severity: "warning" };
 }
 
 /** Empty where the message names the subject itself. */

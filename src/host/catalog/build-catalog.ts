@@ -78,8 +78,6 @@ export interface Made {
   readonly isHidden: (offer: Offer) => boolean;
   /** An earlier release: nothing about it is new, so nothing is recorded. */
   readonly isEarlier?: boolean;
-  /** An earlier version of Berth made it, of an upstream, and left out what `stripped` does. */
-  readonly isStripped?: boolean;
 }
 
 /** A release with what its code was compiled to: all of a catalog that does not depend on the host. */
@@ -104,10 +102,10 @@ export async function buildCatalog(
   dependencies: LoadDependencies,
   prepared?: PreparedRelease,
 ): Promise<Built> {
-  const { entry, isHidden, isEarlier = false, isStripped = false } = made;
+  const { entry, isHidden, isEarlier = false } = made;
   if (entry.upstream !== undefined) {
     const { upstream: uri } = entry;
-    return loadUpstream(tenant, server, { uri, entry, isHidden, isEarlier, isStripped }, dependencies);
+    return loadUpstream(tenant, server, { uri, entry, isHidden, isEarlier }, dependencies);
   }
   const parts = { ...dependencies, compileOnce: compilingOnce(tenant, dependencies) };
   const ready = prepared ?? (await prepareRelease(tenant, server, made, port, parts));

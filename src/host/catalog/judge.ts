@@ -5,7 +5,6 @@ import type { AppContract, Contract, PromptContract, SkillContract, ToolContract
 import { byKey, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
 import { changedText } from "../../contract/model-texts.ts";
 import { skillFinder } from "../../contract/skills.ts";
-import { stripped } from "../../contract/stripped.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
@@ -50,8 +49,6 @@ export interface Judgement {
   readonly takenOver: readonly TakenItem[];
   /** The whole upstream waits for a person; then nothing is taken over. */
   readonly refused: boolean;
-  /** An earlier version of Berth approved it, and fields that it did not keep are not passed on until a person looks. */
-  readonly isFirstSeen?: true;
 }
 
 /**
@@ -59,8 +56,7 @@ export interface Judgement {
  * changed under its old name is held back, whatever changed, unless its entry's policy takes the change over: a description
  * reaches the model as surely as a schema does. So do the server's own instructions, which stay as they were. What is
  * gone stays approved, so that nothing else comes back under its name; where that fills a list, new items are held back,
- * too. Items that came since then stand behind it in the approved lists. What an earlier version of Berth approved is
- * compared in the fields that it kept, and only those are served. Calls of other callers have their turns meanwhile.
+ * too. Items that came since then stand behind it in the approved lists. Calls of other callers have their turns meanwhile.
  */
 export async function judge(
   known: Contract,
@@ -70,13 +66,6 @@ export async function judge(
   const nothing = { arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], takenOver: [], refused: false };
   const asItIs = { ...nothing, served: observed };
   if (await isSameContract(known, observed)) return { ...asItIs, approved: known };
-  if (hold.changes !== "none" && isOfBefore(known, observed)) {
-    const kept = await stripped(observed);
-    const isAsApproved = await isSameContract(known, kept);
-    if (isAsApproved && !(await hasMore(observed, kept))) return { ...asItIs, approved: observed };
-    const judged = await judge(known, kept, { hold, limits, arrived, reviewed });
-    return { ...judged, isFirstSeen: true };
-  }
   const { approved, items: takenOver } = await takeOver(known, observed, reviewed, hold, limits);
   if (approved === observed) return { ...asItIs, approved, takenOver };
   await makeCids(approved);
@@ -210,19 +199,6 @@ function allBut<Item>(last: number, items: readonly Item[]): readonly Item[] {
   return items.slice(0, Math.max(0, items.length - last));
 }
 
-/** True when an earlier version of Berth made the first contract, which left out fields that the second has. */
-function isOfBefore(approved: Contract, observed: Contract): boolean {
-  return approved.complete !== true && observed.complete === true;
-}
-
-function asFirstSeen(change: ContractChange): ContractChange {
-  return { ...change, message: `${change.message} Berth did not pass it on before: first seen, not reviewed.` };
-}
-
-async function hasMore(observed: Contract, kept: Contract): Promise<boolean> {
-  return !(await isSameContract(observed, { ...kept, complete: true }));
-}
-
 /** Lists the changes, with a note on each tool and prompt that changed only in what no caller's code depends on. */
 export async function driftOf(
   approved: Contract,
@@ -230,11 +206,6 @@ export async function driftOf(
   arrived = NOTHING_ARRIVED,
 ): Promise<readonly ContractChange[]> {
   if (await isSameContract(approved, observed)) return [];
-  if (isOfBefore(approved, observed)) {
-    const kept = await stripped(observed);
-    const more = (await compareInTurns(kept, observed)).map(asFirstSeen);
-    return new ToldChanges().of([...(await driftOf(approved, kept, arrived)), ...more]);
-  }
   await makeCids(approved);
   await makeCids(observed);
   // Most items are the same in both, and have no part in any change.

@@ -147,7 +147,6 @@ async function loadRelease(
       entry,
       isHidden: ({ kind, name }) => !shown[kind].has(name),
       isEarlier: true,
-      isStripped: contract.complete !== true,
     },
     port,
     { ...(await withCompilerOf(release, dependencies)), claimed: claimedEver, packageSet: packages },

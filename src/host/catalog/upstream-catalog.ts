@@ -1,7 +1,6 @@
 import { appUriOf } from "../../contract/apps.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { skillFinder, skillUris } from "../../contract/skills.ts";
-import { stripped } from "../../contract/stripped.ts";
 import { isOwn } from "../../entry/address.ts";
 import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
@@ -71,7 +70,6 @@ interface MadeOfUpstream {
   readonly isHidden: (offer: Offer) => boolean;
   /** True for an earlier release: the upstream still offers the same, or the release is gone. */
   readonly isEarlier: boolean;
-  readonly isStripped: boolean;
 }
 
 /**
@@ -81,7 +79,7 @@ interface MadeOfUpstream {
 export async function loadUpstream(
   tenant: string,
   server: string,
-  { uri, entry, isHidden, isEarlier, isStripped }: MadeOfUpstream,
+  { uri, entry, isHidden, isEarlier }: MadeOfUpstream,
   dependencies: UpstreamDependencies,
 ): Promise<LoadedUpstream> {
   const { upstreams } = dependencies;
@@ -91,7 +89,7 @@ export async function loadUpstream(
   const hosted = upstreams.of(tenant, server, launch, grant, entry.runs);
   const definition = rawBlock(uri);
   const { own, held, skills, problems } = isEarlier
-    ? await observedNow(server, hosted, dependencies.isTrial, isStripped)
+    ? await observedNow(server, hosted, dependencies.isTrial)
     : await approvedNow(tenant, server, hosted, entry, dependencies);
 
   await nextTurn();
@@ -161,15 +159,9 @@ export async function loadUpstream(
   return { catalog, blocks: [release, definition, listed, configBlock] };
 }
 
-async function observedNow(
-  server: string,
-  hosted: HostedUpstream,
-  isTrial: boolean,
-  isStripped: boolean,
-): Promise<Own> {
+async function observedNow(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<Own> {
   if (!hosted.observed) await start(server, hosted, isTrial);
-  const { contract, problems } = hosted.observed!;
-  const own = isStripped ? await stripped(contract) : contract;
+  const { contract: own, problems } = hosted.observed!;
   return { own, held: NOTHING_HELD, skills: own.skills ?? [], problems };
 }
 
@@ -227,7 +219,6 @@ function upstreamParts(
   const partsOf = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
     original: originals.get(tool.name) ?? tool,
-    isStripped: contract.complete !== true,
     isTaskTool: mayBecomeTask(contract, originals.get(tool.name) ?? tool),
     configured: optionsOf(tool.name),
     notes: notesOf(tool),
@@ -240,7 +231,7 @@ function upstreamParts(
     [held.tools, (tool) => heldTool(tool, notesOf(tool))],
   );
   const prompt = foundByName(
-    [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt, contract.complete !== true)],
+    [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt)],
     [held.prompts, heldPrompt],
   );
   const prompted = new Set(contract.prompts.map(({ name }) => name));
@@ -249,8 +240,7 @@ function upstreamParts(
     ...contract.resourceTemplates.map(({ name, uriTemplate }) => ({ name, uri: uriTemplate })),
   ];
   // Apps need not be listed, and those that a tool names are given with the approved contents only.
-  const named =
-    contract.complete === true ? [...contract.tools, ...held.tools].flatMap((tool) => appUriOf(tool) ?? []) : [];
+  const named = [...contract.tools, ...held.tools].flatMap((tool) => appUriOf(tool) ?? []);
   const apps = new Map<string, Cid | null>(named.map((uri) => [uri, null]));
   for (const { uri, cid } of contract.apps ?? []) apps.set(uri, cid);
   // At the address of all servers, nobody else takes the place of a skill that is held back.

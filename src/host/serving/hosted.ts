@@ -1,8 +1,7 @@
 import { setTimeout as after } from "node:timers/promises";
 import { NotTaken } from "../../cluster/node-calls.ts";
-import type { Contract, PromptContract, ToolContract } from "../../contract/contract.ts";
+import type { Contract } from "../../contract/contract.ts";
 import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
-import { strippedPrompt, strippedTool } from "../../contract/stripped.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -232,10 +231,9 @@ export class HostedUpstream {
   /** Throws when the upstream no longer has an item of that name, or has one that differs from the served one. */
   #check(request: UpstreamRequest): void {
     if (!("served" in request && request.served)) return;
-    const { served, name = "", method, isStripped } = request;
+    const { served, name = "", method } = request;
     const kind = KINDS[method];
-    const now = this.#offered[kind].get(name);
-    const item = now && isStripped ? STRIPPED[kind](now) : now;
+    const item = this.#offered[kind].get(name);
     const cid = typeof served === "string" ? served : undefined;
     if (item !== undefined && (item === served || cidOf(item) === (cid ?? cidOf(served as object)))) return;
     if (item !== undefined) throw heldBack(kind, name);
@@ -276,13 +274,6 @@ export class HostedUpstream {
 type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, HeldItem>>>;
 
 const KINDS = { "tools/call": "tool", "prompts/get": "prompt", "resources/read": "skill" } as const;
-
-const STRIPPED: Readonly<Record<HeldKind, (item: HeldItem) => object>> = {
-  tool: (tool) => strippedTool(tool as ToolContract),
-  prompt: (prompt) => strippedPrompt(prompt as PromptContract),
-  // Earlier versions of Berth kept none.
-  skill: (skill) => skill,
-};
 
 export function heldBack(kind: HeldKind, name: string): BerthError {
   const detail = `the ${kind} "${name}" has changed since it was approved; it is held back until a person approves the change`;

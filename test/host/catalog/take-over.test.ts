@@ -224,14 +224,6 @@ describe("a change of a skill", () => {
     });
   }
 
-  it("J6 is no reason to hold anything back where an earlier version of Berth approved a server without skills", async () => {
-    const skills = [before];
-    for (const complete of [{ complete: true }, {}] as const) {
-      const { served, held } = await judged(contract([], complete), contract([], { skills, complete: true }), ANY);
-      assert.deepEqual([held.skills, served.skills], [[], complete.complete ? skills : undefined]);
-    }
-  });
-
   it("J6 refuses the whole upstream where its entry says so", async () => {
     const other = { ...frontmatter({ description: "Other." }), uri: "skill://other/tidy/SKILL.md" };
     const of = (...skills: SkillContract[]): Contract => contract([], { skills });

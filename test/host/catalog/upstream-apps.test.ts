@@ -118,7 +118,6 @@ describe("the app of an upstream", () => {
       resources: [],
       resourceTemplates: [],
       prompts: [],
-      complete: true,
     });
     const hold = { changes: "any", texts: true, refuses: false } as const;
     const limits = { ...defaultLimits, upstreamApps: 2 };
