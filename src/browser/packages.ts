@@ -9,7 +9,7 @@ import type { Problem } from "../lib/problem.ts";
 import { showEffects } from "./editor/effects.ts";
 import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
 import { ask } from "./shared/ask.ts";
-import { button, element } from "./shared/dom.ts";
+import { badge, button, element } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
 import { refreshPage } from "./shared/refresh-page.ts";
 
@@ -188,10 +188,6 @@ function showProblems(problems: readonly Problem[]): HTMLElement | string {
     element("li", {}, badge(severity, severity === "error" ? "bad" : "warn"), " ", message),
   );
   return element("ul", { className: "problems" }, ...items);
-}
-
-function badge(text: string, tone: string): HTMLElement {
-  return element("span", { className: `badge ${tone}` }, text);
 }
 
 /** Shows controls that only work with scripts. */

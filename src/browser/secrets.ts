@@ -4,7 +4,7 @@
 
 import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
 import { ask } from "./shared/ask.ts";
-import { element } from "./shared/dom.ts";
+import { element, showScripted } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
 import { refreshPage } from "./shared/refresh-page.ts";
 
@@ -51,11 +51,6 @@ async function remove(name: string): Promise<void> {
   notices.show("done", "good", element("p", {}, `The secret ${name} is deleted.`));
   await refreshPage();
   showScripted();
-}
-
-/** Shows controls that only work with scripts. */
-function showScripted(): void {
-  for (const each of document.querySelectorAll<HTMLElement>("[data-scripted]")) each.hidden = false;
 }
 
 /** True when it was done; shows the reason otherwise. */

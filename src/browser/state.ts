@@ -5,7 +5,7 @@
 
 import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
 import { ask } from "./shared/ask.ts";
-import { element } from "./shared/dom.ts";
+import { element, showScripted } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
 import { refreshPage } from "./shared/refresh-page.ts";
 
@@ -89,11 +89,6 @@ async function done(said: string): Promise<void> {
 
 function addressOf(server: string, query: Record<string, string>): string {
   return `${server}/value?${new URLSearchParams(query).toString()}`;
-}
-
-/** Shows controls that only work with scripts. */
-function showScripted(): void {
-  for (const each of document.querySelectorAll<HTMLElement>("[data-scripted]")) each.hidden = false;
 }
 
 /** The answer, once it was done; shows the reason otherwise. */

@@ -12,7 +12,7 @@ import {
   type ClientFile,
 } from "../clients/client-file.ts";
 import { clientName, clients, findClient, type KnownClient } from "../clients/clients.ts";
-import { type FilePart } from "../clients/file-part.ts";
+import type { FilePart } from "../clients/file-part.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";

@@ -50,3 +50,9 @@ export function isKnownKind(type: string): boolean {
 function isEmbedded({ uri, text, blob }: JsonObject): boolean {
   return typeof uri === "string" && (typeof text === "string" || typeof blob === "string");
 }
+
+/** The block of a text, or the content block that the value is; undefined for other values. */
+export function contentBlockOf(value: Json): ContentBlock | undefined {
+  if (typeof value === "string") return text(value);
+  return isContentBlock(value) ? value : undefined;
+}

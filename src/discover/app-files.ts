@@ -1,7 +1,5 @@
-import { posix } from "node:path";
 import { isObject, type JsonObject, tryParseJson } from "../lib/json.ts";
 import type { DefinitionSource, DiscoveredApp, ToolUi } from "./discovery.ts";
-import { resolveOwnFile, type OwnFile } from "./resolve.ts";
 
 /**
  * `@ui <file.html> [model] [app]`, in the comment of a tool's function: the HTML file beside the definition that shows
@@ -44,11 +42,6 @@ export function uiFiles(text: string): { readonly file: string; readonly offset:
       },
     ),
   );
-}
-
-/** Where the file of a tag is: beside the file that names it, or where a relative path leads. */
-export function resolveUiFile(importer: string, file: string, exists: (path: string) => boolean): OwnFile {
-  return resolveOwnFile(importer, posix.isAbsolute(file) ? `..${file}` : `./${file}`, exists);
 }
 
 /** Without its wishes where those cannot be read, which `fault` tells. */

@@ -3,7 +3,7 @@ import { ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { type JsonSchema, soundObject, valuesIn } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { readApp, readUiTag, resolveUiFile } from "./app-files.ts";
+import { readApp, readUiTag } from "./app-files.ts";
 import { Budget } from "./budget.ts";
 import {
   nothingFound,
@@ -31,6 +31,7 @@ import { takenParameters } from "./parameters.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
 import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
 import { requestsIn } from "./request-tags.ts";
+import { resolveTagFile } from "./resolve.ts";
 import { annotationsOf } from "./tags.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
@@ -297,7 +298,7 @@ function uiOf(
     if (visibility) return { ui: { visibility } };
     return fault("missing-file", "@ui needs the HTML file that shows the results of the tool: @ui chart.html");
   }
-  const found = resolveUiFile(program.nameOf(tag.node.getSourceFile()), file, (path) =>
+  const found = resolveTagFile(program.nameOf(tag.node.getSourceFile()), file, (path) =>
     Object.hasOwn(source.files, path),
   );
   if (found.kind !== "file") {

@@ -5,8 +5,8 @@ import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 import type { Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits, limitVariable } from "../limits/limits.ts";
-import { resolveUiFile, uiFiles } from "./app-files.ts";
-import { iconFiles, resolveIconFile } from "./icon-files.ts";
+import { uiFiles } from "./app-files.ts";
+import { iconFiles } from "./icon-files.ts";
 import { findImports } from "./imports.ts";
 import {
   declarationsOf,
@@ -15,8 +15,9 @@ import {
   isDeclarations,
   isRelative,
   loaderOf,
-  resolveOwnFile,
   type OwnFile,
+  resolveOwnFile,
+  resolveTagFile,
 } from "./resolve.ts";
 import { isHiddenName, isSkillFile, skillsFolder } from "./skill-files.ts";
 
@@ -196,7 +197,7 @@ async function importsOf(root: string, path: string, text: string, importsMax: n
   for (const { file, offset } of uiFiles(text).slice(0, importsMax + 1)) {
     const { line, column, lineText } = positionAt(text, offset);
     const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, file.length) };
-    wanted.push({ specifier: file, found: await resolveOnDisk(root, path, file, resolveUiFile), origin });
+    wanted.push({ specifier: file, found: await resolveOnDisk(root, path, file, resolveTagFile), origin });
   }
   return [...wanted, ...(await iconsOf(root, path, text))];
 }
@@ -208,7 +209,7 @@ async function iconsOf(root: string, path: string, text: string): Promise<Wanted
       .map(async ({ file, offset }) => {
         const { line, column, lineText } = positionAt(text, offset);
         const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, file.length) };
-        return { specifier: file, found: await resolveOnDisk(root, path, file, resolveIconFile), origin };
+        return { specifier: file, found: await resolveOnDisk(root, path, file, resolveTagFile), origin };
       }),
   );
 }

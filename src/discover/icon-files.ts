@@ -1,7 +1,6 @@
-import { posix } from "node:path";
 import { faultOfIcon, ICON_BYTES_MAX, ICON_SIZE, iconOfBytes, type Icon } from "../contract/icons.ts";
 import { mediaTypeOf } from "../lib/media-type.ts";
-import { isBytes, resolveOwnFile, type OwnFile } from "./resolve.ts";
+import { isBytes, resolveTagFile } from "./resolve.ts";
 
 /**
  * `@icon <URL, data: URI or file> [media type] [48x48 …] [light|dark]`, in the comment of a function or the header of a
@@ -19,11 +18,6 @@ export function iconFiles(text: string): { readonly file: string; readonly offse
 
 function isImageFile(word: string): boolean {
   return !/^[a-z][a-z0-9+.-]*:/i.test(word) && (mediaTypeOf(word)?.startsWith("image/") ?? false);
-}
-
-/** Beside the file that names it, or where a relative path leads. */
-export function resolveIconFile(importer: string, file: string, exists: (path: string) => boolean): OwnFile {
-  return resolveOwnFile(importer, posix.isAbsolute(file) ? `..${file}` : `./${file}`, exists);
 }
 
 /** The icon of a tag in the file `importer`, or what is wrong with it and with which of its words. */
@@ -60,7 +54,7 @@ function bytesOf(
   importer: string,
   files: Readonly<Record<string, string>>,
 ): string | { readonly fault: string } {
-  const found = resolveIconFile(importer, file, (path) => Object.hasOwn(files, path));
+  const found = resolveTagFile(importer, file, (path) => Object.hasOwn(files, path));
   if (found.kind !== "file") return { fault: `@icon ${file} names no file of the definition; put it beside this one` };
   const text = files[found.path]!;
   const base64 = isBytes(found.path) ? text : Buffer.from(text).toString("base64");

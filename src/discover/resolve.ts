@@ -91,3 +91,8 @@ function candidates(path: string, folderOnly: boolean): string[] {
   const itself = posix.extname(path) === "" ? [] : [path];
   return [...itself, `${path}.ts`, `${path}.js`, `${path}.json`, `${path}.d.ts`, ...folder];
 }
+
+/** The file that a tag names: one beside its own file, or where a relative path leads. */
+export function resolveTagFile(importer: string, file: string, exists: (path: string) => boolean): OwnFile {
+  return resolveOwnFile(importer, posix.isAbsolute(file) ? `..${file}` : `./${file}`, exists);
+}

@@ -1,4 +1,4 @@
-import { isContentBlock, text, type ContentBlock, type PromptResult } from "../contract/content-block.ts";
+import { type ContentBlock, contentBlockOf, type PromptResult } from "../contract/content-block.ts";
 import type { PromptArgument } from "../contract/contract.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { complain, inside, readFields, unlessWrong, type ConfigPlace } from "./config-place.ts";
@@ -114,7 +114,7 @@ function readMessage(
   if (role !== "user" && role !== "assistant") {
     return complain(inside(place, "role"), "wrong-role", 'The role of a message must be "user" or "assistant"');
   }
-  const block = content === undefined ? undefined : blockOf(content);
+  const block = content === undefined ? undefined : contentBlockOf(content);
   const at = inside(place, "content");
   if (!block) return complain(at, "bad-content", "The content of a message must be a string or an MCP content block");
   for (const placeholder of new Set(JSON.stringify(block).match(PLACEHOLDER))) {
@@ -123,9 +123,4 @@ function readMessage(
     complain(at, "unknown-argument", `{{${name}}} is not replaced: the prompt declares no such argument`, "warning");
   }
   return { role, content: block };
-}
-
-function blockOf(content: Json): ContentBlock | undefined {
-  if (typeof content === "string") return text(content);
-  return isContentBlock(content) ? content : undefined;
 }

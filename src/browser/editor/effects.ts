@@ -1,6 +1,6 @@
 import type { ContractChange } from "../../contract/change.ts";
 import type { ToldTool, Review, ServerEffect } from "../../contract/review.ts";
-import { element } from "../shared/dom.ts";
+import { badge, element } from "../shared/dom.ts";
 
 /** Describes what a save does to servers and their callers. */
 export function showEffects(review: Review): HTMLElement {
@@ -79,8 +79,4 @@ function showBehaviour(tool: string): HTMLElement {
     " ",
     `${tool} looks the same to clients, but its code has changed.`,
   );
-}
-
-function badge(text: string, tone: string): HTMLElement {
-  return element("span", { className: `badge ${tone}` }, text);
 }

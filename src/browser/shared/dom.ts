@@ -18,3 +18,12 @@ export function button(label: string, act: () => void, className = ""): HTMLButt
 
 /** The path prefix of the tenant of this page. */
 export const tenantBase = document.documentElement.dataset["base"] ?? "";
+
+export function badge(text: string, tone: string): HTMLElement {
+  return element("span", { className: `badge ${tone}` }, text);
+}
+
+/** Shows controls that only work with scripts. */
+export function showScripted(): void {
+  for (const each of document.querySelectorAll<HTMLElement>("[data-scripted]")) each.hidden = false;
+}

@@ -1,5 +1,6 @@
 import type { Json } from "../../lib/json.ts";
 import { askHost, refuseOutsideOfCalls } from "./host.mts";
+import { base64Of } from "./values.mts";
 
 /**
  * `fetch` for the program: the host decides where it may reach, makes the request and hands the bodies over, part by
@@ -139,8 +140,4 @@ function lengthOf(body: unknown): number | undefined {
   if (typeof body === "string") return Buffer.byteLength(body);
   if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return body.byteLength;
   return body instanceof Blob ? body.size : undefined;
-}
-
-function base64Of(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 }

@@ -1,4 +1,4 @@
-import { isContentBlock, text } from "../../contract/content-block.ts";
+import { contentBlockOf, text } from "../../contract/content-block.ts";
 import type { PromptContract } from "../../contract/contract.ts";
 import {
   filledPrompt,
@@ -106,17 +106,12 @@ function messagesOf(value: Json): Message[] | undefined {
 
 function messageOf(value: Json): Message | undefined {
   if (!isObject(value) || !("role" in value)) {
-    const block = blockOf(value);
+    const block = contentBlockOf(value);
     return block && byUser(block);
   }
   const { role, content } = value;
-  const block = blockOf(content ?? null);
+  const block = contentBlockOf(content ?? null);
   return block && (role === "user" || role === "assistant") ? { role, content: block } : undefined;
-}
-
-function blockOf(value: Json): ContentBlock | undefined {
-  if (typeof value === "string") return text(value);
-  return isContentBlock(value) ? value : undefined;
 }
 
 function byUser(content: ContentBlock): Message {
