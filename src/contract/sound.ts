@@ -92,7 +92,7 @@ const HALF_PAIR = /\p{Cs}/u;
 /** A stored contract; undefined if it is not one. Other calls get their turn meanwhile. */
 export async function soundContract(value: unknown): Promise<Contract | undefined> {
   if (!isObject(value) || !Array.isArray(value["tools"])) return undefined;
-  const { description, extensions, complete } = value;
+  const { description, extensions } = value;
   const lists = {
     tools: await soundItems("tool", "name", value["tools"]),
     resources: await soundItems("resource", "uri", value["resources"]),
@@ -108,7 +108,6 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
     ...(isText(description) && { description }),
     ...lists,
     ...(isObject(extensions) && { extensions }),
-    ...(complete === true && { complete }),
   } as unknown as Contract;
 }
 

@@ -60,7 +60,7 @@ async function applyOnce(
   if (last && last.cid !== image.cid && onlyFirst) return { image: last.cid, applied: false, changed: [], kept: [] };
   if (last?.cid === image.cid) {
     if (believesCompiled && !(await isBelieved(store, tenant, image.cid))) {
-      // An earlier version of Berth applied it, or it came with a tenant's file.
+      // It was applied elsewhere, and came with a tenant's file.
       await store.change(tenant, {
         by: "image",
         put: claimsOf(image, undefined),

@@ -59,12 +59,6 @@ function readCookie(header: string, name: string): string | undefined {
 /** Browsers drop longer cookies. */
 const COOKIE_CHARACTERS_MAX = 3_800;
 
-/** Expires the cookie of earlier versions, which held the token itself. */
-export function endTokenCookie({ tenant, base }: { readonly tenant: string; readonly base: string }): string {
-  const name = tenant === DEFAULT_TENANT ? "berth_token" : `berth_token_${tenant}`;
-  return `${name}=; Path=${base}/; HttpOnly; SameSite=Strict; Max-Age=0`;
-}
-
 /**
  * The cookie that holds a sign-in for a tenant's pages, out of reach of scripts; without a sign-in, the one that
  * expires it. Undefined when it is too long.

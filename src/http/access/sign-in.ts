@@ -13,7 +13,7 @@ import type { Pages } from "../pages/pages.ts";
 import { peerOf } from "../peer.ts";
 import type { OriginOf } from "../public-origin.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
-import { endTokenCookie, signInCookie, signInCookieOf } from "./credential.ts";
+import { signInCookie, signInCookieOf } from "./credential.ts";
 import { checkWritingPage } from "./own-page.ts";
 import { recordRefusal, type RefusalRecorder } from "./record-refusals.ts";
 import type { Resources } from "./resources.ts";
@@ -67,7 +67,7 @@ export function signIn(options: SignInOptions): RouteHandler {
       const cookie = signInCookie(place, { ...signIns.begin(place.tenant, token, principal.until), secure });
       if (cookie === undefined) throw new BerthError("unauthorized", "it is too long for a browser to keep");
       await audit.signedIn(place.tenant, { principal: principal.id, from: peerOf(request, isProxied) });
-      response.setHeader("Set-Cookie", [cookie, endTokenCookie(place)]);
+      response.setHeader("Set-Cookie", cookie);
     } catch (error) {
       if (!isForm || !(error instanceof BerthError) || error.code !== "unauthorized") throw error;
       recordRefusal(options, context, error);
@@ -88,7 +88,7 @@ export function signOut({ originOf, signIns }: Pick<SignInOptions, "originOf" | 
     const secure = originOf(request).startsWith("https:");
     const text = signInCookieOf(request, tenant);
     if (text !== undefined) await signIns.end(tenant, text);
-    response.setHeader("Set-Cookie", [signInCookie({ tenant, base }, { secure })!, endTokenCookie({ tenant, base })]);
+    response.setHeader("Set-Cookie", signInCookie({ tenant, base }, { secure })!);
     response.redirect(303, `${base}/sign-in`);
   };
 }

@@ -10,7 +10,7 @@ import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./add-route.ts";
 import { writerOf } from "./preconditions.ts";
 
-/** Tokens of earlier versions may take 52 KB each. */
+/** A token may take 8 KB, and is parsed whole. */
 const READ_AT_ONCE = 20;
 /** A page ends at this length, whatever its query asks for. */
 const PAGE_UNITS_MAX = 1024 * 1024;

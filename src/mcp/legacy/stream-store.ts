@@ -63,9 +63,7 @@ export class StreamStore {
   /** The stored stream; undefined when the store has none, or no longer has it. */
   async read(session: Session, streamId: string): Promise<StoredStream | undefined> {
     const record = await this.#records.record(session.tenant, "stream", keyOf(session, streamId));
-    // Earlier versions used another format.
-    if (!record?.value.includes("\n")) return undefined;
-    return { ...readStream(record.value), revision: record.revision };
+    return record && { ...readStream(record.value), revision: record.revision };
   }
 
   /** Like `read`, for a client that may be faster than the writes of the process that it comes from. */

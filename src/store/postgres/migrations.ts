@@ -9,14 +9,14 @@ CREATE TABLE content (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   cid        text COLLATE "C" NOT NULL UNIQUE,
   bytes      bytea NOT NULL,
-  -- It names no other content, as far as that is known: nobody has to read it again to find out.
+  -- Known to refer to no other content, so that collection does not parse it again.
   is_leaf    boolean NOT NULL DEFAULT false,
   is_package boolean NOT NULL DEFAULT false
 );
--- A content is read whole, and most are compressed or short.
+-- Content is always read whole, and most of it is compressed already or short.
 ALTER TABLE content ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
--- The parts of a content that is too long for one statement, until the transaction that writes them puts them together.
+-- Parts of content that is too long for one statement; the same transaction joins and deletes them.
 CREATE UNLOGGED TABLE content_part (
   cid   text COLLATE "C" NOT NULL,
   start bigint NOT NULL,
@@ -24,7 +24,6 @@ CREATE UNLOGGED TABLE content_part (
 );
 ALTER TABLE content_part ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
--- Bytes are shared; who may read them is not.
 CREATE TABLE tenant_content (
   tenant     text COLLATE "C" NOT NULL,
   content_id bigint NOT NULL REFERENCES content (id),
@@ -32,7 +31,6 @@ CREATE TABLE tenant_content (
 );
 CREATE INDEX tenant_content_by_content ON tenant_content (content_id);
 
--- Content that nothing of its tenant refers to, and since when. Once the claim is gone, too, the tenant cannot read it.
 CREATE TABLE left_content (
   tenant     text COLLATE "C" NOT NULL,
   content_id bigint NOT NULL REFERENCES content (id),
@@ -51,9 +49,8 @@ CREATE TABLE name (
 );
 CREATE INDEX name_by_cid ON name (cid);
 
--- Changes are numbered in the order of their commits, without a gap: by the counter below, whose row each change locks
--- until it is over. Those that an import brings along have numbers below zero, and room below them for those of SQLite's
--- imports. writer: who had the store open, so that it knows its own.
+-- Changes are numbered in the order of their commits, without gaps: each locks the row of the counter below until it
+-- ends. Imported changes have negative numbers, above those of imports into SQLite. writer: the process that wrote it.
 CREATE TABLE name_change (
   id         bigint PRIMARY KEY,
   tenant     text COLLATE "C" NOT NULL,
@@ -76,14 +73,12 @@ CREATE TABLE derived (
 );
 CREATE INDEX derived_by_content ON derived (content_id);
 
--- What a derived result was made of. A tenant that lets go of all that lets go of the result.
 CREATE TABLE derived_source (
   key text COLLATE "C" NOT NULL REFERENCES derived (key) ON DELETE CASCADE,
   cid text COLLATE "C" NOT NULL,
   PRIMARY KEY (key, cid)
 );
 
--- Who has used a derived result: what only one tenant has used goes with it.
 CREATE TABLE tenant_derived (
   tenant text COLLATE "C" NOT NULL,
   key    text COLLATE "C" NOT NULL REFERENCES derived (key),
@@ -93,7 +88,6 @@ CREATE INDEX tenant_derived_by_key ON tenant_derived (key);
 `;
 
 const recordsAndState = `
--- What changes often and is not kept for ever, such as tasks: no content, no history.
 CREATE TABLE record (
   tenant     text COLLATE "C" NOT NULL,
   kind       text COLLATE "C" NOT NULL,
@@ -105,12 +99,10 @@ CREATE TABLE record (
 );
 CREATE INDEX record_by_expiry ON record (expires_at);
 
--- What servers keep. Keys hang on a row of their server, so that all of them change hands or are left behind at once.
 CREATE TABLE state_server (
   id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant  text COLLATE "C" NOT NULL,
   server  text COLLATE "C" NOT NULL,
-  -- The sums of its keys; and the highest version that any of them ever had.
   keys    bigint NOT NULL,
   bytes   bigint NOT NULL,
   version bigint NOT NULL,
@@ -137,7 +129,7 @@ CREATE TABLE tenant (
   created_at   bigint NOT NULL,
   replaced_at  bigint,
   suspended_at bigint,
-  -- JSON, as it was written: an object of limits by their names, and the authorization server or NULL.
+  -- JSON as text, so that a copy has the same bytes.
   limits       text NOT NULL,
   oauth        text
 );
@@ -149,13 +141,11 @@ CREATE TABLE tenant_host (
 );
 CREATE INDEX tenant_host_by_tenant ON tenant_host (tenant);
 
--- What is kept of a token is its hash: who reads this table can use none of them.
 CREATE TABLE token (
   id         text COLLATE "C" PRIMARY KEY,
   tenant     text COLLATE "C" NOT NULL REFERENCES tenant (name) ON DELETE CASCADE,
   hash       text COLLATE "C" NOT NULL UNIQUE,
   name       text NOT NULL,
-  -- JSON: what it permits.
   "grant"    text NOT NULL,
   created_at bigint NOT NULL,
   expires_at bigint,
@@ -163,13 +153,12 @@ CREATE TABLE token (
 );
 CREATE INDEX token_by_tenant ON token (tenant, created_at, id);
 
--- The imports that are under way: what they have written stands under an alias of their id.
+-- Imports in progress. Their rows have an alias of the id as their tenant.
 CREATE TABLE staging (
   id         text COLLATE "C" PRIMARY KEY,
   expires_at bigint NOT NULL
 );
 
--- Sealed values, all with one key at a time. No content: what is replaced or deleted is gone, and no CID tells of it.
 CREATE TABLE secret (
   tenant     text COLLATE "C" NOT NULL,
   name       text COLLATE "C" NOT NULL,
@@ -182,8 +171,6 @@ CREATE TABLE secret (
 `;
 
 const audit = `
--- The order of arrival spans all chains; the place is that in the chain of the tenant, or for an anchor in the chain of
--- anchors. Retention sets a body to NULL; its digest stays in its link.
 CREATE TABLE audit (
   arrival bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
   place   bigint NOT NULL,
@@ -204,8 +191,6 @@ CREATE INDEX audit_of_all_by_kind ON audit (kind, at, arrival);
 CREATE INDEX audit_kept ON audit (tenant, (kind = 'call'), arrival)
   WHERE body IS NOT NULL AND kind NOT IN ('retention', 'anchor');
 
--- The end of each tenant's chain, and of the service's (''), the place up to which an anchor holds it, and how much of
--- its bodies is kept that retention may remove, of calls and of all else.
 CREATE TABLE audit_chain (
   tenant      text COLLATE "C" PRIMARY KEY,
   place       bigint NOT NULL,
@@ -216,7 +201,6 @@ CREATE TABLE audit_chain (
   other_bytes bigint NOT NULL
 );
 
--- One row: the end of the chain of anchors.
 CREATE TABLE audit_anchored (
   place bigint NOT NULL,
   hash  bytea NOT NULL,
@@ -226,7 +210,6 @@ INSERT INTO audit_anchored VALUES (0, decode(repeat('00', 32), 'hex'), 0);
 `;
 
 const nodes = `
--- The processes that serve from here, what they tell each other, and what only one of them does.
 CREATE TABLE node (
   id         text COLLATE "C" PRIMARY KEY,
   facts      text NOT NULL,
@@ -247,11 +230,10 @@ CREATE TABLE lease (
   name     text COLLATE "C" PRIMARY KEY,
   node     text COLLATE "C" NOT NULL,
   fence    bigint NOT NULL,
-  -- NULL while its node holds it.
   ended_at bigint
 );
 
--- What proves the keys of the node that started last, by their kind, and tells nothing of them.
+-- Proofs of the keys of the node that started last, by kind. A proof reveals nothing of its key.
 CREATE TABLE key_proof (
   kind  text COLLATE "C" NOT NULL,
   proof text COLLATE "C" NOT NULL,
@@ -260,12 +242,10 @@ CREATE TABLE key_proof (
 `;
 
 const keptCalls = `
--- The calls that servers keep. They hang on a row of their server, so that all of them are left behind at once.
 CREATE TABLE kept_call_server (
   id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant text COLLATE "C" NOT NULL,
   server text COLLATE "C" NOT NULL,
-  -- The sums of its calls.
   calls  bigint NOT NULL,
   bytes  bigint NOT NULL,
   UNIQUE (tenant, server)
@@ -280,7 +260,6 @@ CREATE TABLE kept_call (
   outcome    text COLLATE "C" NOT NULL,
   micros     bigint NOT NULL,
   principal  text,
-  -- JSON: what was said in it.
   body       text NOT NULL
 );
 CREATE INDEX kept_call_by_time ON kept_call (server_id, at, id);
@@ -288,7 +267,8 @@ CREATE INDEX kept_call_by_expiry ON kept_call (expires_at);
 `;
 
 /**
- * The steps from an empty database to the current schema, in order, as in `sqlite/migrations.ts`. A step only adds, so
+ * The steps from an empty database to the current schema, in order, as in `sqlite/migrations.ts`, which describes the
+ * tables that have no comment here. A step only adds, so
  * that nodes before and after it serve together; a later version removes what it makes unneeded.
  */
 export const migrations: readonly string[] = [

@@ -11,8 +11,8 @@ export async function appendChecksum(file: string): Promise<void> {
 }
 
 /**
- * Removes the checksum from a copy of a backup. Backups of earlier versions have none, nor has a copy of a database; a
- * file whose length no database has counts as changed.
+ * Removes the checksum from a copy of a backup. A plain copy of a database has none; a file
+ * whose length no database has counts as changed.
  */
 export async function takeChecksum(file: string): Promise<"missing" | "right" | "wrong"> {
   const handle = await open(file, "r+");
