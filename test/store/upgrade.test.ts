@@ -98,7 +98,10 @@ describe("a database of another version", () => {
       const target = newFolder();
       await assert.rejects(restoreStore({ dataDir: target, file }), { code: "backup_failed", message });
       assert.throws(() => sqliteSource(dataDir), { code: "store_failed", message });
-      for (const command of [["audit", "verify"], ["tenant", "list"]]) {
+      for (const command of [
+        ["audit", "verify"],
+        ["tenant", "list"],
+      ]) {
         const { code, stderr } = await berth([...command, "--data", dataDir]);
         assert.equal(code, 2, stderr);
         assert.match(stderr, message);
