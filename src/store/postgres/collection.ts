@@ -1,7 +1,8 @@
 import { cidsIn, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { ALIAS, newAlias } from "../aliases.ts";
-import type { CollectedAmounts, CollectionOrder, CollectionResult, TenantCollection } from "../store.ts";
+import { CollectionSums, partsOf, type ChangeAfter, type NameChangeRow } from "../collection-sums.ts";
+import type { CollectionOrder, CollectionResult, TenantCollection } from "../store.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { purge, removeClaims, removeResults, removeUnheld, UNHELD } from "./left-claims.ts";
 import { removeExpired } from "./state.ts";
@@ -31,7 +32,7 @@ const QUICK = { isDurable: false } as const;
  * tenant changed until then.
  */
 export async function collection(database: PostgresDatabase, order: CollectionOrder): Promise<CollectionResult> {
-  const sums = new Sums();
+  const sums = new CollectionSums();
   for (const each of order.tenants) {
     try {
       await new Collecting(database, sums, each, order).collect();
@@ -46,7 +47,7 @@ export async function collection(database: PostgresDatabase, order: CollectionOr
     await removeRemains(database);
     await removeUnheldParts(database, sums);
   }
-  return sums.collected();
+  return sums.collected(0);
 }
 
 const replaced = new BerthError("store_failed", "the tenant was changed or replaced while it was collected");
@@ -54,7 +55,7 @@ const replaced = new BerthError("store_failed", "the tenant was changed or repla
 /** The collection of one tenant. */
 class Collecting {
   readonly #database: PostgresDatabase;
-  readonly #sums: Sums;
+  readonly #sums: CollectionSums;
   readonly #tenant: string;
   readonly #historyMs: number;
   readonly #graceMs: number;
@@ -65,7 +66,7 @@ class Collecting {
 
   constructor(
     database: PostgresDatabase,
-    sums: Sums,
+    sums: CollectionSums,
     { tenant, historyMs }: TenantCollection,
     { graceMs, isTrial = false }: CollectionOrder,
   ) {
@@ -468,7 +469,7 @@ const REMAINS = [
   .join(" OR ");
 
 /** Removes results and contents that nobody has a claim on. */
-async function removeUnheldParts(database: PostgresDatabase, sums: Sums): Promise<void> {
+async function removeUnheldParts(database: PostgresDatabase, sums: CollectionSums): Promise<void> {
   for (let from = ""; ;) {
     const results = await database.run<{ key: string }>(
       `SELECT key FROM derived WHERE key > $1
@@ -506,27 +507,6 @@ async function removeResultsWhole(run: RunSql, keys: readonly string[]): Promise
   return removed;
 }
 
-class Sums {
-  lapsed = 0;
-  readonly #freed = amounts();
-  readonly #waiting = amounts();
-
-  add(what: "freed" | "waiting", kind: keyof CollectedAmounts, bytes: number): void {
-    const amount = (what === "freed" ? this.#freed : this.#waiting)[kind];
-    amount.count += 1;
-    amount.bytes += bytes;
-  }
-
-  /** Postgres alone knows what is free within its files. */
-  collected(): CollectionResult {
-    return { freed: this.#freed, waiting: this.#waiting, lapsed: this.lapsed, reusableBytes: 0 };
-  }
-}
-
-function amounts() {
-  return { packages: { count: 0, bytes: 0 }, content: { count: 0, bytes: 0 }, compiled: { count: 0, bytes: 0 } };
-}
-
 function kindOf(isPackage: boolean): "packages" | "content" {
   return isPackage ? "packages" : "content";
 }
@@ -535,31 +515,7 @@ function idsOf(rows: readonly { readonly id: number }[]): number[] {
   return rows.map(({ id }) => id);
 }
 
-/** Parts of a list: so many items, or so many bytes, at least one item. */
-function* partsOf<Item>(items: readonly Item[], most: number, bytesMax = Infinity): Generator<Item[]> {
-  let part: Item[] = [];
-  let bytes = 0;
-  for (const item of items) {
-    part.push(item);
-    bytes += (item as { readonly bytes?: number }).bytes ?? 0;
-    if (part.length < most && bytes < bytesMax) continue;
-    yield part;
-    [part, bytes] = [[], 0];
-  }
-  if (part.length > 0) yield part;
-}
-
 const CONTENT = 'content.id, cid, octet_length(bytes) AS bytes, is_package AS "isPackage"';
-
-interface NameChangeRow {
-  readonly id: number;
-  readonly kind: string;
-  readonly name: string;
-  readonly cid: Cid | null;
-  readonly changedAt: number;
-}
-
-type ChangeAfter = Pick<NameChangeRow, "id" | "kind" | "cid">;
 
 interface Claim {
   readonly id: number;

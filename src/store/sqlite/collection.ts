@@ -1,7 +1,8 @@
 import type Database from "#better-sqlite3";
 import { cidsIn, type Cid } from "../../lib/cid.ts";
+import { CollectionSums, partsOf, type ChangeAfter, type NameChangeRow } from "../collection-sums.ts";
 import { CHANGE_BYTES, isPackage } from "../rules.ts";
-import type { CollectionResult, CollectedAmounts, CollectionOrder, TenantCollection } from "../store.ts";
+import type { CollectionOrder, CollectionResult, TenantCollection } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import { UNHELD } from "./left-claims.ts";
 import { MUST_SCRUB } from "./scrub.ts";
@@ -32,7 +33,7 @@ export async function collection(
   turns: Turns,
 ): Promise<CollectionResult> {
   const statements = prepare(database);
-  const sums = new Sums();
+  const sums = new CollectionSums();
   const immediately = <T>(work: () => T): T => database.transaction(work).immediate();
 
   /** Removes contents that nobody has any claim on, as many as may go at once. */
@@ -90,14 +91,14 @@ export async function collection(
     const lapsed = replaced.filter((change) => !isPinned(change)).map(({ id }) => id);
     sums.lapsed += lapsed.length;
     if (!isTrial) {
-      for (const some of partsOf(lapsed)) {
+      for (const some of partsOf(lapsed, ROWS)) {
         const remove = (): void => {
           for (const id of some) statements.removeChange.run(id);
           claims.bytes -= some.length * CHANGE_BYTES;
         };
         if (!(await settled(remove))) return;
       }
-      for (const some of partsOf(reach.leaves)) {
+      for (const some of partsOf(reach.leaves, ROWS)) {
         await turns.write(() =>
           immediately(() => some.forEach(({ id, cid, isPackage }) => statements.addLeaf.run(isPackage, id, cid))),
         );
@@ -144,7 +145,7 @@ export async function collection(
     const { tenant } = claims;
     const isDue = ({ since }: Noted): boolean => since <= storeNow() - graceMs;
     for await (const noted of pages(statements.noted, tenant, 0, turns)) {
-      for (const some of partsOf(noted, BYTES)) {
+      for (const some of partsOf(noted, ROWS, BYTES)) {
         if (isTrial) {
           for (const each of some) {
             const goes = graceMs === 0 || (!each.isClaimed && isDue(each));
@@ -276,7 +277,7 @@ export async function collection(
     const last = statements.lastContent.get() ?? 0;
     for (let from = 0; from <= last; from += IDS) {
       const unheld = statements.unheld.all({ from, to: from + IDS });
-      for (const some of partsOf(unheld, BYTES)) {
+      for (const some of partsOf(unheld, ROWS, BYTES)) {
         await turns.write(() => immediately(() => removeUnheld(some.map(({ id }) => id))));
       }
       await turns.rest();
@@ -335,40 +336,6 @@ class Reach {
   }
 }
 
-class Sums {
-  lapsed = 0;
-  readonly #freed = amounts();
-  readonly #waiting = amounts();
-
-  add(what: "freed" | "waiting", kind: keyof CollectedAmounts, bytes: number): void {
-    const amount = (what === "freed" ? this.#freed : this.#waiting)[kind];
-    amount.count += 1;
-    amount.bytes += bytes;
-  }
-
-  collected(reusableBytes: number): CollectionResult {
-    return { freed: this.#freed, waiting: this.#waiting, lapsed: this.lapsed, reusableBytes };
-  }
-}
-
-function amounts() {
-  return { packages: { count: 0, bytes: 0 }, content: { count: 0, bytes: 0 }, compiled: { count: 0, bytes: 0 } };
-}
-
-/** Parts of a list: so many items, or so many bytes, at least one item. */
-function* partsOf<Item extends object | number>(items: readonly Item[], bytesMax = Infinity): Generator<Item[]> {
-  let part: Item[] = [];
-  let bytes = 0;
-  for (const item of items) {
-    part.push(item);
-    bytes += typeof item === "object" && "bytes" in item ? (item.bytes as number) : 0;
-    if (part.length < ROWS && bytes < bytesMax) continue;
-    yield part;
-    [part, bytes] = [[], 0];
-  }
-  if (part.length > 0) yield part;
-}
-
 /** The rows of a tenant, page by page, by what they are sorted by. */
 async function* pages<Row extends { readonly at: number | string }>(
   statement: Database.Statement<[string, number | string], Row>,
@@ -383,16 +350,6 @@ async function* pages<Row extends { readonly at: number | string }>(
     ({ at } = rows.at(-1)!);
   }
 }
-
-interface NameChangeRow {
-  readonly id: number;
-  readonly kind: string;
-  readonly name: string;
-  readonly cid: Cid | null;
-  readonly changedAt: number;
-}
-
-type ChangeAfter = Pick<NameChangeRow, "id" | "kind" | "cid">;
 
 interface Claim {
   readonly at: number;
