@@ -72,9 +72,8 @@ export async function cutPower(count) {
 }
 
 async function untilSaved(saves, writing, wanted) {
-  let isOver = false;
-  const over = writing.finally(() => (isOver = true));
-  while (saves.acknowledged < wanted && !isOver) await Promise.race([over, sleep(5)]);
+  const over = writing.then(() => true);
+  while (saves.acknowledged < wanted) if (await Promise.race([over, sleep(5)])) return;
 }
 
 function run(command, ...args) {
