@@ -116,6 +116,8 @@ class StoreThread implements OpenedDatabase {
   readonly #listeners = new Map<number, Listener>();
   readonly #ended: Promise<void>;
   #lastId = 0;
+  /** The long changes of which the thread may not have everything yet. */
+  #sent: Promise<unknown> = Promise.resolve();
 
   constructor({ log, ...options }: SqliteStoreOptions, aheadMs: BigInt64Array) {
     this.name = join(options.dataDir, DATABASE_FILE);
@@ -192,11 +194,14 @@ class StoreThread implements OpenedDatabase {
   async sendChange(tenant: string, change: Change): Promise<readonly number[]> {
     const { port1, port2 } = new MessageChannel();
     const changing = this.call<readonly number[]>("", "change", [tenant], { parts: port2 });
-    await Promise.all([changing, sendChange(port1, change)]);
+    const sent = Promise.all([changing, sendChange(port1, change)]);
+    this.#sent = Promise.allSettled([this.#sent, sent]).then(() => {});
+    await sent;
     return changing;
   }
 
   async close(): Promise<void> {
+    await this.#sent;
     if (this.open) await this.call("", "close", []);
     this.#worker.ref();
     await this.#ended;
