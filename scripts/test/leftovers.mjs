@@ -32,6 +32,7 @@ export function watchLeftovers(project, folder) {
   return {
     async find() {
       for (const end = Date.now() + END_MS; find().length > 0 && Date.now() < end;) await later(50);
+      await removeOfKilled(folder);
       const left = [
         ...find().map(({ pid, command }) => `process ${pid}: ${command.slice(0, LINE_CHARS)}`),
         ...filesIn(folder).map((name) => `the file or folder ${name}`),
@@ -39,6 +40,16 @@ export function watchLeftovers(project, folder) {
       return left.length === 0 ? undefined : `left behind:\n${left.map((each) => `  ${each}`).join("\n")}`;
     },
   };
+}
+
+/** Removes what the next Berth would: the working folders of killed ones. */
+async function removeOfKilled(folder) {
+  const { WorkFolders } = await import("../../dist/src/processes/work-folders.js");
+  const count = () => filesIn(folder).filter((name) => name.startsWith("berth-work-")).length;
+  for (let before = Infinity; count() > 0 && count() < before;) {
+    before = count();
+    await new WorkFolders().close();
+  }
 }
 
 /** True for a process that another run has started, directly or through others, and that this run has not. */
