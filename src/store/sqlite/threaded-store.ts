@@ -26,6 +26,8 @@ export interface StoreThreadData extends Omit<SqliteStoreOptions, "log"> {
 }
 
 const workerFile = new URL("./store-worker.js", import.meta.url);
+/** What the thread reads is soon passed on. By default it would keep 30 MB for that. */
+const resourceLimits = { maxYoungGenerationSizeMb: 8 };
 
 /**
  * The SQLite store of a serving process, on a thread of its own. Any use of the data folder can block for as long as its
@@ -124,7 +126,7 @@ class StoreThread implements OpenedDatabase {
     const workerData: StoreThreadData = { ...options, isOpenHere: isOpen(this.name), aheadMs };
     noteOpened(this);
     // Node would pipe its stderr to this process's, whose write errors, as on a full disk, would then end the process.
-    this.#worker = new Worker(workerFile, { workerData, execArgv: [], stderr: true });
+    this.#worker = new Worker(workerFile, { workerData, resourceLimits, execArgv: [], stderr: true });
     this.opened = new Promise((resolve, reject) => this.#pending.set(0, { resolve, reject }));
     this.#worker.on("message", (message: FromThread) => {
       if ("event" in message) this.#listeners.get(message.event)?.(...(message.args as never[]));
