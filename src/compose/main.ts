@@ -86,7 +86,7 @@ export async function startBerth(
   ownGrants?: OwnGrants,
 ): Promise<Berth> {
   // V8 would let garbage take three times the memory in use: hundreds of megabytes with thousands of servers.
-  setFlagsFromString("--heap-growing-percent=40");
+  setFlagsFromString("--heap-growing-percent=30");
   // Serving on stdio does not wait for it.
   const { createHttpServer } = await import("../http/server.ts");
   const readiness = new ServiceReadiness(log, config.limits);

@@ -76,7 +76,7 @@ export async function mapInTurns<Item, Made>(
 }
 
 /** This many loads of servers that begin together take some milliseconds. */
-const AT_A_TIME = 8;
+const AT_A_TIME = 4;
 
 /** The event loop polls for arrivals before it runs immediates, but not between an arrival and the first immediate. */
 function afterArrivals(resolve: () => void): void {
