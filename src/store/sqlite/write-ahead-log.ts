@@ -1,4 +1,5 @@
 import { closeSync, fdatasync, openSync } from "node:fs";
+import { setImmediate as nextImmediate } from "node:timers/promises";
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
@@ -143,7 +144,8 @@ class Durability {
 
   /** Resolves when everything that was committed before the call is on the disk. Rejects with `store_unsure`. */
   async flush(): Promise<void> {
-    this.#next ??= this.#flushing.then(() => {
+    // Whatever else has arrived by then is flushed with it.
+    this.#next ??= this.#flushing.then(nextImmediate).then(() => {
       this.#next = undefined;
       const flushed = this.#flush();
       this.#flushing = flushed.catch(() => {});
