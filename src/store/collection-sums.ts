@@ -38,8 +38,7 @@ function amounts() {
 
 /** Splits a list into parts, each of which ends with `itemsMax` items or once it has `bytesMax` bytes. */
 export function* partsOf<Item>(items: readonly Item[], itemsMax: number, bytesMax = Infinity): Generator<Item[]> {
-  let part: Item[] = [];
-  let bytes = 0;
+  let [part, bytes]: [Item[], number] = [[], 0];
   for (const item of items) {
     part.push(item);
     bytes += (item as { readonly bytes?: number }).bytes ?? 0;
