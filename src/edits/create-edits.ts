@@ -80,9 +80,12 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     draft: Draft | null,
     { rights, mustExist = false }: Pick<SaveOptions, "rights" | "mustExist">,
   ): Promise<EditPlan> {
-    const before = await directoryOf(tenant);
+    const [before, variable] = await Promise.all([
+      directoryOf(tenant),
+      subject.kind === "variable" ? store.name(tenant, "variable", subject.name) : undefined,
+    ]);
     await nextTurn();
-    const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights, packages);
+    const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights, packages, variable);
     if (mustExist && made.current === null) throw moved(null, undefined);
     if (draft || made.current !== null) return made;
     throw new BerthError("not_found", `there is no ${subject.kind} "${subject.name}"`);

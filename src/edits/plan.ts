@@ -19,7 +19,7 @@ import type { Problem } from "../lib/problem.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import { asPackageSet, PACKAGES, packagesInReach, type PackagesInReach } from "../packages/package-set.ts";
 import { ifSound } from "../store/if-sound.ts";
-import type { NameMove } from "../store/store.ts";
+import type { NameMove, NameRecord } from "../store/store.ts";
 import { checkDraft, languageOfDraft, type DraftLimits } from "./draft-checks.ts";
 import type { Subject } from "./edits.ts";
 import {
@@ -68,7 +68,7 @@ export interface EditPlan {
 
 export type VariableLimits = Pick<Limits, "variablesPerTenant" | "packagesPerSet">;
 
-/** Neither compiles nor changes anything. `before` is the current directory. */
+/** Neither compiles nor changes anything. `before` is the current directory, `variable` the variable to edit. */
 export function planEdit(
   store: ReviewedStore,
   limits: DraftLimits & PlanRequest["limits"] & VariableLimits,
@@ -78,6 +78,7 @@ export function planEdit(
   draft: Draft | null,
   rights: Rights,
   packages: PackagePlanning,
+  variable: NameRecord | undefined,
 ): Promise<EditPlan> {
   const request: PlanRequest = {
     store,
@@ -86,6 +87,7 @@ export function planEdit(
     before,
     name,
     draft,
+    current: variable?.cid ?? null,
     mayReadAll: rights.has("contents", undefined),
     problems: draft ? checkDraft({ kind, name }, draft, limits) : [],
   };
@@ -194,6 +196,8 @@ interface PlanRequest extends Reader {
   readonly limits: McpsLimits & Reader["limits"];
   readonly before: Directory;
   readonly name: string;
+  /** The current value of a variable. */
+  readonly current: Cid | null;
   /** Null deletes. */
   readonly draft: Draft | null;
   /** True when the author may read all variables. */
@@ -203,8 +207,7 @@ interface PlanRequest extends Reader {
 }
 
 async function planVariable(request: PlanRequest, { variablesPerTenant }: VariableLimits): Promise<EditPlan> {
-  const { store, tenant, before, name, draft } = request;
-  const current = (await store.name(tenant, "variable", name))?.cid ?? null;
+  const { store, tenant, before, name, current, draft } = request;
   const text = draft?.files[draft.entry] ?? "";
   const block = rawBlock(text);
   const next = draft ? block.cid : null;

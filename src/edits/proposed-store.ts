@@ -61,12 +61,11 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
 
     latestChange: () => store.latestChange(),
 
-    async changesAfter(tenant, kinds, since) {
-      const changes = await store.changesAfter(tenant, kinds, since);
-      if (!changes) return undefined;
-      const proposed = [...latest.values()].filter(({ kind }) => kinds.includes(kind));
-      return { ...changes, changed: [...changes.changed, ...proposed] };
-    },
+    /** Others' changes since then are for the next reading of the store itself. */
+    changesAfter: async (_tenant, kinds, since) => ({
+      latest: since,
+      changed: [...latest.values()].filter(({ kind }) => kinds.includes(kind)),
+    }),
 
     async change(_tenant: string, { put = [], set = [], derived: results = [] }: Change) {
       for (const block of put) blocks.set(block.cid, block);

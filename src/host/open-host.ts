@@ -104,9 +104,11 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const reading = ++readingsBegun;
     const before = foreseen?.directory ?? directories.get(tenant);
     const source = before ? store : await readAhead(store, tenant, DECISIVE);
-    const directory = await readDirectory({ store: source, limits }, tenant, before);
-    const withdrawnNow = await readWithdrawn(source, tenant, withdrawn.get(tenant));
-    const packagesNow = await packageSetOf(source, tenant);
+    const [directory, withdrawnNow, packagesNow] = await Promise.all([
+      readDirectory({ store: source, limits }, tenant, before),
+      readWithdrawn(source, tenant, withdrawn.get(tenant)),
+      packageSetOf(source, tenant),
+    ]);
     // A reading that began before a tenant was closed does not bring it back.
     if (closings.get(tenant) !== closedBefore) return;
     // Two readings may overlap; the one that began later knows all that the other does.

@@ -190,10 +190,7 @@ async function readChanged(
       if (before && entries[name] === known.mcps?.entries[name]) continue;
       const hidden = before ? before.hidden : await hiddenOf(store, tenant, name);
       const options = { valuesMax: limits.entryValues, ...unread.get(name) };
-      const entry = readEntryOf(name, entries[name], before, options);
-      // An unchanged entry is kept once.
-      if (entry === before) entries[name] = before.entry.raw;
-      put(name, listedOf(name, entry, before?.record, hidden, before));
+      put(name, listedOf(name, readEntryOf(name, entries[name], before, options), before?.record, hidden, before));
     }
     for (const [name, before] of known.servers) {
       await takeTurns();

@@ -223,6 +223,7 @@ describe("the variable mcps", () => {
         draft,
         rightsOf(undefined, { openPrograms: false }),
         withoutPackages,
+        undefined,
       );
       const foreseen = await readDirectory(plan.proposed, "default", before, plan.mcps);
       const fresh = await readDirectory(plan.proposed, "default");
@@ -322,6 +323,7 @@ describe("the variable mcps", () => {
       draft,
       rightsOf(undefined, { openPrograms: false }),
       withoutPackages,
+      undefined,
     );
     now = await readDirectory(plan.proposed, "default", before, plan.mcps);
     assert.ok(reads.splice(0).length <= 10, "one entry is looked at");
