@@ -26,7 +26,7 @@ export interface StoreThreadData extends Omit<SqliteStoreOptions, "log"> {
 }
 
 const workerFile = new URL("./store-worker.js", import.meta.url);
-/** What the thread reads is soon passed on. By default it would keep 30 MB for that. */
+/** The thread passes on soon whatever it reads. By default it would keep 30 MB for that. */
 const resourceLimits = { maxYoungGenerationSizeMb: 8 };
 
 /**
@@ -197,7 +197,7 @@ class StoreThread implements OpenedDatabase {
     const { port1, port2 } = new MessageChannel();
     const changing = this.call<readonly number[]>("", "change", [tenant], { parts: port2 });
     const sent = Promise.all([changing, sendChange(port1, change)]);
-    this.#sent = Promise.allSettled([this.#sent, sent]).then(() => {});
+    this.#sent = Promise.allSettled([this.#sent, sent]).then(() => undefined);
     await sent;
     return changing;
   }
