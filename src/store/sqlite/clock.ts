@@ -23,7 +23,7 @@ export function storeNow(): number {
   return Date.now() - clockAheadMs();
 }
 
-/** Milliseconds of a clock that nobody sets and that all threads of the process share. */
+/** Milliseconds of the monotonic clock, which all threads of the process share. */
 export function monotonicMs(): bigint {
   return process.hrtime.bigint() / 1_000_000n;
 }

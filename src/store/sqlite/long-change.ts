@@ -3,7 +3,7 @@ import type { Block, Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { Change, NameMove } from "../store.ts";
 
-/** Sending more contents and names, or more bytes, at once would take long enough for others to notice. */
+/** Sending more contents and names, or more bytes, in one message would block the event loop for too long. */
 const LONG_FROM = 500;
 const LONG_FROM_BYTES = 4 * 1024 * 1024;
 /** Contents or names, and bytes, that are handed over at a time, which takes about a millisecond. */

@@ -65,7 +65,7 @@ export class WriteAheadLog {
     return result;
   }
 
-  /** As `write`, for commits of another thread: nobody here writes until that is over. */
+  /** As `write`, for commits of another thread: writes of this one wait until it has finished. */
   writeAside<T>(work: () => Promise<T>): Promise<T> {
     return this.write(() => {
       const writing = work();
