@@ -14,6 +14,7 @@ import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { turnsIn } from "../support/turns-in.ts";
 import { until } from "../support/until.ts";
@@ -147,7 +148,7 @@ test("texts full of CIDs that lead nowhere keep nothing, and take no memory", as
 });
 
 test("a long text full of CIDs is searched beside calls, and takes back all that it names", async () => {
-  const store = await openSqliteStore({ dataDir: dataFolder() });
+  const store = await openThreadedStore({ dataDir: dataFolder() });
   try {
     const [orphan, tarball] = [rawBlock("nobody named it"), rawBlock(Uint8Array.of(0x1f, 0x8b, 8, 0))];
     await store.change("default", { by: "test", put: [orphan, tarball] });
