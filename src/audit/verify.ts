@@ -16,7 +16,7 @@ import { GENESIS, hexOf, linkHash, readAnchor } from "./chain.ts";
 export interface VerifiedLog {
   /** The first fault and its link; undefined if there is none. */
   readonly fault: LogFault | undefined;
-  /** The last anchor; undefined where there is none. */
+  /** The last anchor, if there is one. */
   readonly head: AuditHead | undefined;
   /** The chains of tenants and of the service that have links. */
   readonly chains: number;

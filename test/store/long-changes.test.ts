@@ -82,7 +82,7 @@ describe("a change of thousands of names", () => {
     assert.equal(await store.content("default", moves.put[0]!.cid), undefined);
   });
 
-  it("notifies other processes and not this one, which hears of their next change", async (t) => {
+  it("notifies other processes and not this one, which sees their next change", async (t) => {
     const { store, dataDir } = await open(t);
     const other = await openSqliteStore({ dataDir });
     t.after(() => other.close());
