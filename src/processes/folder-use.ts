@@ -19,9 +19,11 @@ export function sandboxUse(pids: readonly number[], folder = "/tmp"): FolderUse 
   for (const pid of pids.toReversed()) {
     try {
       const inside = `/proc/${pid}/root${folder}`;
-      const outside = statSync(folder, { throwIfNoEntry: false });
-      if (statSync(inside).dev === outside?.dev) continue;
+      const outside = statSync(folder, { throwIfNoEntry: false })?.dev;
+      const found = statSync(inside).dev;
       const { bsize, blocks, bfree, files, ffree } = statfsSync(inside);
+      // While `bwrap` changes the root, the path may lead to the machine's folder for a moment.
+      if (found === outside || statSync(inside).dev !== found) continue;
       return { megabytes: ((blocks - bfree) * bsize) / MEGABYTE, files: files - ffree };
     } catch {
       // The process ended: it tells nothing, and a script could end its innermost process all the time.
