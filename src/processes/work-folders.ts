@@ -9,7 +9,7 @@ import {
   rmdirSync,
   statSync,
 } from "node:fs";
-import { readdir, rm, rmdir } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
@@ -122,9 +122,10 @@ function refuseWithoutDescriptor(folder: string): void {
 
 /** Called by the holder of the lock, which goes last: if this is interrupted, the next process continues. */
 async function removeWithLock(path: string): Promise<void> {
-  const others = (await readdir(path)).filter((name) => name !== LOCK);
-  for (const name of [...others, LOCK]) await rm(join(path, name), { recursive: true, force: true, maxRetries: 2 });
-  await rmdir(path);
+  const all = { recursive: true, force: true, maxRetries: 2 };
+  for (const name of await readdir(path)) if (name !== LOCK) await rm(join(path, name), all);
+  // With it goes a folder that was made meanwhile: without the lock it would stay.
+  await rm(path, all);
 }
 
 /** Where all users may write, others may put anything: a link, say, that leads to a folder of this user's. */
