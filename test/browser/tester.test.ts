@@ -290,12 +290,13 @@ describe("the tester", () => {
 
   it("C6 is used with the keyboard alone, and the focus goes where one needs it", async () => {
     const { page } = tester;
+    const focused = (start: string) =>
+      page.locator(":focus", { hasText: new RegExp(`^\\s*${start}`) }).waitFor({ state: "attached" });
     await tester.choose("forecast");
+    await focused("Try forecast");
     await tester.button("Run").focus();
     await page.keyboard.press("Enter");
     await tester.says("forecast has a question");
-    const focused = (start: string) =>
-      page.locator(":focus", { hasText: new RegExp(`^\\s*${start}`) }).waitFor({ state: "attached" });
     await focused("The server asks you");
     await page.keyboard.press("Tab");
     await page.keyboard.type("Oslo");
