@@ -1,13 +1,13 @@
 import type { Saved } from "../contract/review.ts";
 import { nowStored, readDirectory, type Directory } from "../host/catalog/directory.ts";
 import { withdraw } from "../host/catalog/withdrawn.ts";
-import type { Foreseen, Host } from "../host/host.ts";
+import type { Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { storedDefinition } from "../image/definition.ts";
 import { rawBlock, type Cid } from "../lib/cid.ts";
 import type { Current, Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
-import { nextTurn, turnTaker } from "../lib/event-loop.ts";
+import { turnTaker } from "../lib/event-loop.ts";
 import type { Reader } from "../lib/json-source.ts";
 import { soundObject } from "../lib/json.ts";
 import { locationOf, type Problem } from "../lib/problem.ts";
@@ -58,14 +58,6 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const packages = { supply, mayHave: dependencies.mayHavePackages ?? (() => true) };
   const room = new DraftRoom(limits);
 
-  /** Reloads run one after the other, so that an earlier one cannot end last with what it had read by then. */
-  let reloading: Promise<void> = Promise.resolve();
-  function reload(tenant: string, foreseen: Foreseen | undefined): Promise<void> {
-    const next = reloading.catch(() => {}).then(() => host.reload(tenant, foreseen));
-    reloading = next;
-    return next;
-  }
-
   /** The directory as the store has it now, which may be newer than the host's. */
   const directoryOf = (tenant: string): Promise<Directory> =>
     readDirectory({ store, limits }, tenant, host.directory(tenant));
@@ -84,7 +76,6 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       directoryOf(tenant),
       subject.kind === "variable" ? store.name(tenant, "variable", subject.name) : undefined,
     ]);
-    await nextTurn();
     const made = await planEdit(reviewing.store, limits, tenant, before, subject, draft, rights, packages, variable);
     if (mustExist && made.current === null) throw moved(null, undefined);
     if (draft || made.current !== null) return made;
@@ -102,13 +93,11 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     for (let attempt = 1; ; attempt++) {
       const made = await makePlan();
       if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
-      await nextTurn();
       const { review, releases, after } = await examine(reviewing, tenant, made, rights);
       const errors = review.problems.filter(({ severity }) => severity === "error");
       if (errors.length > 0) throw refusedFor(review.problems, errors.length);
       if (review.breaking && !allowBreaking) throw new BerthError("edit_breaking", undefined, { data: { review } });
       const { put, set, derived } = made.proposed.proposal();
-      await nextTurn();
       try {
         const storedBytesMax = dependencies.storedBytesOf?.(tenant);
         const changes = await store.change(tenant, {
@@ -124,8 +113,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
         continue;
       }
-      await nextTurn();
-      await reload(tenant, after);
+      if (made.packages || after?.directory !== made.before) await host.reload(tenant, after);
       return { cid: made.next, review };
     }
   }
@@ -230,7 +218,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       checkSaves(tenant);
       const storedBytesMax = dependencies.storedBytesOf?.(tenant);
       await withdraw(store, tenant, { server, release, isWithdrawn, by, storedBytesMax });
-      await reload(tenant, undefined);
+      await host.reload(tenant);
     },
   };
 
