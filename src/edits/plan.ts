@@ -287,6 +287,7 @@ async function planEntry(request: PlanRequest): Promise<EditPlan> {
   const problems = [...request.problems, ...wrong, ...unreadableMcps(entries)];
   const proposed = proposeTo(store);
   // Each step may take milliseconds: an entry is read as a whole.
+  const current = raw === undefined ? null : rawBlock(entryText(raw)).cid;
   await nextTurn();
   const next = value === undefined ? null : rawBlock(entryText(value)).cid;
   await nextTurn();
@@ -295,7 +296,7 @@ async function planEntry(request: PlanRequest): Promise<EditPlan> {
     foreseen = withEntry(whole, variable, name, value);
   }
   return {
-    current: raw === undefined ? null : rawBlock(entryText(raw)).cid,
+    current,
     next,
     problems,
     before,

@@ -247,7 +247,8 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
   };
   if (isTooLong) return tooLong();
   if (!isObject(raw)) return raw;
-  const isDeep = isDeeper(raw, ENTRY_NESTING_MAX);
+  const values = valuesIn(raw, Number.MAX_VALUE, ENTRY_NESTING_MAX);
+  const isDeep = values === Infinity;
   let fields: JsonObject = raw;
   for (const name of isDeep ? Object.keys(raw) : ITEMS) {
     const value = Object.hasOwn(raw, name) ? raw[name]! : null;
@@ -266,7 +267,7 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
     const { [name]: _, ...others } = fields;
     fields = others;
   }
-  return valuesMax < Infinity && valuesIn(fields, valuesMax) > valuesMax ? tooLong() : fields;
+  return (fields === raw ? values : valuesIn(fields, valuesMax)) > valuesMax ? tooLong() : fields;
 }
 
 const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);

@@ -74,12 +74,16 @@ export function nestsTooDeep(value: unknown, units: number): boolean {
   return units > 2 * NESTING_MAX && isDeeper(value, NESTING_MAX);
 }
 
-/** The number of values in a value, itself included; counts no further than `most` + 1. */
-export function valuesIn(value: unknown, most: number): number {
+/**
+ * The number of values in a value, itself included; counts no further than `most` + 1. Infinite if the value has more
+ * levels of lists and objects than `levels`.
+ */
+export function valuesIn(value: unknown, most: number, levels = Infinity): number {
   let count = 1;
   if (typeof value !== "object" || value === null) return count;
+  if (levels === 0) return Infinity;
   for (const member of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
-    count += typeof member === "object" ? valuesIn(member, most - count) : 1;
+    count += typeof member === "object" ? valuesIn(member, most - count, levels - 1) : 1;
     if (count > most) break;
   }
   return count;
@@ -168,17 +172,17 @@ export function jsonText(value: unknown): string {
  * with their members in the same order give the same text.
  */
 export function indentedJson(value: unknown): string {
-  const isShort = !isDeeper(value, ENTRY_NESTING_MAX) && indentUnits(value, 0) <= INDENT_UNITS_MAX;
-  return isShort ? JSON.stringify(value, null, INDENT) : jsonText(value);
+  return indentUnits(value, 0) <= INDENT_UNITS_MAX ? JSON.stringify(value, null, INDENT) : jsonText(value);
 }
 
 /** The most indentation of one text. In thousands of deep values, indents outweigh everything else. */
 const INDENT_UNITS_MAX = 1024 * 1024;
 const INDENT = 2;
 
-/** Stops counting once there are too many. */
+/** Stops counting once there are too many; infinite where it nests too deep. */
 function indentUnits(value: unknown, level: number): number {
   if (typeof value !== "object" || value === null) return 0;
+  if (level === ENTRY_NESTING_MAX) return Infinity;
   const inner: unknown[] = Array.isArray(value) ? value : Object.values(value);
   let units = inner.length * (level + 1) * INDENT;
   for (const each of inner) {
