@@ -72,11 +72,11 @@ export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
 }
 
 function parseExpression(body: string, start: number): Expression | TemplateFault {
-  const operator = /^[+#./;?&]/.exec(body)?.[0] ?? "";
+  const operator = "+#./;?&".includes(body.charAt(0)) ? body.charAt(0) : "";
   const variables: Variable[] = [];
   let offset = start + operator.length;
   for (const spec of body.slice(operator.length).split(",")) {
-    const found = /^((?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*)(?:(\*)|:([1-9]\d{0,3}))?$/i.exec(spec);
+    const found = VARIABLE.exec(spec);
     if (!found) {
       const message = `"${spec}" is not a variable of a URI template (RFC 6570)`;
       return { message, offset, length: Math.max(spec.length, 1) };
@@ -87,6 +87,8 @@ function parseExpression(body: string, start: number): Expression | TemplateFaul
   }
   return { operator: operator as Operator, variables };
 }
+
+const VARIABLE = /^((?:\w|%[\da-f]{2})(?:\.?(?:\w|%[\da-f]{2}))*)(?:(\*)|:([1-9]\d{0,3}))?$/i;
 
 /** A value that the expression could expand to, so that the whole can be checked as a URI. */
 function sampleOf({ operator, variables }: Expression): string {
