@@ -47,7 +47,7 @@ async function requestAll(steps) {
       body,
     });
     await response.arrayBuffer();
-    if (statuses.length === 0) cid = response.headers.get("etag")?.replaceAll('"', "") ?? "";
+    if (cid === "" && response.ok) cid = response.headers.get("etag")?.replaceAll('"', "") ?? "";
     statuses.push(response.status);
   }
   return statuses.join(" ");

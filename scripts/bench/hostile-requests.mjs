@@ -1,7 +1,7 @@
 /**
  * Requests of the JSON API, of pages and of MCP whose texts are as hard to read as their limits allow. Each is a list of
  * steps; what a page shows is saved first. `Berth-Allow-Breaking` and `If-Match: *` let the same save be repeated.
- * `${cid}` in a path stands for the version that the first step saved.
+ * `${cid}` in a path stands for the version that the first step which succeeds saves.
  *
  * @typedef {{ path: string, method?: string, type?: string, body?: string, headers?: Record<string, string> }} Step
  */
@@ -145,6 +145,9 @@ const long = "a".repeat(14_000);
 const pairs = (count, of) => many(count, of).join("&");
 const template = "r://x/{a}/{b}/{c}";
 
+/** The same of a harmless server: what is done for the first time takes longer, whatever is in it. */
+export const warmUp = [put("/api/entries/calm", { description: "calm" }), ...shown("calm")];
+
 /** @type {Record<string, Step[]>} */
 export const requests = {
   ...each("packages reviewed", packages, (text) => [review("variables", "packages", textOf(text))]),
@@ -152,6 +155,7 @@ export const requests = {
   ...each("entry saved and shown", entries, (text) => [put("/api/entries/attacked", text), ...shown("attacked")]),
   ...each("mcps reviewed", mcps, (text) => [review("variables", "mcps", textOf(text))]),
   ...each("variable saved, its pages", variables, (text, name) => [
+    { ...put(`/api/variables/${name}`, text), headers: { "If-None-Match": "*" } },
     put(`/api/variables/${name}`, text),
     get(`/api/variables/${name}`, JSON_ONLY),
     get(`/variables/${name}`),

@@ -8,7 +8,7 @@ import { cli, makeImage, serve, writeImageSources } from "./berth.mjs";
 import { startBeside } from "./beside.mjs";
 import { echoModule } from "./definitions.mjs";
 import { WORTH_MS } from "./held.mjs";
-import { requests } from "./hostile-requests.mjs";
+import { requests, warmUp } from "./hostile-requests.mjs";
 import { RETAINED_MS, secretCases, secretEntries, setSecrets } from "./hostile-secrets.mjs";
 import { startServer } from "./server-process.mjs";
 
@@ -175,6 +175,7 @@ export async function measureHostile(folder, say, only = /^/) {
       await measure(name, target, tool, JSON.stringify(args), undefined, RETAINED_MS);
     }
     for (const name of ["calm", "attacked"]) await save(server.port, `/api/definitions/${name}`);
+    await attacker.ask({ steps: warmUp });
     for (const [name, steps] of Object.entries(requests)) {
       if (!only.test(name)) continue;
       const calls = calm.ask({ ms: 600_000, perSecond: CALLS_PER_SECOND });
