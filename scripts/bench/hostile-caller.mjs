@@ -39,15 +39,17 @@ async function call({ server, tool, args, times, as }) {
  */
 async function requestAll(steps) {
   const statuses = [];
-  let cid = "";
+  let [cid, last] = ["", ""];
   for (const { path, method, type, body, headers } of steps) {
-    const response = await fetch(`http://127.0.0.1:${port}${path.replaceAll("${cid}", cid)}`, {
+    const filled = path.replaceAll("${cid}", cid).replaceAll("${last}", last);
+    const response = await fetch(`http://127.0.0.1:${port}${filled}`, {
       method,
       headers: { ...headers, ...(type && { "Content-Type": type }) },
       body,
     });
     await response.arrayBuffer();
-    if (cid === "" && response.ok) cid = response.headers.get("etag")?.replaceAll('"', "") ?? "";
+    if (method === "PUT" && response.ok) last = response.headers.get("etag")?.replaceAll('"', "") ?? "";
+    cid ||= last;
     statuses.push(response.status);
   }
   return statuses.join(" ");

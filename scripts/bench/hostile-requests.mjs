@@ -1,7 +1,7 @@
 /**
  * Requests of the JSON API, of pages and of MCP whose texts are as hard to read as their limits allow. Each is a list of
  * steps; what a page shows is saved first. `Berth-Allow-Breaking` and `If-Match: *` let the same save be repeated.
- * `${cid}` in a path stands for the version that the first step which succeeds saves.
+ * `${cid}` in a path stands for the version that was saved first, and `${last}` for the last one.
  *
  * @typedef {{ path: string, method?: string, type?: string, body?: string, headers?: Record<string, string> }} Step
  */
@@ -162,7 +162,7 @@ export const requests = {
     get("/cid/${cid}"),
     put(`/api/variables/${name}`, text.replaceAll(/[1\n]/g, "2\n").slice(0, MEGABYTE)),
     get(`/variables/${name}?version=\${cid}`),
-    get(`/variables/${name}?from=\${cid}`),
+    get(`/variables/${name}?from=\${cid}&to=\${last}`),
     get(`/api/variables/${name}/diff?from=\${cid}`),
   ]),
   ...each("definition saved and shown", definitions, (text, name) => [
