@@ -1,5 +1,4 @@
 import { closeSync, fdatasync, openSync } from "node:fs";
-import { setImmediate as nextImmediate } from "node:timers/promises";
 import type Database from "#better-sqlite3";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
@@ -115,6 +114,9 @@ export class WriteAheadLog {
   }
 }
 
+/** Of many changes that arrive together, these are flushed while the others are made. */
+const TOGETHER = 12;
+
 /**
  * Knows if committed changes are on the disk. A failing disk reports an error once, and everything else that waited for
  * it may be lost as well: so nothing counts as kept from then on, until all of it was written elsewhere (`restored`).
@@ -128,6 +130,9 @@ class Durability {
   #flushing: Promise<void> = Promise.resolve();
   /** The flush that begins once the current one has ended, for all callers until then. */
   #next: Promise<void> | undefined;
+  /** The calls that wait for it. */
+  #waiting = 0;
+  #begin: (() => void) | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(databaseFile: string, onLost: (error: unknown, isNew: boolean) => void) {
@@ -144,15 +149,20 @@ class Durability {
 
   /** Resolves when everything that was committed before the call is on the disk. Rejects with `store_unsure`. */
   async flush(): Promise<void> {
-    // Whatever else has arrived by then is flushed with it.
-    this.#next ??= this.#flushing.then(nextImmediate).then(() => {
-      this.#next = undefined;
-      const flushed = this.#flush();
-      this.#flushing = flushed.catch(() => {});
-      return flushed;
-    });
+    if ((this.#waiting += 1) >= TOGETHER) this.#begin?.();
+    this.#next ??= this.#flushNext();
     await this.#next.catch((error: unknown) => this.lost(error));
     if (this.#isLost) throw new BerthError("store_unsure", "check whether the change was made before you repeat it");
+  }
+
+  /** Begins once the current flush has ended, and enough calls wait for this one, or all that have arrived. */
+  async #flushNext(): Promise<void> {
+    await this.#flushing;
+    if (this.#waiting < TOGETHER) await new Promise<void>((resolve) => setImmediate((this.#begin = resolve)));
+    [this.#next, this.#waiting] = [undefined, 0];
+    const flushed = this.#flush();
+    this.#flushing = flushed.catch(() => {});
+    return flushed;
   }
 
   /** Calls go on meanwhile; they would not if SQLite itself waited for the disk. */
@@ -182,8 +192,7 @@ class Durability {
   }
 
   async #close(): Promise<void> {
-    await this.#next?.catch(() => {});
-    await this.#flushing;
+    await Promise.allSettled([this.#next, this.#flushing]);
     closeSync(this.#log);
   }
 }
