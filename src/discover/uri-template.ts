@@ -46,28 +46,32 @@ export function parseUriTemplate(text: string): UriTemplate | TemplateFault {
     return { message: `it has more than ${URI_UNITS_MAX} characters`, offset: URI_UNITS_MAX, length: 1 };
   }
   const parts: (string | Expression)[] = [];
+  const variables: Variable[] = [];
+  let sample = "";
   for (let at = 0; at < text.length;) {
     const open = text.indexOf("{", at);
     const literal = text.slice(at, open < 0 ? undefined : open);
     const stray = literal.indexOf("}");
     if (stray >= 0) return { message: 'this "}" closes nothing', offset: at + stray, length: 1 };
     if (literal !== "") parts.push(literal);
+    sample += literal;
     if (open < 0) break;
     const close = text.indexOf("}", open);
     if (close < 0) return { message: 'this "{" is never closed', offset: open, length: 1 };
     const expression = parseExpression(text.slice(open + 1, close), open + 1);
     if ("message" in expression) return expression;
     parts.push(expression);
+    variables.push(...expression.variables);
+    sample += sampleOf(expression);
     at = close + 1;
   }
-  const variables = parts.flatMap((part) => (typeof part === "string" ? [] : part.variables));
   const names = new Set<string>();
   const repeated = variables.find(({ name }) => names.size === names.add(name).size);
   if (repeated) {
     const { name, offset } = repeated;
     return { message: `the variable "${name}" appears twice`, offset, length: name.length };
   }
-  const fault = faultOfUri(parts.map((part) => (typeof part === "string" ? part : sampleOf(part))).join(""));
+  const fault = faultOfUri(sample);
   return fault === undefined ? { parts, variables } : { message: fault, offset: 0, length: text.length };
 }
 
