@@ -294,6 +294,7 @@ async function planEntry(request: PlanRequest): Promise<EditPlan> {
   if (problems.length === 0) {
     const variable = await writeMember(proposed, tenant, mcps, [name], draft ? text.trim() : null);
     foreseen = withEntry(whole, variable, name, value);
+    await nextTurn();
   }
   return {
     current,
