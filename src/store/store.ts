@@ -577,9 +577,7 @@ export interface TenantSnapshot {
   /** Sorted by kind and name; the changes of one name from the first on. */
   changes(): AsyncIterable<NamedChange>;
   secrets(): Promise<readonly string[]>;
-  /** The number of keys of state, expired ones left out. */
-  readonly stateKeys: number;
-  /** Sorted by server and key, by code point. */
+  /** Sorted by server and key, by code point; expired keys are left out. */
   state(): AsyncIterable<KeptState>;
   close(): Promise<void>;
 }

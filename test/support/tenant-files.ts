@@ -66,8 +66,8 @@ export async function problemsOf(
 export function forged(lines: readonly string[]): string {
   const body = lines.map((line) => `${line}\n`).join("");
   const count = (start: string): number => lines.filter((line) => line.startsWith(start)).length;
-  const state = lines[0]?.includes('"version":1,') ? {} : { state: count('{"state"') };
-  const end = { contents: count('{"content"'), changes: count('{"change"'), secrets: count('{"secret"'), ...state };
+  const [contents, changes, secrets, state] = ["content", "change", "secret", "state"].map((of) => count(`{"${of}"`));
+  const end = { contents, changes, secrets, state };
   return `${body}${JSON.stringify({ end, sha256: createHash("sha256").update(body).digest("hex") })}\n`;
 }
 

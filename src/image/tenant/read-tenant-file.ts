@@ -14,9 +14,7 @@ import {
   changeLine,
   FORMAT,
   FORMAT_VERSION,
-  VERSION_WITHOUT_STATE,
   contentLine,
-  countsAtEnd,
   stateLine,
   kindsOfNames,
   type TenantFileCounts,
@@ -197,8 +195,7 @@ class TenantFileChecks {
       return;
     }
     if (what !== "end") this.#hash(bytes);
-    const isOfLater = what === "state" && this.header?.version === VERSION_WITHOUT_STATE;
-    if (what === undefined || isOfLater) {
+    if (what === undefined) {
       this.complain("unknown-line", "This is not a line of a tenant's file");
       return;
     }
@@ -370,7 +367,7 @@ class TenantFileChecks {
   }
 
   #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
-    const counts = JSON.stringify(countsAtEnd(expected, this.header?.version ?? FORMAT_VERSION));
+    const counts = JSON.stringify(expected);
     if (JSON.stringify(end) !== counts && !this.#isPartial) {
       this.complain("wrong-count", `The counts at the end do not match the lines: the file has ${counts}`);
     }
@@ -418,9 +415,9 @@ function readHeader(
       problems: [{ code: "no-tenant-file", message: "This is not a file from `berth tenant export`" }],
     };
   }
-  if (value["version"] !== FORMAT_VERSION && value["version"] !== VERSION_WITHOUT_STATE) {
+  if (value["version"] !== FORMAT_VERSION) {
     const found = JSON.stringify(value["version"])?.slice(0, 40);
-    const message = `The file has version ${found} and this Berth reads versions up to ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
+    const message = `The file has version ${found} and this Berth reads version ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
     return { problems: [{ code: "other-version", message }] };
   }
 

@@ -20,16 +20,15 @@ import type { KeptState, NamedChange, TenantSnapshot } from "../../store/store.t
  *   {"end":{"contents":1,"changes":1,"secrets":1,"state":1},"sha256":"<hex>"}
  *                                           how many lines of each there are, and the digest of all bytes before this line
  *
- * A file without state has version 1, and its end does not count state. Nothing in a file depends on when it was
- * written: the same tenant gives the same bytes, but that keys which have expired are left out.
+ * Nothing in a file depends on when it was written: the same tenant gives the same bytes, but that keys which have
+ * expired are left out.
  */
 export const FORMAT = "berth-tenant";
-export const VERSION_WITHOUT_STATE = 1;
-export const FORMAT_VERSION = 2;
+export const FORMAT_VERSION = 1;
 
 export interface TenantFileHeader {
   readonly format: typeof FORMAT;
-  readonly version: typeof VERSION_WITHOUT_STATE | typeof FORMAT_VERSION;
+  readonly version: typeof FORMAT_VERSION;
   /** The version of Berth that wrote it. */
   readonly berth: string;
   readonly tenant: string;
@@ -43,11 +42,6 @@ export interface TenantFileCounts {
   readonly changes: number;
   readonly secrets: number;
   readonly state: number;
-}
-
-/** The counts as the last line of a file has them. */
-export function countsAtEnd({ state, ...counts }: TenantFileCounts, version: number): object {
-  return version === VERSION_WITHOUT_STATE ? counts : { ...counts, state };
 }
 
 export const kindsOfNames = [
@@ -111,11 +105,10 @@ export async function* tenantFile(
     digest.update(text).update("\n");
     return `${text}\n`;
   };
-  const { changedAt, limits, stateKeys } = snapshot;
-  const version = stateKeys > 0 ? FORMAT_VERSION : VERSION_WITHOUT_STATE;
+  const { changedAt, limits } = snapshot;
   const header: TenantFileHeader = {
     format: FORMAT,
-    version,
+    version: FORMAT_VERSION,
     berth,
     tenant,
     changedAt: changedAt === null ? null : new Date(changedAt).toISOString(),
@@ -141,6 +134,6 @@ export async function* tenantFile(
   }
 
   const counts: TenantFileCounts = { contents, changes, secrets: secretNames.length, state };
-  yield `${JSON.stringify({ end: countsAtEnd(counts, version), sha256: digest.digest("hex") })}\n`;
+  yield `${JSON.stringify({ end: counts, sha256: digest.digest("hex") })}\n`;
   return { ...counts, bytes, secretNames };
 }

@@ -28,10 +28,9 @@ async function read(snapshot: Snapshot, tenant: string): Promise<TenantSnapshot>
   const ofState = `FROM state_server AS place JOIN state ON server_id = place.id
     WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > $2)`;
   const [clock] = await snapshot.run<{ now: number }>("SELECT berth_now() AS now");
-  const [found] = await snapshot.run<{ limits: string; changedAt: number | null; stateKeys: number }>(
-    `SELECT limits, (SELECT max(changed_at) ${ofNames}) AS "changedAt", (SELECT count(*) ${ofState}) AS "stateKeys"
-     FROM tenant WHERE name = $1`,
-    [tenant, clock!.now],
+  const [found] = await snapshot.run<{ limits: string; changedAt: number | null }>(
+    `SELECT limits, (SELECT max(changed_at) ${ofNames}) AS "changedAt" FROM tenant WHERE name = $1`,
+    [tenant],
   );
   if (!found) throw new BerthError("tenant_not_found", `"${tenant}"`);
 
@@ -69,7 +68,6 @@ async function read(snapshot: Snapshot, tenant: string): Promise<TenantSnapshot>
       ]);
       return names.map(({ name }) => name);
     },
-    stateKeys: found.stateKeys,
     async *state() {
       const kept = snapshot.parts<KeptState>(
         `SELECT server, key, value, is_json AS "isJson", state.version, changed_at AS "changedAt",

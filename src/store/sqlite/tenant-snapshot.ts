@@ -57,7 +57,6 @@ function read(database: Database.Database, tenant: string): TenantSnapshot {
         .pluck()
         .all(tenant);
     },
-    stateKeys: database.prepare<[string, number], number>(`SELECT count(*) ${ofState}`).pluck().get(tenant, now)!,
     async *state() {
       for (const row of state.iterate(tenant, now)) yield { ...row, isJson: row.isJson === 1 };
     },
