@@ -4,10 +4,8 @@ import { once } from "node:events";
 import { it } from "node:test";
 import { sandboxUse } from "../../src/processes/folder-use.ts";
 
-const SANDBOX = [
-  ...["--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev"],
-  ...["--size", "1048576", "--tmpfs", "/tmp", "true"],
-];
+const SANDBOX =
+  "--unshare-all --die-with-parent --ro-bind / / --proc /proc --dev /dev --size 1048576 --tmpfs /tmp true".split(" ");
 
 const skip = process.platform !== "linux" && "there is no sandbox here";
 

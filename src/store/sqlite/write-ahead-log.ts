@@ -114,7 +114,7 @@ export class WriteAheadLog {
   }
 }
 
-/** Of many changes that arrive together, these are flushed while the others are made. */
+/** So many changes are flushed while others that arrived with them are made. */
 const TOGETHER = 12;
 
 /**
