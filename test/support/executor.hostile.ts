@@ -404,7 +404,7 @@ async function underAttack(
   let peakMb = 0;
   const pings = (async () => {
     while (!attack.signal.aborted) {
-      peakMb = Math.max(peakMb, largestMb());
+      peakMb = Math.max(peakMb, turns.apart(largestMb));
       const { ok } = await rig.call(shape("echo", ["message"]), { message: "ping" }, { program: neighbour });
       assert.ok(ok, "a neighbour's call failed");
       await new Promise((resolve) => setTimeout(resolve, 20));
@@ -425,7 +425,7 @@ async function underAttack(
  * The longest processor time that the host's thread spends on one turn, from now until it is asked. On a machine that
  * is busy or short of memory, wall-clock time would be longer.
  */
-function watchTurns(): { longestMs(): number } {
+function watchTurns(): Turns {
   const EVERY_MS = 10;
   let longestMs = 0;
   let before = threadMs();
@@ -436,12 +436,24 @@ function watchTurns(): { longestMs(): number } {
   };
   const timer = setInterval(turn, EVERY_MS);
   return {
+    apart(look) {
+      const start = threadMs();
+      const seen = look();
+      before += threadMs() - start;
+      return seen;
+    },
     longestMs() {
       clearInterval(timer);
       turn();
       return longestMs;
     },
   };
+}
+
+interface Turns {
+  /** Does what the test does on the host's thread, and the host does not: on a busy machine, `/proc` is slow to read. */
+  apart<Seen>(look: () => Seen): Seen;
+  longestMs(): number;
 }
 
 /** The message of a failure that has one of these reasons. */
