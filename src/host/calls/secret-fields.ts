@@ -22,7 +22,7 @@ const OWN = [...OF_MEMBERS.own, ...OF_ITEMS.own];
 const REFERENCES = ["$ref", "$dynamicRef", "$recursiveRef"];
 const SECRET = { writeOnly: true };
 /** Schemas that are visited for one value; what lies beyond them is secret. */
-const STEPS_MAX = 10_000;
+const STEPS_MAX = 8_000;
 
 /** The schema if it marks secrets, with `"format": "password"` or `"writeOnly": true`. */
 export function markingSecrets(schema: unknown): JsonSchema | undefined {
