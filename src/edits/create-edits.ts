@@ -113,6 +113,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
         continue;
       }
+      // A change of none of the servers, such as one of another variable, leaves nothing to read.
       if (made.packages || after?.directory !== made.before) await host.reload(tenant, after);
       return { cid: made.next, review };
     }
