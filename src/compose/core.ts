@@ -25,7 +25,7 @@ import { openFolders, type OwnPlaces } from "../folders/folders.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
 import { Consents } from "../host/calls/consents.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
-import { KeptCalls } from "../host/calls/kept-calls.ts";
+import { KeptCalls } from "../host/calls/retained-calls.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";

@@ -11,7 +11,7 @@ import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
 import type { StateEdits } from "../../src/edits/state-edits.ts";
 import { Activity } from "../../src/host/calls/activity.ts";
-import type { KeptCalls } from "../../src/host/calls/kept-calls.ts";
+import type { KeptCalls } from "../../src/host/calls/retained-calls.ts";
 import type {
   CallOptions,
   CallResult,

@@ -14,7 +14,7 @@ import type { FetchLimits } from "../../network/fetches.ts";
 import { createCompleter } from "../calls/completer.ts";
 import { acceptanceOf, grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
 import { followedPort, followedPrompt, followedResource, heardRun } from "../calls/happenings.ts";
-import { keptTimeProblems } from "../calls/kept-calls.ts";
+import { keptTimeProblems } from "../calls/retained-calls.ts";
 import { CallNotes, gateOf } from "../calls/observe.ts";
 import { privateRequests, withOperatorGrants } from "../calls/operator-grants.ts";
 import { writtenPrompt, createPrompt } from "../calls/prompt.ts";

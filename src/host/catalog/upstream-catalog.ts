@@ -18,7 +18,7 @@ import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import type { Activities } from "../calls/activity.ts";
 import type { Consent, Consents } from "../calls/consents.ts";
 import { grantProblems } from "../calls/granted.ts";
-import { keptTimeProblems, type KeptCalls } from "../calls/kept-calls.ts";
+import { keptTimeProblems, type KeptCalls } from "../calls/retained-calls.ts";
 import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
 import {
   heldPrompt,

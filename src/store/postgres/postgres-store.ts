@@ -10,7 +10,7 @@ import { readBytes, readContent, readContents } from "./content.ts";
 import { isOpenToListeners, PostgresDatabase } from "./database.ts";
 import { postgresDerived } from "./derived.ts";
 import { Feed } from "./feed.ts";
-import { postgresKeptCalls } from "./kept-calls.ts";
+import { postgresKeptCalls } from "./retained-calls.ts";
 import { admitKeys, type KeyProofs } from "./key-proofs.ts";
 import { postgresNames } from "./names.ts";
 import { postgresNodes } from "./nodes.ts";

@@ -16,7 +16,7 @@ import { Collections } from "./collect.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
-import { sqliteKeptCalls } from "./kept-calls.ts";
+import { sqliteKeptCalls } from "./retained-calls.ts";
 import { sqliteNames } from "./names.ts";
 import { LetterBoxes, sqliteNodes } from "./nodes.ts";
 import { closeDatabase, openDatabase } from "./open-database.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { FoundCall } from "../../../src/host/calls/kept-calls.ts";
-import { argumentsAgain } from "../../../src/http/pages/server-tabs/kept-call.ts";
+import type { FoundCall } from "../../../src/host/calls/retained-calls.ts";
+import { argumentsAgain } from "../../../src/http/pages/server-tabs/retained-call.ts";
 import type { Json } from "../../../src/lib/json.ts";
 
 test("the arguments to run a call again with leave out what was hidden, in part or as a whole", () => {

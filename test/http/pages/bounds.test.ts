@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Edits } from "../../../src/edits/edits.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
-import type { KeptCalls } from "../../../src/host/calls/kept-calls.ts";
+import type { KeptCalls } from "../../../src/host/calls/retained-calls.ts";
 import type { ServerSummary } from "../../../src/host/catalog/overview.ts";
 import type { Host } from "../../../src/host/host.ts";
 import { cidPage } from "../../../src/http/pages/cid.ts";

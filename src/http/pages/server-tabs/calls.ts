@@ -1,13 +1,13 @@
-import type { ListedCall } from "../../../host/calls/kept-calls.ts";
+import type { ListedCall } from "../../../host/calls/retained-calls.ts";
 import { mayChange, toolsShown } from "../../access/permit.ts";
-import { nextCursor, onlyFailed, readKeptCallsQuery } from "../../kept-calls-query.ts";
+import { nextCursor, onlyFailed, readKeptCallsQuery } from "../../retained-calls-query.ts";
 import { nextAddress } from "../../list-page.ts";
 import type { RoutedContext } from "../../routed.ts";
 import type { Page } from "../pages.ts";
 import { callViews, lineViews } from "../parts/health.ts";
-import { keptCallView, keptCallViews, spanText } from "../parts/kept-call.ts";
+import { keptCallView, keptCallViews, spanText } from "../parts/retained-call.ts";
 import { pathsOf } from "../parts/paths.ts";
-import { keptCallOf } from "./kept-call.ts";
+import { keptCallOf } from "./retained-call.ts";
 import type { ServerPageParts, ServerTab, ShownServer } from "./tab.ts";
 
 /** The calls under way, those that the server keeps or the latest ones, and the lines of its functions. */

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { pino } from "pino";
 import { readEntry } from "../../../src/entry/entry.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
-import { KeptCalls, type FoundCall, type KeptCallLimits } from "../../../src/host/calls/kept-calls.ts";
+import { KeptCalls, type FoundCall, type KeptCallLimits } from "../../../src/host/calls/retained-calls.ts";
 import { CallNotes, Observers } from "../../../src/host/calls/observe.ts";
 import type { DirectoryEntry } from "../../../src/host/catalog/directory.ts";
 import { BerthError } from "../../../src/lib/errors.ts";

@@ -1,6 +1,6 @@
 import type { Request } from "express";
 import { readTime } from "../audit/filter.ts";
-import { FAILED, type KeptCallPart, type ListedCalls } from "../host/calls/kept-calls.ts";
+import { FAILED, type KeptCallPart, type ListedCalls } from "../host/calls/retained-calls.ts";
 import { BerthError } from "../lib/errors.ts";
 import { cursorAfter, readListPage, type ListPageLimits } from "./list-page.ts";
 

@@ -191,8 +191,8 @@ describe("kept calls on a server's page", () => {
       return (calls as { id: number }[])[0]?.id;
     }, "it is kept");
     for (const [name, query] of [
-      ["kept-calls", "?tab=calls"],
-      ["kept-call", `?tab=calls&call=${id}`],
+      ["retained-calls", "?tab=calls"],
+      ["retained-call", `?tab=calls&call=${id}`],
       ["run-again", `?tab=tools&call=${id}`],
     ] as const) {
       for (const width of [1280, 390]) {

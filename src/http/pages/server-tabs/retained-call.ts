@@ -1,8 +1,8 @@
-import type { FoundCall } from "../../../host/calls/kept-calls.ts";
+import type { FoundCall } from "../../../host/calls/retained-calls.ts";
 import { isObject, type Json } from "../../../lib/json.ts";
 import { HIDDEN } from "../../../lib/redactor.ts";
 import { readingWith } from "../../access/permit.ts";
-import { noSuchCall, readCallId } from "../../kept-calls-query.ts";
+import { noSuchCall, readCallId } from "../../retained-calls-query.ts";
 import type { RoutedContext } from "../../routed.ts";
 import type { ServerPageParts, ShownServer } from "./tab.ts";
 
