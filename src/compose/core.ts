@@ -25,7 +25,7 @@ import { openFolders, type OwnPlaces } from "../folders/folders.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
 import { Consents } from "../host/calls/consents.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
-import { KeptCalls } from "../host/calls/retained-calls.ts";
+import { RetainedCalls } from "../host/calls/retained-calls.ts";
 import { logCalls, Observers } from "../host/calls/observe.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-in-turn.ts";
@@ -89,7 +89,7 @@ export interface Core {
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly state: StateEdits;
-  readonly keptCalls: KeptCalls;
+  readonly retainedCalls: RetainedCalls;
   readonly checks: Checks;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
@@ -166,12 +166,12 @@ export async function openCore(
       }),
     );
     await calls.open();
-    const keptCalls = opened(
-      new KeptCalls({
-        store: store.keptCalls,
+    const retainedCalls = opened(
+      new RetainedCalls({
+        store: store.retainedCalls,
         now: () => store.now(),
         storedBytesOf: (tenant) => limitsOf(tenant).storedBytes,
-        mayRemove: async () => (await cluster.lease("kept calls")).node === cluster.id,
+        mayRemove: async () => (await cluster.lease("retained calls")).node === cluster.id,
         limits,
         log,
       }),
@@ -235,7 +235,7 @@ export async function openCore(
       keptCode: new KeptCode(limits),
       log,
       observers,
-      keptCalls,
+      retainedCalls,
       grants,
       folders: given,
       network,
@@ -362,7 +362,7 @@ export async function openCore(
       packages,
       secrets: secretEdits,
       state,
-      keptCalls,
+      retainedCalls,
       checks,
       endpoint,
       executor,

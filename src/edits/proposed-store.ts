@@ -81,7 +81,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
     tenants: store.tenants,
     tokens: store.tokens,
     audit: store.audit,
-    keptCalls: store.keptCalls,
+    retainedCalls: store.retainedCalls,
     nodes: store.nodes,
     now: () => store.now(),
     proposal: () => ({ put: [...blocks.values()], set: moves, derived: [...derived, ...store.reviewed(used)] }),

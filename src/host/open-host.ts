@@ -145,7 +145,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     catalogs.keepOnly(tenant, directory);
     activities.keepOnly(tenant, directory.servers);
     recentLines.keepOnly(tenant, directory.servers);
-    dependencies.keptCalls?.follow(tenant, directory.servers);
+    dependencies.retainedCalls?.follow(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
     const given = foldersIn(directory);
     dependencies.executor.withdrawFolders(tenant, (server, folder) => given.get(server)?.includes(folder) ?? false);
@@ -204,7 +204,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     catalogs.keepOnly(tenant, NOTHING);
     activities.keepOnly(tenant, NOTHING.servers);
     recentLines.keepOnly(tenant, NOTHING.servers);
-    dependencies.keptCalls?.forget(tenant);
+    dependencies.retainedCalls?.forget(tenant);
     earlier.forget(tenant);
   };
 

@@ -1,11 +1,11 @@
 import type { Request } from "express";
 import { readTime } from "../audit/filter.ts";
-import { FAILED, type KeptCallPart, type ListedCalls } from "../host/calls/retained-calls.ts";
+import { FAILED, type RetainedCallPart, type ListedCalls } from "../host/calls/retained-calls.ts";
 import { BerthError } from "../lib/errors.ts";
 import { cursorAfter, readListPage, type ListPageLimits } from "./list-page.ts";
 
 /** Reads `?failed&tool=&since=&before=&limit=&cursor=`, of the API and of a server's page. Throws `invalid_params`. */
-export function readKeptCallsQuery(request: Pick<Request, "query">, limits: ListPageLimits): KeptCallPart {
+export function readRetainedCallsQuery(request: Pick<Request, "query">, limits: ListPageLimits): RetainedCallPart {
   const { query } = request;
   const text = (name: string): string | undefined => {
     const value = query[name];
@@ -43,13 +43,13 @@ export function nextCursor({ calls, isMore }: ListedCalls): string | undefined {
   return isMore && last ? cursorAfter(`${last.at}.${last.id}`) : undefined;
 }
 
-function placeOf(text: string): NonNullable<KeptCallPart["after"]> {
+function placeOf(text: string): NonNullable<RetainedCallPart["after"]> {
   const [, at, id] = /^(\d{1,15})\.(\d{1,15})$/.exec(text) ?? [];
   if (id === undefined) throw new BerthError("invalid_params", '"cursor" is not from this list');
   return { at: Number(at), id: Number(id) };
 }
 
-/** The id of a kept call. Throws `not_found` for a text that can be none. */
+/** The id of a retained call. Throws `not_found` for a text that can be none. */
 export function readCallId(text: unknown): number {
   if (typeof text === "string" && /^[1-9]\d{0,14}$/.test(text)) return Number(text);
   throw noSuchCall();

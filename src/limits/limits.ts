@@ -577,19 +577,19 @@ const auditLimits = {
 };
 
 /** The limits of calls that servers keep with their arguments and results. */
-const keptCallLimits = {
+const retainedCallLimits = {
   /** The longest time for which an entry has calls kept; a longer one counts as this. */
-  keptCallDays: 30,
-  /** The arguments, and the result, of one kept call, as JSON; longer ones are left out. */
-  keptCallBytes: 32 * 1024,
+  retainedCallDays: 30,
+  /** The arguments, and the result, of one retained call, as JSON; longer ones are left out. */
+  retainedCallBytes: 32 * 1024,
   /** Calls that one server keeps; the oldest ones go first. */
-  keptCalls: 1_000,
+  retainedCalls: 1_000,
   /** The bytes of all calls that a tenant keeps; the oldest ones go first, of the server that keeps most. */
-  keptCallBytesPerTenant: 64 * 1024 * 1024,
+  retainedCallBytesPerTenant: 64 * 1024 * 1024,
   /** How long an ended call waits to be kept. */
-  keptCallDelayMs: 1_000,
+  retainedCallDelayMs: 1_000,
   /** The bytes of a tenant's calls that wait to be kept; further ones are not kept. */
-  queuedKeptCallBytesPerTenant: 8 * 1024 * 1024,
+  queuedRetainedCallBytesPerTenant: 8 * 1024 * 1024,
 };
 
 /** The limits of the service's own log. */
@@ -612,7 +612,7 @@ const defaults = {
   ...storeLimits,
   ...upstreamLimits,
   ...auditLimits,
-  ...keptCallLimits,
+  ...retainedCallLimits,
 };
 
 export type Limits = Readonly<typeof defaults>;
@@ -639,7 +639,7 @@ export const limitsOfMachine = {
   processStartsPerMinutePerTenant: 1,
   processorMsPerSecondPerTenant: 1,
   strayLogLinesPerMinutePerTenant: 1,
-  queuedKeptCallBytesPerTenant: "keptCallBytes",
+  queuedRetainedCallBytesPerTenant: "retainedCallBytes",
   draftBytes: "bodyBytes",
   draftBytesPerTenant: "bodyBytes",
   replayBytes: "streamBytes",

@@ -55,9 +55,9 @@ export const copiedTables: readonly CopiedTable[] = [
      expires_at bigint`,
     { long: "value" },
   ),
-  table("kept_call_server", "id", "id bigint, tenant text, server text, calls bigint, bytes bigint"),
+  table("retained_call_server", "id", "id bigint, tenant text, server text, calls bigint, bytes bigint"),
   table(
-    "kept_call",
+    "retained_call",
     "id",
     `id bigint, server_id bigint, at bigint, expires_at bigint, tool text, outcome text, micros bigint, principal text,
      body text`,

@@ -23,7 +23,7 @@ export interface Store extends Records {
   readonly state: StateStore;
 
   /** The calls that servers keep. */
-  readonly keptCalls: KeptCallStore;
+  readonly retainedCalls: RetainedCallStore;
 
   /** The processes that serve from here, for each other. */
   readonly nodes: NodeStore;
@@ -218,18 +218,18 @@ export interface StateSize {
  * The calls that servers keep, by tenant and server, until they expire. Writes outlive this process at once, and a power cut
  * a little later. What was said in a call is a text that the store does not read.
  */
-export interface KeptCallStore {
+export interface RetainedCallStore {
   /**
    * Adds some calls of one tenant; the oldest ones go where there is no room for all. Rejects with `storage_full`, and adds
    * none, where the tenant may not store as much.
    */
-  add(tenant: string, calls: readonly NewKeptCall[], room: KeptCallRoom): Promise<void>;
+  add(tenant: string, calls: readonly NewRetainedCall[], room: RetainedCallRoom): Promise<void>;
 
   /** The newest first, without what was said; those that have expired are left out. */
-  list(tenant: string, server: string, part: KeptCallPart): Promise<KeptCallPage>;
+  list(tenant: string, server: string, part: RetainedCallPart): Promise<RetainedCallPage>;
 
   /** Undefined where there is none, or it has expired. */
-  get(tenant: string, server: string, id: number): Promise<KeptCall | undefined>;
+  get(tenant: string, server: string, id: number): Promise<RetainedCall | undefined>;
 
   /** The servers that keep any, of all tenants. */
   servers(): Promise<readonly KeepingServer[]>;
@@ -241,7 +241,7 @@ export interface KeptCallStore {
   removeExpired(): Promise<number>;
 }
 
-export interface KeptCallFacts {
+export interface RetainedCallFacts {
   /** Given once: a removed call's is never given again. */
   readonly id: number;
   /** When it began, in milliseconds since the epoch. */
@@ -253,28 +253,28 @@ export interface KeptCallFacts {
   readonly principal: string | null;
 }
 
-export interface KeptCall extends KeptCallFacts {
+export interface RetainedCall extends RetainedCallFacts {
   readonly body: string;
 }
 
-export interface NewKeptCall extends Omit<KeptCall, "id"> {
+export interface NewRetainedCall extends Omit<RetainedCall, "id"> {
   readonly server: string;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
 }
 
 /** The most that a server and a tenant may keep; bytes are those of bodies. */
-export interface KeptCallRoom {
+export interface RetainedCallRoom {
   readonly callsPerServer: number;
   readonly bytesPerTenant: number;
   /** All that the tenant stores, of every kind. */
   readonly storedBytesMax?: number | undefined;
 }
 
-export interface KeptCallPart {
+export interface RetainedCallPart {
   readonly max: number;
   /** The last call of the page before. */
-  readonly after?: Pick<KeptCallFacts, "at" | "id"> | undefined;
+  readonly after?: Pick<RetainedCallFacts, "at" | "id"> | undefined;
   readonly tool?: string | undefined;
   readonly outcomes?: readonly string[] | undefined;
   /** When they began, in milliseconds since the epoch: from `since` on, and before `before`. */
@@ -282,8 +282,8 @@ export interface KeptCallPart {
   readonly before?: number | undefined;
 }
 
-export interface KeptCallPage {
-  readonly calls: readonly KeptCallFacts[];
+export interface RetainedCallPage {
+  readonly calls: readonly RetainedCallFacts[];
   /** True where there are more after it. */
   readonly isMore: boolean;
 }
@@ -408,7 +408,7 @@ export interface Change {
 export type StoredKind = (typeof storedKinds)[number];
 
 /**
- * `packages`: tarballs; `compiled`: what was made of other content; `state`: what servers keep; `calls`: kept calls;
+ * `packages`: tarballs; `compiled`: what was made of other content; `state`: what servers keep; `calls`: retained calls;
  * `records`: sessions, tasks, streams; `history`: changes of names.
  */
 export const storedKinds = [
@@ -496,7 +496,7 @@ export interface Tenants {
   change(name: string, settings: TenantSettings): Promise<Tenant>;
 
   /**
-   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, state, kept calls, and the
+   * Removes the tenant with everything it has: names and their history, secrets, tokens, records, state, retained calls, and the
    * content that no other tenant holds. Rejects with `tenant_not_found`, and with `tenant_invalid` for `default`.
    */
   delete(name: string, by: string): Promise<TenantRemains>;
@@ -565,7 +565,7 @@ export interface NamedChange extends NameChange {
 
 /**
  * Everything that a tenant owned at one moment, however long reading takes and whatever changes meanwhile. Secrets
- * appear by name alone; tokens, host names, kept calls and expiring records are left out.
+ * appear by name alone; tokens, host names, retained calls and expiring records are left out.
  */
 export interface TenantSnapshot {
   /** The tenant's own limits. */

@@ -101,7 +101,7 @@ async function fill(store: Store & SecretStore): Promise<void> {
     micros: 7,
     principal: null,
   };
-  await store.keptCalls.add("acme", [{ ...call, body: '{"a":"\\u0000ü"}' }], {
+  await store.retainedCalls.add("acme", [{ ...call, body: '{"a":"\\u0000ü"}' }], {
     callsPerServer: 9,
     bytesPerTenant: 999,
   });
@@ -195,11 +195,11 @@ describe("a store that is copied", () => {
         room,
       });
       const call = { server: "notes", at, expiresAt: Date.now() + 3_600_000, tool: "t", outcome: "ok", micros: 7 };
-      await store.keptCalls.add("acme", [{ ...call, principal: null, body: "{}" }], {
+      await store.retainedCalls.add("acme", [{ ...call, principal: null, body: "{}" }], {
         callsPerServer: 9,
         bytesPerTenant: 999,
       });
-      assert.equal((await store.keptCalls.list("acme", "notes", { max: 9 })).calls.length, at + 1);
+      assert.equal((await store.retainedCalls.list("acme", "notes", { max: 9 })).calls.length, at + 1);
       assert.ok((await store.latestChange()) > latest);
       assert.equal((await store.history("acme", "variable", "motto")).length, at + 1);
       for (let each = 1; each <= at; each++)

@@ -168,7 +168,7 @@ export function collectionContract(
       micros: 1,
       principal: null,
     };
-    await current().keptCalls.add("default", [{ ...call, body: "123" }], { callsPerServer: 9, bytesPerTenant: 99 });
+    await current().retainedCalls.add("default", [{ ...call, body: "123" }], { callsPerServer: 9, bytesPerTenant: 99 });
     const own = { compiled: 0, state: 7, calls: 3, records: 5, secrets: 4, history: 2 * CHANGE_BYTES };
     const use = { packages: tarball.bytes.length, content: text.bytes.length, ...own };
     assert.deepEqual(await current().use("default"), use);

@@ -11,7 +11,7 @@ import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
 import type { StateEdits } from "../../src/edits/state-edits.ts";
 import { Activity } from "../../src/host/calls/activity.ts";
-import type { KeptCalls } from "../../src/host/calls/retained-calls.ts";
+import type { RetainedCalls } from "../../src/host/calls/retained-calls.ts";
 import type {
   CallOptions,
   CallResult,
@@ -198,7 +198,7 @@ export async function startRig(
     packages: {} as PackageEdits,
     secrets: {} as SecretEdits,
     state: {} as StateEdits,
-    keptCalls: {} as KeptCalls,
+    retainedCalls: {} as RetainedCalls,
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),
     signIns: new SignIns(createSealer([randomBytes(32)]), memoryRecords(), limits),

@@ -5,9 +5,9 @@ import { verifyLog } from "../../src/audit/verify.ts";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import type {
   ChangedName,
-  KeptCallPart,
+  RetainedCallPart,
   NameKind,
-  NewKeptCall,
+  NewRetainedCall,
   SecretStore,
   StateEntry,
   StatePart,
@@ -608,7 +608,7 @@ export function storeContract(
     });
 
     const CALL_ROOM = { callsPerServer: 5, bytesPerTenant: 1_000 };
-    const call = (at: number, more: Partial<NewKeptCall> = {}): NewKeptCall => ({
+    const call = (at: number, more: Partial<NewRetainedCall> = {}): NewRetainedCall => ({
       server: "notes",
       at,
       expiresAt: Date.now() + 60_000,
@@ -619,13 +619,13 @@ export function storeContract(
       body: JSON.stringify({ at }),
       ...more,
     });
-    const timesOf = async (part: Partial<KeptCallPart> = {}, server = "notes", tenant = "default") =>
-      (await store.keptCalls.list(tenant, server, { max: 100, ...part })).calls.map(({ at }) => at);
+    const timesOf = async (part: Partial<RetainedCallPart> = {}, server = "notes", tenant = "default") =>
+      (await store.retainedCalls.list(tenant, server, { max: 100, ...part })).calls.map(({ at }) => at);
 
-    test("kept calls are read back by their own tenant and server alone, the newest first", async () => {
-      await store.keptCalls.add("default", [call(2), call(1, { principal: null, body: '"\\u0000ü"' })], CALL_ROOM);
-      await store.keptCalls.add("default", [call(3, { server: "other" })], CALL_ROOM);
-      const { calls } = await store.keptCalls.list("default", "notes", { max: 9 });
+    test("retained calls are read back by their own tenant and server alone, the newest first", async () => {
+      await store.retainedCalls.add("default", [call(2), call(1, { principal: null, body: '"\\u0000ü"' })], CALL_ROOM);
+      await store.retainedCalls.add("default", [call(3, { server: "other" })], CALL_ROOM);
+      const { calls } = await store.retainedCalls.list("default", "notes", { max: 9 });
       const facts = { tool: "add", outcome: "ok", micros: 1_500 };
       assert.deepEqual(
         calls.map(({ id: _id, ...rest }) => rest),
@@ -635,33 +635,33 @@ export function storeContract(
         ],
       );
       const [, first] = calls;
-      assert.deepEqual(await store.keptCalls.get("default", "notes", first!.id), { ...first, body: '"\\u0000ü"' });
+      assert.deepEqual(await store.retainedCalls.get("default", "notes", first!.id), { ...first, body: '"\\u0000ü"' });
       for (const [tenant, server] of [
         ["default", "other"],
         ["acme", "notes"],
       ] as const)
-        assert.equal(await store.keptCalls.get(tenant, server, first!.id), undefined);
+        assert.equal(await store.retainedCalls.get(tenant, server, first!.id), undefined);
       assert.deepEqual(await timesOf({}, "other"), [3]);
       assert.deepEqual(await timesOf({}, "notes", "acme"), []);
-      assert.deepEqual(await store.keptCalls.servers(), [
+      assert.deepEqual(await store.retainedCalls.servers(), [
         { tenant: "default", server: "notes" },
         { tenant: "default", server: "other" },
       ]);
     });
 
-    test("kept calls are found by tool, outcome and time, page by page, those of one moment too", async () => {
+    test("retained calls are found by tool, outcome and time, page by page, those of one moment too", async () => {
       const many = [1, 2, 2, 2, 3].map((at, index) =>
         call(at, { tool: index % 2 === 0 ? "add" : "take", outcome: index < 2 ? "error" : "ok" }),
       );
-      await store.keptCalls.add("default", many, CALL_ROOM);
+      await store.retainedCalls.add("default", many, CALL_ROOM);
       assert.deepEqual(await timesOf({ tool: "take" }), [2, 2]);
       assert.deepEqual(await timesOf({ outcomes: ["error", "invalid"] }), [2, 1]);
       assert.deepEqual(await timesOf({ since: 2, before: 3 }), [2, 2, 2]);
       const pages: number[][] = [];
       const ids = new Set<number>();
-      let after: KeptCallPart["after"];
+      let after: RetainedCallPart["after"];
       for (;;) {
-        const { calls, isMore } = await store.keptCalls.list("default", "notes", { max: 2, after });
+        const { calls, isMore } = await store.retainedCalls.list("default", "notes", { max: 2, after });
         pages.push(calls.map(({ at }) => at));
         for (const { id } of calls) ids.add(id);
         if (!isMore) break;
@@ -671,69 +671,69 @@ export function storeContract(
       assert.equal(ids.size, many.length);
     });
 
-    test("the oldest kept calls make room: of a server with too many, and of the one that keeps most", async () => {
-      await store.keptCalls.add(
+    test("the oldest retained calls make room: of a server with too many, and of the one that keeps most", async () => {
+      await store.retainedCalls.add(
         "default",
         [1, 2, 3, 4].map((at) => call(at)),
         CALL_ROOM,
       );
-      await store.keptCalls.add(
+      await store.retainedCalls.add(
         "default",
         [5, 6, 7].map((at) => call(at)),
         CALL_ROOM,
       );
       assert.deepEqual(await timesOf(), [7, 6, 5, 4, 3]);
-      const long = (at: number, server: string): NewKeptCall => call(at, { server, body: "x".repeat(300) });
-      await store.keptCalls.add("default", [long(8, "long"), long(9, "long")], CALL_ROOM);
-      await store.keptCalls.add("default", [long(10, "other"), long(11, "long")], CALL_ROOM);
+      const long = (at: number, server: string): NewRetainedCall => call(at, { server, body: "x".repeat(300) });
+      await store.retainedCalls.add("default", [long(8, "long"), long(9, "long")], CALL_ROOM);
+      await store.retainedCalls.add("default", [long(10, "other"), long(11, "long")], CALL_ROOM);
       assert.deepEqual(await timesOf({}, "long"), [11, 9]);
       assert.deepEqual([await timesOf({}, "other"), await timesOf()], [[10], [7, 6, 5, 4, 3]]);
       assert.equal((await store.use("default")).calls, 900 + 5 * '{"at":1}'.length);
       const full = { ...CALL_ROOM, storedBytesMax: 950 };
-      await assert.rejects(store.keptCalls.add("default", [long(12, "other")], full), { code: "storage_full" });
+      await assert.rejects(store.retainedCalls.add("default", [long(12, "other")], full), { code: "storage_full" });
       assert.deepEqual(await timesOf({}, "other"), [10]);
     });
 
-    test("kept calls that have expired are not there, and their room is given back; ids are given once", async () => {
+    test("retained calls that have expired are not there, and their room is given back; ids are given once", async () => {
       const soon = { expiresAt: store.now() + 1_000 };
-      await store.keptCalls.add("default", [call(1, soon), call(2)], CALL_ROOM);
-      await store.keptCalls.add("acme", [call(1, soon)], CALL_ROOM);
-      const { calls } = await store.keptCalls.list("acme", "notes", { max: 9 });
+      await store.retainedCalls.add("default", [call(1, soon), call(2)], CALL_ROOM);
+      await store.retainedCalls.add("acme", [call(1, soon)], CALL_ROOM);
+      const { calls } = await store.retainedCalls.list("acme", "notes", { max: 9 });
       await until(async () => (await timesOf()).length === 1, "the first one has expired");
-      assert.equal(await store.keptCalls.get("acme", "notes", calls[0]!.id), undefined);
-      assert.equal(await store.keptCalls.removeExpired(), 2);
-      assert.equal(await store.keptCalls.removeExpired(), 0);
+      assert.equal(await store.retainedCalls.get("acme", "notes", calls[0]!.id), undefined);
+      assert.equal(await store.retainedCalls.removeExpired(), 2);
+      assert.equal(await store.retainedCalls.removeExpired(), 0);
       assert.deepEqual([(await store.use("acme")).calls, (await store.use("default")).calls], [0, 8]);
-      await store.keptCalls.add("acme", [call(3)], CALL_ROOM);
-      const later = await store.keptCalls.list("acme", "notes", { max: 9 });
+      await store.retainedCalls.add("acme", [call(3)], CALL_ROOM);
+      const later = await store.retainedCalls.list("acme", "notes", { max: 9 });
       assert.ok(later.calls[0]!.id > calls[0]!.id);
     });
 
-    test("kept calls of a server are removed from before a time, or all of them", async () => {
+    test("retained calls of a server are removed from before a time, or all of them", async () => {
       const room = { callsPerServer: 1_000, bytesPerTenant: 1_000_000 };
-      await store.keptCalls.add(
+      await store.retainedCalls.add(
         "default",
         Array.from({ length: 250 }, (_, at) => call(at)),
         room,
       );
-      await store.keptCalls.add("default", [call(1, { server: "other" })], room);
-      assert.equal(await store.keptCalls.remove("default", "notes", 248), 248);
+      await store.retainedCalls.add("default", [call(1, { server: "other" })], room);
+      assert.equal(await store.retainedCalls.remove("default", "notes", 248), 248);
       assert.deepEqual(await timesOf(), [249, 248]);
-      assert.equal(await store.keptCalls.remove("default", "notes"), 2);
-      assert.equal(await store.keptCalls.remove("default", "notes"), 0);
+      assert.equal(await store.retainedCalls.remove("default", "notes"), 2);
+      assert.equal(await store.retainedCalls.remove("default", "notes"), 0);
       assert.deepEqual([await timesOf(), await timesOf({}, "other")], [[], [1]]);
-      assert.deepEqual(await store.keptCalls.servers(), [{ tenant: "default", server: "other" }]);
+      assert.deepEqual(await store.retainedCalls.servers(), [{ tenant: "default", server: "other" }]);
     });
 
-    test("kept calls outlive the store that wrote them, and writers in several processes lose none", async () => {
+    test("retained calls outlive the store that wrote them, and writers in several processes lose none", async () => {
       const room = { callsPerServer: 1_000, bytesPerTenant: 1_000_000 };
       const other = await openAgain();
       try {
         const adding = Array.from({ length: 20 }, (_, at) =>
-          (at % 2 === 0 ? store : other).keptCalls.add("default", [call(at), call(at, { server: "other" })], room),
+          (at % 2 === 0 ? store : other).retainedCalls.add("default", [call(at), call(at, { server: "other" })], room),
         );
         await Promise.all(adding);
-        const { calls } = await other.keptCalls.list("default", "notes", { max: 100 });
+        const { calls } = await other.retainedCalls.list("default", "notes", { max: 100 });
         assert.deepEqual(
           calls.map(({ at }) => at),
           Array.from({ length: 20 }, (_, index) => 19 - index),
@@ -743,10 +743,10 @@ export function storeContract(
       }
     });
 
-    test("a deleted tenant's kept calls are gone, as are those of a replaced one, and no copy has them", async () => {
+    test("a deleted tenant's retained calls are gone, as are those of a replaced one, and no copy has them", async () => {
       const room = { callsPerServer: 1_000, bytesPerTenant: 1_000_000 };
       const fill = () =>
-        store.keptCalls.add(
+        store.retainedCalls.add(
           "acme",
           Array.from({ length: 100 }, (_, at) => call(at, { server: `s${at % 3}` })),
           room,
@@ -755,7 +755,7 @@ export function storeContract(
       await fill();
       assert.equal(await store.tenants.hasAnything("acme"), false);
       await store.tenants.delete("acme", "test");
-      assert.deepEqual(await store.keptCalls.servers(), []);
+      assert.deepEqual(await store.retainedCalls.servers(), []);
       await store.tenants.create("acme", { by: "test" });
       assert.deepEqual([await timesOf({}, "s1", "acme"), (await store.use("acme")).calls], [[], 0]);
       await fill();

@@ -11,7 +11,7 @@ import type { Problem } from "../../lib/problem.ts";
 import { HIDDEN, Redactor } from "../../lib/redactor.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
-import type { KeptCallFacts, KeptCallPart, KeptCallStore, NewKeptCall } from "../../store/store.ts";
+import type { RetainedCallFacts, RetainedCallPart, RetainedCallStore, NewRetainedCall } from "../../store/store.ts";
 import type { ToolContract } from "../catalog/catalog.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
 import type { CallOutcome } from "./activity.ts";
@@ -19,27 +19,27 @@ import { jsonOf } from "./long-result.ts";
 import type { CalledTool, ObservedCall } from "./observe.ts";
 import { hideSecretFields, markingSecrets } from "./secret-fields.ts";
 
-export type { KeptCallPart } from "../../store/store.ts";
+export type { RetainedCallPart } from "../../store/store.ts";
 
-export type KeptCallLimits = Pick<
+export type RetainedCallLimits = Pick<
   Limits,
-  | "keptCallDays"
-  | "keptCallBytes"
-  | "keptCalls"
-  | "keptCallBytesPerTenant"
-  | "keptCallDelayMs"
-  | "queuedKeptCallBytesPerTenant"
+  | "retainedCallDays"
+  | "retainedCallBytes"
+  | "retainedCalls"
+  | "retainedCallBytesPerTenant"
+  | "retainedCallDelayMs"
+  | "queuedRetainedCallBytesPerTenant"
 >;
 
-interface KeptCallsOptions {
-  readonly store: KeptCallStore;
+interface RetainedCallsOptions {
+  readonly store: RetainedCallStore;
   /** The clock of the store. */
   readonly now: () => number;
   /** The most that a tenant may store of all kinds. */
   readonly storedBytesOf?: (tenant: string) => number;
   /** Tells if this process is the one of several that removes what is to be kept no longer. Default: it is. */
   readonly mayRemove?: () => Promise<boolean>;
-  readonly limits: KeptCallLimits;
+  readonly limits: RetainedCallLimits;
   readonly log: Log;
 }
 
@@ -65,7 +65,7 @@ export interface KeptError {
   readonly stack?: string;
 }
 
-export interface ListedCall extends Omit<KeptCallFacts, "outcome"> {
+export interface ListedCall extends Omit<RetainedCallFacts, "outcome"> {
   readonly outcome: CallOutcome;
 }
 
@@ -88,18 +88,18 @@ const ATTEMPTS = 10;
 const TOLD_EVERY_MS = 60_000;
 
 /** How long a server's calls are kept by its entry, within the limit. */
-function keptMs({ keepCallsMs }: Pick<ServerEntry, "keepCallsMs">, { keptCallDays }: KeptCallLimits): number {
-  return Math.min(keepCallsMs ?? 0, keptCallDays * DAY_MS);
+function retainedMs({ keepCallsMs }: Pick<ServerEntry, "keepCallsMs">, { retainedCallDays }: RetainedCallLimits): number {
+  return Math.min(keepCallsMs ?? 0, retainedCallDays * DAY_MS);
 }
 
 export function keptTimeProblems(
   server: string,
   { keepCallsMs = 0 }: Pick<ServerEntry, "keepCallsMs">,
-  { keptCallDays }: Pick<KeptCallLimits, "keptCallDays">,
+  { retainedCallDays }: Pick<RetainedCallLimits, "retainedCallDays">,
 ): Problem[] {
-  if (keepCallsMs <= keptCallDays * DAY_MS) return [];
+  if (keepCallsMs <= retainedCallDays * DAY_MS) return [];
   const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/keep_calls`;
-  const message = `Calls are kept for ${keptCallDays} days at the most (BERTH_KEPT_CALL_DAYS), and "keep_calls" says more`;
+  const message = `Calls are kept for ${retainedCallDays} days at the most (BERTH_RETAINED_CALL_DAYS), and "keep_calls" says more`;
   return [{ code: "kept-too-long", message, severity: "warning", pointer }];
 }
 
@@ -108,8 +108,8 @@ export function keptTimeProblems(
  * nothing: what was said in it is written shortly after, many calls at a time, without the secrets that its server may see.
  * The queue is bounded for each tenant; calls that find no room in it are not kept, and the log says how many.
  */
-export class KeptCalls {
-  readonly #options: KeptCallsOptions;
+export class RetainedCalls {
+  readonly #options: RetainedCallsOptions;
   /** How long each server keeps calls, by tenant and server; only those that keep any. */
   readonly #tenants = new Map<string, ReadonlyMap<string, number>>();
   readonly #queues = new Map<string, Queue>();
@@ -120,7 +120,7 @@ export class KeptCalls {
   #isClosed = false;
   readonly #sweeping: NodeJS.Timeout;
 
-  constructor(options: KeptCallsOptions) {
+  constructor(options: RetainedCallsOptions) {
     this.#options = options;
     this.#sweeping = setInterval(() => void this.sweep(), SWEEP_MS).unref();
   }
@@ -132,7 +132,7 @@ export class KeptCalls {
 
   /** Keeps the calls of one tool; undefined where its entry does not ask for it. */
   keeperOf(tool: CalledTool, { contract, entry, grant }: Kept): ((call: ObservedCall) => void) | undefined {
-    const ms = keptMs(entry, this.#options.limits);
+    const ms = retainedMs(entry, this.#options.limits);
     if (ms === 0) return undefined;
     const { inputSchema, outputSchema } = contract;
     const keeper: Keeper = {
@@ -151,10 +151,10 @@ export class KeptCalls {
   }
 
   #note({ tenant, server, tool, release }: CalledTool, keeper: Keeper, call: ObservedCall): void {
-    const { keptCallBytes, keptCallDelayMs, queuedKeptCallBytesPerTenant } = this.#options.limits;
+    const { retainedCallBytes, retainedCallDelayMs, queuedRetainedCallBytesPerTenant } = this.#options.limits;
     const args = call.args instanceof JsonText ? call.args.text : JSON.stringify(call.args);
     const argumentsBytes = Buffer.byteLength(args);
-    const result = call.result && call.size <= keptCallBytes ? jsonOf(call.result) : undefined;
+    const result = call.result && call.size <= retainedCallBytes ? jsonOf(call.result) : undefined;
     const resultBytes = result instanceof LongText ? result.bytes : Buffer.byteLength(result ?? "");
     const { failure, rejection } = call;
     const waiting: Waiting = {
@@ -169,20 +169,20 @@ export class KeptCalls {
       principal: call.principal ? storable(call.principal.id) : null,
       requestId: call.trace?.requestId,
       argumentsBytes,
-      args: argumentsBytes <= keptCallBytes ? args : undefined,
+      args: argumentsBytes <= retainedCallBytes ? args : undefined,
       ...(call.result && { resultBytes: Math.max(resultBytes, call.size) }),
-      result: resultBytes <= keptCallBytes ? result?.toString() : undefined,
+      result: resultBytes <= retainedCallBytes ? result?.toString() : undefined,
       error: failure ?? (rejection === undefined ? undefined : { message: rejection }),
     };
     const queue = this.#queueOf(tenant);
     const bytes = CALL_BYTES + (waiting.args?.length ?? 0) + (waiting.result?.length ?? 0);
-    if (queue.bytes + bytes > queuedKeptCallBytesPerTenant) {
+    if (queue.bytes + bytes > queuedRetainedCallBytesPerTenant) {
       queue.dropped += 1;
       return;
     }
     queue.calls.push(waiting);
     queue.bytes += bytes;
-    this.#timer ??= setTimeout(() => void this.write(), keptCallDelayMs);
+    this.#timer ??= setTimeout(() => void this.write(), retainedCallDelayMs);
   }
 
   #queueOf(tenant: string): Queue {
@@ -205,19 +205,19 @@ export class KeptCalls {
       if (queue.calls.length === 0) this.#queues.delete(tenant);
     }
     if (this.#queues.size > 0 && !this.#isClosed)
-      this.#timer ??= setTimeout(() => void this.write(), this.#options.limits.keptCallDelayMs);
+      this.#timer ??= setTimeout(() => void this.write(), this.#options.limits.retainedCallDelayMs);
   }
 
   async #writeQueue(tenant: string, queue: Queue): Promise<void> {
     const { store, log, limits, storedBytesOf } = this.#options;
     if (queue.dropped > 0) log.warn({ tenant, calls: queue.dropped }, "calls found no room to wait, and are not kept");
     queue.dropped = 0;
-    const { keptCalls: callsPerServer, keptCallBytesPerTenant: bytesPerTenant } = limits;
+    const { retainedCalls: callsPerServer, retainedCallBytesPerTenant: bytesPerTenant } = limits;
     const room = { callsPerServer, bytesPerTenant, storedBytesMax: storedBytesOf?.(tenant) };
     const secrets = new Map<Grant, Promise<boolean>>();
     const takeTurns = turnTaker();
     while (queue.calls.length > 0) {
-      const calls: NewKeptCall[] = [];
+      const calls: NewRetainedCall[] = [];
       let [taken, bytes] = [0, 0];
       for (const waiting of queue.calls) {
         await takeTurns();
@@ -273,7 +273,7 @@ export class KeptCalls {
     for (const [server, { entry, refused }] of servers) {
       // It is not known what a wrong entry means.
       const ms =
-        refused && entry.keepCallsMs === undefined ? (before?.get(server) ?? 0) : keptMs(entry, this.#options.limits);
+        refused && entry.keepCallsMs === undefined ? (before?.get(server) ?? 0) : retainedMs(entry, this.#options.limits);
       if (ms > 0) now.set(server, ms);
     }
     this.#tenants.set(tenant, now);
@@ -293,7 +293,7 @@ export class KeptCalls {
       await this.#writing;
       await this.#removeOlder(tenant, server, ms);
     } catch (error) {
-      this.#options.log.warn({ err: error, tenant, server }, "kept calls could not be removed yet");
+      this.#options.log.warn({ err: error, tenant, server }, "retained calls could not be removed yet");
     }
   }
 
@@ -317,18 +317,18 @@ export class KeptCalls {
         if (known && !this.#isClosed) await this.#removeOlder(tenant, server, known.get(server));
       }
     } catch (error) {
-      if (!this.#isClosed) log.warn({ err: error }, "kept calls could not be removed; Berth tries again");
+      if (!this.#isClosed) log.warn({ err: error }, "retained calls could not be removed; Berth tries again");
     }
   }
 
   /** How long a server's calls are kept, in milliseconds; undefined where they are not. */
-  keptMs(tenant: string, server: string): number | undefined {
+  retainedMs(tenant: string, server: string): number | undefined {
     return this.#tenants.get(tenant)?.get(server);
   }
 
   /** The newest first; none of a server that is to keep none. */
-  async list(tenant: string, server: string, part: KeptCallPart): Promise<ListedCalls> {
-    const ms = this.keptMs(tenant, server);
+  async list(tenant: string, server: string, part: RetainedCallPart): Promise<ListedCalls> {
+    const ms = this.retainedMs(tenant, server);
     if (ms === undefined) return { calls: [], isMore: false };
     // Whoever looks sees what has just happened here.
     if (this.#queues.has(tenant)) await this.write();
@@ -337,7 +337,7 @@ export class KeptCalls {
   }
 
   async get(tenant: string, server: string, id: number): Promise<FoundCall | undefined> {
-    const ms = this.keptMs(tenant, server);
+    const ms = this.retainedMs(tenant, server);
     const found = ms === undefined ? undefined : await this.#options.store.get(tenant, server, id);
     if (!found || found.at < this.#now() - ms!) return undefined;
     const { body, ...facts } = found;
@@ -406,7 +406,7 @@ async function kept(
   waiting: Waiting,
   secrets: Map<Grant, Promise<boolean>>,
   takeTurns: () => Promise<void> | undefined,
-): Promise<NewKeptCall> {
+): Promise<NewRetainedCall> {
   const { keeper, server, tool, at, ms, outcome, principal } = waiting;
   const { grant } = keeper;
   // A caller may say a secret that the server has not read yet.

@@ -225,7 +225,7 @@ async function serveRelease(
       observers,
       gate,
       hide,
-      dependencies.keptCalls?.keeperOf(called, { contract, entry, grant: given.grant }),
+      dependencies.retainedCalls?.keeperOf(called, { contract, entry, grant: given.grant }),
     );
     const consent = asksConsent(entry, name, own.name)
       ? dependencies.consents.of(called, contract.inputSchema)

@@ -18,7 +18,7 @@ import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import type { Activities } from "../calls/activity.ts";
 import type { Consent, Consents } from "../calls/consents.ts";
 import { grantProblems } from "../calls/granted.ts";
-import { keptTimeProblems, type KeptCalls } from "../calls/retained-calls.ts";
+import { keptTimeProblems, type RetainedCalls } from "../calls/retained-calls.ts";
 import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
 import {
   heldPrompt,
@@ -57,11 +57,11 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   readonly consents: Consents;
   readonly observers: Observers;
   /** Keeps calls for servers whose entries ask for it; without it, none are kept. */
-  readonly keptCalls?: KeptCalls;
+  readonly retainedCalls?: RetainedCalls;
   /** By which several processes keep limits together; each has its own without it. */
   readonly sharedLimits?: SharedLimits;
   readonly log: Log;
-  readonly limits: RetryLimits & ApprovedLimits & Pick<Limits, "upstreamCallMs" | "keptCallDays">;
+  readonly limits: RetryLimits & ApprovedLimits & Pick<Limits, "upstreamCallMs" | "retainedCallDays">;
 }
 
 interface MadeOfUpstream {
@@ -143,7 +143,7 @@ export async function loadUpstream(
           dependencies.observers,
           gate,
           grant && ((text) => grant.redactor.hide(text)),
-          dependencies.keptCalls?.keeperOf(called, { contract: tool, entry, grant }),
+          dependencies.retainedCalls?.keeperOf(called, { contract: tool, entry, grant }),
         );
       },
       consentOf: ({ name, inputSchema }, original) =>

@@ -5,7 +5,7 @@ import type { Edits } from "../../edits/edits.ts";
 import type { PackageEdits } from "../../edits/package-edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
 import type { StateEdits } from "../../edits/state-edits.ts";
-import type { KeptCalls } from "../../host/calls/retained-calls.ts";
+import type { RetainedCalls } from "../../host/calls/retained-calls.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -20,7 +20,7 @@ export interface ApiOptions {
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
   readonly state: StateEdits;
-  readonly keptCalls: KeptCalls;
+  readonly retainedCalls: RetainedCalls;
   readonly host: Host;
   readonly access: Access;
   readonly audit: Audit;

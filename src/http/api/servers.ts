@@ -10,7 +10,7 @@ import { mapInTurns } from "../../lib/event-loop.ts";
 import { soundObject } from "../../lib/json.ts";
 import { listedProblems } from "../../lib/problem.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
-import { nextCursor, noSuchCall, readCallId, readKeptCallsQuery } from "../retained-calls-query.ts";
+import { nextCursor, noSuchCall, readCallId, readRetainedCallsQuery } from "../retained-calls-query.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type Permits } from "./add-route.ts";
@@ -19,7 +19,7 @@ import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: the servers, and the releases of each. */
-export function serverRoutes({ edits, host, keptCalls, access, bodies, limits }: ApiOptions): Router {
+export function serverRoutes({ edits, host, retainedCalls, access, bodies, limits }: ApiOptions): Router {
   const getList: RouteHandler = async (context) => {
     const { tenant, base, principal } = context;
     const page = readListPage(context.request, limits);
@@ -93,11 +93,11 @@ export function serverRoutes({ edits, host, keptCalls, access, bodies, limits }:
     const { request, response, tenant } = context;
     const name = named(context)!;
     if (!host.has(tenant, name)) throw new BerthError("server_not_found", `"${name}"`);
-    const found = await keptCalls.list(tenant, name, readKeptCallsQuery(request, limits));
+    const found = await retainedCalls.list(tenant, name, readRetainedCallsQuery(request, limits));
     const next = nextCursor(found);
     response.setHeader("Cache-Control", "no-store");
     response.json({
-      keptMs: keptCalls.keptMs(tenant, name) ?? null,
+      retainedMs: retainedCalls.retainedMs(tenant, name) ?? null,
       calls: found.calls.map(callOf),
       ...(next !== undefined && { next }),
     });
@@ -105,7 +105,7 @@ export function serverRoutes({ edits, host, keptCalls, access, bodies, limits }:
 
   const getCall: RouteHandler = async (context) => {
     const { request, response, tenant } = context;
-    const call = await keptCalls.get(tenant, named(context)!, readCallId(request.params["id"]));
+    const call = await retainedCalls.get(tenant, named(context)!, readCallId(request.params["id"]));
     if (!call) throw noSuchCall();
     response.setHeader("Cache-Control", "no-store");
     response.json(callOf(call));

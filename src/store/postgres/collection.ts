@@ -460,7 +460,7 @@ const REMAINS = [
   "record",
   "secret",
   "state_server",
-  "kept_call_server",
+  "retained_call_server",
   "left_content",
   "tenant_content",
   "tenant_derived",

@@ -141,8 +141,8 @@ const NUMBERED = [
   ["content", "id"],
   ["state_server", "id"],
   ["state", "id"],
-  ["kept_call_server", "id"],
-  ["kept_call", "id"],
+  ["retained_call_server", "id"],
+  ["retained_call", "id"],
   ["audit", "arrival"],
 ] as const;
 /** The first number of `imported_change`. */

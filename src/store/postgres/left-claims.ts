@@ -36,9 +36,9 @@ export async function moveState(run: RunSql, from: string, to: string): Promise<
   await run("UPDATE state_server SET tenant = $2 WHERE tenant = $1", [from, to]);
 }
 
-/** As `moveClaims`, for the kept calls of servers. */
+/** As `moveClaims`, for the retained calls of servers. */
 export async function moveCalls(run: RunSql, from: string, to: string): Promise<void> {
-  await run("UPDATE kept_call_server SET tenant = $2 WHERE tenant = $1", [from, to]);
+  await run("UPDATE retained_call_server SET tenant = $2 WHERE tenant = $1", [from, to]);
 }
 
 /** As `moveState`, for one server, whose versions go on from there; returns the number of its keys. */
@@ -79,7 +79,7 @@ export async function purge(run: RunSql, tenant: string, left: string, changes =
 }
 
 /**
- * Removes the claims, the state and the kept calls under an alias, with everything that nobody else holds, in steps that keep nobody
+ * Removes the claims, the state and the retained calls under an alias, with everything that nobody else holds, in steps that keep nobody
  * waiting. Returns the number of contents that are gone.
  */
 export async function removeClaims(database: PostgresDatabase, alias: string): Promise<number> {
@@ -114,12 +114,12 @@ async function removeSome(run: RunSql, alias: string): Promise<{ isOver: boolean
   );
   if (state.length === 0) await run("DELETE FROM state_server WHERE tenant = $1", [alias]);
   const calls = await run(
-    `DELETE FROM kept_call WHERE id IN (
-       SELECT kept_call.id FROM kept_call JOIN kept_call_server ON kept_call_server.id = server_id
+    `DELETE FROM retained_call WHERE id IN (
+       SELECT retained_call.id FROM retained_call JOIN retained_call_server ON retained_call_server.id = server_id
        WHERE tenant = $1 LIMIT ${AT_ONCE}) RETURNING 1`,
     [alias],
   );
-  if (calls.length === 0) await run("DELETE FROM kept_call_server WHERE tenant = $1", [alias]);
+  if (calls.length === 0) await run("DELETE FROM retained_call_server WHERE tenant = $1", [alias]);
   // Of an import that was not published.
   await run("DELETE FROM name_change WHERE tenant = $1", [alias]);
   const removed = await removeUnheld(
@@ -172,14 +172,14 @@ export async function removeResults(
   );
 }
 
-/** The ids of aliases under which there are claims, state or kept calls. */
+/** The ids of aliases under which there are claims, state or retained calls. */
 export async function leftIds(run: RunSql): Promise<string[]> {
   const isAlias = `tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`;
   const found = await run<{ tenant: string }>(
     `SELECT DISTINCT tenant FROM tenant_content WHERE ${isAlias}
      UNION SELECT DISTINCT tenant FROM tenant_derived WHERE ${isAlias}
      UNION SELECT DISTINCT tenant FROM state_server WHERE ${isAlias}
-     UNION SELECT DISTINCT tenant FROM kept_call_server WHERE ${isAlias}
+     UNION SELECT DISTINCT tenant FROM retained_call_server WHERE ${isAlias}
      UNION SELECT DISTINCT tenant FROM name_change WHERE ${isAlias}`,
   );
   return [...new Set(found.map(({ tenant }) => tenant.slice(ALIAS.length).split("-")[0]!))];

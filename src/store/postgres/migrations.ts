@@ -241,8 +241,8 @@ CREATE TABLE key_proof (
 );
 `;
 
-const keptCalls = `
-CREATE TABLE kept_call_server (
+const retainedCalls = `
+CREATE TABLE retained_call_server (
   id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant text COLLATE "C" NOT NULL,
   server text COLLATE "C" NOT NULL,
@@ -251,9 +251,9 @@ CREATE TABLE kept_call_server (
   UNIQUE (tenant, server)
 );
 
-CREATE TABLE kept_call (
+CREATE TABLE retained_call (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  server_id  bigint NOT NULL REFERENCES kept_call_server (id),
+  server_id  bigint NOT NULL REFERENCES retained_call_server (id),
   at         bigint NOT NULL,
   expires_at bigint NOT NULL,
   tool       text COLLATE "C" NOT NULL,
@@ -262,8 +262,8 @@ CREATE TABLE kept_call (
   principal  text,
   body       text NOT NULL
 );
-CREATE INDEX kept_call_by_time ON kept_call (server_id, at, id);
-CREATE INDEX kept_call_by_expiry ON kept_call (expires_at);
+CREATE INDEX retained_call_by_time ON retained_call (server_id, at, id);
+CREATE INDEX retained_call_by_expiry ON retained_call (expires_at);
 `;
 
 /**
@@ -272,7 +272,7 @@ CREATE INDEX kept_call_by_expiry ON kept_call (expires_at);
  * that nodes before and after it serve together; a later version removes what it makes unneeded.
  */
 export const migrations: readonly string[] = [
-  [clock, contentAndNames, recordsAndState, tenants, audit, nodes, keptCalls].join("\n"),
+  [clock, contentAndNames, recordsAndState, tenants, audit, nodes, retainedCalls].join("\n"),
 ];
 
 /** Databases of development versions have versions up to this one. Other steps created them, so they are refused. */

@@ -10,7 +10,7 @@ import { readBytes, readContent, readContents } from "./content.ts";
 import { isOpenToListeners, PostgresDatabase } from "./database.ts";
 import { postgresDerived } from "./derived.ts";
 import { Feed } from "./feed.ts";
-import { postgresKeptCalls } from "./retained-calls.ts";
+import { postgresRetainedCalls } from "./retained-calls.ts";
 import { admitKeys, type KeyProofs } from "./key-proofs.ts";
 import { postgresNames } from "./names.ts";
 import { postgresNodes } from "./nodes.ts";
@@ -75,7 +75,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     tenants: postgresTenants(database, feed, (tenant) => storedBytes.forget(tenant)),
     tokens: postgresTokens(database, ofTokens.run, feed),
     state: postgresState(database, storedBytes),
-    keptCalls: postgresKeptCalls(database, storedBytes),
+    retainedCalls: postgresRetainedCalls(database, storedBytes),
     nodes: postgresNodes(ofNode, feed),
     audit: postgresAuditLinks(database),
     ...postgresSecrets(database, feed),

@@ -32,7 +32,7 @@ export class StoredSums {
     return Object.fromEntries(storedKinds.map((kind) => [kind, use![kind]])) as StoredUse;
   }
 
-  /** As `of`, with all kinds but state and kept calls as they were some seconds ago at most. */
+  /** As `of`, with all kinds but state and retained calls as they were some seconds ago at most. */
   async lately(run: RunSql, tenant: string): Promise<StoredUse> {
     const known = this.#lately.get(tenant);
     if (known && performance.now() - known.at < LATELY_MS) {
@@ -59,8 +59,8 @@ const LENGTH =
 /** That of the tenant `$1`, whose sums stand beside it. */
 const STATE = "(SELECT coalesce(sum(bytes), 0) FROM state_server WHERE tenant = $1)";
 
-/** The same for its kept calls. */
-const CALLS = "(SELECT coalesce(sum(bytes), 0) FROM kept_call_server WHERE tenant = $1)";
+/** The same for its retained calls. */
+const CALLS = "(SELECT coalesce(sum(bytes), 0) FROM retained_call_server WHERE tenant = $1)";
 
 /** Throws `code` for a change that adds so many bytes to what a tenant stores, where that is more than it may. */
 export function checkRoom(use: StoredUse, added: number, storedBytesMax: number, code: FullCode): void {

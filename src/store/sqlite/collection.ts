@@ -504,18 +504,18 @@ function prepare(database: Database.Database) {
       },
       remain("state_server", "id"),
       {
-        ...remain("kept_call_server", "id"),
+        ...remain("retained_call_server", "id"),
         some: database
           .prepare<[string], number>(
-            `SELECT kept_call.id FROM kept_call JOIN kept_call_server ON kept_call_server.id = server_id
+            `SELECT retained_call.id FROM retained_call JOIN retained_call_server ON retained_call_server.id = server_id
              WHERE tenant = ? LIMIT ${ROWS}`,
           )
           .pluck(),
         remove: database.prepare<[string, number | string]>(
-          "DELETE FROM kept_call WHERE server_id IN (SELECT id FROM kept_call_server WHERE tenant = ?) AND id = ?",
+          "DELETE FROM retained_call WHERE server_id IN (SELECT id FROM retained_call_server WHERE tenant = ?) AND id = ?",
         ),
       },
-      remain("kept_call_server", "id"),
+      remain("retained_call_server", "id"),
       remain("left_content", "content_id"),
       remain("tenant_content", "content_id"),
       remain("tenant_derived", "key"),

@@ -13,7 +13,7 @@ export const UNHELD = `NOT EXISTS (SELECT 1 FROM tenant_content WHERE content_id
   AND NOT EXISTS (SELECT 1 FROM derived WHERE content_id = @id)`;
 
 /**
- * Claims on content and derived results that a tenant has lost, and the state and kept calls of its servers. They are removed, with
+ * Claims on content and derived results that a tenant has lost, and the state and retained calls of its servers. They are removed, with
  * everything that nobody else holds, in steps small enough for others to write in between.
  */
 export function leftClaims(database: Database.Database, log: WriteAheadLog) {
@@ -29,13 +29,13 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
   ].map((sql) => database.prepare<[{ from: string; to?: string }]>(sql));
   const derived = leftResults(database);
   const state = leftRows(database, "state", "state_server", "length(r.value)");
-  const calls = leftRows(database, "kept_call", "kept_call_server", "length(r.body)");
+  const calls = leftRows(database, "retained_call", "retained_call_server", "length(r.body)");
   const aliases = database
     .prepare<[], string>(
       `SELECT DISTINCT tenant FROM tenant_content WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'
        UNION SELECT DISTINCT tenant FROM tenant_derived WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'
        UNION SELECT DISTINCT tenant FROM state_server WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'
-       UNION SELECT DISTINCT tenant FROM kept_call_server WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`,
+       UNION SELECT DISTINCT tenant FROM retained_call_server WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`,
     )
     .pluck();
 
@@ -63,7 +63,7 @@ export function leftClaims(database: Database.Database, log: WriteAheadLog) {
     /** As `move`, for the state of servers. */
     moveState: (from: string, to: string): void => state.move(from, to),
 
-    /** As `move`, for the kept calls of servers. */
+    /** As `move`, for the retained calls of servers. */
     moveCalls: (from: string, to: string): void => calls.move(from, to),
 
     /** Returns the number of contents that are gone. */

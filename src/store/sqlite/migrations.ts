@@ -116,7 +116,7 @@ CREATE TABLE state (
 CREATE INDEX state_by_expiry ON state (expires_at) WHERE expires_at IS NOT NULL;
 
 -- Recorded calls of servers. They refer to a row of their server, so that one update drops all of them.
-CREATE TABLE kept_call_server (
+CREATE TABLE retained_call_server (
   id     INTEGER PRIMARY KEY,
   tenant TEXT NOT NULL,
   server TEXT NOT NULL,
@@ -126,9 +126,9 @@ CREATE TABLE kept_call_server (
   UNIQUE (tenant, server)
 );
 
-CREATE TABLE kept_call (
+CREATE TABLE retained_call (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
-  server_id  INTEGER NOT NULL REFERENCES kept_call_server (id),
+  server_id  INTEGER NOT NULL REFERENCES retained_call_server (id),
   at         INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
   tool       TEXT NOT NULL,
@@ -138,8 +138,8 @@ CREATE TABLE kept_call (
   -- JSON: the arguments and the result.
   body       TEXT NOT NULL
 );
-CREATE INDEX kept_call_by_time ON kept_call (server_id, at, id);
-CREATE INDEX kept_call_by_expiry ON kept_call (expires_at);
+CREATE INDEX retained_call_by_time ON retained_call (server_id, at, id);
+CREATE INDEX retained_call_by_expiry ON retained_call (expires_at);
 `;
 
 const tenants = `

@@ -1,12 +1,12 @@
 import type Database from "#better-sqlite3";
 import type {
   KeepingServer,
-  KeptCall,
-  KeptCallFacts,
-  KeptCallPage,
-  KeptCallPart,
-  KeptCallRoom,
-  NewKeptCall,
+  RetainedCall,
+  RetainedCallFacts,
+  RetainedCallPage,
+  RetainedCallPart,
+  RetainedCallRoom,
+  NewRetainedCall,
 } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
@@ -15,7 +15,7 @@ import type { StoredBytes } from "./stored-bytes.ts";
 const AT_ONCE = 32;
 
 /** The part of the SQLite store that keeps calls. Each function is one transaction. */
-export function sqliteKeptCalls(database: Database.Database, storedBytes: Pick<StoredBytes, "lately" | "check">) {
+export function sqliteRetainedCalls(database: Database.Database, storedBytes: Pick<StoredBytes, "lately" | "check">) {
   const statements = prepare(database);
 
   const removeOne = ({ id, serverId, bytes }: Removable): void => {
@@ -28,7 +28,7 @@ export function sqliteKeptCalls(database: Database.Database, storedBytes: Pick<S
     return statements.place.get(tenant, server)!;
   };
 
-  const add = database.transaction((tenant: string, calls: readonly NewKeptCall[], room: KeptCallRoom) => {
+  const add = database.transaction((tenant: string, calls: readonly NewRetainedCall[], room: RetainedCallRoom) => {
     const bytes = calls.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0);
     const { storedBytesMax } = room;
     if (storedBytesMax !== undefined)
@@ -71,10 +71,10 @@ export function sqliteKeptCalls(database: Database.Database, storedBytes: Pick<S
   });
 
   return {
-    add: (tenant: string, calls: readonly NewKeptCall[], room: KeptCallRoom): void =>
+    add: (tenant: string, calls: readonly NewRetainedCall[], room: RetainedCallRoom): void =>
       add.immediate(tenant, calls, room),
 
-    list(tenant: string, server: string, part: KeptCallPart): KeptCallPage {
+    list(tenant: string, server: string, part: RetainedCallPart): RetainedCallPage {
       const { max, after, tool = null, outcomes, since = 0, before = Number.MAX_SAFE_INTEGER } = part;
       const found = statements.list.all({
         tenant,
@@ -92,7 +92,7 @@ export function sqliteKeptCalls(database: Database.Database, storedBytes: Pick<S
       return { calls: found.slice(0, max), isMore: found.length > max };
     },
 
-    get: (tenant: string, server: string, id: number): KeptCall | undefined =>
+    get: (tenant: string, server: string, id: number): RetainedCall | undefined =>
       statements.get.get(tenant, server, id, storeNow()),
 
     servers: (): KeepingServer[] => statements.servers.all(),
@@ -133,44 +133,44 @@ interface ListQuery {
 
 function prepare(database: Database.Database) {
   const facts = "c.id, c.at, c.tool, c.outcome, c.micros, c.principal";
-  const found = "FROM kept_call_server AS o JOIN kept_call AS c ON c.server_id = o.id";
-  const removable = "SELECT id, server_id AS serverId, octet_length(body) AS bytes FROM kept_call WHERE";
+  const found = "FROM retained_call_server AS o JOIN retained_call AS c ON c.server_id = o.id";
+  const removable = "SELECT id, server_id AS serverId, octet_length(body) AS bytes FROM retained_call WHERE";
   return {
     place: database.prepare<[string, string], Place>(
-      "SELECT id, calls FROM kept_call_server WHERE tenant = ? AND server = ?",
+      "SELECT id, calls FROM retained_call_server WHERE tenant = ? AND server = ?",
     ),
     addPlace: database.prepare<[string, string]>(
-      "INSERT OR IGNORE INTO kept_call_server (tenant, server, calls, bytes) VALUES (?, ?, 0, 0)",
+      "INSERT OR IGNORE INTO retained_call_server (tenant, server, calls, bytes) VALUES (?, ?, 0, 0)",
     ),
     grow: database.prepare<[number, number, number]>(
-      "UPDATE kept_call_server SET calls = calls + ?, bytes = bytes + ? WHERE id = ?",
+      "UPDATE retained_call_server SET calls = calls + ?, bytes = bytes + ? WHERE id = ?",
     ),
-    removeEmpty: database.prepare<[number]>("DELETE FROM kept_call_server WHERE id = ? AND calls = 0"),
+    removeEmpty: database.prepare<[number]>("DELETE FROM retained_call_server WHERE id = ? AND calls = 0"),
     servers: database.prepare<[], KeepingServer>(
-      "SELECT tenant, server FROM kept_call_server WHERE calls > 0 AND tenant NOT LIKE '~%' ORDER BY tenant, server",
+      "SELECT tenant, server FROM retained_call_server WHERE calls > 0 AND tenant NOT LIKE '~%' ORDER BY tenant, server",
     ),
-    bytesOf: database.prepare<[string], number>("SELECT sum(bytes) FROM kept_call_server WHERE tenant = ?").pluck(),
+    bytesOf: database.prepare<[string], number>("SELECT sum(bytes) FROM retained_call_server WHERE tenant = ?").pluck(),
     fullest: database
-      .prepare<[string], number>("SELECT id FROM kept_call_server WHERE tenant = ? ORDER BY bytes DESC, id LIMIT 1")
+      .prepare<[string], number>("SELECT id FROM retained_call_server WHERE tenant = ? ORDER BY bytes DESC, id LIMIT 1")
       .pluck(),
     add: database.prepare<[number, number, number, string, string, number, string | null, string]>(
-      `INSERT INTO kept_call (server_id, at, expires_at, tool, outcome, micros, principal, body)
+      `INSERT INTO retained_call (server_id, at, expires_at, tool, outcome, micros, principal, body)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    remove: database.prepare<[number]>("DELETE FROM kept_call WHERE id = ?"),
+    remove: database.prepare<[number]>("DELETE FROM retained_call WHERE id = ?"),
     oldest: database.prepare<[number, number], Removable>(`${removable} server_id = ? ORDER BY at, id LIMIT ?`),
     before: database.prepare<[number, number, number], Removable>(
       `${removable} server_id = ? AND at < ? ORDER BY at, id LIMIT ?`,
     ),
     expired: database.prepare<[number, number], Removable>(`${removable} expires_at <= ? ORDER BY expires_at LIMIT ?`),
-    list: database.prepare<[ListQuery], KeptCallFacts>(
+    list: database.prepare<[ListQuery], RetainedCallFacts>(
       `SELECT ${facts} ${found}
        WHERE o.tenant = @tenant AND o.server = @server AND (c.at, c.id) < (@at, @id)
          AND c.at >= @since AND c.at < @before AND c.expires_at > @now AND (@tool IS NULL OR c.tool = @tool)
          AND (@outcomes IS NULL OR c.outcome IN (SELECT value FROM json_each(@outcomes)))
        ORDER BY c.at DESC, c.id DESC LIMIT @max`,
     ),
-    get: database.prepare<[string, string, number, number], KeptCall>(
+    get: database.prepare<[string, string, number, number], RetainedCall>(
       `SELECT ${facts}, c.body ${found} WHERE o.tenant = ? AND o.server = ? AND c.id = ? AND c.expires_at > ?`,
     ),
   };

@@ -16,7 +16,7 @@ import { Collections } from "./collect.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
-import { sqliteKeptCalls } from "./retained-calls.ts";
+import { sqliteRetainedCalls } from "./retained-calls.ts";
 import { sqliteNames } from "./names.ts";
 import { LetterBoxes, sqliteNodes } from "./nodes.ts";
 import { closeDatabase, openDatabase } from "./open-database.ts";
@@ -61,7 +61,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database, audit);
   const state = sqliteState(database, audit, storedBytes);
-  const keptCalls = sqliteKeptCalls(database, storedBytes);
+  const retainedCalls = sqliteRetainedCalls(database, storedBytes);
   const nodes = sqliteNodes(database);
   const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
   const foreignChanges = new ForeignChanges(database, log);
@@ -139,20 +139,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),
     },
 
-    keptCalls: {
+    retainedCalls: {
       async add(tenant, calls, room) {
         const summing = room.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "lately");
         if (summing) await summing;
-        await log.write(() => keptCalls.add(tenant, calls, room));
+        await log.write(() => retainedCalls.add(tenant, calls, room));
       },
-      list: async (tenant, server, part) => attempt(() => keptCalls.list(tenant, server, part)),
-      get: async (tenant, server, id) => attempt(() => keptCalls.get(tenant, server, id)),
-      servers: async () => attempt(() => keptCalls.servers()),
+      list: async (tenant, server, part) => attempt(() => retainedCalls.list(tenant, server, part)),
+      get: async (tenant, server, id) => attempt(() => retainedCalls.get(tenant, server, id)),
+      servers: async () => attempt(() => retainedCalls.servers()),
       remove: (tenant, server, before = Number.MAX_SAFE_INTEGER) =>
-        inSteps(() => log.write(() => keptCalls.removeSome(tenant, server, before))),
+        inSteps(() => log.write(() => retainedCalls.removeSome(tenant, server, before))),
       // Usually there is nothing to do, and nobody should wait for the lock.
       removeExpired: async () =>
-        attempt(() => keptCalls.hasExpired()) ? inSteps(() => log.write(() => keptCalls.removeSomeExpired())) : 0,
+        attempt(() => retainedCalls.hasExpired()) ? inSteps(() => log.write(() => retainedCalls.removeSomeExpired())) : 0,
     },
 
     nodes: {

@@ -88,7 +88,7 @@ export class StoredBytes {
       .prepare<[string], number | null>("SELECT SUM(bytes) FROM state_server WHERE tenant = ?")
       .pluck();
     this.#calls = database
-      .prepare<[string], number | null>("SELECT SUM(bytes) FROM kept_call_server WHERE tenant = ?")
+      .prepare<[string], number | null>("SELECT SUM(bytes) FROM retained_call_server WHERE tenant = ?")
       .pluck();
     this.#records = database
       .prepare<[string, number], number | null>(
@@ -159,7 +159,7 @@ export class StoredBytes {
     return known === undefined ? this.of(tenant) : known + this.#beside(tenant);
   }
 
-  /** State and kept calls, which servers write at each call: their sums stand beside them. */
+  /** State and retained calls, which servers write at each call: their sums stand beside them. */
   #beside(tenant: string): number {
     return (this.#state.get(tenant) ?? 0) + (this.#calls.get(tenant) ?? 0);
   }

@@ -67,7 +67,7 @@ export function sqliteTenants(
     return recordChange(name, now, by);
   };
 
-  /** Removes everything under a name except claims on content, state and kept calls, which are left behind. Returns the number of names. */
+  /** Removes everything under a name except claims on content, state and retained calls, which are left behind. Returns the number of names. */
   const purge = (name: string, left: string): number => {
     claims.move(name, left);
     claims.moveDerived(name, left);

@@ -59,7 +59,7 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
     tokens: { ...forward("tokens"), onRevoke: (listener) => listen("tokens", "onRevoke", [], listener) },
     audit: { ...forward("audit"), all: () => thread.iterate("audit", "all") },
     state: forward("state"),
-    keptCalls: forward("keptCalls"),
+    retainedCalls: forward("retainedCalls"),
     nodes: { ...forward("nodes"), onLetter: (node, listener) => listen("nodes", "onLetter", [node], listener) },
     now: () => Number(monotonicMs() + Atomics.load(aheadMs, 0)),
     unheardMs: () => 0,

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { pino } from "pino";
 import { readEntry } from "../../../src/entry/entry.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
-import { KeptCalls, type FoundCall, type KeptCallLimits } from "../../../src/host/calls/retained-calls.ts";
+import { RetainedCalls, type FoundCall, type RetainedCallLimits } from "../../../src/host/calls/retained-calls.ts";
 import { CallNotes, Observers } from "../../../src/host/calls/observe.ts";
 import type { DirectoryEntry } from "../../../src/host/catalog/directory.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
@@ -15,7 +15,7 @@ import { defaultLimits } from "../../../src/limits/limits.ts";
 import { Grants } from "../../../src/secrets/grants.ts";
 import type { Secrets } from "../../../src/secrets/secrets.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import type { KeptCallStore, Store } from "../../../src/store/store.ts";
+import type { RetainedCallStore, Store } from "../../../src/store/store.ts";
 import { until } from "../../support/until.ts";
 
 const DAY_MS = 86_400_000;
@@ -25,7 +25,7 @@ describe("the calls that a server keeps", () => {
   let store: Store;
   let folder: string;
   let lines: { msg: string; [field: string]: unknown }[];
-  const opened: KeptCalls[] = [];
+  const opened: RetainedCalls[] = [];
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), "berth-kept-"));
     store = await openSqliteStore({ dataDir: folder });
@@ -37,12 +37,12 @@ describe("the calls that a server keeps", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  const open = (limits: Partial<KeptCallLimits> = {}, more: Partial<KeptCallStore> = {}): KeptCalls => {
+  const open = (limits: Partial<RetainedCallLimits> = {}, more: Partial<RetainedCallStore> = {}): RetainedCalls => {
     const log = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-    const kept = new KeptCalls({
-      store: { ...store.keptCalls, ...more },
+    const kept = new RetainedCalls({
+      store: { ...store.retainedCalls, ...more },
       now: () => store.now(),
-      limits: { ...defaultLimits, keptCallDelayMs: 5, ...limits },
+      limits: { ...defaultLimits, retainedCallDelayMs: 5, ...limits },
       storedBytesOf: () => 2 ** 30,
       log,
     });
@@ -50,7 +50,7 @@ describe("the calls that a server keeps", () => {
     return kept;
   };
   /** The entries of a tenant as they stand now, by server. */
-  const follow = (kept: KeptCalls, entries: Record<string, JsonObject>, refused = false): void =>
+  const follow = (kept: RetainedCalls, entries: Record<string, JsonObject>, refused = false): void =>
     kept.follow(
       TENANT,
       new Map(
@@ -62,7 +62,7 @@ describe("the calls that a server keeps", () => {
     );
   /** A function that ends a call of `server`. */
   const callerOf = (
-    kept: KeptCalls,
+    kept: RetainedCalls,
     server = "notes",
     keep = "7d",
     grant?: ReturnType<Grants["of"]>,
@@ -75,33 +75,33 @@ describe("the calls that a server keeps", () => {
     return (args: JsonObject | JsonText, text = "done") =>
       notes.ended("ok", performance.now(), args, {}, { content: [{ type: "text", text }] });
   };
-  const textsOf = async (kept: KeptCalls, server = "notes"): Promise<unknown[]> => {
+  const textsOf = async (kept: RetainedCalls, server = "notes"): Promise<unknown[]> => {
     const { calls } = await kept.list(TENANT, server, { max: 1_000 });
     return Promise.all(calls.map(async ({ id }) => (await kept.get(TENANT, server, id))?.arguments));
   };
 
   it("wait for nothing: they are written together, and none is lost when Berth ends", async () => {
     let writes = 0;
-    const kept = open({ keptCallDelayMs: 60_000 }, { add: (...args) => ((writes += 1), store.keptCalls.add(...args)) });
+    const kept = open({ retainedCallDelayMs: 60_000 }, { add: (...args) => ((writes += 1), store.retainedCalls.add(...args)) });
     follow(kept, { notes: { keep_calls: "7d" } });
     const call = callerOf(kept);
     for (let n = 0; n < 50; n++) call({ n });
     const stored = async (): Promise<number> =>
-      (await store.keptCalls.list(TENANT, "notes", { max: 100 })).calls.length;
+      (await store.retainedCalls.list(TENANT, "notes", { max: 100 })).calls.length;
     assert.deepEqual([await stored(), writes], [0, 0]);
     await kept.close();
     assert.deepEqual([await stored(), writes], [50, 1]);
   });
 
   it("are written when somebody looks for them", async () => {
-    const kept = open({ keptCallDelayMs: 60_000 });
+    const kept = open({ retainedCallDelayMs: 60_000 });
     follow(kept, { notes: { keep_calls: "7d" } });
     callerOf(kept)({ n: 1 });
     assert.deepEqual(await textsOf(kept), [{ n: 1 }]);
   });
 
   it("are as many as may wait; the log says how many others there were", async () => {
-    const kept = open({ keptCallDelayMs: 60_000, queuedKeptCallBytesPerTenant: 3_000 });
+    const kept = open({ retainedCallDelayMs: 60_000, queuedRetainedCallBytesPerTenant: 3_000 });
     follow(kept, { notes: { keep_calls: "7d" } });
     const call = callerOf(kept);
     for (let n = 0; n < 30; n++) call({ n });
@@ -114,11 +114,11 @@ describe("the calls that a server keeps", () => {
 
   it("are written later when the store cannot take them now, and never fail a call", async () => {
     let isAway = true;
-    const away = async (...args: Parameters<KeptCallStore["add"]>): Promise<void> => {
+    const away = async (...args: Parameters<RetainedCallStore["add"]>): Promise<void> => {
       if (isAway) throw new BerthError("store_failed", "away");
-      return store.keptCalls.add(...args);
+      return store.retainedCalls.add(...args);
     };
-    const kept = open({ keptCallDelayMs: 1 }, { add: away });
+    const kept = open({ retainedCallDelayMs: 1 }, { add: away });
     follow(kept, { notes: { keep_calls: "7d" } });
     const call = callerOf(kept);
     call({ n: 1 });
@@ -168,9 +168,9 @@ describe("the calls that a server keeps", () => {
   });
 
   it("stay as long as their entry says now, and no longer than the limit", async () => {
-    const kept = open({ keptCallDays: 2 });
+    const kept = open({ retainedCallDays: 2 });
     follow(kept, { notes: { keep_calls: "90d" } });
-    assert.equal(kept.keptMs(TENANT, "notes"), 2 * DAY_MS);
+    assert.equal(kept.retainedMs(TENANT, "notes"), 2 * DAY_MS);
     const now = store.now();
     const old = [1 / 24, 1, 1.5].map((days) => ({
       server: "notes",
@@ -182,17 +182,17 @@ describe("the calls that a server keeps", () => {
       principal: null,
       body: JSON.stringify({ arguments: days }),
     }));
-    await store.keptCalls.add(TENANT, old, { callsPerServer: 9, bytesPerTenant: 9_999 });
+    await store.retainedCalls.add(TENANT, old, { callsPerServer: 9, bytesPerTenant: 9_999 });
     assert.equal((await textsOf(kept)).length, 3);
     follow(kept, { notes: { keep_calls: "30h" } });
     assert.deepEqual(await textsOf(kept), [1 / 24, 1]);
     const removed = async (count: number): Promise<boolean> =>
-      (await store.keptCalls.list(TENANT, "notes", { max: 9 })).calls.length === count;
+      (await store.retainedCalls.list(TENANT, "notes", { max: 9 })).calls.length === count;
     await until(() => removed(2), "the older one is removed");
     follow(kept, { notes: { keep_calls: 5 } }, true);
     assert.equal((await textsOf(kept)).length, 2, "what a wrong entry means is not known");
     follow(kept, { notes: {} });
-    assert.deepEqual([await textsOf(kept), kept.keptMs(TENANT, "notes")], [[], undefined]);
+    assert.deepEqual([await textsOf(kept), kept.retainedMs(TENANT, "notes")], [[], undefined]);
     await until(() => removed(0), "all are removed");
   });
 
@@ -200,7 +200,7 @@ describe("the calls that a server keeps", () => {
     const now = store.now();
     const call = { tool: "add", outcome: "ok", micros: 1, principal: null, body: "{}", at: now };
     const add = (tenant: string, server: string, expiresAt: number) =>
-      store.keptCalls.add(tenant, [{ ...call, server, expiresAt }], { callsPerServer: 9, bytesPerTenant: 9_999 });
+      store.retainedCalls.add(tenant, [{ ...call, server, expiresAt }], { callsPerServer: 9, bytesPerTenant: 9_999 });
     await add(TENANT, "gone", now + DAY_MS);
     await add(TENANT, "notes", now + DAY_MS);
     await add("asleep", "notes", now + DAY_MS);
@@ -211,25 +211,25 @@ describe("the calls that a server keeps", () => {
       await kept.sweep();
       return (await store.use("asleep")).calls === 2;
     }, "the old one is removed");
-    assert.deepEqual(await store.keptCalls.servers(), [
+    assert.deepEqual(await store.retainedCalls.servers(), [
       { tenant: "asleep", server: "notes" },
       { tenant: TENANT, server: "notes" },
     ]);
   });
 
   it("are not those that were on their way when their entry came to ask for none", async () => {
-    const kept = open({ keptCallDelayMs: 60_000 });
+    const kept = open({ retainedCallDelayMs: 60_000 });
     follow(kept, { notes: { keep_calls: "7d" } });
     callerOf(kept)({ n: 1 });
     follow(kept, { notes: {} });
     await kept.write();
-    assert.deepEqual(await store.keptCalls.servers(), []);
+    assert.deepEqual(await store.retainedCalls.servers(), []);
   });
 
   const password: JsonObject = { type: "string", format: "password" };
   const passwords: JsonObject = { properties: { passwords: { items: password } } };
   /** The call that was kept last, and the CPU time that keeping all took. */
-  const written = async (kept: KeptCalls): Promise<{ call: FoundCall; cpuMs: number }> => {
+  const written = async (kept: RetainedCalls): Promise<{ call: FoundCall; cpuMs: number }> => {
     const before = process.cpuUsage();
     await kept.write();
     const { user, system } = process.cpuUsage(before);
@@ -238,7 +238,7 @@ describe("the calls that a server keeps", () => {
   };
 
   it("have no password of their caller in their results, in any notation, and nothing where there are too many", async () => {
-    const kept = open({ keptCallDelayMs: 60_000 });
+    const kept = open({ retainedCallDelayMs: 60_000 });
     follow(kept, { notes: { keep_calls: "7d" } });
     const call = callerOf(kept, "notes", "7d", undefined, passwords);
     const basic = Buffer.from('me:pass"word/1').toString("base64");
@@ -253,7 +253,7 @@ describe("the calls that a server keeps", () => {
   });
 
   it("are kept where a password of one is no well-formed text", async () => {
-    const kept = open({ keptCallDelayMs: 60_000 });
+    const kept = open({ retainedCallDelayMs: 60_000 });
     follow(kept, { notes: { keep_calls: "7d" } });
     const call = callerOf(kept, "notes", "7d", undefined, passwords);
     call({ passwords: ["abc\ud800def"] }, "it was abc\ud800def");
@@ -261,7 +261,7 @@ describe("the calls that a server keeps", () => {
   });
 
   it("are kept but for one that cannot be, which the log tells", async () => {
-    const kept = open({ keptCallDelayMs: 60_000 });
+    const kept = open({ retainedCallDelayMs: 60_000 });
     follow(kept, { notes: { keep_calls: "7d" } });
     const recursive: JsonObject = { properties: { a: { $ref: "#" }, p: password } };
     const call = callerOf(kept, "notes", "7d", undefined, recursive);
@@ -272,7 +272,7 @@ describe("the calls that a server keeps", () => {
   });
 
   it("take time linear in what was said, whatever passwords have in common", async () => {
-    const kept = open({ keptCallDelayMs: 60_000 });
+    const kept = open({ retainedCallDelayMs: 60_000 });
     follow(kept, { notes: { keep_calls: "7d" } });
     const call = callerOf(kept, "notes", "7d", undefined, passwords);
     const others = Array.from({ length: 2_000 }, () => "aaaaaaaab");
@@ -289,7 +289,7 @@ describe("the calls that a server keeps", () => {
   });
 
   it("take time linear in what was said, whatever their schema marks as secret", async () => {
-    const kept = open({ keptCallDelayMs: 60_000 });
+    const kept = open({ retainedCallDelayMs: 60_000 });
     follow(kept, { notes: { keep_calls: "7d" } });
     const $ref = "#/$defs/any";
     const kinds = Array.from({ length: 120 }, (_, n): [string, JsonObject] => {

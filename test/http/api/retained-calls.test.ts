@@ -46,7 +46,7 @@ interface Kept {
   readonly principal: string | null;
 }
 
-describe("kept calls", () => {
+describe("retained calls", () => {
   let berth: TestBerth;
   let api: Api;
   before(async () => {
@@ -57,7 +57,7 @@ describe("kept calls", () => {
         calculator: { definition: "calculator.ts", keep_calls: "7d" },
         teller: { definition: "teller.ts", secrets, keep_calls: "1h" },
       },
-      env: { BERTH_KEPT_CALL_BYTES: "2000", BERTH_KEPT_CALLS: "20", BERTH_KEPT_CALL_DELAY_MS: "20" },
+      env: { BERTH_RETAINED_CALL_BYTES: "2000", BERTH_RETAINED_CALLS: "20", BERTH_RETAINED_CALL_DELAY_MS: "20" },
     });
     api = apiOf(berth);
     for (const [name, value] of Object.entries({ API_TOKEN: VALUE, OTHER_TOKEN: UNREAD }))
@@ -108,10 +108,10 @@ describe("kept calls", () => {
   });
 
   it("are none of a server whose entry does not ask for them, nor of another tenant's of that name", async () => {
-    assert.deepEqual((await api.send("GET", "/servers/silent/calls")).body, { keptMs: null, calls: [] });
+    assert.deepEqual((await api.send("GET", "/servers/silent/calls")).body, { retainedMs: null, calls: [] });
     await use("calculator", "divide", { a: 1, b: 1 }, "/t/acme");
     const acme = apiOf({ url: `${berth.url}/t/acme` });
-    assert.deepEqual((await acme.send("GET", "/servers/calculator/calls")).body, { keptMs: null, calls: [] });
+    assert.deepEqual((await acme.send("GET", "/servers/calculator/calls")).body, { retainedMs: null, calls: [] });
     const [mine] = await keptOf("calculator", 3);
     assert.equal((await acme.send("GET", `/servers/calculator/calls/${mine!.id}`)).status, 404);
     assert.equal((await api.send("GET", `/servers/teller/calls/${mine!.id}`)).status, 404);
@@ -172,7 +172,7 @@ describe("kept calls", () => {
       calls.map(async ({ id }) => (await fetch(`${berth.url}/mcp/meta/teller?tab=calls&call=${id}`)).text()),
     );
     const stored = await onStoreOf(berth, async (store) =>
-      Promise.all(calls.map(async ({ id }) => (await store.keptCalls.get("default", "teller", id))!.body)),
+      Promise.all(calls.map(async ({ id }) => (await store.retainedCalls.get("default", "teller", id))!.body)),
     );
     for (const text of [...texts, ...pages, ...stored]) for (const form of forms) assert.ok(!text.includes(form), text);
     for (const text of texts) assert.match(text, /\[hidden\]/);
@@ -193,22 +193,22 @@ describe("kept calls", () => {
     const { files } = (await api.send("GET", "/entries/calculator")).body;
     const { keep_calls: _, ...entry } = JSON.parse(Object.values(files as Record<string, string>)[0]!);
     assert.equal((await put({})).status, 200);
-    assert.deepEqual((await api.send("GET", "/servers/calculator/calls")).body, { keptMs: null, calls: [] });
+    assert.deepEqual((await api.send("GET", "/servers/calculator/calls")).body, { retainedMs: null, calls: [] });
     assert.equal((await api.send("GET", `/servers/calculator/calls/${latest[0]!.id}`)).status, 404);
     await until(
       () =>
         onStoreOf(
           berth,
-          async (store) => !(await store.keptCalls.servers()).some(({ server }) => server === "calculator"),
+          async (store) => !(await store.retainedCalls.servers()).some(({ server }) => server === "calculator"),
         ),
       "they are removed",
     );
     assert.equal((await put({ keep_calls: "90d" })).status, 200);
-    assert.deepEqual((await api.send("GET", "/servers/calculator/calls")).body, { keptMs: 30 * 86_400_000, calls: [] });
+    assert.deepEqual((await api.send("GET", "/servers/calculator/calls")).body, { retainedMs: 30 * 86_400_000, calls: [] });
     const { problems } = (await api.send("GET", "/servers")).body.servers.find(
       ({ name }: { name: string }) => name === "calculator",
     );
-    assert.match(JSON.stringify(problems), /kept for 30 days at the most \(BERTH_KEPT_CALL_DAYS\)/);
+    assert.match(JSON.stringify(problems), /kept for 30 days at the most \(BERTH_RETAINED_CALL_DAYS\)/);
     for (const keep_calls of ["7", "0d", "1w", "7 d", ""])
       assert.equal((await put({ keep_calls })).status, 422, keep_calls);
     await use("calculator", "divide", { a: 1, b: 1 });
@@ -216,13 +216,13 @@ describe("kept calls", () => {
   });
 });
 
-describe("kept calls where a token is needed", () => {
+describe("retained calls where a token is needed", () => {
   let berth: TestBerth;
   before(async () => {
     berth = await startTestBerth({
       texts: { "calculator.ts": CALCULATOR },
       mcps: { calculator: { definition: "calculator.ts", keep_calls: "7d" } },
-      env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: "the-operators-own-token", BERTH_KEPT_CALL_DELAY_MS: "20" },
+      env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: "the-operators-own-token", BERTH_RETAINED_CALL_DELAY_MS: "20" },
     });
   });
   after(() => berth.close());

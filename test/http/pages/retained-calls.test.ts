@@ -23,7 +23,7 @@ export function signIn(user: string, password: string): string { return user + "
 `;
 const MARKUP = `</code><img src=x onerror="document.title='owned'">{{7*7}}`;
 
-describe("kept calls on a server's page", () => {
+describe("retained calls on a server's page", () => {
   let berth: TestBerth;
   let browser: TestBrowser;
   before(async () => {
@@ -31,7 +31,7 @@ describe("kept calls on a server's page", () => {
       startTestBerth({
         texts: { "calculator.ts": CALCULATOR, "shown.ts": CALCULATOR },
         mcps: { shown: { definition: "shown.ts", keep_calls: "7d" } },
-        env: { BERTH_KEPT_CALL_DELAY_MS: "20" },
+        env: { BERTH_RETAINED_CALL_DELAY_MS: "20" },
       }),
       startBrowser(),
     ]);
@@ -64,7 +64,7 @@ describe("kept calls on a server's page", () => {
     await use("calculator", "divide", { a: 4711, b: 0 });
     await keptIn("calculator", 2);
     await page.goto(pageOf("calculator", "?tab=calls"));
-    await page.getByRole("heading", { name: "Kept calls" }).waitFor();
+    await page.getByRole("heading", { name: "Retained calls" }).waitFor();
     assert.equal(await page.locator("table.kept tbody tr").count(), 2);
     await page.getByLabel("Only failed calls").check();
     await page.getByRole("button", { name: "Show", exact: true }).click();
@@ -120,7 +120,7 @@ describe("kept calls on a server's page", () => {
     await page.getByRole("link", { name: "that call" }).click();
     await page.getByRole("heading", { name: /^Call \d+ of join$/ }).waitFor();
     await page.locator("#server-tabs").getByRole("link", { name: "Calls" }).click();
-    await page.getByRole("heading", { name: "Kept calls" }).waitFor();
+    await page.getByRole("heading", { name: "Retained calls" }).waitFor();
     await browser.leave(page);
   });
 

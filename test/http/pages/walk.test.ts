@@ -206,15 +206,15 @@ describe("a walk through the console", () => {
   /** A call that failed now, and its like of yesterday, whose number is returned. */
   async function failedYesterday(account: string): Promise<number> {
     await call(`${berth.url}/mcp/ledger`, "balance", { account });
-    return onStoreOf(berth, async ({ keptCalls }) => {
+    return onStoreOf(berth, async ({ retainedCalls }) => {
       const now = await until(async () => {
-        const [newest] = (await keptCalls.list("default", "ledger", { max: 1 })).calls;
-        const said = newest && (await keptCalls.get("default", "ledger", newest.id));
+        const [newest] = (await retainedCalls.list("default", "ledger", { max: 1 })).calls;
+        const said = newest && (await retainedCalls.get("default", "ledger", newest.id));
         return said?.body.includes(account) ? said : undefined;
       });
       const at = now.at - DAY_MS;
-      await keptCalls.add("default", [{ ...now, server: "ledger", at, expiresAt: at + 7 * DAY_MS }], ROOM);
-      const { calls } = await keptCalls.list("default", "ledger", { max: 1, before: now.at - DAY_MS / 2 });
+      await retainedCalls.add("default", [{ ...now, server: "ledger", at, expiresAt: at + 7 * DAY_MS }], ROOM);
+      const { calls } = await retainedCalls.list("default", "ledger", { max: 1, before: now.at - DAY_MS / 2 });
       return calls[0]!.id;
     });
   }

@@ -4,7 +4,7 @@ import { printable, printableJson, printableText } from "../../../lib/printable.
 import { callOutcome, msText } from "./health.ts";
 import { bytesText, countOf, shortCid, timeView } from "./text.ts";
 
-export function keptCallViews(calls: readonly ListedCall[]): object[] {
+export function retainedCallViews(calls: readonly ListedCall[]): object[] {
   return calls.map(keptFacts);
 }
 
@@ -20,7 +20,7 @@ function keptFacts({ id, at, tool, outcome, micros, principal }: ListedCall) {
 }
 
 /** One call with what was said in it. */
-export function keptCallView(call: FoundCall, base: string): object {
+export function retainedCallView(call: FoundCall, base: string): object {
   const { outcome, retries, release, requestId = "", argumentsBytes, resultBytes, result, error } = call;
   const secrets = "Not kept, because the secrets of its server could not be read then.";
   const tooLong = (bytes: number): string => (call.isUnread ? secrets : `Too long to be kept: ${bytesText(bytes)}.`);

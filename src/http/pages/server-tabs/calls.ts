@@ -1,13 +1,13 @@
 import type { ListedCall } from "../../../host/calls/retained-calls.ts";
 import { mayChange, toolsShown } from "../../access/permit.ts";
-import { nextCursor, onlyFailed, readKeptCallsQuery } from "../../retained-calls-query.ts";
+import { nextCursor, onlyFailed, readRetainedCallsQuery } from "../../retained-calls-query.ts";
 import { nextAddress } from "../../list-page.ts";
 import type { RoutedContext } from "../../routed.ts";
 import type { Page } from "../pages.ts";
 import { callViews, lineViews } from "../parts/health.ts";
-import { keptCallView, keptCallViews, spanText } from "../parts/retained-call.ts";
+import { retainedCallView, retainedCallViews, spanText } from "../parts/retained-call.ts";
 import { pathsOf } from "../parts/paths.ts";
-import { keptCallOf } from "./retained-call.ts";
+import { retainedCallOf } from "./retained-call.ts";
 import type { ServerPageParts, ServerTab, ShownServer } from "./tab.ts";
 
 /** The calls under way, those that the server keeps or the latest ones, and the lines of its functions. */
@@ -17,21 +17,21 @@ export const callsTab: ServerTab = {
   isFor: ({ isPinned }) => !isPinned,
   async view(shown, context, parts) {
     const { name, served, isBuiltIn } = shown;
-    const { host, tenant, cluster, keptCalls } = parts;
+    const { host, tenant, cluster, retainedCalls } = parts;
     const activity = host.activity(tenant, name);
     const isShown = toolsShown(context.principal, served ?? { server: name });
     const mayRead = mayChange(context, "calls", name);
-    const keptMs = keptCalls.keptMs(tenant, name);
-    const call = await keptCallOf(shown, context, parts);
+    const retainedMs = retainedCalls.retainedMs(tenant, name);
+    const call = await retainedCallOf(shown, context, parts);
     return {
       inFlight: activity.inFlight,
       calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
       lines: mayChange(context, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
       isOneOfSeveral: cluster.others.size > 0,
-      keptFor: keptMs === undefined ? "" : spanText(keptMs),
-      kept: mayRead && keptMs !== undefined && !call ? await keptView(shown, context, parts) : undefined,
-      call: call && { ...keptCallView(call, parts.base), again: againAt(call, shown, parts) },
-      mayKeep: keptMs === undefined && !isBuiltIn && parts.writable && mayChange(context, "entry", name),
+      keptFor: retainedMs === undefined ? "" : spanText(retainedMs),
+      kept: mayRead && retainedMs !== undefined && !call ? await keptView(shown, context, parts) : undefined,
+      call: call && { ...retainedCallView(call, parts.base), again: againAt(call, shown, parts) },
+      mayKeep: retainedMs === undefined && !isBuiltIn && parts.writable && mayChange(context, "entry", name),
     };
   },
 };
@@ -39,17 +39,17 @@ export const callsTab: ServerTab = {
 async function keptView(
   { name, catalog }: ShownServer,
   { request, response }: RoutedContext,
-  { base, tenant, keptCalls, limits }: ServerPageParts,
+  { base, tenant, retainedCalls, limits }: ServerPageParts,
 ): Promise<Partial<Page>> {
-  const query = readKeptCallsQuery(request, limits);
-  const found = await keptCalls.list(tenant, name, query);
+  const query = readRetainedCallsQuery(request, limits);
+  const found = await retainedCalls.list(tenant, name, query);
   response.setHeader("Cache-Control", "no-store");
   const { page } = pathsOf(base, name);
   const next = nextAddress(page, request, nextCursor(found), ["tab", "failed", "tool", "since", "before"]);
   const names = new Set((catalog?.contract.tools ?? []).slice(0, TOOLS_MAX).map(({ name }) => name));
   if (query.tool !== undefined) names.add(query.tool);
   return {
-    calls: keptCallViews(found.calls),
+    calls: retainedCallViews(found.calls),
     tools: [...names].map((tool) => ({ name: tool, isChosen: tool === query.tool })),
     onlyFailed: onlyFailed(request.query),
     isFiltered: [query.tool, query.outcomes, query.since, query.before].some((each) => each !== undefined),

@@ -7,15 +7,15 @@ import type { RoutedContext } from "../../routed.ts";
 import type { ServerPageParts, ShownServer } from "./tab.ts";
 
 /** The call that `?call=` names; undefined without it. Rejects for a reader who may not see it, and where there is none. */
-export async function keptCallOf(
+export async function retainedCallOf(
   { name, isPinned }: ShownServer,
   context: RoutedContext,
-  { tenant, keptCalls }: ServerPageParts,
+  { tenant, retainedCalls }: ServerPageParts,
 ): Promise<FoundCall | undefined> {
   const { call: id } = context.request.query;
   if (id === undefined || isPinned) return undefined;
   readingWith("calls", () => name)(context);
-  const found = await keptCalls.get(tenant, name, readCallId(id));
+  const found = await retainedCalls.get(tenant, name, readCallId(id));
   if (!found) throw noSuchCall();
   context.response.setHeader("Cache-Control", "no-store");
   return found;

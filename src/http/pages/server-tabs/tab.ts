@@ -2,7 +2,7 @@ import type { Access } from "../../../access/access.ts";
 import type { Cluster } from "../../../cluster/cluster.ts";
 import type { Edits } from "../../../edits/edits.ts";
 import type { SecretEdits } from "../../../edits/secret-edits.ts";
-import type { KeptCalls } from "../../../host/calls/retained-calls.ts";
+import type { RetainedCalls } from "../../../host/calls/retained-calls.ts";
 import type { Catalog } from "../../../host/catalog/catalog.ts";
 import type { Host } from "../../../host/host.ts";
 import type { ListPageLimits } from "../../list-page.ts";
@@ -17,7 +17,7 @@ export interface ServerPageOptions {
   readonly host: Host;
   readonly edits: Edits;
   readonly secrets: Pick<SecretEdits, "list">;
-  readonly keptCalls: Pick<KeptCalls, "keptMs" | "list" | "get">;
+  readonly retainedCalls: Pick<RetainedCalls, "retainedMs" | "list" | "get">;
   readonly cluster: Pick<Cluster, "others">;
   readonly pages: Pages;
   readonly isolation: string;

@@ -1,9 +1,9 @@
 import { APP_FRAME } from "../../app-frame.ts";
 import { pathsOf } from "../parts/paths.ts";
-import { argumentsAgain, keptCallOf } from "./retained-call.ts";
+import { argumentsAgain, retainedCallOf } from "./retained-call.ts";
 import type { ServerTab } from "./tab.ts";
 
-/** The tools, resources and prompts of the server, each to be tried where it stands; `?call=` fills in a kept call's arguments. */
+/** The tools, resources and prompts of the server, each to be tried where it stands; `?call=` fills in a retained call's arguments. */
 export const toolsTab: ServerTab = {
   id: "tools",
   label: "Tools",
@@ -11,7 +11,7 @@ export const toolsTab: ServerTab = {
   async view(shown, context, parts) {
     const { name, address, catalog } = shown;
     const { base, offersOf } = parts;
-    const call = await keptCallOf(shown, context, parts);
+    const call = await retainedCallOf(shown, context, parts);
     const given = call && argumentsAgain(call);
     return {
       ...(await offersOf(catalog!)),
