@@ -79,7 +79,7 @@ export interface Config {
   /** Users of Berth without a token may also have it start upstream programs. */
   readonly upstreamPrograms: boolean;
   /** Callers are told the file, line and column at which a function threw. */
-  readonly errorPlaces: boolean;
+  readonly errorLocations: boolean;
   readonly logLevel: string;
   /** Processes that serve at one address, each a whole Berth; 0 for one without a supervisor. */
   readonly workers: number;
@@ -110,7 +110,7 @@ const choices = {
   guests: ["auto", "sandboxed", "trusted"],
   explore: ["off", "on"],
   upstreamPrograms: ["off", "on"],
-  errorPlaces: ["off", "on"],
+  errorLocations: ["off", "on"],
   logLevel: ["trace", "debug", "info", "warn", "error", "fatal", "silent"],
 } as const;
 
@@ -247,7 +247,7 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     workers: wholeNumber("BERTH_WORKERS", 0, WORKERS_MAX),
     explore: choice("explore", "BERTH_EXPLORE") === "on",
     upstreamPrograms: choice("upstreamPrograms", "BERTH_UPSTREAM_PROGRAMS") === "on",
-    errorPlaces: choice("errorPlaces", "BERTH_ERROR_PLACES") === "on",
+    errorLocations: choice("errorLocations", "BERTH_ERROR_LOCATIONS") === "on",
     limits,
     ...overrides,
   };

@@ -66,7 +66,7 @@ export function secretEntries(sources) {
     { inputSchema: { type: "object", $defs: schema.$defs ?? {}, properties: { value: schema } } },
   ]);
   return {
-    retained: { definition: "retained.ts", tools: Object.fromEntries(tools), auto_discover: true, keep_calls: "1d" },
+    retained: { definition: "retained.ts", tools: Object.fromEntries(tools), auto_discover: true, retain_calls: "1d" },
     redacted: { definition: "redacted.ts", secrets: names },
   };
 }

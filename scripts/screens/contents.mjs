@@ -50,7 +50,7 @@ export async function startContents() {
       library: {
         definition: "library.ts",
         description: "The books of our library, and who has borrowed them",
-        keep_calls: "7d",
+        retain_calls: "7d",
       },
       orders: { definition: "orders.ts", description: "Orders of the shop", limits: { calls_per_second: 20 } },
       mail: { definition: "mail.ts", description: "Sends mail to customers", secrets: ["SMTP_PASSWORD"] },

@@ -88,7 +88,7 @@ const TOKEN_TYPED: ReadonlySet<Power> = new Set([
   "tokens",
 ]);
 
-/** Throws `token_again` if a cookie alone asks for a power that needs a typed token. */
+/** Throws `token_required` if a cookie alone asks for a power that needs a typed token. */
 export function checkTyped(principal: Principal | undefined, power: Power): void {
   if (isUntyped(principal, power)) throw tokenAgain(`to ${RIGHTS[power].what}`);
 }
@@ -98,7 +98,7 @@ function isUntyped(principal: Principal | undefined, power: Power): boolean {
 }
 
 function tokenAgain(doing: string, data?: Record<string, unknown>): BerthError {
-  return new BerthError("token_again", `${doing}, type your token again`, { data: { ...data } });
+  return new BerthError("token_required", `${doing}, type your token again`, { data: { ...data } });
 }
 
 /** The rights of the author of a request. Made at the way in, and checked at each change. */

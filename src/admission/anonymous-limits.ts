@@ -4,7 +4,7 @@ import { Gate } from "./gate.ts";
 
 export type AnonymousLimitNumbers = Pick<
   Limits,
-  "strangerRequests" | "strangerRequestsPerSecond" | "strangerRequestBurst" | "strangerAddresses"
+  "anonymousRequests" | "anonymousRequestsPerSecond" | "anonymousRequestBurst" | "anonymousAddresses"
 >;
 
 /**
@@ -33,26 +33,26 @@ export class AnonymousLimits {
   }
 
   #gateFor(address: string, now: number): Gate {
-    const { strangerAddresses } = this.#limits;
+    const { anonymousAddresses } = this.#limits;
     // A client with many addresses must not cause a sweep of them all for each one.
-    if (this.#gates.size >= strangerAddresses && now - this.#sweptAt >= SWEEP_MS) {
+    if (this.#gates.size >= anonymousAddresses && now - this.#sweptAt >= SWEEP_MS) {
       this.#sweptAt = now;
       for (const [known, gate] of this.#gates) if (gate.isAtRest(now)) this.#gates.delete(known);
     }
-    if (this.#gates.size >= strangerAddresses) return this.#others;
+    if (this.#gates.size >= anonymousAddresses) return this.#others;
     const gate = this.#newGate(address);
     this.#gates.set(address, gate);
     return gate;
   }
 
   #newGate(address: string): Gate {
-    const { strangerRequests, strangerRequestsPerSecond, strangerRequestBurst } = this.#limits;
+    const { anonymousRequests, anonymousRequestsPerSecond, anonymousRequestBurst } = this.#limits;
     return new Gate(
       "your address",
       {
-        requests: strangerRequests,
-        requestsPerSecond: strangerRequestsPerSecond,
-        requestBurst: strangerRequestBurst,
+        requests: anonymousRequests,
+        requestsPerSecond: anonymousRequestsPerSecond,
+        requestBurst: anonymousRequestBurst,
       },
       SETTINGS,
       "requests without a valid token",
@@ -62,8 +62,8 @@ export class AnonymousLimits {
 }
 
 const SETTINGS = {
-  requests: limitVariable("strangerRequests"),
-  requestsPerSecond: limitVariable("strangerRequestsPerSecond"),
+  requests: limitVariable("anonymousRequests"),
+  requestsPerSecond: limitVariable("anonymousRequestsPerSecond"),
 };
 
 const SWEEP_MS = 1_000;

@@ -77,7 +77,7 @@ export interface AuditLinks {
   /**
    * Appends all entries or none. They survive the end of this process at once, and a power cut soon after. Rejects with
    * `store_failed`; a store that one process writes at a time does so at once if another is writing, unless it is
-   * `patient`. Where it rejects with `store_unsure`, the same entries may be appended again: they are there once.
+   * `patient`. Where it rejects with `store_uncertain`, the same entries may be appended again: they are there once.
    */
   append(entries: readonly AuditEntry[], options?: { readonly patient?: boolean }): Promise<void>;
 

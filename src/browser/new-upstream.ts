@@ -126,7 +126,7 @@ async function send<Answer>(
     if (response.ok) return (await response.json()) as Answer;
     const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
     message = error?.message ?? `Berth answered ${response.status}`;
-    if (error?.code === "name_moved") message = "There is a server of this name already: choose another name";
+    if (error?.code === "name_conflict") message = "There is a server of this name already: choose another name";
     if (asksForToken(error?.code) && (await askToken(message))) return await send(method, url, body, headers, signal);
   } catch (error) {
     message = `Berth could not be reached (${(error as Error).message})`;

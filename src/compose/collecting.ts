@@ -19,7 +19,7 @@ export function collectRegularly(
   limits: Limits,
   log: Log,
 ): () => Promise<void> {
-  const { collectEveryMs } = limits;
+  const { collectIntervalMs } = limits;
   let timer: NodeJS.Timeout | undefined;
   let isOver = false;
   const later = (ms: number): void => {
@@ -27,15 +27,15 @@ export function collectRegularly(
   };
   const collect = async (): Promise<void> => {
     try {
-      if ((await cluster.lease(COLLECTION)).node !== cluster.id) return later(collectEveryMs);
+      if ((await cluster.lease(COLLECTION)).node !== cluster.id) return later(collectIntervalMs);
       const collected = await store.collect(collectionOf(await store.tenants.list(), limits));
       if (isWorthTelling(collected)) log.info({ ...collected }, "what nothing refers to was collected");
     } catch (error) {
       if (!isOver) log.warn({ err: error }, "what nothing refers to could not be collected; Berth tries again");
     }
-    later(collectEveryMs);
+    later(collectIntervalMs);
   };
-  if (collectEveryMs > 0) later(collectEveryMs * FIRST_SHARE);
+  if (collectIntervalMs > 0) later(collectIntervalMs * FIRST_SHARE);
   return async () => {
     isOver = true;
     clearTimeout(timer);

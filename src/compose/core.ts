@@ -246,7 +246,7 @@ export async function openCore(
       sharedLimits,
       storedBytesOf: (tenant: string) => limitsOf(tenant).storedBytes,
       stateBytesOf: (tenant: string) => limitsOf(tenant).stateBytes,
-      errorPlaces: config.errorPlaces,
+      errorLocations: config.errorLocations,
       limits: config.limits,
     };
     const explore = config.explore ? opened(openExplore(exploring(config, log, reaching))) : undefined;

@@ -110,7 +110,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         });
         if (after) nowStored(after.directory, changes);
       } catch (error) {
-        if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
+        if (!(error instanceof BerthError && error.code === "name_conflict") || attempt === ATTEMPTS_MAX) throw error;
         continue;
       }
       // A change of none of the servers, such as one of another variable, leaves nothing to read.
@@ -261,5 +261,5 @@ function refusedFor(problems: readonly Problem[], count: number): BerthError {
 function moved(current: Cid | null, expected: Cid | null | undefined): BerthError {
   const wanted = expected === undefined ? "" : `, not ${expected ?? "absent"}`;
   const detail = `it is ${current ?? "absent"}${wanted}`;
-  return new BerthError("name_moved", detail, { data: { current, expected } });
+  return new BerthError("name_conflict", detail, { data: { current, expected } });
 }

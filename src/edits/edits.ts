@@ -30,7 +30,7 @@ export interface Edits {
    */
   review(tenant: string, subject: Subject, draft: Draft | null, rights: Rights, signal?: CancelSignal): Promise<Review>;
   /**
-   * Saves, or changes nothing and rejects with `read_only`, `name_moved` (data: `current`, the current CID),
+   * Saves, or changes nothing and rejects with `read_only`, `name_conflict` (data: `current`, the current CID),
    * `edit_refused` (data: `problems`) or `edit_breaking` (data: `review`), which `allowBreaking` lets through; with
    * `forbidden` or `programs_refused` (data: `changes`) when the author may not make all of the changes; and with
    * `not_found` when there is nothing to delete.
@@ -56,7 +56,7 @@ export interface Edits {
   ): Promise<Saved>;
   /**
    * Withdraws an earlier release, so that neither its address nor a restore gives it any more; or reinstates it. Its
-   * CID and its content stay. Rejects with `read_only`, `forbidden`, `not_found`, `name_moved`, and `edit_refused` for
+   * CID and its content stay. Rejects with `read_only`, `forbidden`, `not_found`, `name_conflict`, and `edit_refused` for
    * the release that is served now.
    */
   withdrawRelease(tenant: string, server: string, release: Cid, options: WithdrawOptions): Promise<void>;

@@ -314,7 +314,7 @@ const ofTheService: ReadonlySet<ErrorCode> = new Set([
   "check_failed",
   "compiler_failed",
   "store_failed",
-  "store_unsure",
+  "store_uncertain",
   "no_descriptors",
   "too_many_processes",
   "too_many_requests",

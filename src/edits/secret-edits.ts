@@ -10,7 +10,7 @@ import type { Store } from "../store/store.ts";
 export interface SecretEdits {
   /** The secrets that are set and those that servers declare, up to as many of these as may be set; sorted by name. */
   list(tenant: string): Promise<readonly ListedSecret[]>;
-  /** Rejects with `read_only`, with `name_moved` when `isNew` but it exists, and as `Secrets.set` does. */
+  /** Rejects with `read_only`, with `name_conflict` when `isNew` but it exists, and as `Secrets.set` does. */
   set(tenant: string, name: string, value: string, options: { by: string; isNew?: boolean }): Promise<void>;
   /** Rejects with `read_only`, and with `secret_not_found`. */
   remove(tenant: string, name: string, by: string): Promise<void>;
@@ -77,7 +77,7 @@ export function createSecretEdits({
     async set(tenant, name, value, { by, isNew = false }) {
       mayWrite();
       if (isNew && (await secrets.list(tenant)).some((known) => known.name === name)) {
-        throw new BerthError("name_moved", `there is a secret "${name}" already`);
+        throw new BerthError("name_conflict", `there is a secret "${name}" already`);
       }
       await secrets.set(tenant, name, value, by);
       onChange?.(tenant, name);

@@ -15,10 +15,10 @@ export interface StateEdits {
   read(tenant: string, server: string, key: string): Promise<StateEntry>;
   /**
    * Returns the new version. Rejects with `read_only`, `state_invalid`, `state_full`, `server_not_found` for a server that
-   * is not there, and with `state_moved` when the version is not the expected one.
+   * is not there, and with `state_conflict` when the version is not the expected one.
    */
   set(tenant: string, server: string, key: string, value: StateValue, change: StateChange): Promise<number>;
-  /** Rejects with `read_only`, `state_not_found` and `state_moved`. */
+  /** Rejects with `read_only`, `state_not_found` and `state_conflict`. */
   remove(tenant: string, server: string, key: string, change: StateChange): Promise<void>;
   /** Returns the number of keys that are gone. Rejects with `read_only`. */
   clear(tenant: string, server: string, by: string): Promise<number>;
@@ -59,7 +59,7 @@ export function createStateEdits({ store, directory, limits, roomOf, writable }:
   const moved = async (tenant: string, server: string, key: string): Promise<BerthError> => {
     const current = (await store.get(tenant, server, key))?.version ?? 0;
     const said = current === 0 ? "it does not exist" : `its version is ${current}`;
-    return new BerthError("state_moved", `${JSON.stringify(key)} of "${server}": ${said}`, { data: { current } });
+    return new BerthError("state_conflict", `${JSON.stringify(key)} of "${server}": ${said}`, { data: { current } });
   };
 
   return {

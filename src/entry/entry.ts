@@ -174,7 +174,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   const approve = readApprove(fields.approve ?? [], inside(place, "approve"));
   const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
   const keepCallsMs =
-    fields.keep_calls === undefined ? undefined : readKeepCalls(fields.keep_calls, inside(place, "keep_calls"));
+    fields.retain_calls === undefined ? undefined : readKeepCalls(fields.retain_calls, inside(place, "retain_calls"));
   const refused = problems.length > 0;
 
   const leftOut = { tools: [] as string[], prompts: [] as string[], resources: [] as string[] };

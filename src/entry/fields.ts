@@ -34,7 +34,7 @@ export const entryFields = {
   folders: "list",
   approve: "list",
   limits: "object",
-  keep_calls: "text",
+  retain_calls: "text",
 } as const satisfies Record<string, FieldType>;
 
 /** The fields of an entry that are CIDs. */

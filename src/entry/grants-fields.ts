@@ -29,7 +29,7 @@ export function readLimits(raw: JsonObject, place: ConfigPlace): ServerLimits {
 export function readKeepCalls(text: string, place: ConfigPlace): number | undefined {
   const [, count, unit = ""] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return Number(count) * UNIT_MS[unit]!;
-  return complain(place, "wrong-value", '"keep_calls" must be a time such as "30m", "12h" or "7d"');
+  return complain(place, "wrong-value", '"retain_calls" must be a time such as "30m", "12h" or "7d"');
 }
 
 const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -6,7 +6,7 @@ export interface ExecutorTenantLimits {
   readonly guestProcesses: number;
   readonly scriptProcesses: number;
   readonly processStartsPerMinute: number;
-  readonly processorMsPerSecond: number;
+  readonly cpuMsPerSecond: number;
 }
 
 export type ExecutorLimits = Pick<
@@ -33,7 +33,7 @@ export type ExecutorLimits = Pick<
   | "guestProcessesPerTenant"
   | "scriptProcessesPerTenant"
   | "processStartsPerMinutePerTenant"
-  | "processorMsPerSecondPerTenant"
+  | "cpuMsPerSecondPerTenant"
   | "queuedCallsPerTenant"
   | "scriptProcesses"
   | "scriptMemoryMb"
@@ -51,7 +51,7 @@ export function sameForAll(limits: ExecutorLimits): ExecutorTenantLimits {
     guestProcesses: limits.guestProcessesPerTenant,
     scriptProcesses: limits.scriptProcessesPerTenant,
     processStartsPerMinute: limits.processStartsPerMinutePerTenant,
-    processorMsPerSecond: limits.processorMsPerSecondPerTenant,
+    cpuMsPerSecond: limits.cpuMsPerSecondPerTenant,
   };
 }
 

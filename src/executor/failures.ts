@@ -15,7 +15,7 @@ export function timedOut(deadlineMs: number, tenant: string, msPerSecond: number
   const said = `it took longer than its deadline of ${deadlineMs} ms`;
   if (msPerSecond === undefined) return failure("timeout", said);
   const may = `may use ${msPerSecond} ms of processor time in a second`;
-  const why = `the guests of the tenant "${tenant}" ${may} (${tenantSetting("processorMsPerSecond")}), and had used it up`;
+  const why = `the guests of the tenant "${tenant}" ${may} (${tenantSetting("cpuMsPerSecond")}), and had used it up`;
   return failure("timeout", `${said}: ${why}`);
 }
 

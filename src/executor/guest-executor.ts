@@ -62,7 +62,7 @@ export class GuestExecutor implements Executor {
     this.#log = log;
     this.#limitsOf = limitsOf ?? (() => sameForAll(limits));
     this.#fairness = new CpuFairness({
-      processorMsPerSecondOf: (tenant) => this.#limitsOf(tenant).processorMsPerSecond,
+      cpuMsPerSecondOf: (tenant) => this.#limitsOf(tenant).cpuMsPerSecond,
     });
     this.#scripts = new Scripts(start, launcher, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).scriptProcesses,

@@ -53,7 +53,7 @@ export interface Host {
   /** The same from the node that runs it, if that is another one, which is asked. */
   upstreamNow(tenant: string, name: string): Promise<UpstreamState | undefined>;
   /**
-   * Approves what an upstream offers now: exactly the contract that was reviewed. Rejects with `name_moved` when it has
+   * Approves what an upstream offers now: exactly the contract that was reviewed. Rejects with `name_conflict` when it has
    * changed since, and with `read_only`.
    */
   approveUpstream(tenant: string, name: string, approval: { contract: Cid; by: string }): Promise<void>;

@@ -6,14 +6,14 @@ import type { RequestContext } from "./request-context.ts";
 
 export interface StreamLimits {
   readonly openStreams: number;
-  readonly streamCommentMs: number;
+  readonly streamKeepAliveMs: number;
   readonly stalledMs: number;
   readonly unreadStreamBytes: number;
 }
 
 /**
  * The streams of one HTTP server: at most `openStreams` in all, limited per tenant and principal as well, and none
- * silent for much longer than `streamCommentMs`, so that proxies and clients do not take it for dead. A stream counts
+ * silent for much longer than `streamKeepAliveMs`, so that proxies and clients do not take it for dead. A stream counts
  * as one of its tenant's requests; its place is free again when its connection closes, however long its call runs.
  */
 export class OpenStreams {
@@ -62,7 +62,7 @@ export class OpenStreams {
   readonly #owner: StreamOwner = {
     onOpen: (stream) => {
       this.#open.add(stream);
-      this.#timer ??= setInterval(this.#comment, this.#limits.streamCommentMs).unref();
+      this.#timer ??= setInterval(this.#comment, this.#limits.streamKeepAliveMs).unref();
     },
     onStand: ({ principal }, { response, tenant }) => {
       // A client that has already left is not counted.

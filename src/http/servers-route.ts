@@ -128,7 +128,7 @@ async function toolOf(
   if (tool) return tool;
   const known = catalog.contract.tools.map((each) => each.name).slice(0, NAMES_SHOWN);
   throw new BerthError(
-    "function_not_found",
+    "tool_not_found",
     `"${catalog.server}" has no "${name}"; it has ${known.join(", ") || "none"}`,
   );
 }
@@ -194,7 +194,7 @@ type PlainCallOutcome = { readonly result: CallResult } | { readonly redirect: s
 
 const QUOTE = 0x22;
 
-/** Answers with the bare value if there is one, otherwise with the MCP result. Rejects with `function_failed`. */
+/** Answers with the bare value if there is one, otherwise with the MCP result. Rejects with `tool_failed`. */
 async function writeOutcome(
   context: RequestContext,
   outcome: PlainCallOutcome,
@@ -206,7 +206,7 @@ async function writeOutcome(
     return write(context, 303, undefined, stalledMs);
   }
   const { result } = outcome;
-  if (result.isError) throw new BerthError("function_failed", textsOf(result));
+  if (result.isError) throw new BerthError("tool_failed", textsOf(result));
   const bare = result instanceof LongResult ? await longBare(result, remake) : bareOf(result);
   write(context, bare ? 200 : 204, bare, stalledMs);
 }

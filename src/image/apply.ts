@@ -44,7 +44,7 @@ export async function applyImage(
       return await applyOnce(store, tenant, image, options);
     } catch (error) {
       // A person edited in between: their edit is read and merged too.
-      const moved = error instanceof BerthError && error.code === "name_moved";
+      const moved = error instanceof BerthError && error.code === "name_conflict";
       if (!moved || attempt === ATTEMPTS) throw error;
     }
   }

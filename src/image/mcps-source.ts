@@ -164,7 +164,7 @@ const checkedFields = [
   "network",
   "folders",
   "limits",
-  "keep_calls",
+  "retain_calls",
 ] as const;
 
 /** The entry may stand in a file of its own, where pointers begin with it. */

@@ -54,7 +54,7 @@ const httpLimits = {
   /** Answers under way that are streams or may become streams. */
   openStreams: 10_000,
   /** The interval of keep-alive comments on a quiet stream. */
-  streamCommentMs: 15_000,
+  streamKeepAliveMs: 15_000,
   /** The time between a signal to end and the end of new connections, during which `/readyz` reports it. */
   drainMs: 0,
   /** The longest time from the end of new connections to that of the process; requests get 70 % of it. */
@@ -75,11 +75,11 @@ const admissionLimits = {
   requestBurstPerTenant: 0,
   requestBurstPerPrincipal: 0,
   /** Requests without a valid token, where one is required: concurrent ones of one address, and ones per second. */
-  strangerRequests: 500,
-  strangerRequestsPerSecond: 50,
-  strangerRequestBurst: 500,
+  anonymousRequests: 500,
+  anonymousRequestsPerSecond: 50,
+  anonymousRequestBurst: 500,
   /** Addresses that are tracked for this; all others count together. */
-  strangerAddresses: 10_000,
+  anonymousAddresses: 10_000,
   /** Streams that stay open until their clients leave: subscriptions, those of sessions, connections of HTTP+SSE. */
   streamsPerTenant: 6_000,
   streamsPerPrincipal: 1_500,
@@ -106,7 +106,7 @@ const admissionLimits = {
   /**
    * Milliseconds of processor time that guests and scripts of one tenant may use in a second, together; 0 for no limit.
    */
-  processorMsPerSecondPerTenant: 0,
+  cpuMsPerSecondPerTenant: 0,
   /** Lines of guests outside any call that the log gets, after an initial burst of 1,000; 0 for no limit. */
   strayLogLinesPerMinutePerTenant: 120,
   /** Saves that change something, after an initial burst of a quarter of it; 0 for no limit. */
@@ -144,7 +144,7 @@ const accessLimits = {
   /** Berth's own tokens of one tenant, including ended ones until others need their room. */
   tokensPerTenant: 10_000,
   /** How long a browser stays signed in. */
-  signInMs: 12 * 3_600_000,
+  loginMs: 12 * 3_600_000,
   /** How long the signature of an access token counts as verified. */
   verifiedTokenMs: 60_000,
   /** The pause between two searches for a missing key of an authorization server. */
@@ -224,7 +224,7 @@ const mcpLimits = {
   /** The delay that a client is told to wait before it resumes a stream. */
   streamRetryMs: 1000,
   /** How long one connection of a session's stream lasts before the client is asked to reconnect; 0 for ever. */
-  connectionMs: 300_000,
+  streamConnectionMs: 300_000,
   /** The time after which a silent call gets a stream, so that it outlives its connection. */
   silentCallMs: 100,
   /** Log lines of one call that wait for its client; further ones are dropped and counted. */
@@ -461,7 +461,7 @@ const storeLimits = {
   /** How long content that nothing refers to stays readable, and how long it can be taken back after that. */
   collectGraceMs: 3_600_000,
   /** The time between two collections of what nothing refers to, while Berth serves; 0 for none. */
-  collectEveryMs: 21_600_000,
+  collectIntervalMs: 21_600_000,
   /** Days after which a backup is to be deleted, which it says: it holds what is deleted later. 0 for no date. */
   backupDays: 90,
   /** A key of the state that a server keeps, and the value under it. */
@@ -637,7 +637,7 @@ export const limitsOfMachine = {
   guestProcessesPerTenant: 1,
   scriptProcessesPerTenant: 1,
   processStartsPerMinutePerTenant: 1,
-  processorMsPerSecondPerTenant: 1,
+  cpuMsPerSecondPerTenant: 1,
   strayLogLinesPerMinutePerTenant: 1,
   queuedRetainedCallBytesPerTenant: "retainedCallBytes",
   draftBytes: "bodyBytes",
@@ -697,7 +697,7 @@ export const tenantLimitNames = {
   scriptProcesses: "scriptProcessesPerTenant",
   upstreamProcesses: "upstreamProcessesPerTenant",
   processStartsPerMinute: "processStartsPerMinutePerTenant",
-  processorMsPerSecond: "processorMsPerSecondPerTenant",
+  cpuMsPerSecond: "cpuMsPerSecondPerTenant",
   savesPerMinute: "savesPerMinutePerTenant",
   reviewsPerMinute: "reviewsPerMinutePerTenant",
   storedBytes: "storedBytesPerTenant",

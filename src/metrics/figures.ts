@@ -105,7 +105,7 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
     read: () => upstreams.stats().starts,
   });
   metrics.show({
-    name: "berth_upstreams_held_back",
+    name: "berth_upstreams_withheld",
     help: "Upstreams with changes that wait for a person's approval",
     isShared: true,
     read: () => upstreams.stats().heldBack,

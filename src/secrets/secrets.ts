@@ -12,10 +12,10 @@ import { nameFault, valueFault, type SecretLimits } from "./secret-rules.ts";
 export interface Secrets {
   /** Sorted by name; values stay where they are. */
   list(tenant: string): Promise<readonly SecretFacts[]>;
-  /** Undefined if there is none. Rejects with `secret_sealed` if no key here opens it. */
+  /** Undefined if there is none. Rejects with `secrets_unavailable` if no key here opens it. */
   read(tenant: string, name: string): Promise<string | undefined>;
   /**
-   * Rejects with `secret_invalid`, `secret_sealed` (the others are sealed with a key that is not here), or
+   * Rejects with `secret_invalid`, `secrets_unavailable` (the others are sealed with a key that is not here), or
    * `config_invalid` (there is no key).
    */
   set(tenant: string, name: string, value: string, by: string): Promise<void>;
@@ -57,13 +57,13 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
     }
     if (key) return key;
     const detail = `they are sealed with the key ${keyId}, which ${ring.source} does not hold`;
-    throw new BerthError("secret_sealed", `${detail}; provide that key, or delete the secrets and set them again`);
+    throw new BerthError("secrets_unavailable", `${detail}; provide that key, or delete the secrets and set them again`);
   }
 
   function open({ tenant, name, keyId, sealed }: SealedSecret): string {
     const value = unseal(keyFor(keyId), tenant, name, sealed);
     if (value !== undefined) return value;
-    throw new BerthError("secret_sealed", `"${name}" was damaged or changed in the store; set it again`);
+    throw new BerthError("secrets_unavailable", `"${name}" was damaged or changed in the store; set it again`);
   }
 
   return {

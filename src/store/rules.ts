@@ -47,7 +47,7 @@ export function contentMissing(kind: string, name: string, cid: Cid): BerthError
 
 export function nameMoved(kind: string, name: string, expected: Cid | null, actual: Cid | null): BerthError {
   const detail = `${kind} "${name}" is ${actual ?? "absent"}, not ${expected ?? "absent"}`;
-  return new BerthError("name_moved", detail, { data: { kind, name, expected, actual } });
+  return new BerthError("name_conflict", detail, { data: { kind, name, expected, actual } });
 }
 
 /** Databases sort by UTF-8 bytes, which differs from code units beyond the basic plane. */

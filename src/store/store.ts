@@ -66,7 +66,7 @@ export interface Store extends Records {
 
   /**
    * One transaction: all of it is durable when the promise resolves, or nothing of it happened. Rejects with
-   * `name_moved` when an `expected` CID is not the current one, and with `content_missing` when a name is set to a CID
+   * `name_conflict` when an `expected` CID is not the current one, and with `content_missing` when a name is set to a CID
    * that the tenant neither has nor puts in this change. Resolves with the numbers of the changes of names, in order
    * and without a gap: if the first one follows that of the latest change that a reader knows, nobody changed a name in
    * between. A name that means the same already has no number.

@@ -72,7 +72,7 @@ describe("an entry that asks for consent", () => {
         ["POST", "/variables/mcps/review", mcps],
       ] as const) {
         const reply = await send(method, path, body, cookie);
-        assert.deepEqual([reply.status, reply.body.error?.code], [403, "token_again"], `${method} ${path}`);
+        assert.deepEqual([reply.status, reply.body.error?.code], [403, "token_required"], `${method} ${path}`);
         assert.match(reply.body.error.message, /another .*"approve".* type your token again/);
       }
       const editor = (await makeToken(berth, { can: ["edit"] })).token;
@@ -92,7 +92,7 @@ describe("an entry that asks for consent", () => {
       ["DELETE", "/entries/alpha", undefined],
       ["PUT", "/variables/mcps", await mcpsWith()],
     ] as const)
-      assert.equal((await send(method, at, body, cookie)).body.error?.code, "token_again", `${method} ${at}`);
+      assert.equal((await send(method, at, body, cookie)).body.error?.code, "token_required", `${method} ${at}`);
     assert.equal((await send("POST", path, undefined, { ...cookie, ...bearer(token) })).status, 200);
   });
 

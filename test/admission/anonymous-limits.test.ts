@@ -22,8 +22,8 @@ import { until } from "../support/until.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 const LIMITS = {
-  BERTH_STRANGER_REQUESTS_PER_SECOND: "1",
-  BERTH_STRANGER_REQUEST_BURST: "5",
+  BERTH_ANONYMOUS_REQUESTS_PER_SECOND: "1",
+  BERTH_ANONYMOUS_REQUEST_BURST: "5",
   BERTH_REQUESTS_PER_SECOND_PER_TENANT: "1",
   BERTH_REQUEST_BURST_PER_TENANT: "40",
 };
@@ -130,7 +130,7 @@ describe("C8 whoever leaves before it is known who it is", () => {
 });
 
 describe("C8 the addresses of strangers", () => {
-  const limits = { ...defaultLimits, strangerRequestsPerSecond: 1, strangerRequestBurst: 1, strangerAddresses: 3 };
+  const limits = { ...defaultLimits, anonymousRequestsPerSecond: 1, anonymousRequestBurst: 1, anonymousAddresses: 3 };
 
   it("C8 count apart, and those for which there is no room together", () => {
     const strangers = new AnonymousLimits(limits);
@@ -164,7 +164,7 @@ describe("C8 an address that looks like one for everybody", () => {
   it("C8 leads nobody without a token to what is behind it", async (t) => {
     const berth = await startTestBerth({
       texts: { "one.ts": SAY },
-      env: { BERTH_ACCESS: "required", BERTH_STRANGER_REQUEST_BURST: "10000" },
+      env: { BERTH_ACCESS: "required", BERTH_ANONYMOUS_REQUEST_BURST: "10000" },
     });
     t.after(() => berth.close());
     // Sent as it is: fetch would resolve the dots.

@@ -44,7 +44,7 @@ describe("limits of what a machine has once", () => {
     const limits = limitsOfWorker({ ...defaultLimits, guestProcesses: 3, draftBytes: 100 }, 32);
     assert.equal(limits.guestProcesses, 1);
     assert.equal(limits.draftBytes, 100);
-    assert.equal(limits.processorMsPerSecondPerTenant, 0);
+    assert.equal(limits.cpuMsPerSecondPerTenant, 0);
     for (const [name, least] of Object.entries(limitsOfMachine).filter(([name]) => name !== "draftBytes"))
       if (typeof least === "string") assert.ok(limits[name as keyof Limits] >= limits[least], name);
   });

@@ -420,7 +420,7 @@ onEachStore("the chains of the audit log", (make, kind) => {
     await setVariable("v", "1");
     const cid = rawBlock("1").cid;
     const set = [{ kind: "variable", name: "v", cid: null, expected: null }] as const;
-    await assert.rejects(store.change("default", { by: "test", set }), { code: "name_moved" });
+    await assert.rejects(store.change("default", { by: "test", set }), { code: "name_conflict" });
     await store.change("default", { by: "test", set: [{ kind: "variable", name: "v", cid }] });
     assert.equal((await recordsOf(store.audit)).length, 1, "what was refused, or is no change, is no record");
 

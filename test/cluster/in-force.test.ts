@@ -54,7 +54,7 @@ for (const kind of NODE_KINDS) {
           BERTH_VISIBILITY_CHANGES_PER_MINUTE: "0",
           BERTH_SAVES_PER_MINUTE_PER_TENANT: "0",
           // Streams look into the store as often: only the other node's news can end them sooner.
-          BERTH_STREAM_COMMENT_MS: "600000",
+          BERTH_STREAM_KEEP_ALIVE_MS: "600000",
         },
       });
       await onStoreOf(nodes, async (store) => {

@@ -151,10 +151,10 @@ describe("internal servers over plain HTTP", () => {
       assert.deepEqual([response.status, body.error.code], [status, code], body.error.message);
       assert.match(body.error.message, message);
     };
-    await expect(await get("/fail"), 422, "function_failed", /out of <script>tea/);
+    await expect(await get("/fail"), 422, "tool_failed", /out of <script>tea/);
     await expect(await get("/html"), 400, "invalid_params", /needs the property "text"/);
     await expect(await get("/long?bytes=many&other=1"), 400, "invalid_params", /no property "other".*must be number/);
-    await expect(await get("/none"), 404, "function_not_found", /has no "none"; it has calls, same/);
+    await expect(await get("/none"), 404, "tool_not_found", /has no "none"; it has calls, same/);
     await expect(await send("/same", [1]), 400, "invalid_params", /must be an object/);
     await expect(await send("/same", "{"), 400, "parse_error", /JSON/);
     await expect(await send("/same?value=1", {}), 400, "invalid_params", /not in the query/);

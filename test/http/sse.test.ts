@@ -350,7 +350,7 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
 
 describe("SDK 1.32 over Streamable HTTP, in a session", () => {
   it("T9.5 it is asked, told of changes, resumes and ends its session", async () => {
-    const limits = { ...defaultLimits, connectionMs: 60, streamRetryMs: 10, silentCallMs: 10 };
+    const limits = { ...defaultLimits, streamConnectionMs: 60, streamRetryMs: 10, silentCallMs: 10 };
     const rig = await startRig({ limits });
     let finish!: (text: string) => void;
     rig.host.offer("one", {

@@ -38,7 +38,7 @@ describe("streams over HTTP", () => {
     berth = await startTestBerth({
       files: [FILE, "test/fixtures/servers/chatty.ts"],
       env: {
-        BERTH_STREAM_COMMENT_MS: "50",
+        BERTH_STREAM_KEEP_ALIVE_MS: "50",
         BERTH_OPEN_STREAMS: "3",
         BERTH_OUTPUT_BYTES: "10000",
         BERTH_CALL_MS: "120000",

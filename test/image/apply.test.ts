@@ -312,7 +312,7 @@ describe("applying an image", () => {
       },
     };
     const image = await imageOf({ variables: { x: "2" } });
-    await assert.rejects(applyImage(restless, "default", image), { code: "name_moved" });
+    await assert.rejects(applyImage(restless, "default", image), { code: "name_conflict" });
     assert.equal(count, 5);
     assert.equal(await valueOf("x"), undefined);
   });

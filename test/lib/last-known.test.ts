@@ -37,8 +37,8 @@ describe("what a store last answered", () => {
     const known = await knowing("old");
     assert.equal(await known.read("key", () => Promise.reject(new BerthError("store_failed"))), "old");
     await assert.rejects(
-      known.read("key", () => Promise.reject(new BerthError("secret_sealed"))),
-      { code: "secret_sealed" },
+      known.read("key", () => Promise.reject(new BerthError("secrets_unavailable"))),
+      { code: "secrets_unavailable" },
     );
   });
 

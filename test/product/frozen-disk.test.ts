@@ -36,7 +36,7 @@ async function serve(disk: FreezableDisk, more: Record<string, string> = {}) {
     ...(await makeImage(dirname(folder), {
       texts: { "counter.ts": COUNTER, "kept.ts": COUNTER, "script.sh": SCRIPT },
       mcps: {
-        kept: { definition: "kept.ts", keep_calls: "1d" },
+        kept: { definition: "kept.ts", retain_calls: "1d" },
         script: { definition: "script.sh", secrets: ["KEY"], env: { MOTTO: "${motto}" } },
         upstream: { upstream: `mcp+node://${join(fixtures, "counting.mjs")}?arg=${join(dirname(folder), "calls")}` },
       },

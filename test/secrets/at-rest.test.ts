@@ -94,7 +94,7 @@ describe("secrets at rest", () => {
     database.close();
     const again = await open(folder);
     await assert.rejects(again.secrets.read("evil", "THEIRS"), (error: Error & { code: string }) => {
-      assert.equal(error.code, "secret_sealed");
+      assert.equal(error.code, "secrets_unavailable");
       assert.doesNotMatch(error.message, /the value of/);
       return true;
     });

@@ -40,7 +40,7 @@ describe("the key of secrets", () => {
       without.set("acme", "C", VALUE, "test"),
       without.rotate("test"),
     ]) {
-      await assert.rejects(attempt, { code: "secret_sealed", message: /provide that key, or delete the secrets/ });
+      await assert.rejects(attempt, { code: "secrets_unavailable", message: /provide that key, or delete the secrets/ });
     }
     assert.equal((await without.list("acme")).length, 2);
     for (const name of ["A", "B"]) assert.equal(await without.remove("acme", name, "test"), true);
@@ -132,7 +132,7 @@ describe("a rotation of the key", () => {
     const database = new Database(join(folder, DATABASE_FILE));
     database.exec("UPDATE secret SET sealed = x'00112233' WHERE name = 'B'");
     database.close();
-    await assert.rejects(secrets.rotate("test"), { code: "secret_sealed", message: /"B" was damaged/ });
+    await assert.rejects(secrets.rotate("test"), { code: "secrets_unavailable", message: /"B" was damaged/ });
     for (const name of ["A", "C"]) assert.equal(await secrets.read("acme", name), VALUE);
     const kept = (await store.secrets("acme")).find(({ name }) => name === "A")!;
     assert.deepEqual(kept.sealed, before[0]!.sealed);

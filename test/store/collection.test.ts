@@ -193,7 +193,7 @@ test("one of several nodes collects, and another one when it has gone", async ()
       return { node: holder, fence: 1 };
     },
   };
-  const limits = { ...defaultLimits, collectEveryMs: 20, collectGraceMs: 0 };
+  const limits = { ...defaultLimits, collectIntervalMs: 20, collectGraceMs: 0 };
   const stop = collectRegularly(store, cluster, limits, pino({ level: "silent" }));
   try {
     const orphan = rawBlock("orphan");
@@ -213,7 +213,7 @@ test("a service collects by itself, again and again, and says what it has freed"
   const store = await openSqliteStore({ dataDir });
   const told: { freed?: { content: { count: number } } }[] = [];
   const log = pino({ level: "info" }, { write: (line: string) => void told.push(JSON.parse(line)) });
-  const limits = { ...defaultLimits, collectEveryMs: 20, collectGraceMs: 0 };
+  const limits = { ...defaultLimits, collectIntervalMs: 20, collectGraceMs: 0 };
   const stop = collectRegularly(store, ALONE, limits, log);
   try {
     for (const text of ["one", "two"]) {
@@ -245,7 +245,7 @@ test("a limit of history of its own is that of the tenant", async () => {
     const stop = collectRegularly(
       store,
       ALONE,
-      { ...defaultLimits, collectEveryMs: 20, collectGraceMs: 0 },
+      { ...defaultLimits, collectIntervalMs: 20, collectGraceMs: 0 },
       pino({ level: "silent" }),
     );
     await until(async () => (await store.content("acme", rawBlock("one").cid)) === undefined);

@@ -67,14 +67,14 @@ describe("a disk that fails when something that was written is flushed", () => {
     const one = change("one");
     const alsoUnderWay = store.change("acme", one);
     await assert.rejects(store.change("default", one), {
-      code: "store_unsure",
+      code: "store_uncertain",
       message:
         /the change is made, but a power cut may undo it: check whether the change was made before you repeat it/,
     });
     const kept = { value: Buffer.from("1"), isJson: true, expiresAt: null };
     const room = { keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99 };
     await assert.rejects(store.state.set("default", "notes", "a", { ...kept, room }), { code: "store_failed" });
-    await assert.rejects(alsoUnderWay, { code: "store_unsure" });
+    await assert.rejects(alsoUnderWay, { code: "store_uncertain" });
     assert.equal((await store.name("default", "variable", "motto"))?.cid, one.set[0].cid);
     assert.deepEqual(
       told.map(({ tenant, name }) => `${tenant} ${name}`).sort(),
@@ -133,7 +133,7 @@ describe("a disk that fails when something that was written is flushed", () => {
     other.exec("BEGIN; SELECT * FROM name");
     const api = apiOf(berth);
     const edited = await api.put("/definitions/echo", "export const one = () => 1;\nexport const two = () => 2;");
-    assert.deepEqual([edited.status, edited.body.error.code], [503, "store_unsure"]);
+    assert.deepEqual([edited.status, edited.body.error.code], [503, "store_uncertain"]);
     assert.match(edited.body.error.message, /the change is made, but a power cut may undo it/);
     await until(async () => (await call(`${berth.url}/mcp/echo`, "two")).content?.[0].text === "2");
     const ready = await fetch(`${berth.url}/readyz`);

@@ -107,7 +107,7 @@ test("C8 an append whose end is unknown is made once when it is tried again", as
     const entries = [entryOf("acme", "login", { n: 1 }), entryOf("other", "login", { n: 1 })];
     await store.audit.append([entryOf("acme", "login", { n: 0 })]);
     isArmed = true;
-    await assert.rejects(store.audit.append(entries), { code: "store_unsure" });
+    await assert.rejects(store.audit.append(entries), { code: "store_uncertain" });
     assert.equal((await gathered(store.audit.all())).length, fate === "lost" ? 1 : 3);
     await store.audit.append([entryOf("acme", "login", { n: 2 })]);
     await store.audit.append(entries);

@@ -127,7 +127,7 @@ test("transactions see what others have left to them, whatever the database has 
   const refused = ends.flatMap((end) => (end.status === "rejected" ? [(end.reason as { code: string }).code] : []));
   assert.deepEqual(
     refused,
-    Array.from({ length: 29 }, () => "name_moved"),
+    Array.from({ length: 29 }, () => "name_conflict"),
   );
 });
 
@@ -221,7 +221,7 @@ for (const fate of ["lost", "unanswered"] as const) {
     const other = await open(t, url);
     const told = listen(t, store);
     isArmed = true;
-    await assert.rejects(save(store, "one"), { code: "store_unsure" });
+    await assert.rejects(save(store, "one"), { code: "store_uncertain" });
     assert.deepEqual(told, ["one"]);
     if (fate === "unanswered") await until(() => told.length === 2, "once it has appeared, it is told again");
     if (fate === "unanswered") assert.ok(await other.name("default", "variable", "one"));
@@ -229,13 +229,13 @@ for (const fate of ["lost", "unanswered"] as const) {
     await save(store, "two");
     isArmed = true;
     await assert.rejects(store.putRecord("default", "task", "a", { value: "1", expected: 0, expiresAt: 9e12 }), {
-      code: "store_unsure",
+      code: "store_uncertain",
     });
     const revoked: string[] = [];
     t.after(store.tokens.onRevoke((id) => void revoked.push(id)));
     await store.tokens.add({ id: "t", tenant: "default", hash: "h", name: "t", grant: {}, expiresAt: null }, "test");
     isArmed = true;
-    await assert.rejects(store.tokens.revoke("default", "t", "test"), { code: "store_unsure" });
+    await assert.rejects(store.tokens.revoke("default", "t", "test"), { code: "store_uncertain" });
     if (fate === "unanswered") await until(() => revoked.includes("t"));
   });
 }
@@ -642,7 +642,7 @@ test("a save that only some of the servers may have that were to have it is not 
   const saving = (async () => {
     for (let turn = 0; !over.signal.aborted; turn++) await save(store, `${turn}`);
   })();
-  const refused = assert.rejects(saving, { code: "store_unsure" });
+  const refused = assert.rejects(saving, { code: "store_uncertain" });
   let isRefused = false;
   void refused.then(() => (isRefused = true));
   // Signs of life wait like saves.

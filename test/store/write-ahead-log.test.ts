@@ -192,7 +192,7 @@ describe("the log of the store", () => {
     await write(store, LOG_BYTES * 2);
     await until(async () => lines.length > 0);
     const works = onFlush(t, () => Promise.reject(new Error("EIO: i/o error")));
-    await assert.rejects(write(store, PAGE_BYTES), { code: "store_unsure" });
+    await assert.rejects(write(store, PAGE_BYTES), { code: "store_uncertain" });
     await until(async () => lines.includes("what was written to the store is on the disk"));
     works();
     await store.check();

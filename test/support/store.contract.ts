@@ -188,16 +188,16 @@ export function storeContract(
 
     test("an expected meaning that does not stand refuses the change, with what does", async () => {
       await set("default", "one", null);
-      await assert.rejects(set("default", "two", null), { code: "name_moved" });
+      await assert.rejects(set("default", "two", null), { code: "name_conflict" });
       await assert.rejects(set("default", "two", two.cid), (error: { code: string; data: { actual: string } }) => {
-        assert.equal(error.code, "name_moved");
+        assert.equal(error.code, "name_conflict");
         assert.equal(error.data.actual, one.cid);
         return true;
       });
       await set("default", "two", one.cid);
       assert.equal((await store.name("default", "variable", "greeting"))!.cid, two.cid);
       const removal = { kind: "variable", name: "greeting", cid: null, expected: one.cid } as const;
-      await assert.rejects(store.change("default", { by: "test", set: [removal] }), { code: "name_moved" });
+      await assert.rejects(store.change("default", { by: "test", set: [removal] }), { code: "name_conflict" });
     });
 
     test("of many changes that expect the same meaning, exactly one is made", async () => {
@@ -208,7 +208,7 @@ export function storeContract(
       );
       assert.equal(tries.filter(({ status }) => status === "fulfilled").length, 1);
       for (const attempt of tries) {
-        if (attempt.status === "rejected") assert.equal(attempt.reason.code, "name_moved");
+        if (attempt.status === "rejected") assert.equal(attempt.reason.code, "name_conflict");
       }
       assert.equal((await store.history("default", "variable", "greeting")).length, 2);
     });
@@ -848,7 +848,7 @@ export function storeContract(
       assert.deepEqual([await store.audit.head(), await gathered(store.audit.all())], [undefined, []]);
       await set("default", "one");
       await set("other", "two");
-      await assert.rejects(set("default", "three", null), { code: "name_moved" });
+      await assert.rejects(set("default", "three", null), { code: "name_conflict" });
       await store.audit.append([{ tenant: "default", kind: "login", body: "{}", records: 1 }]);
       const links = await gathered(store.audit.all());
       assert.deepEqual(

@@ -78,7 +78,7 @@ describe("limits of tenants", () => {
   it("C8 what uses more processor time than its tenant may is held up, and a call that ends for it says so", async (t) => {
     const hasty = await startTestBerth({ env: { BERTH_CALL_MS: "5000" } });
     t.after(() => hasty.close());
-    const limits = { processorMsPerSecond: 50 };
+    const limits = { cpuMsPerSecond: 50 };
     await onStoreOf(hasty, (store) => addTenant(store, "thrifty", { servers: { spin: SPIN }, limits }));
     const why =
       /longer than its deadline of 5000 ms: the guests of the tenant "thrifty" may use 50 ms of processor time in/;

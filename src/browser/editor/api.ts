@@ -60,7 +60,7 @@ async function outcomeOf(response: Response): Promise<SaveOutcome> {
   const { code, message, data } = await errorOf(response);
   if (code === "edit_refused") return { kind: "refused", problems: (data["problems"] ?? []) as Problem[] };
   if (code === "edit_breaking") return { kind: "breaking", review: data["review"] as Review };
-  if (code === "name_moved") return { kind: "moved", current: (data["current"] ?? null) as string | null };
+  if (code === "name_conflict") return { kind: "moved", current: (data["current"] ?? null) as string | null };
   return { kind: asksForToken(code) ? "forbidden" : "failed", message };
 }
 

@@ -77,7 +77,7 @@ type FormProps = SettingsFormOptions & Shown;
 const OWN = new Set(
   (
     "enabled description definition upstream runs hold hold_texts schema_validation tools auto_discover network secrets variables " +
-    "approve limits keep_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
+    "approve limits retain_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
   ).split(" "),
 );
 
@@ -567,16 +567,16 @@ const TIMES = [
 ] as const;
 
 function KeepCalls({ entry, set, problems }: PartProps) {
-  const value = textIn(entry, "keep_calls");
+  const value = textIn(entry, "retain_calls");
   const isListed = TIMES.some(([time]) => time === value);
   return (
     <Choice
       label="Keep calls"
       hint="With their arguments and results, without secrets, for those who may change this server: on the tab Calls."
-      field="keep_calls"
+      field="retain_calls"
       value={value}
       choices={isListed ? TIMES : [...TIMES, [value, value]]}
-      change={(time) => set("keep_calls", time === "" ? undefined : time)}
+      change={(time) => set("retain_calls", time === "" ? undefined : time)}
       problems={problems}
     />
   );

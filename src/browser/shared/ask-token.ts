@@ -5,7 +5,7 @@ const CODES: ReadonlySet<unknown> = new Set([
   "token_missing",
   "unauthorized",
   "forbidden",
-  "token_again",
+  "token_required",
   "write_forbidden",
 ]);
 

@@ -98,8 +98,8 @@ export function keptTimeProblems(
   { retainedCallDays }: Pick<RetainedCallLimits, "retainedCallDays">,
 ): Problem[] {
   if (keepCallsMs <= retainedCallDays * DAY_MS) return [];
-  const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/keep_calls`;
-  const message = `Calls are kept for ${retainedCallDays} days at the most (BERTH_RETAINED_CALL_DAYS), and "keep_calls" says more`;
+  const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/retain_calls`;
+  const message = `Calls are kept for ${retainedCallDays} days at the most (BERTH_RETAINED_CALL_DAYS), and "retain_calls" says more`;
   return [{ code: "kept-too-long", message, severity: "warning", pointer }];
 }
 

@@ -25,7 +25,7 @@ export interface ToolParts {
   /** Reads a result that is too long for the serving thread. */
   readonly readResult: (task: ResultTask) => Promise<ReadGuestResult>;
   /** Tells callers where the function threw. */
-  readonly errorPlaces: boolean;
+  readonly errorLocations: boolean;
   readonly limits: RetryLimits & { readonly callMs: number };
 }
 
@@ -91,7 +91,7 @@ export function createTool(
     if (protocol || reason === "descriptors" || (options.failuresReject && !isOwn)) {
       return { ...rejectWith(guestFailed(what, error, deadline), error), transient };
     }
-    const thrownAt = parts.errorPlaces && reason === "thrown" ? placeThrownAt(error.stack) : undefined;
+    const thrownAt = parts.errorLocations && reason === "thrown" ? placeThrownAt(error.stack) : undefined;
     const place = thrownAt === undefined ? "" : ` (at ${thrownAt})`;
     const message = messageOf(what, error, deadline) + place;
     return { outcome: "error", result: failure(message), failure: error, transient };

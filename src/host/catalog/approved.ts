@@ -57,7 +57,7 @@ export function approvedNow(
   return unlessOvertaken(() => judgedNow(tenant, server, hosted, entry, dependencies));
 }
 
-/** Rejects with `name_moved` when another process has judged it at the same time: its judgement counts. */
+/** Rejects with `name_conflict` when another process has judged it at the same time: its judgement counts. */
 async function judgedNow(
   tenant: string,
   server: string,
@@ -168,7 +168,7 @@ export function approveUpstream(
     const current = offered && cidOf(offered);
     if (!offered || current !== contract) {
       const detail = current === undefined ? "nothing is known of the server yet" : `the server now offers ${current}`;
-      throw new BerthError("name_moved", detail, { data: { current: current ?? null } });
+      throw new BerthError("name_conflict", detail, { data: { current: current ?? null } });
     }
     const approved = { ...asApproved(offered), locked: remembered?.locked ?? null };
     await writeRemembered(store, tenant, server, { uri, remembered: approved, expected, by, approved: true });
@@ -204,7 +204,7 @@ async function unlessOvertaken<T>(work: () => Promise<T>): Promise<T> {
 }
 
 function isOvertaken(error: unknown): boolean {
-  return error instanceof BerthError && error.code === "name_moved" && error.data?.["kind"] === "upstream";
+  return error instanceof BerthError && error.code === "name_conflict" && error.data?.["kind"] === "upstream";
 }
 
 const ATTEMPTS_MAX = 10;

@@ -51,7 +51,7 @@ export interface LoadDependencies extends CompilingParts, UpstreamDependencies, 
   /** The identity of the compiler behind `compile`; a release records it. */
   readonly compiler: Cid;
   /** Tells callers where a function threw; off by default. */
-  readonly errorPlaces?: boolean;
+  readonly errorLocations?: boolean;
   /** Any server of a tenant, as `Host.server` gives it. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly limits: UpstreamDependencies["limits"] &
@@ -230,8 +230,8 @@ async function serveRelease(
     const consent = asksConsent(entry, name, own.name)
       ? dependencies.consents.of(called, contract.inputSchema)
       : undefined;
-    const { errorPlaces = false } = dependencies;
-    const parts = { redirects, notes, consent, validatorOf, readResult, errorPlaces, limits };
+    const { errorLocations = false } = dependencies;
+    const parts = { redirects, notes, consent, validatorOf, readResult, errorLocations, limits };
     tools.set(name, createTool(contract, configuredRun(tool, run, validatorOf), parts, own));
     return tools.get(name);
   };

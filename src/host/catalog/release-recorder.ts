@@ -237,11 +237,11 @@ async function putAll(
 }
 
 function isOfStore(error: unknown): boolean {
-  return error instanceof BerthError && (error.code === "store_failed" || error.code === "store_unsure");
+  return error instanceof BerthError && (error.code === "store_failed" || error.code === "store_uncertain");
 }
 
 function isMoved(error: unknown): boolean {
-  return error instanceof BerthError && error.code === "name_moved";
+  return error instanceof BerthError && error.code === "name_conflict";
 }
 
 function keyOf(tenant: string, server: string): string {

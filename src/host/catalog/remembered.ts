@@ -71,7 +71,7 @@ function isCount(value: unknown): value is number {
 }
 
 /**
- * `by` tells who decided, as everywhere in the history of names; `approved`, that a person did. Rejects with `name_moved`
+ * `by` tells who decided, as everywhere in the history of names; `approved`, that a person did. Rejects with `name_conflict`
  * when the record is not the `expected` one: another process has judged the upstream meanwhile.
  */
 export async function writeRemembered(

@@ -46,7 +46,7 @@ async function changeVisibility(
       await store.change(tenant, { by: "server", ...(block && { put: [block] }), set: [move], ...room });
       return after;
     } catch (error) {
-      if (!(error instanceof BerthError && error.code === "name_moved") || attempt === ATTEMPTS_MAX) throw error;
+      if (!(error instanceof BerthError && error.code === "name_conflict") || attempt === ATTEMPTS_MAX) throw error;
     }
   }
 }

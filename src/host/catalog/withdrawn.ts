@@ -80,7 +80,7 @@ interface Withdrawal {
 
 /**
  * Withdraws an earlier release of the server, or reinstates one. Rejects with `not_found`, with `edit_refused` for the
- * release served now, with `name_moved` and with `storage_full`.
+ * release served now, with `name_conflict` and with `storage_full`.
  */
 export async function withdraw(
   store: Store,

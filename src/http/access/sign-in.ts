@@ -139,13 +139,13 @@ interface NewSignIn {
 
 /**
  * The sign-ins of browsers. A cookie goes to every port of its host, so it holds no token that others could use: it is
- * sealed to one tenant, expires within `signInMs`, counts only as a cookie, and is void in all processes of a data
+ * sealed to one tenant, expires within `loginMs`, counts only as a cookie, and is void in all processes of a data
  * folder once the person signs out.
  */
 export class SignIns {
   readonly #sealer: Sealer;
   readonly #records: Pick<Records, "now" | "record" | "putRecord">;
-  readonly #signInMs: number;
+  readonly #loginMs: number;
   /** By id. */
   readonly #ended = new LastKnown<boolean>(KNOWN_MAX);
   readonly #endListeners = new Set<(id: string) => void>();
@@ -155,12 +155,12 @@ export class SignIns {
   constructor(
     sealer: Sealer,
     records: Pick<Records, "now" | "record" | "putRecord">,
-    limits: Pick<Limits, "signInMs">,
+    limits: Pick<Limits, "loginMs">,
     tellOthers: (id: string) => void = () => {},
   ) {
     this.#sealer = sealer;
     this.#records = records;
-    this.#signInMs = limits.signInMs;
+    this.#loginMs = limits.loginMs;
     this.#tellOthers = tellOthers;
   }
 
@@ -172,7 +172,7 @@ export class SignIns {
   /** Begins a sign-in with a valid token; it ends no later than the token. */
   begin(tenant: string, token: string, tokenUntil: number = Infinity): NewSignIn {
     const now = this.#records.now();
-    const until = Math.min(tokenUntil, now + this.#signInMs);
+    const until = Math.min(tokenUntil, now + this.#loginMs);
     const value = { id: randomUUID(), token, until };
     return { text: this.#sealer.seal(binding(tenant), value, until - now), lastsMs: until - now };
   }

@@ -140,9 +140,9 @@ export class Stream implements EventSink {
   }
 
   #begin(sink: EventSink, position: number): void {
-    const { primes, retryMs, connectionMs } = this.#options;
+    const { primes, retryMs, streamConnectionMs } = this.#options;
     sink.open?.(primes ? { eventId: this.#eventId(position), retryMs } : undefined);
-    if (primes && sink.open && connectionMs > 0) this.#age = setTimeout(() => this.disconnect(), connectionMs).unref();
+    if (primes && sink.open && streamConnectionMs > 0) this.#age = setTimeout(() => this.disconnect(), streamConnectionMs).unref();
   }
 
   #release(): void {
@@ -177,7 +177,7 @@ export interface StreamOptions {
   readonly primes: boolean;
   readonly retryMs: number;
   /** How long one connection may last before the client is told to reconnect; 0 is forever. */
-  readonly connectionMs: number;
+  readonly streamConnectionMs: number;
   readonly eventsMax: number;
   readonly bytesMax: number;
   /** True when the stream is open, or one more may be. */

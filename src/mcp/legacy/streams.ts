@@ -70,11 +70,11 @@ export class Streams {
   }
 
   #optionsOf(session: Session): StreamOptions {
-    const { streamsPerSession, streamEvents, streamBytes, streamRetryMs, connectionMs } = this.#limits;
+    const { streamsPerSession, streamEvents, streamBytes, streamRetryMs, streamConnectionMs } = this.#limits;
     return {
       primes: primes(session),
       retryMs: streamRetryMs,
-      connectionMs,
+      streamConnectionMs,
       eventsMax: streamEvents,
       bytesMax: streamBytes,
       mayOpen: (stream) => {
@@ -233,5 +233,5 @@ export type SessionStreamLimits = Pick<
   | "replayBytesPerTenant"
   | "replayMs"
   | "streamRetryMs"
-  | "connectionMs"
+  | "streamConnectionMs"
 >;

@@ -13,16 +13,16 @@ export class CpuFairness {
   /** Tenants that had to wait for a start, and when they last had to. */
   readonly #waited = new Map<string, number>();
   readonly #calmMs: number;
-  readonly #processorMsPerSecondOf: (tenant: string) => number;
+  readonly #cpuMsPerSecondOf: (tenant: string) => number;
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * `calmMs`: how long a tenant must use little to be calm again; `processorMsPerSecondOf`: how much its processes may
+   * `calmMs`: how long a tenant must use little to be calm again; `cpuMsPerSecondOf`: how much its processes may
    * use, 0 for no limit.
    */
-  constructor({ calmMs = CALM_MS, processorMsPerSecondOf = () => 0 }: CpuFairnessOptions = {}) {
+  constructor({ calmMs = CALM_MS, cpuMsPerSecondOf = () => 0 }: CpuFairnessOptions = {}) {
     this.#calmMs = calmMs;
-    this.#processorMsPerSecondOf = processorMsPerSecondOf;
+    this.#cpuMsPerSecondOf = cpuMsPerSecondOf;
   }
 
   /** `isNice`: it was started with a niceness, which lasts only while its tenant is heavy or waits for starts. */
@@ -63,7 +63,7 @@ export class CpuFairness {
 
   /** The tenant's limit, where its processes have been paused for it lately. */
   exceededMsPerSecond(tenant: string): number | undefined {
-    return this.#tenants.get(tenant)?.allowance?.isExceeded ? this.#processorMsPerSecondOf(tenant) : undefined;
+    return this.#tenants.get(tenant)?.allowance?.isExceeded ? this.#cpuMsPerSecondOf(tenant) : undefined;
   }
 
   close(): void {
@@ -102,7 +102,7 @@ export class CpuFairness {
   }
 
   #charge(tenant: string, load: Load, now: number): void {
-    const msPerSecond = this.#processorMsPerSecondOf(tenant);
+    const msPerSecond = this.#cpuMsPerSecondOf(tenant);
     if (msPerSecond > 0) {
       load.allowance ??= new CpuAllowance(msPerSecond, now);
       const leaders = Array.from(this.#of(tenant), ({ pid }) => pid).filter((pid) => pid !== undefined);
@@ -180,7 +180,7 @@ interface WatchOptions {
 
 export interface CpuFairnessOptions {
   readonly calmMs?: number;
-  readonly processorMsPerSecondOf?: (tenant: string) => number;
+  readonly cpuMsPerSecondOf?: (tenant: string) => number;
 }
 
 /** A tenant's use since the last measurement. */

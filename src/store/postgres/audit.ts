@@ -130,7 +130,7 @@ export function postgresAuditLinks(database: AuditDatabase): AuditLinks {
           if (!perhaps || !(await isThere(within, perhaps, entries))) [first] = await appendAllAudit(within, entries);
         }, QUICK);
       } catch (error) {
-        if (first && (error as BerthError).code === "store_unsure") unsure.set(entries, first);
+        if (first && (error as BerthError).code === "store_uncertain") unsure.set(entries, first);
         throw error;
       }
     },

@@ -83,7 +83,7 @@ export class PostgresDatabase {
 
   /**
    * Commits all that `work` does, or nothing of it. It begins again where others were in its way, unless it may run only
-   * `once`. What is `durable` is on the disk when this resolves; the rest a moment later. Rejects with `store_unsure` where
+   * `once`. What is `durable` is on the disk when this resolves; the rest a moment later. Rejects with `store_uncertain` where
    * the connection was lost in the commit.
    */
   async transaction<T>(
@@ -167,13 +167,13 @@ export class PostgresDatabase {
     } catch (error) {
       const { cause } = error as Error;
       if (!cause || (isAnswer(cause) && !isLost(codeOf(cause)))) throw error;
-      throw new BerthError("store_unsure", "the connection to the database was lost while it committed", { cause });
+      throw new BerthError("store_uncertain", "the connection to the database was lost while it committed", { cause });
     } finally {
       client.off("notice", onNotice);
     }
     const [cause] = warnings;
     // Somebody ended the wait for the servers that were to have it, too.
-    if (cause) throw new BerthError("store_unsure", "a failover of the database may lose the change", { cause });
+    if (cause) throw new BerthError("store_uncertain", "a failover of the database may lose the change", { cause });
   }
 
   /** Reads what stands there at one moment, however long reading takes: on a connection of its own, so that nobody waits for it. */

@@ -132,7 +132,7 @@ export class Feed {
     try {
       return await work();
     } catch (error) {
-      if (error instanceof BerthError && error.code === "store_unsure") {
+      if (error instanceof BerthError && error.code === "store_uncertain") {
         // They may yet appear, and then are told of as well.
         this.#writer = newWriter();
         this.#tell(changed);

@@ -80,7 +80,7 @@ export class ForeignChanges {
     try {
       return await kept;
     } catch (error) {
-      if (error instanceof BerthError && error.code === "store_unsure") this.#tell(changed);
+      if (error instanceof BerthError && error.code === "store_uncertain") this.#tell(changed);
       throw error;
     }
   }

@@ -55,7 +55,7 @@ export class WriteAheadLog {
   }
 
   /**
-   * As `write`, and on the disk when it resolves. Rejects with `store_unsure` where it was committed and may be lost.
+   * As `write`, and on the disk when it resolves. Rejects with `store_uncertain` where it was committed and may be lost.
    */
   async keep<T>(work: () => T | Promise<T>): Promise<T> {
     this.#durability.check();
@@ -147,12 +147,12 @@ class Durability {
     if (this.#isLost) throw new BerthError("store_failed", "the disk has failed; Berth tries it again");
   }
 
-  /** Resolves when everything that was committed before the call is on the disk. Rejects with `store_unsure`. */
+  /** Resolves when everything that was committed before the call is on the disk. Rejects with `store_uncertain`. */
   async flush(): Promise<void> {
     if ((this.#waiting += 1) >= TOGETHER) this.#begin?.();
     this.#next ??= this.#flushNext();
     await this.#next.catch((error: unknown) => this.lost(error));
-    if (this.#isLost) throw new BerthError("store_unsure", "check whether the change was made before you repeat it");
+    if (this.#isLost) throw new BerthError("store_uncertain", "check whether the change was made before you repeat it");
   }
 
   /** Begins once the current flush has ended, and enough calls wait for this one, or all that have arrived. */

@@ -11,8 +11,8 @@ export function fail(how: string): string {
 `;
 
 for (const setting of ["on", "off"] as const) {
-  it(`BERTH_ERROR_PLACES=${setting}: callers are ${setting === "on" ? "" : "not "}told where a function threw`, async (context) => {
-    const berth = await startTestBerth({ texts: { "fails.ts": FAILS }, env: { BERTH_ERROR_PLACES: setting } });
+  it(`BERTH_ERROR_LOCATIONS=${setting}: callers are ${setting === "on" ? "" : "not "}told where a function threw`, async (context) => {
+    const berth = await startTestBerth({ texts: { "fails.ts": FAILS }, env: { BERTH_ERROR_LOCATIONS: setting } });
     context.after(() => berth.close());
     const told = async (how: string): Promise<string> => {
       const { isError, content } = await call(`${berth.url}/mcp/fails`, "fail", { how });

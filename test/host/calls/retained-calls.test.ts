@@ -69,7 +69,7 @@ describe("the calls that a server keeps", () => {
     inputSchema: JsonObject = { type: "object" },
   ) => {
     const tool = { tenant: TENANT, server, release: "cid", tool: "add" };
-    const { entry } = readEntry(server, { keep_calls: keep });
+    const { entry } = readEntry(server, { retain_calls: keep });
     const keeper = kept.keeperOf(tool, { contract: { inputSchema }, entry, grant });
     const notes = new CallNotes(tool, new Activity(0), new Observers(), undefined, undefined, keeper);
     return (args: JsonObject | JsonText, text = "done") =>
@@ -83,7 +83,7 @@ describe("the calls that a server keeps", () => {
   it("wait for nothing: they are written together, and none is lost when Berth ends", async () => {
     let writes = 0;
     const kept = open({ retainedCallDelayMs: 60_000 }, { add: (...args) => ((writes += 1), store.retainedCalls.add(...args)) });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept);
     for (let n = 0; n < 50; n++) call({ n });
     const stored = async (): Promise<number> =>
@@ -95,14 +95,14 @@ describe("the calls that a server keeps", () => {
 
   it("are written when somebody looks for them", async () => {
     const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     callerOf(kept)({ n: 1 });
     assert.deepEqual(await textsOf(kept), [{ n: 1 }]);
   });
 
   it("are as many as may wait; the log says how many others there were", async () => {
     const kept = open({ retainedCallDelayMs: 60_000, queuedRetainedCallBytesPerTenant: 3_000 });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept);
     for (let n = 0; n < 30; n++) call({ n });
     await kept.write();
@@ -119,7 +119,7 @@ describe("the calls that a server keeps", () => {
       return store.retainedCalls.add(...args);
     };
     const kept = open({ retainedCallDelayMs: 1 }, { add: away });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept);
     call({ n: 1 });
     await until(() => lines.some(({ msg }) => /Berth tries again/.test(msg)), "it has been tried");
@@ -133,7 +133,7 @@ describe("the calls that a server keeps", () => {
       throw new BerthError("storage_full", "full");
     };
     const kept = open({}, { add: full });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept);
     for (let n = 0; n < 3; n++) {
       call({ n });
@@ -147,13 +147,13 @@ describe("the calls that a server keeps", () => {
     const secrets = {
       list: async () => [],
       read: async (): Promise<string> => {
-        if (!isReadable) throw new BerthError("secret_sealed", "the key is gone");
+        if (!isReadable) throw new BerthError("secrets_unavailable", "the key is gone");
         return "a-very-secret-value";
       },
     } as unknown as Secrets;
     const grant = new Grants(secrets, pino({ level: "silent" })).of(TENANT, "notes", ["TOKEN"]);
     const kept = open();
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept, "notes", "7d", grant);
     call({ said: "a-very-secret-value" }, "it is a-very-secret-value");
     await kept.write();
@@ -169,7 +169,7 @@ describe("the calls that a server keeps", () => {
 
   it("stay as long as their entry says now, and no longer than the limit", async () => {
     const kept = open({ retainedCallDays: 2 });
-    follow(kept, { notes: { keep_calls: "90d" } });
+    follow(kept, { notes: { retain_calls: "90d" } });
     assert.equal(kept.retainedMs(TENANT, "notes"), 2 * DAY_MS);
     const now = store.now();
     const old = [1 / 24, 1, 1.5].map((days) => ({
@@ -184,12 +184,12 @@ describe("the calls that a server keeps", () => {
     }));
     await store.retainedCalls.add(TENANT, old, { callsPerServer: 9, bytesPerTenant: 9_999 });
     assert.equal((await textsOf(kept)).length, 3);
-    follow(kept, { notes: { keep_calls: "30h" } });
+    follow(kept, { notes: { retain_calls: "30h" } });
     assert.deepEqual(await textsOf(kept), [1 / 24, 1]);
     const removed = async (count: number): Promise<boolean> =>
       (await store.retainedCalls.list(TENANT, "notes", { max: 9 })).calls.length === count;
     await until(() => removed(2), "the older one is removed");
-    follow(kept, { notes: { keep_calls: 5 } }, true);
+    follow(kept, { notes: { retain_calls: 5 } }, true);
     assert.equal((await textsOf(kept)).length, 2, "what a wrong entry means is not known");
     follow(kept, { notes: {} });
     assert.deepEqual([await textsOf(kept), kept.retainedMs(TENANT, "notes")], [[], undefined]);
@@ -206,7 +206,7 @@ describe("the calls that a server keeps", () => {
     await add("asleep", "notes", now + DAY_MS);
     await add("asleep", "old", now + 1);
     const kept = open();
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     await until(async () => {
       await kept.sweep();
       return (await store.use("asleep")).calls === 2;
@@ -219,7 +219,7 @@ describe("the calls that a server keeps", () => {
 
   it("are not those that were on their way when their entry came to ask for none", async () => {
     const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     callerOf(kept)({ n: 1 });
     follow(kept, { notes: {} });
     await kept.write();
@@ -239,7 +239,7 @@ describe("the calls that a server keeps", () => {
 
   it("have no password of their caller in their results, in any notation, and nothing where there are too many", async () => {
     const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept, "notes", "7d", undefined, passwords);
     const basic = Buffer.from('me:pass"word/1').toString("base64");
     call({ passwords: ['pass"word/1'] }, `Basic ${basic} for {\\"p\\":\\"pass\\\\\\"word/1\\"}`);
@@ -254,7 +254,7 @@ describe("the calls that a server keeps", () => {
 
   it("are kept where a password of one is no well-formed text", async () => {
     const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept, "notes", "7d", undefined, passwords);
     call({ passwords: ["abc\ud800def"] }, "it was abc\ud800def");
     assert.match(JSON.stringify((await written(kept)).call.result), /it was \[hidden\]/);
@@ -262,7 +262,7 @@ describe("the calls that a server keeps", () => {
 
   it("are kept but for one that cannot be, which the log tells", async () => {
     const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const recursive: JsonObject = { properties: { a: { $ref: "#" }, p: password } };
     const call = callerOf(kept, "notes", "7d", undefined, recursive);
     call(new JsonText(`${'{"a":'.repeat(5_000)}1${"}".repeat(5_000)}`, "digest" as never));
@@ -273,7 +273,7 @@ describe("the calls that a server keeps", () => {
 
   it("take time linear in what was said, whatever passwords have in common", async () => {
     const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept, "notes", "7d", undefined, passwords);
     const others = Array.from({ length: 2_000 }, () => "aaaaaaaab");
     const cpuOf = async (value: (n: number) => string): Promise<number> => {
@@ -290,7 +290,7 @@ describe("the calls that a server keeps", () => {
 
   it("take time linear in what was said, whatever their schema marks as secret", async () => {
     const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { keep_calls: "7d" } });
+    follow(kept, { notes: { retain_calls: "7d" } });
     const $ref = "#/$defs/any";
     const kinds = Array.from({ length: 120 }, (_, n): [string, JsonObject] => {
       const properties = {

@@ -128,7 +128,7 @@ describe("C8 signing in with a browser", () => {
     await byToken.cancel();
   });
 
-  it("C8 counts for signInMs at every process of a data folder, until one of them is signed out at", async () => {
+  it("C8 counts for loginMs at every process of a data folder, until one of them is signed out at", async () => {
     const key = Buffer.alloc(32, 7);
     let now = Date.now();
     const records = new Set<string>();
@@ -140,7 +140,7 @@ describe("C8 signing in with a browser", () => {
           record: async (_tenant, _kind, id) => (records.has(id) ? { value: "", revision: 1 } : undefined),
           putRecord: async (_tenant, _kind, id) => (records.add(id), 1),
         },
-        { signInMs: 60_000 },
+        { loginMs: 60_000 },
       );
     const [one, other] = [open(), open()];
     const { text } = one.begin("acme", "t");
@@ -162,7 +162,7 @@ describe("C8 signing in with a browser", () => {
         record: () => (isAnswering ? Promise.resolve(undefined) : new Promise(() => {})),
         putRecord: async () => 1,
       },
-      { signInMs: 60_000 },
+      { loginMs: 60_000 },
     );
     const { text } = signIns.begin("acme", "t");
     const { id } = await signIns.find("acme", text);
@@ -302,7 +302,7 @@ describe("C8 signing in with a browser", () => {
       body: "x",
     });
     assert.equal(stolen.status, 403);
-    assert.equal(((await stolen.json()) as { error: { code: string } }).error.code, "token_again");
+    assert.equal(((await stolen.json()) as { error: { code: string } }).error.code, "token_required");
 
     await page.getByLabel("Name").fill("PILOT");
     await page.getByLabel("Value").fill("a value of a pilot");

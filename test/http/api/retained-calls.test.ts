@@ -54,8 +54,8 @@ describe("retained calls", () => {
     berth = await startTestBerth({
       texts: { "calculator.ts": CALCULATOR, "teller.ts": TELLER, "silent.ts": CALCULATOR },
       mcps: {
-        calculator: { definition: "calculator.ts", keep_calls: "7d" },
-        teller: { definition: "teller.ts", secrets, keep_calls: "1h" },
+        calculator: { definition: "calculator.ts", retain_calls: "7d" },
+        teller: { definition: "teller.ts", secrets, retain_calls: "1h" },
       },
       env: { BERTH_RETAINED_CALL_BYTES: "2000", BERTH_RETAINED_CALLS: "20", BERTH_RETAINED_CALL_DELAY_MS: "20" },
     });
@@ -191,7 +191,7 @@ describe("retained calls", () => {
     const put = (more: object) =>
       api.put("/entries/calculator", JSON.stringify({ ...entry, ...more }), { "Berth-Allow-Breaking": "true" });
     const { files } = (await api.send("GET", "/entries/calculator")).body;
-    const { keep_calls: _, ...entry } = JSON.parse(Object.values(files as Record<string, string>)[0]!);
+    const { retain_calls: _, ...entry } = JSON.parse(Object.values(files as Record<string, string>)[0]!);
     assert.equal((await put({})).status, 200);
     assert.deepEqual((await api.send("GET", "/servers/calculator/calls")).body, { retainedMs: null, calls: [] });
     assert.equal((await api.send("GET", `/servers/calculator/calls/${latest[0]!.id}`)).status, 404);
@@ -203,14 +203,14 @@ describe("retained calls", () => {
         ),
       "they are removed",
     );
-    assert.equal((await put({ keep_calls: "90d" })).status, 200);
+    assert.equal((await put({ retain_calls: "90d" })).status, 200);
     assert.deepEqual((await api.send("GET", "/servers/calculator/calls")).body, { retainedMs: 30 * 86_400_000, calls: [] });
     const { problems } = (await api.send("GET", "/servers")).body.servers.find(
       ({ name }: { name: string }) => name === "calculator",
     );
     assert.match(JSON.stringify(problems), /kept for 30 days at the most \(BERTH_RETAINED_CALL_DAYS\)/);
-    for (const keep_calls of ["7", "0d", "1w", "7 d", ""])
-      assert.equal((await put({ keep_calls })).status, 422, keep_calls);
+    for (const retain_calls of ["7", "0d", "1w", "7 d", ""])
+      assert.equal((await put({ retain_calls })).status, 422, retain_calls);
     await use("calculator", "divide", { a: 1, b: 1 });
     await keptOf("calculator", 1);
   });
@@ -221,7 +221,7 @@ describe("retained calls where a token is needed", () => {
   before(async () => {
     berth = await startTestBerth({
       texts: { "calculator.ts": CALCULATOR },
-      mcps: { calculator: { definition: "calculator.ts", keep_calls: "7d" } },
+      mcps: { calculator: { definition: "calculator.ts", retain_calls: "7d" } },
       env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: "the-operators-own-token", BERTH_RETAINED_CALL_DELAY_MS: "20" },
     });
   });

@@ -74,7 +74,7 @@ describe("the API of state", () => {
       const { status, body } = await api.send(method, value("race"), method === "PUT" ? { n: 3 } : undefined, {
         "If-Match": `"${String(version)}"`,
       });
-      assert.deepEqual([status, body.error.code], [412, "state_moved"]);
+      assert.deepEqual([status, body.error.code], [412, "state_conflict"]);
       assert.ok(body.error.data.current > Number(version));
     }
     assert.equal((await api.send("PUT", value("race"), { n: 3 }, NEW)).status, 412);

@@ -30,7 +30,7 @@ describe("retained calls on a server's page", () => {
     [berth, browser] = await Promise.all([
       startTestBerth({
         texts: { "calculator.ts": CALCULATOR, "shown.ts": CALCULATOR },
-        mcps: { shown: { definition: "shown.ts", keep_calls: "7d" } },
+        mcps: { shown: { definition: "shown.ts", retain_calls: "7d" } },
         env: { BERTH_RETAINED_CALL_DELAY_MS: "20" },
       }),
       startBrowser(),

@@ -36,7 +36,7 @@ describe("a walk through the console", () => {
     [berth, browser] = await Promise.all([
       startTestBerth({
         texts: { "ledger.ts": LEDGER },
-        mcps: { ledger: { definition: "ledger.ts", keep_calls: "7d" } },
+        mcps: { ledger: { definition: "ledger.ts", retain_calls: "7d" } },
         env: { BERTH_PRIVATE_HOSTS: "localhost" },
       }),
       startBrowser(),

@@ -154,7 +154,7 @@ describe("streams after the end of their process", () => {
   it("S7 real clients come back after kill -9, for a result and for an error", async () => {
     // Clients are disconnected early, and told to come back when another process serves.
     const restart = await serve({
-      BERTH_CONNECTION_MS: "100",
+      BERTH_STREAM_CONNECTION_MS: "100",
       BERTH_STREAM_RETRY_MS: "8000",
       BERTH_SILENT_CALL_MS: "10",
     });

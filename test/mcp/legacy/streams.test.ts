@@ -165,7 +165,7 @@ describe("streams of legacy sessions", () => {
   });
 
   it("S7 a call survives that the server ends its connection, and the client is told when to come again", async () => {
-    const polling = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, connectionMs: 50 } });
+    const polling = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, streamConnectionMs: 50 } });
     try {
       polling.host.offer("one", { tools: { work: work.tool as never } });
       const client = await LegacyClient.start(polling.url("one"));

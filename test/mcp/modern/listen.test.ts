@@ -184,7 +184,7 @@ describe("streams that listen", () => {
   });
 
   it("show that they are alive by comments", async () => {
-    const rig = await startRig({}, { streamCommentMs: 5 });
+    const rig = await startRig({}, { streamKeepAliveMs: 5 });
     rig.host.offer("server", offered);
     const stream = await openStream(rig.url("server"), "subscriptions/listen", { notifications: ALL });
     await stream.next();

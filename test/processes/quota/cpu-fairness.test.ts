@@ -68,14 +68,14 @@ describe("tenants that may use so much processor time", () => {
     // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back. A minute of
     // it, the most that is paid back, is more than all processors of two guests give between two looks.
     mayUse = () => (started.some(({ pid }) => isHeld({ pid: pid! })) ? 500 : 10);
-    heavy = new CpuFairness({ processorMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
+    heavy = new CpuFairness({ cpuMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
   });
   afterEach(() => {
     heavy.close();
     for (const { pid } of started.splice(0)) process.kill(-pid!, "SIGKILL");
   });
 
-  it("C8 processorMsPerSecond: use no more of it in the long run, with all that they have started", async () => {
+  it("C8 cpuMsPerSecond: use no more of it in the long run, with all that they have started", async () => {
     const guests = [BURN, `(${BURN}) & wait`].map(start);
     const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
     // Overuse is paid back by the look at which they go on. They stand still at that look, so this machine's delays do
@@ -103,7 +103,7 @@ describe("tenants that may use so much processor time", () => {
     assert.ok(used > 0 && used <= may + 500, `${used} of ${may} ms`);
   });
 
-  it("C8 processorMsPerSecond: stand still until there is some again, also where somebody else has them go on", async () => {
+  it("C8 cpuMsPerSecond: stand still until there is some again, also where somebody else has them go on", async () => {
     const guest = start(BURN);
     heavy.add("small", guest);
     await until(() => isHeld(guest));
@@ -114,7 +114,7 @@ describe("tenants that may use so much processor time", () => {
     await until(() => !isHeld(guest));
   });
 
-  it("C8 processorMsPerSecond: leave what others have alone, and what waits for something", async () => {
+  it("C8 cpuMsPerSecond: leave what others have alone, and what waits for something", async () => {
     const [burning, waiting, other] = [start(BURN), start(REST), start(BURN)];
     heavy.add("small", burning);
     heavy.add("small", waiting);
@@ -127,7 +127,7 @@ describe("tenants that may use so much processor time", () => {
     assert.equal(wereHeld, false);
   });
 
-  it("C8 processorMsPerSecond: go on when nobody watches them any more", async () => {
+  it("C8 cpuMsPerSecond: go on when nobody watches them any more", async () => {
     const guest = start(BURN);
     heavy.add("small", guest);
     await until(() => isHeld(guest));

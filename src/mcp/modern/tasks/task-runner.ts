@@ -343,7 +343,7 @@ export class TaskRunner {
         await write();
         break;
       } catch (error) {
-        const mayPass = error instanceof BerthError && (error.code === "store_failed" || error.code === "store_unsure");
+        const mayPass = error instanceof BerthError && (error.code === "store_failed" || error.code === "store_uncertain");
         if (isLast || !mayPass) {
           log.error({ err: error, task: id }, "a task's outcome could not be stored");
           break;
@@ -402,7 +402,7 @@ export class TaskRunner {
 const MAY_PASS: ReadonlySet<ErrorCode> = new Set([
   "too_many_tasks",
   "store_failed",
-  "store_unsure",
+  "store_uncertain",
   "starting",
   "server_refused",
   "upstream_not_started",
