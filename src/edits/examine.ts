@@ -3,7 +3,7 @@ import { ToldChanges, type ContractChange } from "../contract/change.ts";
 import { compareInTurns } from "../contract/compare.ts";
 import type { ToldTool, Review, ServerEffect } from "../contract/review.ts";
 import { signatureOf } from "../contract/signature.ts";
-import { relaxesApprove } from "../entry/approve-field.ts";
+import { relaxesApprove } from "../entry/consent-field.ts";
 import { unnamedEntry, type ServerEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { Activities } from "../host/calls/activity.ts";

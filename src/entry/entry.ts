@@ -4,7 +4,7 @@ import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonOb
 import type { Problem } from "../lib/problem.ts";
 import type { AllowedHost } from "../network/allow-list.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
-import { readApprove } from "./approve-field.ts";
+import { readApprove } from "./consent-field.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { readEnvironment, type EntryEnvironment } from "./environment-fields.ts";
 import { cidFields, entryFields } from "./fields.ts";

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { RequestedGrant } from "../../discover/discovery.ts";
-import { approvedByEither } from "../../entry/approve-field.ts";
+import { approvedByEither } from "../../entry/consent-field.ts";
 import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { wordsOf } from "../../entry/grant-requests.ts";

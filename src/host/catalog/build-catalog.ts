@@ -1,5 +1,5 @@
 import { isOwn } from "../../entry/address.ts";
-import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
+import { approveProblems, asksConsent } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { requestProblems, ungranted } from "../../entry/grant-requests.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";

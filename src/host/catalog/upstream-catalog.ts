@@ -2,7 +2,7 @@ import { appUriOf } from "../../contract/apps.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { skillFinder, skillUris } from "../../contract/skills.ts";
 import { isOwn } from "../../entry/address.ts";
-import { approveProblems, asksConsent } from "../../entry/approve-field.ts";
+import { approveProblems, asksConsent } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
