@@ -16,7 +16,7 @@ export interface Audit {
   /** A request was refused; many refusals are only counted. `tenant` is undefined if it does not exist. */
   refused(tenant: string | undefined, refusal: Refusal): void;
   /**
-   * Something happened to a user's consent to a call. Rejects if an approval cannot be recorded; of everything else, many
+   * Something happened to a user's consent to a call. Rejects if a granted one cannot be recorded; of everything else, many
    * are only counted.
    */
   consent(tenant: string, facts: JsonObject): Promise<void>;
@@ -67,7 +67,7 @@ export async function openAudit(options: AuditOptions): Promise<Audit> {
       links.append([entryOf(tenant, "login", { outcome: "ok", ...facts })], { patient: true }),
     refused: (tenant, refusal) => refusals.add(tenant ?? SERVICE, factsOf(refusal)),
     async consent(tenant, facts) {
-      if (facts["outcome"] !== "approved") return consents.add(tenant, facts);
+      if (facts["outcome"] !== "granted") return consents.add(tenant, facts);
       await links.append([entryOf(tenant, "consent", facts)], { patient: true });
     },
     async search(tenant, query) {

@@ -52,7 +52,7 @@ export type FilterTexts = Partial<Record<(typeof FILTER_FIELDS)[number], string 
 const PAGE_RECORDS = 50;
 const PAGE_RECORDS_MAX = 1_000;
 const NAME_CHARACTERS_MAX = 256;
-export const OUTCOMES: readonly string[] = ["ok", "error", "invalid", "asked", "approved", "declined", "refused"];
+export const OUTCOMES: readonly string[] = ["ok", "error", "invalid", "asked", "granted", "declined", "refused"];
 
 /** Throws `invalid_params` with every problem at once. */
 export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditFilter & { readonly limit: number } {

@@ -185,7 +185,7 @@ function exitCode(result: NativeResult): number {
   if ("inputRequests" in result) {
     const keys = Object.keys(result.inputRequests);
     if (keys.some(isConsentKey)) {
-      console.error("berth: the user must approve this call; run it in a terminal, which asks");
+      console.error("berth: this call needs the consent of the user; run it in a terminal, which asks");
       return 1;
     }
     const asked = printableLine(keys.join(", "));

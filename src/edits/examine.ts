@@ -3,7 +3,7 @@ import { ToldChanges, type ContractChange } from "../contract/change.ts";
 import { compareInTurns } from "../contract/compare.ts";
 import type { ToldTool, Review, ServerEffect } from "../contract/review.ts";
 import { signatureOf } from "../contract/signature.ts";
-import { relaxesApprove } from "../entry/consent-field.ts";
+import { relaxesConsent } from "../entry/consent-field.ts";
 import { unnamedEntry, type ServerEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { Activities } from "../host/calls/activity.ts";
@@ -490,9 +490,9 @@ function changesOf(
   would: DirectoryEntry | undefined,
 ): PowerChange[] {
   const changes: PowerChange[] = [];
-  if (was && relaxesApprove(was.entry, would?.entry)) {
-    const [before, after] = [was.entry.raw["approve"], would?.entry.raw["approve"]];
-    changes.push({ server, power: "approvals", field: "approve", before, after });
+  if (was && relaxesConsent(was.entry, would?.entry)) {
+    const [before, after] = [was.entry.raw["consent"], would?.entry.raw["consent"]];
+    changes.push({ server, power: "approvals", field: "consent", before, after });
   }
   // A deleted server loses all that it was given.
   if (!would) return [...changes, { server, power: "source" }];

@@ -1,6 +1,6 @@
 import { isObject, type Json } from "../lib/json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "../lib/problem.ts";
-import { fieldTypes, type FieldType, type FieldTypes } from "./fields.ts";
+import { fieldTypes, unknownField, type FieldType, type FieldTypes } from "./fields.ts";
 
 /** A place in the configuration, and the list that collects all problems. */
 export interface ConfigPlace {
@@ -70,11 +70,10 @@ export function readFields<const Types extends Readonly<Record<string, FieldType
     return {};
   }
   const fields: Record<string, Json> = {};
-  const known = Object.keys(types).join(", ");
   for (const name of Object.keys(raw)) {
     const at = inside(place, name);
     if (!Object.hasOwn(types, name)) {
-      complain(at, "unknown-field", `${what} has no field "${name}"; its fields are ${known}`);
+      complain(at, "unknown-field", unknownField(what, name, types));
       continue;
     }
     const value = raw[name]!;

@@ -4,9 +4,9 @@ import { complain, inside, type ConfigPlace } from "./config-place.ts";
 import { readTexts } from "./grants-fields.ts";
 import { OFFERED_NAME, type ConfiguredTool } from "./tool-fields.ts";
 
-/** The fields of an entry that say which calls are approved. */
-interface Approving {
-  readonly approve: readonly string[];
+/** The fields of an entry that say which calls need consent. */
+interface Consenting {
+  readonly consent: readonly string[];
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
 }
 
@@ -14,10 +14,10 @@ interface Approving {
 const ALL = "*";
 
 /**
- * Reads the field "approve" of an entry: the tools whose every call the user must approve, by the names that clients
+ * Reads the field "consent" of an entry: the tools whose every call needs the consent of the user, by the names that clients
  * know; sorted, without duplicates.
  */
-export function readApprove(raw: readonly Json[], place: ConfigPlace): string[] {
+export function readConsentTools(raw: readonly Json[], place: ConfigPlace): string[] {
   const names = readTexts(raw, place, (value, at) => {
     if (value === ALL || OFFERED_NAME.test(value)) return value;
     const message = `${JSON.stringify(value.slice(0, 150))} is no name of a tool; use "${ALL}" for all tools`;
@@ -27,51 +27,51 @@ export function readApprove(raw: readonly Json[], place: ConfigPlace): string[] 
 }
 
 /**
- * True for a tool whose calls are approved one by one. It is meant by each of its names, so that a second name, or one of
+ * True for a tool whose calls each need consent. It is meant by each of its names, so that a second name, or one of
  * an earlier release, is no way around.
  */
-export function asksConsent({ approve, tools }: Approving, name: string, own: string): boolean {
-  if (approve.length === 0) return false;
-  if (approve.includes(ALL) || approve.includes(name) || approve.includes(own)) return true;
-  return functionsOf({ approve, tools }).includes(own);
+export function asksConsent({ consent, tools }: Consenting, name: string, own: string): boolean {
+  if (consent.length === 0) return false;
+  if (consent.includes(ALL) || consent.includes(name) || consent.includes(own)) return true;
+  return functionsOf({ consent, tools }).includes(own);
 }
 
 /** The functions that tools of an entry's own names call. */
-function functionsOf({ approve, tools }: Approving): string[] {
-  return approve.flatMap((name) => configured({ tools }, name) ?? []);
+function functionsOf({ consent, tools }: Consenting): string[] {
+  return consent.flatMap((name) => configured({ tools }, name) ?? []);
 }
 
-function configured({ tools }: Pick<Approving, "tools">, name: string): string | undefined {
+function configured({ tools }: Pick<Consenting, "tools">, name: string): string | undefined {
   return Object.hasOwn(tools, name) ? tools[name]!.function : undefined;
 }
 
 /**
- * True if some call needs consent under `before` and not under `after`: a name is taken from "approve", or "tools" gives
+ * True if some call needs consent under `before` and not under `after`: a name is taken from "consent", or "tools" gives
  * the function behind it another name.
  */
-export function relaxesApprove(before: Approving, after: Approving | undefined): boolean {
-  if (!after) return before.approve.length > 0;
-  const named = [...before.approve, ...functionsOf(before)];
+export function relaxesConsent(before: Consenting, after: Consenting | undefined): boolean {
+  if (!after) return before.consent.length > 0;
+  const named = [...before.consent, ...functionsOf(before)];
   return named.some((name) => !asksConsent(after, name, configured(after, name) ?? name));
 }
 
 /** A name that no tool has would protect nothing, and nobody would notice. */
-export function approveProblems(
+export function consentProblems(
   server: string,
-  { approve }: Approving,
+  { consent }: Consenting,
   offered: readonly { readonly name: string }[],
 ): Problem[] {
   const problems: Problem[] = [];
-  const place = inside(inside({ pointer: "", problems }, server), "approve");
+  const place = inside(inside({ pointer: "", problems }, server), "consent");
   const names = new Set([ALL, ...offered.map(({ name }) => name)]);
-  for (const name of approve) {
+  for (const name of consent) {
     if (names.has(name)) continue;
-    complain(place, "no-such-tool", `"approve" names "${name}", and this server offers no such tool`, "warning");
+    complain(place, "no-such-tool", `"consent" names "${name}", and this server offers no such tool`, "warning");
   }
   return problems;
 }
 
-/** The tools that either entry asks to be approved: an earlier release is no way around the current rule, under whatever name. */
-export function approvedByEither(then: Approving, now: Approving): string[] {
-  return [...new Set([...then.approve, ...now.approve, ...functionsOf(now)])].sort();
+/** The tools that either entry asks for consent to: an earlier release is no way around the current rule, under whatever name. */
+export function consentOfEither(then: Consenting, now: Consenting): string[] {
+  return [...new Set([...then.consent, ...now.consent, ...functionsOf(now)])].sort();
 }

@@ -4,13 +4,13 @@ import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonOb
 import type { Problem } from "../lib/problem.ts";
 import type { AllowedHost } from "../network/allow-list.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
-import { readApprove } from "./consent-field.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
+import { readConsentTools } from "./consent-field.ts";
 import { readEnvironment, type EntryEnvironment } from "./environment-fields.ts";
 import { cidFields, entryFields } from "./fields.ts";
 import {
   readFolderNames,
-  readKeepCalls,
+  readRetainCalls,
   readLimits,
   readNetwork,
   readSecretNames,
@@ -68,12 +68,12 @@ export interface ServerEntry {
   readonly network: readonly AllowedHost[];
   /** Names of the operator's folders that its code sees, sorted. */
   readonly folders: readonly string[];
-  /** The tools whose every call the user must approve, by name, sorted; `*` for all. */
-  readonly approve: readonly string[];
+  /** The tools whose every call needs the consent of the user, by name, sorted; `*` for all. */
+  readonly consent: readonly string[];
   /** The limits on its calls. */
   readonly limits: ServerLimits;
   /** How long its calls are kept with their arguments and results; undefined where they are not. */
-  readonly keepCallsMs: number | undefined;
+  readonly retainCallsMs: number | undefined;
   /** Items that are configured wrongly, and are not offered in any other form either. */
   readonly leftOut: LeftOut;
   /** The entry as written, which a release keeps. */
@@ -171,10 +171,10 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     const message = '"env" is for definitions; an upstream gets its variables in its launcher URI, as env.NAME=value';
     complain(inside(place, "env"), "not-for-upstreams", message);
   }
-  const approve = readApprove(fields.approve ?? [], inside(place, "approve"));
+  const consent = readConsentTools(fields.consent ?? [], inside(place, "consent"));
   const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
-  const keepCallsMs =
-    fields.retain_calls === undefined ? undefined : readKeepCalls(fields.retain_calls, inside(place, "retain_calls"));
+  const retainCallsMs =
+    fields.retain_calls === undefined ? undefined : readRetainCalls(fields.retain_calls, inside(place, "retain_calls"));
   const refused = problems.length > 0;
 
   const leftOut = { tools: [] as string[], prompts: [] as string[], resources: [] as string[] };
@@ -209,9 +209,9 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     env,
     network,
     folders,
-    approve,
+    consent,
     limits,
-    keepCallsMs,
+    retainCallsMs,
     leftOut,
     raw: isObject(given) ? given : {},
   };

@@ -32,7 +32,7 @@ export const entryFields = {
   env: "object",
   network: "list",
   folders: "list",
-  approve: "list",
+  consent: "list",
   limits: "object",
   retain_calls: "text",
 } as const satisfies Record<string, FieldType>;
@@ -89,8 +89,7 @@ export function readSourceFields<Name extends string>(
   const fields: Partial<Record<Name, JsonNode>> = {};
   for (const [name, { at, node: value }] of node.members) {
     if (!Object.hasOwn(types, name)) {
-      const known = Object.keys(types).join(", ");
-      problems.push(problemAt(at, "unknown-field", `${what} has no field "${name}"; its fields are ${known}`));
+      problems.push(problemAt(at, "unknown-field", unknownField(what, name, types)));
       continue;
     }
     const type = fieldTypes[types[name as Name]];
@@ -98,6 +97,19 @@ export function readSourceFields<Name extends string>(
     else problems.push(problemAt(value.at, "wrong-type", `"${name}" must be ${type.what}`));
   }
   return fields;
+}
+
+/** Earlier names of entry fields. */
+const RENAMED = new Map<string, string>([
+  ["approve", "consent"],
+  ["keep_calls", "retain_calls"],
+]);
+
+/** The message about a field that does not exist, with the new name of a renamed one. */
+export function unknownField(what: string, name: string, fields: object): string {
+  const now = RENAMED.get(name);
+  if (now !== undefined && Object.hasOwn(fields, now)) return `"${name}" is now "${now}"; rename the field`;
+  return `${what} has no field "${name}"; its fields are ${Object.keys(fields).join(", ")}`;
 }
 
 /** The names under which servers can be reached: `/mcp/<server>`. */

@@ -26,7 +26,7 @@ export function readLimits(raw: JsonObject, place: ConfigPlace): ServerLimits {
 }
 
 /** How long the server's calls are kept, in milliseconds: a text such as `7d`. */
-export function readKeepCalls(text: string, place: ConfigPlace): number | undefined {
+export function readRetainCalls(text: string, place: ConfigPlace): number | undefined {
   const [, count, unit = ""] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return Number(count) * UNIT_MS[unit]!;
   return complain(place, "wrong-value", '"retain_calls" must be a time such as "30m", "12h" or "7d"');

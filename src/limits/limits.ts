@@ -165,7 +165,7 @@ const accessLimits = {
 const mcpLimits = {
   /** How long a modern client may take to return with the answers to questions. */
   requestStateMs: 1_800_000,
-  /** How long a user may take to consent to a call that its entry's "approve" asks about. */
+  /** How long a user may take to consent to a call that its entry's "consent" asks about. */
   consentMs: 300_000,
   /** The arguments of such a call that the user is shown; longer ones are cut in their middle. */
   consentCharacters: 4_000,
@@ -570,7 +570,7 @@ const auditLimits = {
   auditDelayMs: 1_000,
   /** Refused attempts on one tenant that are recorded individually; further ones are only counted. */
   auditRefusalsPerMinute: 20,
-  /** Consents of one tenant that were asked for, declined, or refused, likewise; each call that was approved is recorded. */
+  /** Consents of one tenant that were asked for, declined, or refused, likewise; each granted one is recorded. */
   auditConsentsPerMinute: 120,
   /** Links of the audit log that one page of a search examines. */
   auditSearchLinks: 1_000,

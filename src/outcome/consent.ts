@@ -32,4 +32,4 @@ export function readConsent(answer: Json | undefined): "given" | "declined" | "c
   return answer["action"] === "accept" && isObject(content) && content[FIELD] === true ? "given" : "declined";
 }
 
-const FIELD = "approve";
+const FIELD = "consent";

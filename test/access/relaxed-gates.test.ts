@@ -50,14 +50,14 @@ describe("an entry that asks for consent", () => {
     assert.equal(status, 200, JSON.stringify(body));
   };
 
-  const RENAMED = { tools: { erase: { function: "wipe" } }, approve: ["erase"] };
+  const RENAMED = { tools: { erase: { function: "wipe" } }, consent: ["erase"] };
   /** An entry, and changes of it after which a call would need no consent. */
   const relaxed: [string, object, object][] = [
-    ["removes the field", { approve: ["wipe"] }, {}],
-    ["empties it", { approve: ["wipe"] }, { approve: [] }],
-    ["names another tool", { approve: ["wipe"] }, { approve: ["look"] }],
-    ["names some instead of all", { approve: ["*"] }, { approve: ["wipe", "look"] }],
-    ["removes one of two", { approve: ["look", "wipe"] }, { approve: ["look"] }],
+    ["removes the field", { consent: ["wipe"] }, {}],
+    ["empties it", { consent: ["wipe"] }, { consent: [] }],
+    ["names another tool", { consent: ["wipe"] }, { consent: ["look"] }],
+    ["names some instead of all", { consent: ["*"] }, { consent: ["wipe", "look"] }],
+    ["removes one of two", { consent: ["look", "wipe"] }, { consent: ["look"] }],
     ["gives its name to another function", RENAMED, { ...RENAMED, tools: { erase: { function: "look" }, wipe: {} } }],
     ["gives its function a further name", RENAMED, { ...RENAMED, tools: { other: { function: "wipe" } } }],
   ];
@@ -73,7 +73,7 @@ describe("an entry that asks for consent", () => {
       ] as const) {
         const reply = await send(method, path, body, cookie);
         assert.deepEqual([reply.status, reply.body.error?.code], [403, "token_required"], `${method} ${path}`);
-        assert.match(reply.body.error.message, /another .*"approve".* type your token again/);
+        assert.match(reply.body.error.message, /another .*"consent".* type your token again/);
       }
       const editor = (await makeToken(berth, { can: ["edit"] })).token;
       assert.equal((await put(becomes, bearer(editor))).body.error?.code, "forbidden");
@@ -85,7 +85,7 @@ describe("an entry that asks for consent", () => {
     await given({});
     const release = (await send("GET", "/servers/alpha/releases", undefined, bearer(OPERATOR))).body.releases[0]
       .release;
-    await given({ approve: ["*"] });
+    await given({ consent: ["*"] });
     const path = `/servers/alpha/releases/${release as string}/restore`;
     for (const [method, at, body] of [
       ["POST", path, undefined],
@@ -97,13 +97,13 @@ describe("an entry that asks for consent", () => {
   });
 
   it("does not ask for it where as many calls need consent, or more", async () => {
-    const changes = [{ approve: ["wipe"] }, { approve: ["look", "wipe"] }, { approve: ["*"] }];
+    const changes = [{ consent: ["wipe"] }, { consent: ["look", "wipe"] }, { consent: ["*"] }];
     await given({});
-    for (const fields of [...changes, { approve: ["*", "wipe"], description: "All of them" }])
+    for (const fields of [...changes, { consent: ["*", "wipe"], description: "All of them" }])
       assert.equal((await put(fields, cookie)).status, 200, JSON.stringify(fields));
-    await given({ approve: ["wipe"] });
-    assert.equal((await put({ approve: ["wipe"], tools: { erase: { function: "wipe" } } }, cookie)).status, 200);
-    await given({ tools: { erase: { function: "wipe" } }, approve: ["erase", "wipe"] });
-    assert.equal((await put({ tools: { erase: { function: "wipe" } }, approve: ["wipe"] }, cookie)).status, 200);
+    await given({ consent: ["wipe"] });
+    assert.equal((await put({ consent: ["wipe"], tools: { erase: { function: "wipe" } } }, cookie)).status, 200);
+    await given({ tools: { erase: { function: "wipe" } }, consent: ["erase", "wipe"] });
+    assert.equal((await put({ tools: { erase: { function: "wipe" } }, consent: ["wipe"] }, cookie)).status, 200);
   });
 });

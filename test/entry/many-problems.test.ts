@@ -52,7 +52,7 @@ describe("an entry with many faults", () => {
 
 describe("a list of an entry", () => {
   it("is refused with one problem when it has more items than are read", () => {
-    for (const field of ["secrets", "variables", "network", "folders", "approve"]) {
+    for (const field of ["secrets", "variables", "network", "folders", "consent"]) {
       const { problems, refused } = readNamedEntry("demo", { [field]: Array(5_001).fill("a.example") });
       assert.deepEqual(
         [refused, problems.map(({ code, pointer }) => [code, pointer])],

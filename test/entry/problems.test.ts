@@ -123,6 +123,16 @@ describe("what is wrong with an entry of mcps", () => {
     assert.match(listed[4]!.problems[0]!.message, /no field "auto_discvoer"; its fields are definition/);
   });
 
+  it("refuses a renamed field with its new name", async () => {
+    await configure({ plain: { approve: ["add"], keep_calls: "1d" } });
+    const [{ state, problems }] = (await summariesOf(hosted)) as [Awaited<ReturnType<typeof summariesOf>>[number]];
+    assert.equal(state, "refused");
+    assert.deepEqual(
+      problems.map(({ message }) => message),
+      ['"approve" is now "consent"; rename the field', '"keep_calls" is now "retain_calls"; rename the field'],
+    );
+  });
+
   it("keeps a release addressable with its configuration, in the order in which it was written", async () => {
     const entry = { tools: { greet: { inputSchema: { type: "object", properties: { name: {}, a: {} } } }, add: {} } };
     await configure({ plain: entry });

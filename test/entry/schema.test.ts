@@ -37,7 +37,7 @@ const good: Record<string, unknown> = {
       options: { echo: { any: [1] } },
       limits: { calls: 3, calls_per_second: 10 },
       retain_calls: "7d",
-      approve: ["echo", "*"],
+      consent: ["echo", "*"],
       secrets: ["API_TOKEN", "_x"],
       env: { API_TOKEN: "${API_TOKEN}", LOG_LEVEL: "info", TZ: "UTC" },
       network: ["api.example.org", "*.example.org:8443", "*", "127.0.0.1:80", "[::1]:80", "bücher.example"],

@@ -77,7 +77,7 @@ type FormProps = SettingsFormOptions & Shown;
 const OWN = new Set(
   (
     "enabled description definition upstream runs hold hold_texts schema_validation tools auto_discover network secrets variables " +
-    "approve limits retain_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
+    "consent limits retain_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
   ).split(" "),
 );
 
@@ -170,15 +170,15 @@ function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
           />
         )}
         <Names
-          label="Approval of calls"
-          hint="Tools whose every call the user must approve, as clients know them; * for all. None by default."
+          label="Consent to calls"
+          hint="Tools whose every call needs the consent of the user, by the names that clients know; * for all. None by default."
           one="tool"
-          field="approve"
+          field="consent"
           known={known.functions ?? []}
           {...{ entry, set, problems }}
         />
         <Limits entry={entry} set={set} problems={problems} />
-        <KeepCalls entry={entry} set={set} problems={problems} />
+        <RetainCalls entry={entry} set={set} problems={problems} />
         <Options entry={entry} known={known} set={set} problems={problems} />
         {others.length > 0 && (
           <Setting label="Also said" fields={others} problems={problems}>
@@ -559,19 +559,19 @@ function Limits({ entry, set, problems }: PartProps) {
 }
 
 const TIMES = [
-  ["", "not kept"],
+  ["", "no"],
   ["1h", "for an hour"],
   ["1d", "for a day"],
   ["7d", "for 7 days"],
   ["30d", "for 30 days"],
 ] as const;
 
-function KeepCalls({ entry, set, problems }: PartProps) {
+function RetainCalls({ entry, set, problems }: PartProps) {
   const value = textIn(entry, "retain_calls");
   const isListed = TIMES.some(([time]) => time === value);
   return (
     <Choice
-      label="Keep calls"
+      label="Retain calls"
       hint="With their arguments and results, without secrets, for those who may change this server: on the tab Calls."
       field="retain_calls"
       value={value}

@@ -11,7 +11,7 @@ import type { CalledTool, Observers } from "./observe.ts";
 import { shownArguments, visible } from "./shown-arguments.ts";
 
 /**
- * The user's consent to exactly one call of a tool that its entry names in "approve". The question's key carries what it
+ * The user's consent to exactly one call of a tool that its entry names in "consent". The question's key carries what it
  * is for, sealed, so an answer counts in any process, and for nothing else; a record makes it count once. It knows no
  * protocol: to every way of calling a tool, consent is a question like others.
  */
@@ -101,7 +101,7 @@ export class Consents {
         refused: `The tool "${call.tool.tool}" was not called: the user was asked about this call, and ${what}.`,
       };
     }
-    if (isFirst) await this.#tell(call, { outcome: "approved", consent: asked.id });
+    if (isFirst) await this.#tell(call, { outcome: "granted", consent: asked.id });
     return {
       waitsFor: async (keys) => {
         await this.#put(tenant, asked, JSON.stringify({ awaits: keys.map(shortened) }), revision);
@@ -162,7 +162,7 @@ export type Checked =
 
 /** The fate of a consent, for the audit log: nothing of the arguments but their size and digest. */
 type ConsentOutcome =
-  | { readonly outcome: "asked" | "approved"; readonly consent: string }
+  | { readonly outcome: "asked" | "granted"; readonly consent: string }
   | { readonly outcome: "declined"; readonly by: string; readonly consent: string }
   | { readonly outcome: "refused"; readonly why: Why; readonly consent?: string };
 
@@ -213,7 +213,7 @@ function whyNotFor(asked: Asked, { tool, digest, principal }: AskedCall): Why | 
   return asked.digest === digest.sha256 ? undefined : "arguments";
 }
 
-/** True for a call that was approved, asked something itself, and now comes with an answer to that. */
+/** True for a call that the user consented to, asked something itself, and now comes with an answer to that. */
 function isAwaited(value: string, answers: CallOptions["answers"] = {}): boolean {
   const awaits = soundObject(value)?.["awaits"];
   return Array.isArray(awaits) && Object.keys(answers).some((key) => awaits.includes(shortened(key)));
@@ -239,7 +239,7 @@ function messageOf({ tool, digest }: AskedCall, shown: string): string {
   const { server, tool: name } = tool;
   const sha256 = Buffer.from(digest.sha256, "base64url").toString("hex");
   return [
-    `${quoted(server)} is about to carry out one call of its tool ${quoted(name)}. Do you approve of it?`,
+    `${quoted(server)} is about to carry out one call of its tool ${quoted(name)}. Do you consent to it?`,
     `Its arguments, ${digest.bytes} bytes with the SHA-256 ${sha256}:`,
     "```",
     shown,
@@ -255,7 +255,7 @@ const NAME_CHARACTERS = 200;
 
 function hintOf({ server, tool }: CalledTool): string {
   return (
-    `the user must approve each call of the tool "${tool}" of "${server}"; use a client that can ask its user with a ` +
-    'form (elicitation), or have the tool taken out of "approve" in the entry of mcps'
+    `each call of the tool "${tool}" of "${server}" needs the consent of the user; use a client that can ask its user with a ` +
+    'form (elicitation), or have the tool taken out of "consent" in the entry of mcps'
   );
 }

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import type { RequestedGrant } from "../../discover/discovery.ts";
-import { approvedByEither } from "../../entry/consent-field.ts";
 import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
+import { consentOfEither } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { wordsOf } from "../../entry/grant-requests.ts";
 import type { Offered } from "../../entry/offer.ts";
@@ -77,13 +77,13 @@ function grantsIn(listed: DirectoryEntry | undefined): string {
 /**
  * The entry of an earlier release, reduced to the grants that the current entry still gives: what was taken from the
  * server is taken from all its releases, and none gets a grant that only a later entry gives. What either of them asks to
- * be approved is approved call by call.
+ * require consent requires it for each call.
  */
 export function asGivenNow(then: ServerEntry, { entry: now, refused }: DirectoryEntry): ServerEntry {
   // It is unknown what a wrong entry would grant.
   if (refused) {
-    const nothing = { secrets: [], network: [], folders: [], variables: [], keepCallsMs: undefined };
-    return { ...then, ...nothing, approve: ["*"] };
+    const nothing = { secrets: [], network: [], folders: [], variables: [], retainCallsMs: undefined };
+    return { ...then, ...nothing, consent: ["*"] };
   }
   // Without a list of its own an upstream reads no variable, and code reads all.
   const variables = inBoth(then.variables, now.upstream === undefined ? now.variables : []);
@@ -92,9 +92,9 @@ export function asGivenNow(then: ServerEntry, { entry: now, refused }: Directory
     secrets: inBoth(then.secrets, now.secrets) ?? [],
     network: allowedByBoth(then.network, now.network),
     folders: inBoth(then.folders, now.folders) ?? [],
-    approve: approvedByEither(then, now),
+    consent: consentOfEither(then, now),
     limits: now.limits,
-    keepCallsMs: now.keepCallsMs,
+    retainCallsMs: now.retainCallsMs,
     ...(variables && { variables }),
   };
 }

@@ -38,11 +38,11 @@ async function invoke<Returned>(
   // Awaited only when necessary: most arguments are checked at once.
   const invalid = checked === undefined ? undefined : await checked;
   if (invalid !== undefined) return refuseArguments(call, invalid);
-  // A task that goes on was approved when it began.
+  // A task that goes on had consent when it began.
   return tool.consent && !options.task ? withConsent(call, tool.consent) : carryOut(call);
 }
 
-/** Carries the call out only if the user has approved of it. */
+/** Carries the call out only if the user has consented to it. */
 async function withConsent<Returned>(call: Invocation<Returned>, consent: Consent): Promise<Answer> {
   let checked: Checked;
   try {
@@ -53,7 +53,7 @@ async function withConsent<Returned>(call: Invocation<Returned>, consent: Consen
   if (checked.asked) return record(call, { outcome: "asked", asked: checked.asked });
   if (checked.refused !== undefined) return record(call, { outcome: "error", result: failure(checked.refused) });
   const answer = await carryOut(call);
-  // The call goes on when it comes again with the answers, and was approved already.
+  // The call goes on when it comes again with the answers, and the user consented already.
   if ("inputRequests" in answer) await checked.waitsFor(Object.keys(answer.inputRequests));
   return answer;
 }

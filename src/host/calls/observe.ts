@@ -30,7 +30,7 @@ export class Observers {
     this.#onFault = onFault;
   }
 
-  /** Hears of what happens to consents; a call that is approved waits until that is recorded. */
+  /** Hears of what happens to consents; a call with consent waits until that is recorded. */
   onConsent(listener: ConsentListener): void {
     this.#consents.push(listener);
   }

@@ -88,16 +88,19 @@ const ATTEMPTS = 10;
 const TOLD_EVERY_MS = 60_000;
 
 /** How long a server's calls are kept by its entry, within the limit. */
-function retainedMs({ keepCallsMs }: Pick<ServerEntry, "keepCallsMs">, { retainedCallDays }: RetainedCallLimits): number {
-  return Math.min(keepCallsMs ?? 0, retainedCallDays * DAY_MS);
+function retainedMs(
+  { retainCallsMs }: Pick<ServerEntry, "retainCallsMs">,
+  { retainedCallDays }: RetainedCallLimits,
+): number {
+  return Math.min(retainCallsMs ?? 0, retainedCallDays * DAY_MS);
 }
 
 export function keptTimeProblems(
   server: string,
-  { keepCallsMs = 0 }: Pick<ServerEntry, "keepCallsMs">,
+  { retainCallsMs = 0 }: Pick<ServerEntry, "retainCallsMs">,
   { retainedCallDays }: Pick<RetainedCallLimits, "retainedCallDays">,
 ): Problem[] {
-  if (keepCallsMs <= retainedCallDays * DAY_MS) return [];
+  if (retainCallsMs <= retainedCallDays * DAY_MS) return [];
   const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/retain_calls`;
   const message = `Calls are kept for ${retainedCallDays} days at the most (BERTH_RETAINED_CALL_DAYS), and "retain_calls" says more`;
   return [{ code: "kept-too-long", message, severity: "warning", pointer }];
@@ -273,7 +276,9 @@ export class RetainedCalls {
     for (const [server, { entry, refused }] of servers) {
       // It is not known what a wrong entry means.
       const ms =
-        refused && entry.keepCallsMs === undefined ? (before?.get(server) ?? 0) : retainedMs(entry, this.#options.limits);
+        refused && entry.retainCallsMs === undefined
+          ? (before?.get(server) ?? 0)
+          : retainedMs(entry, this.#options.limits);
       if (ms > 0) now.set(server, ms);
     }
     this.#tenants.set(tenant, now);
@@ -365,7 +370,7 @@ export interface ListedCalls {
 /** The parts that tell how the calls of a tool are kept. */
 interface Kept {
   readonly contract: Pick<ToolContract, "inputSchema" | "outputSchema">;
-  readonly entry: Pick<ServerEntry, "keepCallsMs">;
+  readonly entry: Pick<ServerEntry, "retainCallsMs">;
   /** The secrets that its server may see; undefined for none. */
   readonly grant: Grant | undefined;
 }

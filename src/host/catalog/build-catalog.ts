@@ -1,5 +1,5 @@
 import { isOwn } from "../../entry/address.ts";
-import { approveProblems, asksConsent } from "../../entry/consent-field.ts";
+import { consentProblems, asksConsent } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { requestProblems, ungranted } from "../../entry/grant-requests.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
@@ -14,12 +14,12 @@ import type { FetchLimits } from "../../network/fetches.ts";
 import { createCompleter } from "../calls/completer.ts";
 import { acceptanceOf, grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
 import { followedPort, followedPrompt, followedResource, heardRun } from "../calls/happenings.ts";
-import { keptTimeProblems } from "../calls/retained-calls.ts";
 import { CallNotes, gateOf } from "../calls/observe.ts";
 import { privateRequests, withOperatorGrants } from "../calls/operator-grants.ts";
 import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
 import { remaking } from "../calls/remake.ts";
 import { appResource, contentRun, findable, functionResource } from "../calls/resource.ts";
+import { keptTimeProblems } from "../calls/retained-calls.ts";
 import { configuredRun, runFactory, type Run } from "../calls/run.ts";
 import { createTool } from "../calls/tool.ts";
 import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
@@ -297,7 +297,7 @@ async function serveRelease(
     problems: [
       ...found.problems,
       ...release.problems,
-      ...approveProblems(server, entry, [...release.contract.tools, ...release.hidden]),
+      ...consentProblems(server, entry, [...release.contract.tools, ...release.hidden]),
       ...(dependencies.operatorGrants
         ? privateRequests(requested, dependencies.operatorGrants)
         : requestProblems(server, entry.raw, missing, acceptanceOf(tenant, server))),

@@ -107,7 +107,7 @@ export interface Tool {
   readonly contract: ToolContract;
   /** Its calls can be tasks. Not part of the contract, because each revision shows it in its own way. */
   readonly task?: TaskSupport;
-  /** True if the user must approve each call; absent for a tool that never asks. */
+  /** True if each call needs the consent of the user; absent for a tool that never asks. */
   asksConsent?(): boolean | Promise<boolean>;
   call(args: JsonObject | JsonText, options: CallOptions): Promise<CallResult | InputRequired>;
   /** Ends a task of the upstream that no call follows now. Absent where there are none. */

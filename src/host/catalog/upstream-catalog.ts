@@ -2,7 +2,7 @@ import { appUriOf } from "../../contract/apps.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { skillFinder, skillUris } from "../../contract/skills.ts";
 import { isOwn } from "../../entry/address.ts";
-import { approveProblems, asksConsent } from "../../entry/consent-field.ts";
+import { consentProblems, asksConsent } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
@@ -18,8 +18,8 @@ import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import type { Activities } from "../calls/activity.ts";
 import type { Consent, Consents } from "../calls/consents.ts";
 import { grantProblems } from "../calls/granted.ts";
-import { keptTimeProblems, type RetainedCalls } from "../calls/retained-calls.ts";
 import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
+import { keptTimeProblems, type RetainedCalls } from "../calls/retained-calls.ts";
 import {
   heldPrompt,
   upstreamCompleter,
@@ -53,7 +53,7 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   /** Tells which tenants other than `default` have servers that may start programs; without it, none. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
   readonly activities: Activities;
-  /** Asks users about calls of the tools that an entry's "approve" names. */
+  /** Asks users about calls of the tools that an entry's "consent" names. */
   readonly consents: Consents;
   readonly observers: Observers;
   /** Keeps calls for servers whose entries ask for it; without it, none are kept. */
@@ -122,7 +122,7 @@ export async function loadUpstream(
       ...problems,
       ...(await grantProblems({ tenant, server, entry }, grant)),
       ...keptTimeProblems(server, entry, dependencies.limits),
-      ...approveProblems(server, entry, [...contract.tools, ...held.tools, ...hidden]),
+      ...consentProblems(server, entry, [...contract.tools, ...held.tools, ...hidden]),
     ],
     identity: identitiesOf(contract.tools, (tool) => ({
       upstream: uri,

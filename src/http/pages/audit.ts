@@ -76,7 +76,7 @@ const TONES: Readonly<Record<string, RecordView["tone"]>> = {
   error: "bad",
   invalid: "warn",
   refused: "bad",
-  approved: "good",
+  granted: "good",
   declined: "warn",
 };
 

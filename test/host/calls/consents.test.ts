@@ -36,7 +36,7 @@ export function around(path: string): Response {
 }
 `;
 
-const YES = { action: "accept", content: { approve: true } };
+const YES = { action: "accept", content: { consent: true } };
 const CAN = { elicitation: { form: {} } };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
@@ -44,7 +44,7 @@ type Any = any;
 
 const textOf = (result: Any): string => result?.content?.[0]?.text ?? JSON.stringify(result);
 
-describe("a tool whose every call is to be approved", () => {
+describe("a tool whose every call needs consent", () => {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "berth-consents-")));
   const files = `${installed("@modelcontextprotocol/server-filesystem/dist/index.js")}?arg=${encodeURIComponent(folder)}`;
   let berth: TestBerth;
@@ -55,8 +55,8 @@ describe("a tool whose every call is to be approved", () => {
     berth = await startTestBerth({
       texts: { "own.ts": OWN },
       mcps: {
-        files: { upstream: files, approve: ["write_file"] },
-        own: { definition: "own.ts", approve: ["write", "later", "askingToo"] },
+        files: { upstream: files, consent: ["write_file"] },
+        own: { definition: "own.ts", consent: ["write", "later", "askingToo"] },
       },
       env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_ACCESS: "required" },
     });
@@ -124,22 +124,22 @@ describe("a tool whose every call is to be approved", () => {
   ] as const;
   for (const { what, server, name } of kinds) {
     describe(what, () => {
-      const fresh = () => ({ path: join(folder, `${server}-${++names}.txt`), content: "approved" });
+      const fresh = () => ({ path: join(folder, `${server}-${++names}.txt`), content: "granted" });
       const isDone = (args: { path: string }, result: Any): boolean =>
         server === "files" ? existsSync(args.path) : textOf(result).startsWith("wrote ");
 
-      it("is called once its user has approved of it, and says to the log what happened", async () => {
+      it("is called once its user has consented, and says to the log what happened", async () => {
         const args = fresh();
         const asked = await callAs(ada, server, { name, arguments: args });
         assert.equal(asked.resultType, "input_required");
         const [question] = Object.values<Any>(asked.inputRequests);
         assert.match(question.params.message, new RegExp(`"path": "${args.path}"`));
-        assert.equal(question.params.requestedSchema.properties.approve.default, undefined);
+        assert.equal(question.params.requestedSchema.properties.consent.default, undefined);
         assert.ok(!isDone(args, asked));
         const result = await callAs(ada, server, { name, arguments: args, ...answersTo(asked) });
         assert.ok(isDone(args, result), textOf(result));
-        if (server === "files") assert.equal(readFileSync(args.path, "utf8"), "approved");
-        for (const outcome of ["asked", "approved"]) {
+        if (server === "files") assert.equal(readFileSync(args.path, "utf8"), "granted");
+        for (const outcome of ["asked", "granted"]) {
           const [record] = await audited(args, outcome);
           assert.deepEqual([record.server, record.tool], [server, name]);
           assert.deepEqual(Object.keys(record.arguments), ["bytes", "sha256"]);
@@ -223,7 +223,7 @@ describe("a tool whose every call is to be approved", () => {
       it("is not called when its user declines, answers without a yes, or cancels", async () => {
         for (const [answer, by] of [
           [{ action: "decline" }, "declined"],
-          [{ action: "accept", content: { approve: false } }, "declined"],
+          [{ action: "accept", content: { consent: false } }, "declined"],
           [{ action: "accept", content: {} }, "declined"],
           [{ action: "cancel" }, "cancelled"],
         ] as const) {
@@ -257,7 +257,7 @@ describe("a tool whose every call is to be approved", () => {
             await client.answer(question.id, answer);
             const { result } = await events.nextMessage();
             assert.equal(isDone(args, result), done, textOf(result));
-            await audited(args, done ? "approved" : "declined");
+            await audited(args, done ? "granted" : "declined");
           }
           await (await fetch(url, { method: "DELETE", headers: { ...client.headers, ...bearer(ada) } })).text();
         });
@@ -298,12 +298,12 @@ describe("a tool whose every call is to be approved", () => {
         const args = fresh();
         const error = await callAs(ada, server, { name, arguments: args }, {});
         assert.equal(error.code, -32021);
-        assert.match(error.message, /user must approve each call .*elicitation.*"approve"/);
+        assert.match(error.message, /needs the consent of the user.*elicitation.*"consent"/);
         const legacy = await post(`${berth.url}/mcp/${server}`, request("tools/call", { name, arguments: args }), {
           "MCP-Protocol-Version": "2025-06-18",
           ...bearer(ada),
         });
-        assert.match(textOf(legacy.body.result), /user must approve each call/);
+        assert.match(textOf(legacy.body.result), /needs the consent of the user/);
         assert.ok(!isDone(args, legacy.body.result));
         const plain = await fetch(`${berth.url}/servers/${server}/${name}`, {
           method: "POST",
@@ -311,7 +311,7 @@ describe("a tool whose every call is to be approved", () => {
           body: JSON.stringify(args),
         });
         assert.notEqual(plain.status, 200);
-        assert.match(await plain.text(), /user must approve each call/);
+        assert.match(await plain.text(), /needs the consent of the user/);
         assert.ok(!existsSync(args.path));
       });
 
@@ -333,7 +333,7 @@ describe("a tool whose every call is to be approved", () => {
         const _meta = { "computer.jp/tool": { answers: brought, options: brought } };
         const result = await callAs(ada, server, { name, arguments: args, _meta });
         assert.equal(result.resultType, "input_required", JSON.stringify(result));
-        for (const made of ["consent:", "consent:1.AAAA", `${key}A`, `redirect.${key}`, "approve"]) {
+        for (const made of ["consent:", "consent:1.AAAA", `${key}A`, `redirect.${key}`, "consent"]) {
           const answered = await callAs(ada, server, { name, arguments: args, inputResponses: { [made]: YES } });
           assert.ok(!isDone(args, answered), made);
         }
@@ -377,7 +377,7 @@ describe("a tool whose every call is to be approved", () => {
       { extensions: able.extensions },
     );
     task.taskId = cannot.taskId;
-    assert.match(JSON.stringify(await inStatus("failed")), /user must approve each call/);
+    assert.match(JSON.stringify(await inStatus("failed")), /needs the consent of the user/);
   });
 
   it("does not start a task whose question was open while the server changed", async () => {
@@ -458,7 +458,7 @@ describe("a tool whose every call is to be approved", () => {
     const asking = await save({
       auto_discover: true,
       tools: { store: { function: "write_file" } },
-      approve: ["store"],
+      consent: ["store"],
     });
     assert.notEqual(asking, open);
     const earlier = await callAs(ada, `files@${open}`, { name: "write_file", arguments: args });
@@ -467,14 +467,14 @@ describe("a tool whose every call is to be approved", () => {
   });
 
   it("warns of a name that no tool of the server has", async () => {
-    await save({ auto_discover: true, tools: { store: { function: "write_file" } }, approve: ["write_fil"] });
+    await save({ auto_discover: true, tools: { store: { function: "write_file" } }, consent: ["write_fil"] });
     assert.match(JSON.stringify((await summaryOf("files")).problems), /names \\"write_fil\\"/);
   });
 });
 
 describe("the limits of consents", () => {
   async function start(t: TestContext, env: Record<string, string>): Promise<{ berth: TestBerth; call: Caller }> {
-    const mcps = { own: { definition: "own.ts", approve: ["*"] } };
+    const mcps = { own: { definition: "own.ts", consent: ["*"] } };
     const berth = await startTestBerth({ texts: { "own.ts": OWN }, mcps, env });
     t.after(() => berth.close());
     const _meta = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": CAN };
@@ -507,7 +507,7 @@ describe("the limits of consents", () => {
     assert.equal((await records(berth, "refused"))[0].why, "expired");
   });
 
-  it("cut what the user is shown, and only count the questions of a flood, but record each approval", async (t) => {
+  it("cut what the user is shown, and only count the questions of a flood, but record each consent", async (t) => {
     const env = { BERTH_CONSENT_CHARACTERS: "100", BERTH_AUDIT_CONSENTS_PER_MINUTE: "2" };
     const { berth, call } = await start(t, env);
     const args = { path: "a", content: "x".repeat(1_000) };
@@ -517,7 +517,7 @@ describe("the limits of consents", () => {
     assert.match(params.message, /"content": "x+\[… cut here: 1002 characters in all …\]x+"\n"path": "a"/);
     assert.ok(!params.message.includes("x".repeat(100)));
     await call({ arguments: args, requestState: asked.requestState, inputResponses: { [key]: YES } });
-    assert.equal((await records(berth, "approved")).length, 1);
+    assert.equal((await records(berth, "granted")).length, 1);
     assert.equal((await records(berth, "asked", 2)).length, 2);
   });
 });

@@ -18,7 +18,7 @@ export function write(path: string, content: string): string {
 export const all = (): string => JSON.stringify(written);
 `;
 
-describe("a person who sets what is approved, and approves", () => {
+describe("a person who sets which calls need consent, and approves changes", () => {
   let berth: TestBerth;
   let browser: TestBrowser;
   let upstream: ReturnType<typeof changing>;
@@ -61,16 +61,16 @@ describe("a person who sets what is approved, and approves", () => {
   const written = async (): Promise<string[]> =>
     JSON.parse((await call(`${berth.url}/mcp/notes`, "all")).content[0].text) as string[];
 
-  it("names a tool in the form whose calls are approved", async () => {
+  it("names a tool in the form whose calls need consent", async () => {
     const page = await openForm("notes");
     const setting = page.getByRole("group", { name: "Approval of calls" });
-    await setting.getByText("whose every call the user must approve").waitFor();
+    await setting.getByText("whose every call needs the consent of the user").waitFor();
     await setting.getByLabel("Add a tool").fill("write");
     await page.keyboard.press("Enter");
     assert.equal(await setting.getByLabel("Approval of calls: tool 1").inputValue(), "write");
     assert.deepEqual(await violationsOf(page), []);
     await save(page);
-    assert.deepEqual((await entryOf("notes"))["approve"], ["write"]);
+    assert.deepEqual((await entryOf("notes"))["consent"], ["write"]);
     await browser.leave(page);
   });
 

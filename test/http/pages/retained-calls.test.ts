@@ -55,8 +55,8 @@ describe("retained calls on a server's page", () => {
     await use("calculator", "divide", { a: 1, b: 0 });
     const page = await browser.open(pageOf("calculator", "?tab=calls"));
     await page.getByText("without their arguments and results").waitFor();
-    await page.getByRole("link", { name: "Keep calls, in the settings" }).click();
-    await page.getByLabel("Keep calls").selectOption({ label: "for 7 days" });
+    await page.getByRole("link", { name: "Retain calls, in the settings" }).click();
+    await page.getByLabel("Retain calls").selectOption({ label: "for 7 days" });
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.locator(".notice.good", { hasText: "Saved." }).waitFor();
 
