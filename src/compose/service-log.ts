@@ -1,6 +1,7 @@
 import type { Config } from "../config.ts";
 import { createLog, type Log } from "../lib/log.ts";
 import { percentDecoded } from "../lib/percent-decoded.ts";
+import { unknownSettings } from "./unknown-settings.ts";
 
 /** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */
 export function serviceLog(
@@ -9,6 +10,8 @@ export function serviceLog(
 ): Log {
   const own = createLog(logLevel, [adminToken, ...inDatabase(database)], limits.logBufferBytes);
   const log = inEachLine ? own.child(inEachLine) : own;
+  // The primary process reports for its workers.
+  if (!inEachLine) for (const sentence of unknownSettings(process.env)) log.warn(sentence);
   const told = new Set<string>();
   // Node's own listener writes each of them to stderr, and waits for that.
   process.removeAllListeners("warning").on("warning", (err: Error & { code?: string }) => {
