@@ -1,10 +1,13 @@
-// docs/all-limits.md lists each limit that src/limits/limits.ts declares. `--write` makes the page anew.
+// docs/settings.md lists every setting. Its tables of limits are generated from src/limits/limits.ts by `--write`.
 import { readFileSync, writeFileSync } from "node:fs";
 import { format } from "oxfmt";
 
 const SOURCE = "src/limits/limits.ts";
-const PAGE = "docs/all-limits.md";
-const GROUP = /\/\*\* (The limits of [^*]+?)\.? \*\/\nconst \w+ = \{\n(.*?)\n\};/gs;
+const PAGE = "docs/settings.md";
+const NAMES = "src/compose/unknown-settings.ts";
+const BEGIN = "<!-- limits: node scripts/check-limits.mjs --write -->";
+const END = "<!-- /limits -->";
+const GROUP = /\/\*\* The limits of ([^*]+?)\.? \*\/\nconst \w+ = \{\n(.*?)\n\};/gs;
 const LIMIT = /(?:\/\*\*(?<about>(?:(?!\*\/).)*)\*\/\s+)?(?<name>\w+): (?<value>[\d_ *]+),/gs;
 const TENANT = /^ {2}(\w+): "(\w+)",$/gm;
 const OF_MACHINE = /^ {2}(\w+): .+,$/gm;
@@ -21,10 +24,10 @@ function valueOf(name, text) {
   for (const [unit, size] of Object.entries({ GiB: 2 ** 30, MiB: 2 ** 20, KiB: 2 ** 10 })) {
     if (/Bytes/.test(name) && value >= size) return `${value / size} ${unit}`;
   }
-  const said = value.toLocaleString("en-US");
-  if (/Bytes/.test(name)) return `${said} bytes`;
-  if (name.endsWith("Mb")) return `${said} MB`;
-  return name.endsWith("Ms") ? `${said} ms` : said;
+  const number = value.toLocaleString("en-US");
+  if (/Bytes/.test(name)) return `${number} bytes`;
+  if (name.endsWith("Mb")) return `${number} MB`;
+  return name.endsWith("Ms") ? `${number} ms` : number;
 }
 
 /** One row for each comment: limits without one of their own belong to the comment before them. */
@@ -50,28 +53,34 @@ function rowsOf(members) {
 
 const groups = [...source.matchAll(GROUP)].map(([, title, members]) =>
   [
-    `## ${title}`,
+    `### ${title[0].toUpperCase()}${title.slice(1)}`,
     "",
     "| variable | default | bounds | of a tenant |",
     "| --- | --- | --- | --- |",
     ...rowsOf(members),
   ].join("\n"),
 );
-const intro =
-  "Each limit is an environment variable; one with a name in the last column can also be set for one tenant " +
-  "(`berth tenant limit`). One with ÷ is of the machine: each of N [workers](scaling.md) has an Nth of it, and of a " +
-  "tenant's own. [limits.md](limits.md) explains those that matter to operators. " +
-  "`node scripts/check-limits.mjs --write` makes this page from `src/limits/limits.ts`.";
+
+const before = readFileSync(PAGE, "utf8");
+const [begin, end] = [before.indexOf(BEGIN) + BEGIN.length, before.indexOf(END)];
 const { code: page } = await format(
   PAGE,
-  `# All limits\n\n${intro}\n\n${groups.join("\n\n")}\n`,
+  `${before.slice(0, begin)}\n\n${groups.join("\n\n")}\n\n${before.slice(end)}`,
   JSON.parse(readFileSync(".oxfmtrc.json", "utf8")),
 );
 
+// The settings that are no limits are in a table that is written by hand.
+const others = /const SETTINGS =\s+"([A-Z_ ]+)"/.exec(readFileSync(NAMES, "utf8"))[1].split(" ");
+const missing = others.filter((name) => !name.endsWith("_FILE") && !page.includes(`| \`BERTH_${name}\``));
+if (missing.length > 0) {
+  console.error(`${PAGE} lacks settings of ${NAMES}: ${missing.join(", ")}`);
+  process.exitCode = 1;
+}
+
 if (process.argv.includes("--write")) {
   writeFileSync(PAGE, page);
-} else if (readFileSync(PAGE, "utf8") !== page) {
-  console.error(`${PAGE} does not fit ${SOURCE}: node scripts/check-limits.mjs --write makes it anew.`);
+} else if (before !== page) {
+  console.error(`${PAGE} does not match ${SOURCE}: run node scripts/check-limits.mjs --write.`);
   process.exitCode = 1;
 } else {
   console.log(`${PAGE} lists the limits of ${SOURCE}.`);

@@ -5,7 +5,15 @@ import { parseFolders, type DeclaredFolder } from "./folders/folders.ts";
 import { DATA_FOLDER } from "./lib/data-folder.ts";
 import { BerthError } from "./lib/errors.ts";
 import { DEFAULT_TENANT, isTenantName } from "./lib/tenant-name.ts";
-import { defaultLimits, limitVariable, type Limits } from "./limits/limits.ts";
+import {
+  defaultLimits,
+  limitSettings,
+  limitsFrom,
+  limitVariable,
+  type Limits,
+  type LimitSetting,
+} from "./limits/limits.ts";
+import { withoutServiceLinks } from "./service-links.ts";
 
 /** The root of the package: the folder with `boot/`, `reference_templates/` and `dist/`. */
 export const packageRoot = fileURLToPath(new URL("../../", import.meta.url));
@@ -118,7 +126,8 @@ const choices = {
  * Decides the configuration from the environment and the command line's overrides. Throws `config_invalid` with every
  * problem at once.
  */
-export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = {}): Config {
+export function readConfig(environment: NodeJS.ProcessEnv, overrides: Partial<Config> = {}): Config {
+  const env = withoutServiceLinks(environment);
   const problems: string[] = [];
 
   const choice = <K extends keyof typeof choices>(key: K, variable: string): (typeof choices)[K][number] => {
@@ -204,12 +213,14 @@ export function readConfig(env: NodeJS.ProcessEnv, overrides: Partial<Config> = 
     return names;
   };
 
-  const limits = Object.fromEntries(
-    Object.entries(defaultLimits).map(([name, value]) => [
-      name,
-      wholeNumber(limitVariable(name), value, name.endsWith("Ms") && !UNTIMED.has(name) ? TIMER_MS_MAX : undefined),
-    ]),
-  ) as unknown as Limits;
+  const limits = limitsFrom(
+    Object.fromEntries(
+      limitSettings.map((name) => {
+        const max = name.endsWith("Ms") && !UNTIMED.has(name) ? TIMER_MS_MAX : undefined;
+        return [name, wholeNumber(limitVariable(name), defaultLimits[name], max)];
+      }),
+    ),
+  );
 
   const config: Config = {
     host,
@@ -269,19 +280,12 @@ const WORKERS_MAX = 32;
 /** The longest timer, 24.8 days: a longer one fires at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 /** Durations that need no timer. */
-const UNTIMED: ReadonlySet<string> = new Set<keyof Limits>([
+const UNTIMED: ReadonlySet<string> = new Set<LimitSetting>([
   "callMs",
+  "databaseOutageMs",
   "guestIdleMs",
-  "jwksMaxAgeMs",
-  "replayMs",
-  "requestStateMs",
   "sessionMs",
-  "staleMs",
   "taskTtlMs",
-  "tenantIdleMs",
-  "upstreamBackoffMaxMs",
-  "upstreamBackoffMs",
-  "verifiedTokenMs",
 ]);
 
 /** Users of the server `explore` run programs as the user that Berth runs as. */

@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { environmentOf } from "../src/commands/environment.ts";
 import { inDatabase } from "../src/compose/service-log.ts";
+import { knownVariables, unknownSettings } from "../src/compose/unknown-settings.ts";
 import { readConfig } from "../src/config.ts";
 import { BerthError } from "../src/lib/errors.ts";
-import { defaultLimits, limitVariable, type Limits } from "../src/limits/limits.ts";
+import { defaultLimits, limitSettings, limitsFrom, limitVariable } from "../src/limits/limits.ts";
 
 describe("the configuration", () => {
   it("refuses an address that other machines reach, with the reason", () => {
@@ -25,11 +26,52 @@ describe("the configuration", () => {
   });
 
   it("has a variable for each limit, named after it", () => {
-    assert.equal(limitVariable("silentCallMs"), "BERTH_SILENT_CALL_MS");
-    for (const name of Object.keys(defaultLimits) as (keyof Limits)[]) {
+    assert.equal(limitVariable("callMs"), "BERTH_CALL_MS");
+    for (const name of limitSettings) {
       const { limits } = readConfig({ [limitVariable(name)]: "12345" });
-      assert.deepEqual(limits, { ...defaultLimits, [name]: 12345 });
+      assert.deepEqual(limits, limitsFrom({ [name]: 12345 }));
     }
+  });
+
+  it("derives limits from others", () => {
+    const { limits } = readConfig({
+      BERTH_CALLS_PER_TENANT: "10",
+      BERTH_RUNNING_TASKS: "8",
+      BERTH_OUTPUT_BYTES: "9000000",
+    });
+    assert.deepEqual(
+      [limits.queuedCallsPerTenant, limits.runningTasksPerTenant, limits.guestFrameBytes],
+      [40, 6, 9_000_000],
+    );
+  });
+
+  it("has no variable for the limits that nobody needs to change, and 110 settings at most", () => {
+    assert.equal(readConfig({ BERTH_SILENT_CALL_MS: "1" }).limits.silentCallMs, defaultLimits.silentCallMs);
+    assert.ok(knownVariables.filter((name) => !name.endsWith("_FILE")).length <= 110);
+  });
+
+  it("names each variable that nothing reads, with the nearest setting, and never its value", () => {
+    assert.deepEqual(
+      unknownSettings({ BERTH_CAL_MS: "swordfish", BERTH_QQQQQQQQQQ: "1", BERTH_PORT: "1", PATH: "/bin" }),
+      [
+        "BERTH_CAL_MS is not a setting; did you mean BERTH_CALL_MS?",
+        "BERTH_QQQQQQQQQQ is not a setting; docs/settings.md lists them",
+      ],
+    );
+  });
+
+  it("ignores what Kubernetes sets for a Service named berth, and explains it", () => {
+    const links = {
+      BERTH_PORT: "tcp://10.0.0.1:7420",
+      BERTH_SERVICE_HOST: "10.0.0.1",
+      BERTH_SERVICE_PORT_HTTP: "7420",
+      BERTH_PORT_7420_TCP_ADDR: "10.0.0.1",
+    };
+    assert.equal(readConfig(links).port, 7420);
+    const [sentence, ...others] = unknownSettings(links);
+    assert.match(sentence!, /^Kubernetes sets BERTH_PORT, .* enableServiceLinks: false/);
+    assert.deepEqual(others, []);
+    assert.throws(() => readConfig({ BERTH_PORT: "http" }), /BERTH_PORT must be a whole number/);
   });
 
   it("has a default for everything", () => {

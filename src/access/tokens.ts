@@ -31,7 +31,7 @@ export class Tokens {
 
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
-    this.#known = new LastKnown(options.knownTokens, options.knownTokenMs + options.staleMs);
+    this.#known = new LastKnown(options.knownTokens, options.knownTokenMs + options.databaseOutageMs);
     this.#refused = new BoundedMap(options.knownTokens);
     this.#knownMs = options.knownTokenMs;
     this.#tokensMax = options.tokensPerTenant;
@@ -119,7 +119,7 @@ export class Tokens {
   }
 }
 
-export type TokenLimits = Pick<Limits, "knownTokens" | "knownTokenMs" | "staleMs" | "tokensPerTenant">;
+export type TokenLimits = Pick<Limits, "knownTokens" | "knownTokenMs" | "databaseOutageMs" | "tokensPerTenant">;
 
 export interface TokensOptions extends TokenLimits {
   /** Throws if a tenant makes them too often. */

@@ -14,7 +14,7 @@ import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { piecesOf, TransferReader } from "../lib/transfer.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Cluster } from "./cluster.ts";
 
 /** The fact by which the others know where a node takes calls. */
@@ -308,7 +308,7 @@ export class NodeCalls {
     const { cluster, limits, now } = this.#options;
     if (to !== cluster.id || from === cluster.id) return "the call is for another node";
     const time = now();
-    if (expires <= time) return `the call came later than ${limitVariable("nodeCallMs")} allows`;
+    if (expires <= time) return `the call took more than ${limits.nodeCallMs} ms to arrive`;
     if (expires > time + 2 * limits.nodeCallMs) return "the call is from a node with another time";
     for (const [known, until] of this.#taken) {
       if (until > time) break;

@@ -32,7 +32,7 @@ function linesOf({ freed, waiting, lapsed }: CollectionResult, isTrial: boolean,
   if (lines.length === 0) lines.push(isTrial ? "There is nothing to free now." : "There was nothing to free.");
   const minutes = Math.ceil(graceMs / 60_000);
   const when = `freed by collections that follow, at the earliest ${minutes} and again ${minutes} minutes later`;
-  lines.push(...amountLines(waiting).map((line) => `waits  ${line}: ${when} (BERTH_COLLECT_GRACE_MS)`));
+  lines.push(...amountLines(waiting).map((line) => `waits  ${line}: ${when}`));
   return lines;
 }
 

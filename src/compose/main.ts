@@ -287,7 +287,7 @@ type ReadinessStore = Pick<Store, "check" | "unheardMs">;
  */
 export class ServiceReadiness implements Readiness {
   readonly #log: Log;
-  readonly #staleMs: number;
+  readonly #databaseOutageMs: number;
   warnings: readonly string[] = [];
   #reason: string | undefined = "Berth is starting";
   #store: ReadinessStore | undefined;
@@ -296,9 +296,9 @@ export class ServiceReadiness implements Readiness {
   /** The check that the store has not answered: those of a stalled store would pile up. */
   #pending: Promise<void> | undefined;
 
-  constructor(log: Log, { staleMs }: Pick<Limits, "staleMs">) {
+  constructor(log: Log, { databaseOutageMs }: Pick<Limits, "databaseOutageMs">) {
     this.#log = log;
-    this.#staleMs = staleMs;
+    this.#databaseOutageMs = databaseOutageMs;
   }
 
   /** `step` is going on now: a start is not over before `ready` is called. */
@@ -351,6 +351,6 @@ export class ServiceReadiness implements Readiness {
     if (unheardMs > UNHEARD_MS) text = `The database has been out of reach for ${Math.round(unheardMs / 1_000)} s`;
     // That of several machines cannot be written by any of them.
     this.warnings = unheardMs > 0 ? [text] : [];
-    return unheardMs === 0 || unheardMs > this.#staleMs ? [text] : [];
+    return unheardMs === 0 || unheardMs > this.#databaseOutageMs ? [text] : [];
   }
 }

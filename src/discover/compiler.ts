@@ -389,8 +389,7 @@ class CompilerProcess {
     };
     const nextLook = (): number => Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, compileMs - usedMs));
     let looking = setTimeout(look, nextLook());
-    const detail = (): string =>
-      `the machine has given it ${usedMs} ms of processor time in ${compileElapsedMs} ms (BERTH_COMPILE_ELAPSED_MS)`;
+    const detail = (): string => `the machine has given it ${usedMs} ms of processor time in ${compileElapsedMs} ms`;
     const waiting = setTimeout(() => stop({ kind: "unavailable", detail: detail() }), compileElapsedMs);
     return {
       end: () => {

@@ -184,18 +184,18 @@ class Finder {
     const bytes = Buffer.byteLength(JSON.stringify(found));
     const remedy = "use simpler types: fewer literals, or a string that the function itself checks";
     if (bytes > toolBytes) {
-      const message = `its schemas and texts have ${bytes} bytes, and at most ${toolBytes} are allowed (BERTH_TOOL_BYTES)`;
+      const message = `its schemas and texts have ${bytes} bytes, and at most ${toolBytes} are allowed`;
       this.#refuse(candidate, "too-large", `${message}; ${remedy}`, candidate.nameNode);
       return false;
     }
     if (this.#bytes + bytes > contractBytes) {
-      const message = `with it all schemas and texts have more than ${contractBytes} bytes (BERTH_CONTRACT_BYTES)`;
+      const message = `with it all schemas and texts have more than ${contractBytes} bytes`;
       this.#refuse(candidate, "too-large", `${message}; ${remedy}, or split the server`, candidate.nameNode);
       return false;
     }
     const values = valuesIn(found, contractValues - this.#values);
     if (this.#values + values > contractValues) {
-      const message = `with it all schemas have more than ${contractValues} values (BERTH_CONTRACT_VALUES)`;
+      const message = `with it all schemas have more than ${contractValues} values`;
       this.#refuse(candidate, "too-large", `${message}; ${remedy}, or split the server`, candidate.nameNode);
       return false;
     }

@@ -57,7 +57,7 @@ export async function gatherDefinition(
     if (found.kind !== "file" || seen.has(found.path)) continue;
     seen.add(found.path);
     if (files.size >= limits.sourceFiles) {
-      const message = `The definition has more than ${limits.sourceFiles} files (BERTH_SOURCE_FILES); further ones are not read.`;
+      const message = `The definition has more than ${limits.sourceFiles} files; further ones are not read.`;
       problems.push(problem("too-large", message, origin));
       break;
     }
@@ -285,17 +285,10 @@ async function readSourceFile(root: string, path: string, bytesMax: number): Pro
     const stat = await file.stat();
     if (!stat.isFile()) return fail("unreadable-file", `"${path}" is not a plain file.`);
     if (stat.size > bytesMax) {
-      return fail(
-        "too-large",
-        `"${path}" has ${stat.size} bytes, and a source file may have ${bytesMax} (${limitVariable("sourceFileBytes")}).`,
-      );
+      return fail("too-large", `"${path}" has ${stat.size} bytes, and a source file may have ${bytesMax}.`);
     }
     const bytes = await readAtMost(file, bytesMax + 1);
-    if (bytes.length > bytesMax)
-      return fail(
-        "too-large",
-        `"${path}" grew beyond ${bytesMax} bytes (${limitVariable("sourceFileBytes")}) while it was read.`,
-      );
+    if (bytes.length > bytesMax) return fail("too-large", `"${path}" grew beyond ${bytesMax} bytes while it was read.`);
     const text = isBytes(path)
       ? Buffer.from(bytes).toString("base64")
       : new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

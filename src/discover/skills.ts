@@ -6,7 +6,7 @@ import { cutText } from "../lib/cut-text.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import { compareText } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { DefinitionSource, DiscoveredSkill, SkillFrontmatter } from "./discovery.ts";
 import { isBytes } from "./resolve.ts";
 import { isHiddenName, isSkillFile, SKILL_FILE, skillsFolder } from "./skill-files.ts";
@@ -90,8 +90,8 @@ function ofNoSkill(path: string, folder: string): Problem {
 
 function sizeProblems(file: string, sizes: readonly number[], { skillFiles, skillBytes }: SkillLimits): Problem[] {
   const bytes = sizes.reduce((sum, size) => sum + size, 0);
-  const tooMany = `The skill has ${sizes.length} files, and may have ${skillFiles} (${limitVariable("skillFiles")})`;
-  const tooLong = `The skill has ${bytes} bytes, and may have ${skillBytes} (${limitVariable("skillBytes")})`;
+  const tooMany = `The skill has ${sizes.length} files, and may have ${skillFiles}`;
+  const tooLong = `The skill has ${bytes} bytes, and may have ${skillBytes}`;
   return [
     ...(sizes.length > skillFiles ? [fault(file, "too-large", tooMany)] : []),
     ...(bytes > skillBytes ? [fault(file, "too-large", tooLong)] : []),
@@ -125,8 +125,10 @@ function readFrontmatter(
   const yaml = text.slice(start, start + length);
   const bytes = Buffer.byteLength(yaml);
   if (bytes > skillFrontmatterBytes) {
-    const limit = `${skillFrontmatterBytes} (${limitVariable("skillFrontmatterBytes")})`;
-    return refuse(`The frontmatter has ${bytes} bytes, and may have ${limit}: move texts below it`, start);
+    return refuse(
+      `The frontmatter has ${bytes} bytes, and may have ${skillFrontmatterBytes}: move texts below it`,
+      start,
+    );
   }
   try {
     const document = parseDocument(yaml, { version: "1.2", stringKeys: true, prettyErrors: false });

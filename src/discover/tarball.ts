@@ -28,8 +28,7 @@ export async function readTarball(bytes: Uint8Array, limits: TarballLimits): Pro
     const isFile = entry.type === "File" || entry.type === "OldFile" || entry.type === "ContiguousFile";
     if (!isFile && entry.type !== "Directory") refuse(`"${path}" in it is no file (${entry.type})`);
     else if (isFile && !isPlainPath(inside)) refuse(`"${path}" in it leads out of the package`);
-    else if (isFile && files.size >= packageFiles)
-      refuse(`it has more than ${packageFiles} files (BERTH_PACKAGE_FILES)`);
+    else if (isFile && files.size >= packageFiles) refuse(`it has more than ${packageFiles} files`);
     if (refused || !isFile) return entry.resume();
     const pieces: Uint8Array[] = [];
     entry.on("data", (piece: Uint8Array) => pieces.push(piece));

@@ -6,7 +6,7 @@ import { isOwnPath, languageOf } from "../image/definition.ts";
 import type { Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Problem } from "../lib/problem.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import { type Limits, limitVariable } from "../limits/limits.ts";
 import type { Subject } from "./edits.ts";
 
 export interface DraftLimits {
@@ -53,10 +53,7 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
   const all = Object.entries(files);
   if (all.length > limits.sourceFiles) {
     problems.push(
-      fault(
-        "too-many-files",
-        `It has ${all.length} files, and a definition has at most ${limits.sourceFiles} (${limitVariable("sourceFiles")})`,
-      ),
+      fault("too-many-files", `It has ${all.length} files, and a definition has at most ${limits.sourceFiles}`),
     );
   }
   let total = 0;
@@ -68,7 +65,7 @@ function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
       problems.push({ ...fault("not-base64", message), file });
     }
     if (bytes > limits.sourceFileBytes) {
-      const message = `${file} has ${bytes} bytes, and a file has at most ${limits.sourceFileBytes} (${limitVariable("sourceFileBytes")})`;
+      const message = `${file} has ${bytes} bytes, and a file has at most ${limits.sourceFileBytes}`;
       problems.push({ ...fault("too-large", message), file });
     }
     if (!isOwnPath(file)) {
@@ -137,13 +134,13 @@ export class DraftRoom {
   #check(tenant: string, units: number): void {
     const { draftsPerTenant, draftBytes, draftBytesPerTenant } = this.#limits;
     const held = this.#heldBy.get(tenant) ?? { drafts: 0, units: 0 };
-    if (held.drafts >= draftsPerTenant) throw full(`${draftsPerTenant} saves and reviews`, "draftsPerTenant");
+    if (held.drafts >= draftsPerTenant) throw full(`${draftsPerTenant} saves and reviews`);
     if (units === 0) return;
     if (held.units > 0 && held.units + units > draftBytesPerTenant) {
-      throw full(`drafts of ${draftBytesPerTenant} characters in this tenant`, "draftBytesPerTenant");
+      throw full(`drafts of ${draftBytesPerTenant} characters in this tenant`);
     }
     if (this.#units > 0 && this.#units + units > draftBytes) {
-      throw full(`drafts of ${draftBytes} characters`, "draftBytes");
+      throw full(`drafts of ${draftBytes} characters`);
     }
   }
 
@@ -163,7 +160,7 @@ function unitsOf({ files }: Draft): number {
   return units;
 }
 
-function full(what: string, limit: keyof DraftRoomLimits): BerthError {
-  const message = `${what} are under way (${limitVariable(limit)}); try again in ${RETRY_AFTER_S} s`;
+function full(what: string): BerthError {
+  const message = `${what} are in progress; try again in ${RETRY_AFTER_S} s`;
   return new BerthError("too_many_requests", message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
 }

@@ -4,7 +4,6 @@ import { cutText } from "../lib/cut-text.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { isObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { limitVariable } from "../limits/limits.ts";
 import { needProblem } from "../packages/lock.ts";
 import { isExactVersion, isPackageName, namesInPlace } from "../packages/package-name.ts";
 import {
@@ -93,8 +92,7 @@ async function checkDependencies(value: unknown, packagesPerSet: number, place: 
 function isTooMany(value: object, packagesPerSet: number, what: string, place: ConfigPlace): boolean {
   const count = Object.keys(value).length;
   if (count <= packagesPerSet) return false;
-  const limit = `${packagesPerSet} (${limitVariable("packagesPerSet")})`;
-  complain(place, "too-many-packages", `The set has ${count} ${what}, and the limit is ${limit}`);
+  complain(place, "too-many-packages", `The set has ${count} ${what}, and the limit is ${packagesPerSet}`);
   return true;
 }
 

@@ -5,7 +5,7 @@ import { nextTurn } from "../lib/event-loop.ts";
 import { jsonProblems, type Reader } from "../lib/json-source.ts";
 import { prettyJsonInTurns } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, parsePackages, type PackageSet } from "../packages/package-set.ts";
 import type { PackageSupply } from "./package-supply.ts";
 import { readSaidPackages, type SaidPackages } from "./package-text.ts";
@@ -72,8 +72,7 @@ export async function planPackages(
     const whole = isComplete ? text : await packageSetText(supplied.set);
     const bytes = Buffer.byteLength(whole);
     if (bytes > limits.variableBytes) {
-      const limit = `${limits.variableBytes} (${limitVariable("variableBytes")})`;
-      const message = `The set has ${bytes} bytes as text, and the limit is ${limit}: leave out what no definition imports`;
+      const message = `The set has ${bytes} bytes as text, and the limit is ${limits.variableBytes}: leave out what no definition imports`;
       return { ...nothing, problems: [{ code: "too-large", message, severity: "error" }] };
     }
     return { text: whole, before, after: supplied.set, blocks: supplied.blocks, problems: [] };

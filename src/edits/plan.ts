@@ -16,7 +16,7 @@ import { jsonProblems, type Reader } from "../lib/json-source.ts";
 import { parseInTurns } from "../lib/json-spans.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import { asPackageSet, PACKAGES, packagesInReach, type PackagesInReach } from "../packages/package-set.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameMove, NameRecord } from "../store/store.ts";
@@ -257,8 +257,13 @@ async function planPackageSet(
 async function problemOfNumber({ store, tenant }: PlanRequest, variablesPerTenant: number): Promise<Problem[]> {
   const { length } = await store.names(tenant, "variable");
   if (length < variablesPerTenant) return [];
-  const limit = `${variablesPerTenant} (${limitVariable("variablesPerTenant")})`;
-  return [{ code: "too-many", message: `There are ${length} variables, and the limit is ${limit}`, severity: "error" }];
+  return [
+    {
+      code: "too-many",
+      message: `There are ${length} variables, and the limit is ${variablesPerTenant}`,
+      severity: "error",
+    },
+  ];
 }
 
 /** The configuration in a value of `mcps`, or behind the CID in it. */

@@ -236,12 +236,12 @@ export const ENTRY_ITEMS_MAX = 1_000;
 function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Json {
   const { valuesMax = Infinity, isTooLong = false, roomBytes } = reading;
   if (roomBytes !== undefined) {
-    const message = `What entries say elsewhere, by "config_cid", has at most ${roomBytes} bytes together (BERTH_MCPS_BYTES)`;
+    const message = `What entries say elsewhere, by "config_cid", has at most ${roomBytes} bytes together`;
     complain(place, "too-many-bytes", `${message}, once for each of them; shorten it, or take servers out`);
     return {};
   }
   const tooLong = (): Json => {
-    const message = `An entry has at most ${valuesMax} values, members and items (BERTH_ENTRY_VALUES), and is no longer than BERTH_VARIABLE_BYTES`;
+    const message = `An entry has at most ${valuesMax} values, members and items`;
     complain(place, "too-many-values", `${message}; shorten it, or split the server`);
     return {};
   };

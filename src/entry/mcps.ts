@@ -48,7 +48,7 @@ export async function parseMcps(text: string, limits: McpsLimits): Promise<Parse
     if (!isObject(value)) return nothing();
     if (tooMuch === "all" || Object.keys(entries).length > mcpsEntries) {
       const remedy = "remove servers, or move some of them to another tenant";
-      const message = `The variable mcps has more than ${mcpsEntries} entries (BERTH_MCPS_ENTRIES); ${remedy}`;
+      const message = `The variable mcps has more than ${mcpsEntries} entries; ${remedy}`;
       complain(place, "too-many-entries", message);
       return nothing();
     }

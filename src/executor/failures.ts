@@ -1,5 +1,5 @@
 import { lacksDescriptor } from "../lib/error-mapping.ts";
-import { limitVariable, tenantSetting } from "../limits/limits.ts";
+import { limitHint, limitVariable, tenantSetting } from "../limits/limits.ts";
 import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
 import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
@@ -43,7 +43,7 @@ export function heldTooMuch(heldMb: number, megabytes: number, what: string): Gu
 export function tooBusy(queued: number, limit: "queuedCallsPerTenant" | "guestBacklogBytes"): GuestFailure {
   return failure(
     "busy",
-    `${queued} calls are already waiting for their turn, and no more may wait (${limitVariable(limit)})`,
+    `${queued} calls are already waiting for their turn, and no more may wait${limitHint(limit)}`,
     true,
   );
 }

@@ -5,7 +5,7 @@ import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { atEndOfTurn } from "../lib/turn.ts";
-import { type Limits, limitVariable } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Outlet } from "../network/socket-relay.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -177,7 +177,7 @@ export class GuestProcess {
     if (this.#stalled || !this.#pipe) return;
     this.hold();
     const { guestBacklogBytes, guestStalledMs } = this.#limits;
-    const message = `its process did not take the more than ${guestBacklogBytes} bytes that waited for it (${limitVariable("guestBacklogBytes")}) within ${guestStalledMs} ms (${limitVariable("guestStalledMs")})`;
+    const message = `its process did not take the more than ${guestBacklogBytes} bytes that waited for it within ${guestStalledMs} ms`;
     this.#stalled = setTimeout(() => this.kill(failure("protocol", message)), guestStalledMs).unref();
   }
 
@@ -313,10 +313,9 @@ export class FrameReader {
 
   #read(line: string): void {
     const { guestFrameBytes, inlineBodyBytes, messageValues } = this.#limits;
-    if (line.length > guestFrameBytes)
-      return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes (${limitVariable("guestFrameBytes")})`);
+    if (line.length > guestFrameBytes) return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes`);
     if (line.length > inlineBodyBytes && !RESULT.test(line) && hasMoreValues(line, messageValues)) {
-      return this.#fault(`wrote a message of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
+      return this.#fault(`wrote a message of more than ${messageValues} values`);
     }
     if (line.length > eventValuesMax && !MANY.test(line) && hasMoreValues(line, eventValuesMax + FRAME_VALUES)) {
       return this.#fault(`wrote a message of more than ${eventValuesMax} values that is not a result`);
@@ -334,8 +333,7 @@ export class FrameReader {
     if (this.#stopped) return;
     const length = this.#kept + bytes.length;
     const { guestFrameBytes } = this.#limits;
-    if (length > guestFrameBytes)
-      return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes (${limitVariable("guestFrameBytes")})`);
+    if (length > guestFrameBytes) return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes`);
     if (!this.#partial || this.#partial.length < length) {
       const grown = Buffer.allocUnsafe(Math.max(length, (this.#partial?.length ?? 2048) * 2));
       this.#partial?.copy(grown, 0, 0, this.#kept);

@@ -1,7 +1,7 @@
 import { realpathSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { HostFolder } from "../folders/folders.ts";
-import { limitVariable } from "../limits/limits.ts";
+import { limitHint } from "../limits/limits.ts";
 import type { Outlet, SocketRelay } from "../network/socket-relay.ts";
 import { folderUseOf, sandboxUse, type FolderUse } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
@@ -142,9 +142,6 @@ export class GuestStarter {
   }
 }
 
-function tooFull(most: string, limit: string): ReturnType<typeof failure> {
-  return failure(
-    "memory",
-    `it put more than ${most} into its scratch folder (${limitVariable(limit)}); delete what is used`,
-  );
+function tooFull(most: string, limit: "guestFiles" | "guestDiskMb"): ReturnType<typeof failure> {
+  return failure("memory", `it put more than ${most} into its scratch folder${limitHint(limit)}; delete what is used`);
 }

@@ -16,14 +16,14 @@ export function loadProblem(outcome: LoadOutcome, entry: string): Problem | unde
     }
     case "endless": {
       const message =
-        `No function of it can be called, because its top level took more than ${outcome.loadMs} ms of processor time ` +
-        "(BERTH_LOAD_MS): is there an endless loop? Move long work into the function that needs it";
+        `No function of it can be called, because its top level took more than ${outcome.loadMs} ms of CPU time` +
+        ": is there an endless loop? Move long work into the function that needs it";
       return { severity: "error", code: "load-endless", message, file: entry };
     }
     case "unfinished": {
       const message =
-        `Nobody knows whether it loads: its top level had not finished after ${outcome.loadElapsedMs} ms ` +
-        '(BERTH_LOAD_ELAPSED_MS). It waits for something ("await" outside of all functions), or the machine is busy';
+        `Nobody knows whether it loads: its top level had not finished after ${outcome.loadElapsedMs} ms` +
+        '. It waits for something ("await" outside of all functions), or the machine is busy';
       return { severity: "warning", code: "load-unfinished", message, file: entry };
     }
     case "loaded":

@@ -294,7 +294,7 @@ function notDeclared(name: string): string {
 }
 
 function slow(name: string, folderMs: number): string {
-  return `The folder "${name}" did not answer within ${folderMs} ms (BERTH_FOLDER_MS); its file system may be out of reach`;
+  return `The folder "${name}" did not answer within ${folderMs} ms; its file system may be out of reach`;
 }
 
 function gone(name: string): string {

@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import { limitHint, type Limits } from "../limits/limits.ts";
 import type { RequestContext } from "./request-context.ts";
 
 /** The limits on bodies; each refusal names its limit. */
@@ -59,7 +59,7 @@ export class Bodies {
       fullFor: (bytes) => {
         const { unfinishedSignInBytes } = this.#limits;
         if (this.#unfinishedSignIns + bytes <= unfinishedSignInBytes) return undefined;
-        return full("too_many_bodies", `sign-ins may have ${unfinishedSignInBytes} bytes`, "unfinishedSignInBytes");
+        return full("too_many_bodies", `sign-ins may have ${unfinishedSignInBytes} bytes`);
       },
       count: (bytes) => void (this.#unfinishedSignIns += bytes),
     });
@@ -147,10 +147,10 @@ export class Bodies {
       fullFor: (bytes) => {
         if ((this.#byTenant.get(tenant) ?? 0) + bytes > unfinishedBodyBytesPerTenant) {
           const who = `the tenant "${tenant}" may have ${unfinishedBodyBytesPerTenant} bytes`;
-          return full("too_many_requests", who, "unfinishedBodyBytesPerTenant");
+          return full("too_many_requests", who);
         }
         if (this.#unfinished + bytes <= unfinishedBodyBytes) return undefined;
-        return full("too_many_bodies", `there may be ${unfinishedBodyBytes} bytes`, "unfinishedBodyBytes");
+        return full("too_many_bodies", `there may be ${unfinishedBodyBytes} bytes`);
       },
       count: (bytes) => {
         this.#unfinished += bytes;
@@ -197,20 +197,20 @@ const RETRY_AFTER_S = 1;
 
 function fullOfHeld(most: number, limit: "heldBodyBytes" | "heldBodyBytesPerTenant"): BerthError {
   const whose = limit === "heldBodyBytes" ? "of all tenants" : "of the tenant";
-  const why = `requests ${whose} with ${most} characters are under way (${limitVariable(limit)})`;
+  const why = `requests ${whose} with ${most} characters are in progress`;
   return new BerthError("too_many_requests", `${why}; try again in ${RETRY_AFTER_S} s`, {
     data: { retryAfterSeconds: RETRY_AFTER_S },
   });
 }
 
-function full(code: "too_many_requests" | "too_many_bodies", who: string, limit: keyof BodyLimits): BerthError {
-  const why = `${who} of incomplete bodies (${limitVariable(limit)})`;
+function full(code: "too_many_requests" | "too_many_bodies", who: string): BerthError {
+  const why = `${who} of incomplete bodies`;
   return new BerthError(code, `${why}; try again in ${RETRY_AFTER_S} s`, {
     data: { retryAfterSeconds: RETRY_AFTER_S },
   });
 }
 
 function tooLarge(limit: keyof BodyLimits | number, bytes: number): BerthError {
-  const name = typeof limit === "number" ? "" : ` (${limitVariable(limit)})`;
+  const name = typeof limit === "number" ? "" : limitHint(limit);
   return new BerthError("body_too_large", `the limit is ${bytes} bytes${name}; send less`);
 }

@@ -33,7 +33,7 @@ const KEEP_ALIVE_PROBE_MS = 30_000;
 export interface HttpLimits
   extends StreamLimits, UnreadLimits, AnonymousLimitNumbers, ListPageLimits, BodyLimits, McpsLimits {
   readonly sseConnections: number;
-  readonly staleMs: number;
+  readonly databaseOutageMs: number;
   readonly inlineBodyBytes: number;
   readonly queryNames: number;
   readonly serverSearchMs: number;

@@ -127,10 +127,7 @@ async function toolOf(
   const tool = catalog.tool(name);
   if (tool) return tool;
   const known = catalog.contract.tools.map((each) => each.name).slice(0, NAMES_SHOWN);
-  throw new BerthError(
-    "tool_not_found",
-    `"${catalog.server}" has no "${name}"; it has ${known.join(", ") || "none"}`,
-  );
+  throw new BerthError("tool_not_found", `"${catalog.server}" has no "${name}"; it has ${known.join(", ") || "none"}`);
 }
 
 const NAMES_SHOWN = 20;

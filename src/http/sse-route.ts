@@ -9,7 +9,6 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { parseJson } from "../lib/parse-json.ts";
 import type { Trace } from "../lib/trace.ts";
-import { limitVariable } from "../limits/limits.ts";
 import { admit } from "../mcp/admit.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { errorText, idOf } from "../mcp/json-rpc.ts";
@@ -99,10 +98,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
     if (!/text\/event-stream|\*\/\*|text\/\*/.test(request.headers.accept ?? "*/*"))
       throw new BerthError("not_acceptable");
     if (connections.size >= options.limits.sseConnections) {
-      throw new BerthError(
-        "too_many_streams",
-        `the limit is ${options.limits.sseConnections} (${limitVariable("sseConnections")})`,
-      );
+      throw new BerthError("too_many_streams", `the limit is ${options.limits.sseConnections}`);
     }
     const { endpoint, host, streams } = options;
     admit(principal, server);
@@ -110,10 +106,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
     if (response.destroyed) return;
     const { sseConnectionsPerTenant } = options.limits;
     if (connectionsOf(tenant).length >= sseConnectionsPerTenant) {
-      throw new BerthError(
-        "too_many_streams",
-        `the limit of a tenant is ${sseConnectionsPerTenant} (${limitVariable("sseConnectionsPerTenant")})`,
-      );
+      throw new BerthError("too_many_streams", `the limit of a tenant is ${sseConnectionsPerTenant}`);
     }
     const events = streams.take(context);
     if (!events) throw new BerthError("too_many_streams");
@@ -137,10 +130,13 @@ export function createSseRoute(options: SseRouteOptions): Route {
   function checkUnread(tenant: string): void {
     const { unreadSseBytesPerTenant } = options.limits;
     if (unreadBytesOf(connectionsOf(tenant)) <= unreadSseBytesPerTenant) return;
-    const limit = `${unreadSseBytesPerTenant} bytes (${limitVariable("unreadSseBytesPerTenant")})`;
-    throw new BerthError("too_many_requests", `more than ${limit} of answers are still unread; read them first`, {
-      data: { retryAfterSeconds: RETRY_AFTER_S },
-    });
+    throw new BerthError(
+      "too_many_requests",
+      `more than ${unreadSseBytesPerTenant} bytes of answers are still unread; read them first`,
+      {
+        data: { retryAfterSeconds: RETRY_AFTER_S },
+      },
+    );
   }
 
   /** Messages accepted before anything was unread add up as well: the connection with the most unread is cut. */

@@ -42,7 +42,7 @@ interface WayInOptions {
   readonly routes: readonly Route[];
   /** For how long changes of other processes may have gone unheard. */
   readonly unheardMs?: () => number;
-  readonly limits: Pick<Limits, "stalledMs" | "staleMs">;
+  readonly limits: Pick<Limits, "stalledMs" | "databaseOutageMs">;
   readonly log: Log;
 }
 
@@ -60,7 +60,7 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
     let refusal: unknown;
     try {
       guard(context);
-      if (unheardMs() > limits.staleMs) throw stale(unheardMs());
+      if (unheardMs() > limits.databaseOutageMs) throw stale(unheardMs());
       const loading = loadTenant(context);
       if (loading) await loading;
     } catch (error) {

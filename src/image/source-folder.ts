@@ -2,7 +2,6 @@ import { readFileSync, realpathSync, statSync } from "node:fs";
 import { isAbsolute, join, posix, relative, sep } from "node:path";
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
-import { limitVariable } from "../limits/limits.ts";
 
 /** The folder of sources: the generator reads only through it, and it gives access to nothing outside. */
 export interface SourceFolder {
@@ -58,7 +57,7 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
       if (size > bytesMax) {
         return {
           code: "too-large",
-          message: `"${path}" has ${size} bytes, and a source may have ${bytesMax} (${limitVariable("sourceBytes")})`,
+          message: `"${path}" has ${size} bytes, and a source may have ${bytesMax}`,
         };
       }
       const block = rawBlock(readFileSync(real));

@@ -165,8 +165,8 @@ async function readInThread(
     const [problems] = (await once(worker, "message", { signal })) as [Problem[] | undefined];
     return { ...(problems && { problems }) };
   } catch {
-    if (signal.aborted) return { why: `within ${checkMs} ms (BERTH_CHECK_MS)` };
-    return { why: `with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)` };
+    if (signal.aborted) return { why: `within ${checkMs} ms` };
+    return { why: `with ${checkMemoryMb} MB of memory` };
   } finally {
     await worker.terminate();
   }

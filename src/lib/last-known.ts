@@ -3,23 +3,23 @@ import { BerthError } from "./errors.ts";
 import { endsWithin, LATE_MS } from "./within.ts";
 
 /**
- * The last answers of a store, by key. An answer counts for `staleMs` while the store does not answer, so that a call that only
+ * The last answers of a store, by key. An answer counts for `databaseOutageMs` while the store does not answer, so that a call that only
  * reads does not wait for a disk.
  */
 export class LastKnown<Value> {
   readonly #known: BoundedMap<string, { readonly value: Value; readonly at: number }>;
   readonly #late = new Set<string>();
-  readonly #staleMs: number;
+  readonly #databaseOutageMs: number;
   #forgotten = 0;
 
-  constructor(max: number, staleMs = Infinity) {
+  constructor(max: number, databaseOutageMs = Infinity) {
     this.#known = new BoundedMap(max);
-    this.#staleMs = staleMs;
+    this.#databaseOutageMs = databaseOutageMs;
   }
 
   /** Asks the store, unless it is late with an answer already. Rejects as `ask` does where nothing is known. */
   async read(key: string, ask: () => Promise<Value>): Promise<Value> {
-    const isKnown = this.newerThan(this.#staleMs, key) !== undefined;
+    const isKnown = this.newerThan(this.#databaseOutageMs, key) !== undefined;
     const answer = isKnown && this.#late.has(key) ? undefined : this.#ask(key, ask);
     try {
       if (answer && (!isKnown || (await endsWithin(LATE_MS, answer)))) return await answer;
@@ -28,7 +28,7 @@ export class LastKnown<Value> {
       if (!(error instanceof BerthError) || error.code !== "store_failed") throw error;
     }
     // It may have been forgotten meanwhile.
-    const known = this.newerThan(this.#staleMs, key);
+    const known = this.newerThan(this.#databaseOutageMs, key);
     return known ? known.value : answer!;
   }
 

@@ -1,4 +1,4 @@
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 
 /** The memory of one tenant for messages that are under way. */
 export interface MessageRoom {
@@ -94,9 +94,8 @@ export class MessageRooms<Limit extends RoomLimit> {
 
   #endFirst({ messages }: Holder, ofTenant: boolean): void {
     const [first] = messages;
-    const { limit } = this.#kind;
-    const [bytes, name] = ofTenant ? [this.#bytesPerTenantMax, `${limit}PerTenant`] : [this.#bytesMax, limit];
-    first!.giveUp(`${this.#kind.why(bytes, ofTenant)} (${limitVariable(name)})`);
+    const bytes = ofTenant ? this.#bytesPerTenantMax : this.#bytesMax;
+    first!.giveUp(this.#kind.why(bytes, ofTenant));
   }
 }
 

@@ -13,7 +13,7 @@ interface ValueLimits {
 export function stateKeyProblem(key: string, { stateKeyBytes }: KeyLimits): string | undefined {
   if (key === "") return "a key of state is not empty";
   if (key.length > stateKeyBytes || Buffer.byteLength(key) > stateKeyBytes) {
-    return `a key of state has at most ${stateKeyBytes} bytes (BERTH_STATE_KEY_BYTES); this one begins with ${shown(key)}`;
+    return `a key of state has at most ${stateKeyBytes} bytes; this one begins with ${shown(key)}`;
   }
   if (UNPRINTABLE.test(key)) {
     return `a key of state has no control characters and no halves of characters, as ${shown(key)} has`;
@@ -29,7 +29,7 @@ export function stateValueProblem(
   { stateValueBytes }: ValueLimits,
 ): string | undefined {
   if (bytes.length > stateValueBytes) {
-    return `it has ${bytes.length} bytes, and a value of state has at most ${stateValueBytes} (BERTH_STATE_VALUE_BYTES); keep it in parts`;
+    return `it has ${bytes.length} bytes, and a value of state has at most ${stateValueBytes}; keep it in parts`;
   }
   return isJson ? jsonProblem(bytes) : undefined;
 }

@@ -1,6 +1,5 @@
 import type { InputRequests } from "../host/catalog/catalog.ts";
 import { valuesIn, type Json } from "../lib/json.ts";
-import { limitVariable } from "../limits/limits.ts";
 
 /** The memory that a value takes besides its text. */
 const VALUE_BYTES = 32;
@@ -13,7 +12,7 @@ export function heldBytes(value: Json, most: number, textUnits?: number): number
 
 /** The reason why answers of this length are refused, as the end of a sentence. */
 export function tooManyAnswers(answerBytes: number): string {
-  return `answers of more than ${answerBytes} bytes, with 32 for each value (${limitVariable("answerBytes")})`;
+  return `answers of more than ${answerBytes} bytes, with 32 for each value`;
 }
 
 /** The length of all questions that one call asks at once. */
@@ -24,5 +23,5 @@ export function bytesOf(inputRequests: InputRequests): number {
 /** The reason why questions of this length are not asked; undefined when they may be. */
 export function whyTooLong(bytes: number, questionBytes: number): string | undefined {
   if (bytes <= questionBytes) return undefined;
-  return `it asks ${bytes} bytes at once, and the limit ${limitVariable("questionBytes")} is ${questionBytes}`;
+  return `its questions have ${bytes} bytes together, and the limit is ${questionBytes}`;
 }

@@ -2,7 +2,7 @@ import { isIP, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { soundObject } from "../lib/json.ts";
 import { within } from "../lib/within.ts";
-import { limitVariable } from "../limits/limits.ts";
+import { limitHint } from "../limits/limits.ts";
 import { checkedAddresses, pinnedTo, resolverOf, type Resolve } from "./agent.ts";
 import { socketHostOf } from "./allow-list.ts";
 import { authorityOf, listRules, NetworkRefused, type NetworkRules } from "./network-rules.ts";
@@ -229,7 +229,7 @@ class Wanted {
       const pair = new SocketPair(inside, this.#outside!, this.#tenant, (why) => this.#end(why));
       this.#pair = pair;
       if (this.#lost !== undefined) return pair.end(this.#lost);
-      const idle = `ETIMEDOUT: nothing was sent or received for ${idleMs} ms (${limitVariable("socketIdleMs")})`;
+      const idle = `ETIMEDOUT: nothing was sent or received for ${idleMs} ms`;
       inside.setTimeout(idleMs, () => pair.end(idle));
     });
     this.#ticket = ticket;
@@ -321,7 +321,7 @@ function openTo(host: string, port: number, addresses: readonly string[]): Outsi
 
 function connected(socket: Socket, ms: number, authority: string, limitMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const late = `connect ETIMEDOUT ${authority}: it took longer than ${limitMs} ms (${limitVariable("socketConnectMs")})`;
+    const late = `connect ETIMEDOUT ${authority}: it took longer than ${limitMs} ms`;
     const timer = setTimeout(() => socket.destroy(Object.assign(new Error(late), { code: "ETIMEDOUT" })), ms);
     socket.once("connect", () => {
       clearTimeout(timer);
@@ -343,7 +343,7 @@ function connected(socket: Socket, ms: number, authority: string, limitMs: numbe
 async function inTime<T extends object>(ms: number, work: Promise<T>): Promise<T> {
   const found = await within(ms, work);
   if (found) return found;
-  const message = `it took longer than ${ms} ms (${limitVariable("socketConnectMs")}) to look the name up`;
+  const message = `it took longer than ${ms} ms to look the name up`;
   throw Object.assign(new Error(message), { code: "ETIMEDOUT" });
 }
 
@@ -358,7 +358,7 @@ function listenAt(server: Server, path: string): Promise<void> {
 }
 
 function tooMany(most: number, limit: "openSockets" | "openSocketsPerTenant", whose: string): Error {
-  const message = `${most} connections of ${whose} are open (${limitVariable(limit)}); close some, or use a pool`;
+  const message = `${most} connections of ${whose} are open${limitHint(limit)}; close some, or use a pool`;
   return Object.assign(new Error(message), { code: "EMFILE" });
 }
 

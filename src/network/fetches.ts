@@ -95,9 +95,7 @@ export class Fetches {
       throw new Error(`one call may fetch ${fetchesPerCall} times (${limitVariable("fetchesPerCall")})`);
     }
     if (this.#open >= openFetches) {
-      throw new Error(
-        `${openFetches} fetches of this server are open (${limitVariable("openFetches")}); read or cancel some`,
-      );
+      throw new Error(`${openFetches} fetches of this server are open; read or cancel some`);
     }
     const exchange = new Exchange(wanted, this.#rules, this.#limits);
     this.#open++;
@@ -296,7 +294,7 @@ class Exchange {
     this.#sentBytes += bytes;
     const { fetchRequestBytes } = this.#limits;
     if (this.#sentBytes <= fetchRequestBytes) return;
-    throw this.#fail(`its body is longer than ${fetchRequestBytes} bytes (${limitVariable("fetchRequestBytes")})`);
+    throw this.#fail(`its body is longer than ${fetchRequestBytes} bytes`);
   }
 
   #fail(why: string): NetworkRefused {

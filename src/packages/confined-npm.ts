@@ -179,12 +179,10 @@ export class ConfinedNpm {
     if (!("failed" in result)) return result;
     const { code, said, package: which } = result.failed;
     if (code === "ENOSPC") {
-      const limit = limitVariable("packageFetchFolderMb");
-      throw refused(`npm needs more than ${limits.packageFetchFolderMb} MB for its files (${limit})`);
+      throw refused(`npm needs more than ${limits.packageFetchFolderMb} MB for its files`);
     }
     if (code === "ENOMEM") {
-      const limit = limitVariable("packageFetchMemoryMb");
-      throw refused(`npm needs more than ${limits.packageFetchMemoryMb} MB of memory (${limit})`);
+      throw refused(`npm needs more than ${limits.packageFetchMemoryMb} MB of memory`);
     }
     if (relay.failure !== undefined && code !== "E404" && code !== "ETARGET") {
       const forWhich = which === undefined ? "" : `${which}: `;
@@ -276,8 +274,7 @@ function shuttingDown(): BerthError {
 }
 
 export function timeIsUp({ packageFetchMs }: Pick<Limits, "packageFetchMs">): BerthError {
-  const limit = limitVariable("packageFetchMs");
-  return new BerthError("packages_unavailable", `it took more than ${packageFetchMs} ms (${limit}); try again`);
+  return new BerthError("packages_unavailable", `it took more than ${packageFetchMs} ms; try again`);
 }
 
 const program = new OwnProgram({

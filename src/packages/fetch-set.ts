@@ -35,8 +35,7 @@ export async function fetchSet(
   const wanted = tarballsOf(set);
   const count = Object.keys(set.packages).length;
   if (count > limits.packagesPerSet) {
-    const limit = limitVariable("packagesPerSet");
-    throw refused(`the set has ${count} packages, more than ${limits.packagesPerSet} (${limit})`);
+    throw refused(`the set has ${count} packages, more than ${limits.packagesPerSet}`);
   }
   const found = new FoundTarballs(limits);
   for (const [integrity, locked] of wanted) {
@@ -90,8 +89,7 @@ class FoundTarballs {
     if (this.blocks.has(integrity)) return;
     const { packageBytes, packageSetBytes } = this.#limits;
     if (tarball.length > packageBytes) {
-      const limit = limitVariable("packageBytes");
-      throw refused(`${named(locked)} has ${tarball.length} bytes, more than ${packageBytes} (${limit})`, locked);
+      throw refused(`${named(locked)} has ${tarball.length} bytes, more than ${packageBytes}`, locked);
     }
     this.#bytes += tarball.length;
     if (this.#bytes > packageSetBytes) {

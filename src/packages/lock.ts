@@ -3,7 +3,6 @@ import { parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "
 import { isObject, isStringArray } from "../lib/json.ts";
 import { compareText } from "../lib/pretty-json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
-import { limitVariable } from "../limits/limits.ts";
 import { famousLookalike } from "./famous.ts";
 import { nativeAdvice } from "./native-addons.ts";
 import { isExactVersion, isPackageName, namesInPlace } from "./package-name.ts";
@@ -85,9 +84,7 @@ class LockReading {
     const reached = this.#reach(dependencies);
     const { packagesPerSet, npm } = this.#options;
     if (reached.size > packagesPerSet) {
-      const message =
-        `The dependencies lead to more than ${packagesPerSet} packages (${limitVariable("packagesPerSet")}): ` +
-        "leave out what no definition imports";
+      const message = `The dependencies lead to more than ${packagesPerSet} packages: leave out what no definition imports`;
       this.#complain(this.#root.at, "too-many-packages", message);
       return undefined;
     }

@@ -6,7 +6,7 @@ import { BerthError } from "../lib/errors.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import type { Problem } from "../lib/problem.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import { openAgentToAnywhere } from "../network/agent.ts";
 import type { Confinement } from "../processes/own-program.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -108,7 +108,7 @@ export function openNpm(config: NpmConfig): Npm {
     if (!turn) {
       throw new BerthError(
         "too_many_requests",
-        `${limits.queuedPackageFetches} sets of packages are waiting (${limitVariable("queuedPackageFetches")}); try again`,
+        `${limits.queuedPackageFetches} sets of packages are waiting; try again`,
         { data: { retryAfterSeconds: RETRY_AFTER_S } },
       );
     }

@@ -4,7 +4,7 @@ import { Transform, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { request, type Dispatcher } from "undici";
 import type { RegistryConfig } from "../config.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { User } from "../processes/sandbox.ts";
 
 /**
@@ -69,8 +69,7 @@ export class RegistryRelay {
     if (method !== "GET" && method !== "HEAD") return this.#refuse(answer, `npm wanted to ${method} at the registry`);
     const { packageFetchRequests } = this.#options.limits;
     if (++this.#requests > packageFetchRequests) {
-      const limit = limitVariable("packageFetchRequests");
-      return this.#refuse(answer, `this takes more than ${packageFetchRequests} requests to the registry (${limit})`);
+      return this.#refuse(answer, `this takes more than ${packageFetchRequests} requests to the registry`);
     }
     const [path = ""] = url.split("?", 1);
     const inside = path.startsWith(this.#base.pathname) ? path.slice(this.#base.pathname.length) : "";
@@ -147,7 +146,7 @@ export class RegistryRelay {
       body.on("error", () => {});
       body.destroy();
     };
-    const tooLong = `${what} is larger than ${limits[limit]} bytes (${limitVariable(limit)})`;
+    const tooLong = `${what} is larger than ${limits[limit]} bytes`;
     if (Number(headers["content-length"] ?? 0) > limits[limit]) {
       stop(tooLong);
       answer.writeHead(REFUSED).end();
@@ -165,8 +164,7 @@ export class RegistryRelay {
         this.#bytes += chunk.length;
         if (length > limits[limit]) return done(new Cut(tooLong));
         if (this.#bytes > limits.packageFetchBytes) {
-          const all = limitVariable("packageFetchBytes");
-          return done(new Cut(`this takes more than ${limits.packageFetchBytes} bytes from the registry (${all})`));
+          return done(new Cut(`this takes more than ${limits.packageFetchBytes} bytes from the registry`));
         }
         done(null, chunk);
       },

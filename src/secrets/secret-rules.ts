@@ -1,4 +1,4 @@
-import { type Limits, limitVariable } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 
 /** The limits of secrets. */
 export type SecretLimits = Pick<Limits, "secretBytes" | "secretsPerTenant">;
@@ -24,6 +24,5 @@ export function valueFault(value: string, { secretBytes }: SecretLimits): string
   }
   if (value.includes("\0")) return "it holds a zero character, which no program can take";
   const bytes = Buffer.byteLength(value);
-  const limit = `${secretBytes} (${limitVariable("secretBytes")})`;
-  return bytes > secretBytes ? `it has ${bytes} bytes, and may have ${limit}` : undefined;
+  return bytes > secretBytes ? `it has ${bytes} bytes, and may have ${secretBytes}` : undefined;
 }

@@ -1,5 +1,4 @@
 import { BerthError } from "../lib/errors.ts";
-import { limitVariable } from "../limits/limits.ts";
 import type { SealedSecret, SecretStore } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { seal, unseal, type SecretKey } from "./sealing.ts";
@@ -57,7 +56,10 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
     }
     if (key) return key;
     const detail = `they are sealed with the key ${keyId}, which ${ring.source} does not hold`;
-    throw new BerthError("secrets_unavailable", `${detail}; provide that key, or delete the secrets and set them again`);
+    throw new BerthError(
+      "secrets_unavailable",
+      `${detail}; provide that key, or delete the secrets and set them again`,
+    );
   }
 
   function open({ tenant, name, keyId, sealed }: SealedSecret): string {
@@ -81,11 +83,7 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
       if (fault !== undefined) throw new BerthError("secret_invalid", fault);
       const names = await store.secrets(tenant);
       if (names.length >= limits.secretsPerTenant && !names.some((each) => each.name === name)) {
-        const limit = limitVariable("secretsPerTenant");
-        throw new BerthError(
-          "secret_invalid",
-          `there are already ${limits.secretsPerTenant}, and no more fit (${limit})`,
-        );
+        throw new BerthError("secret_invalid", `there are already ${limits.secretsPerTenant}, and no more are allowed`);
       }
       for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
         const inUse = await store.secretKeyId();

@@ -128,7 +128,7 @@ export function readToken({ grant, ...row }: TokenRow): TokenRecord {
 }
 
 export function tooManyTokens(tokensMax: number): BerthError {
-  const detail = `there are already ${tokensMax} (BERTH_TOKENS_PER_TENANT); revoke some of them`;
+  const detail = `there are already ${tokensMax}; revoke some of them`;
   return new BerthError("token_invalid", detail);
 }
 

@@ -21,7 +21,7 @@ export function whatIsFull(
 ): string | undefined {
   const [keys, bytes] = [place.keys + more.keys, place.bytes + more.bytes];
   if (more.keys > 0 && keys > keysPerServer) {
-    return `would keep ${keys} keys, and may keep ${keysPerServer} (BERTH_STATE_KEYS_PER_SERVER)`;
+    return `would keep ${keys} keys, and may keep ${keysPerServer}`;
   }
   if (more.bytes > 0 && bytes > bytesPerServer) {
     return `would keep ${bytes} bytes, and may keep ${bytesPerServer} (BERTH_STATE_BYTES_PER_SERVER)`;

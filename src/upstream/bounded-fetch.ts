@@ -233,7 +233,7 @@ function without({ text, fault, results }: LongMessage, reading: BoundedReading,
 /** All messages in one body are handled at once. */
 function checkBatch({ length }: readonly unknown[], { batchMessages }: BoundedReading): void {
   if (length <= batchMessages) return;
-  throw new Error(`The server sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES).`);
+  throw new Error(`The server sent a batch of more than ${batchMessages} messages.`);
 }
 
 const BATCH = /^\s*\[/;

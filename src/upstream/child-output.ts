@@ -175,7 +175,7 @@ export class ChildOutput {
   #deliverAll(messages: readonly UpstreamMessage[]): void {
     const { batchMessages } = this.#limits;
     if (messages.length > batchMessages) {
-      return this.fail(`sent a batch of more than ${batchMessages} messages (BERTH_BATCH_MESSAGES)`);
+      return this.fail(`sent a batch of more than ${batchMessages} messages`);
     }
     for (const message of messages) this.#deliver(message);
   }

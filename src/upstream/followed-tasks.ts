@@ -1,7 +1,7 @@
 import { pause, type CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { Ask, TaskOfUpstream, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
 import { broken, type ToolResult } from "./results.ts";
@@ -134,7 +134,7 @@ interface Following {
 const METHOD_NOT_FOUND = -32601;
 
 function lostSince(error: Error, awayMs: number): UpstreamError {
-  const limit = `${awayMs / 1000} s (${limitVariable("upstreamTaskAwayMs")})`;
+  const limit = `${awayMs / 1000} s`;
   const detail = `it has said nothing about its task for ${limit}, and nobody knows how that ended`;
   return new UpstreamError("upstream_ended", detail, { data: { retriable: false, isLost: true }, cause: error });
 }

@@ -114,11 +114,11 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
   const { messageValues, upstreamNoticeBytes } = limits;
   if (nestsTooDeep(value, Infinity)) return faulty(`that nests more than ${NESTING_MAX} levels deep`);
   if (valuesIn(value, messageValues) > messageValues) {
-    return faulty(`of more than ${messageValues} values (BERTH_MESSAGE_VALUES)`);
+    return faulty(`of more than ${messageValues} values`);
   }
   const text = written(value);
   if (text.length > upstreamNoticeBytes) {
-    return faulty(`of more than ${upstreamNoticeBytes} bytes (BERTH_UPSTREAM_NOTICE_BYTES)`);
+    return faulty(`of more than ${upstreamNoticeBytes} bytes`);
   }
   return { text, results };
 }
@@ -153,7 +153,7 @@ export function sift(
   const bytes = Buffer.byteLength(json);
   const { upstreamEntryBytes } = limits;
   if (bytes > upstreamEntryBytes) {
-    return leftOut(`it has more than ${upstreamEntryBytes} bytes (BERTH_UPSTREAM_ENTRY_BYTES)`);
+    return leftOut(`it has more than ${upstreamEntryBytes} bytes`);
   }
   const values = valuesIn(entry, limits.contractValues);
   const why = whyNoRoom(at, { bytes, values }, limits);
@@ -187,10 +187,10 @@ interface Sifted extends Size {
 
 function whyNoRoom(before: Size, own: Size, { upstreamListBytes, contractValues }: EntryLimits): string | undefined {
   if (before.bytes + own.bytes > upstreamListBytes) {
-    return `with it the list has more than ${upstreamListBytes} bytes (BERTH_UPSTREAM_LIST_BYTES)`;
+    return `with it the list has more than ${upstreamListBytes} bytes`;
   }
   if (before.values + own.values > contractValues) {
-    return `with it the list has more than ${contractValues} values (BERTH_CONTRACT_VALUES)`;
+    return `with it the list has more than ${contractValues} values`;
   }
   return undefined;
 }

@@ -85,7 +85,7 @@ export class OpenQuestions {
 
   /** Completes "it …". */
   get fault(): string {
-    return `had more than ${this.#max} requests of its own under way (BERTH_UPSTREAM_QUESTIONS)`;
+    return `had more than ${this.#max} requests of its own under way`;
   }
 
   /** Aborted once there are too many; later questions are ignored. */

@@ -2,7 +2,7 @@ import type { CancelSignal } from "../lib/cancellation.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Peer } from "./channel.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { Questions } from "./questions.ts";
@@ -69,8 +69,7 @@ export function readCreatedTask(
   const { taskId, createdAt } = said;
   if (!isText(taskId) || taskId === "") throw broken(what, "its task has no taskId");
   if (Buffer.byteLength(taskId) > limits.upstreamTaskIdBytes) {
-    const limit = `${limits.upstreamTaskIdBytes} bytes (${limitVariable("upstreamTaskIdBytes")})`;
-    throw broken(what, `the taskId of its task has more than ${limit}`);
+    throw broken(what, `the taskId of its task has more than ${limits.upstreamTaskIdBytes} bytes`);
   }
   return {
     id: taskId,
@@ -223,7 +222,7 @@ export class FollowedTask {
     const open = Object.entries(isObject(asked) ? asked : {}).filter(([name]) => !this.#answered.has(name));
     if (open.length === 0) return;
     if (this.#rounds >= peer.limits.upstreamRounds) {
-      throw broken(what, `its task asked in more than ${this.#rounds} rounds (${limitVariable("upstreamRounds")})`);
+      throw broken(what, `its task asked in more than ${this.#rounds} rounds`);
     }
     this.#rounds += 1;
     const answering = peer.questions.answerAll(Object.fromEntries(open), ask, what, signal);

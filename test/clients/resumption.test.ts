@@ -13,7 +13,11 @@ describe("clients of sessions whose connections end early", () => {
   let berth: TestBerth;
   let url: string;
   before(async () => {
-    const env = { BERTH_STREAM_CONNECTION_MS: String(CONNECTION_MS), BERTH_STREAM_RETRY_MS: "10", BERTH_SILENT_CALL_MS: "10" };
+    const env = {
+      BERTH_STREAM_CONNECTION_MS: String(CONNECTION_MS),
+      BERTH_STREAM_RETRY_MS: "10",
+      BERTH_SILENT_CALL_MS: "10",
+    };
     berth = await startTestBerth({ files: ["test/fixtures/servers/whole.ts"], env });
     url = `${berth.url}/mcp/whole`;
   });

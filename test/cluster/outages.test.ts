@@ -64,7 +64,7 @@ describe("nodes whose database is out of reach", () => {
         // Looked up again in the middle of the outage.
         BERTH_KNOWN_TOKEN_MS: "3000",
       },
-      envs: [{}, {}, { BERTH_STALE_MS: String(STALE_MS) }],
+      envs: [{}, {}, { BERTH_DATABASE_OUTAGE_MS: String(STALE_MS) }],
     });
   });
   after(() => nodes?.close());

@@ -18,12 +18,12 @@ describe("the drafts of saves and reviews under way", () => {
     const hold = (tenant: string, length: number) =>
       room.hold(tenant, draft(length), () => new Promise<void>((resolve) => answers.push(resolve)));
     const long = hold("acme", 1_000);
-    await assert.rejects(hold("acme", 1), { code: "too_many_requests", message: /BERTH_DRAFT_BYTES_PER_TENANT/ });
-    await assert.rejects(hold("other", 1), { code: "too_many_requests", message: /BERTH_DRAFT_BYTES\)/ });
+    await assert.rejects(hold("acme", 1), { code: "too_many_requests", message: /60 characters in this tenant/ });
+    await assert.rejects(hold("other", 1), { code: "too_many_requests", message: /drafts of 100 characters/ });
     answers.pop()!();
     await long;
     const short = [hold("acme", 10), hold("acme", 10)];
-    await assert.rejects(hold("acme", 0), { code: "too_many_requests", message: /BERTH_DRAFTS_PER_TENANT/ });
+    await assert.rejects(hold("acme", 0), { code: "too_many_requests", message: /2 saves and reviews/ });
     const other = hold("other", 60);
     for (const answer of answers) answer();
     await Promise.all([...short, other]);

@@ -115,7 +115,7 @@ describe("the health of a service", () => {
 
   it("C8 a store that cannot be written is a reason, is looked at once a second at most, and names no folder", async () => {
     let looks = 0;
-    const readiness = new ServiceReadiness(log, { staleMs: 60_000 });
+    const readiness = new ServiceReadiness(log, { databaseOutageMs: 60_000 });
     readiness.ready({
       unheardMs: () => 0,
       check() {
@@ -130,7 +130,7 @@ describe("the health of a service", () => {
 
   it("a store that does not answer is a reason, is checked once, and is none as soon as it answers", async () => {
     const checks: (() => void)[] = [];
-    const readiness = new ServiceReadiness(log, { staleMs: 60_000 });
+    const readiness = new ServiceReadiness(log, { databaseOutageMs: 60_000 });
     readiness.ready({ unheardMs: () => 0, check: () => new Promise((answer) => checks.push(answer)) });
     const stalled = ["The store does not answer: the disk of the data folder, or the database, is stalled"];
     assert.deepEqual(await readiness.reasons(), stalled);
@@ -146,11 +146,11 @@ describe("the health of a service", () => {
     });
   });
 
-  it("a database out of reach, which others do not reach either, is said, and a reason only after staleMs", async () => {
+  it("a database out of reach, which others do not reach either, is said, and a reason only after databaseOutageMs", async () => {
     let unheardMs = 100;
     const logged: unknown[] = [];
     const logging = { error: ({ err }: { err: Error }) => void logged.push(err.message) } as unknown as typeof log;
-    const readiness = new ServiceReadiness(logging, { staleMs: 60_000 });
+    const readiness = new ServiceReadiness(logging, { databaseOutageMs: 60_000 });
     readiness.ready({ unheardMs: () => unheardMs, check: () => Promise.reject(new Error("the disk is full")) });
     assert.deepEqual([await readiness.reasons(), readiness.warnings], [[], ["The store cannot be written"]]);
     assert.deepEqual(logged, ["the disk is full"]);
@@ -159,7 +159,7 @@ describe("the health of a service", () => {
       [61_000, ["The database has been out of reach for 61 s"]],
     ] as const) {
       unheardMs = ms;
-      const silent = new ServiceReadiness(log, { staleMs: 60_000 });
+      const silent = new ServiceReadiness(log, { databaseOutageMs: 60_000 });
       silent.ready({ unheardMs: () => unheardMs, check: () => new Promise(() => {}) });
       assert.deepEqual(await silent.reasons(), reasons);
       assert.deepEqual(silent.warnings, [`The database has been out of reach for ${ms / 1_000} s`]);

@@ -160,7 +160,7 @@ describe("a connection of HTTP+SSE, whose messages come to another node", () => 
       if (reply.status !== 202) refused = reply;
     }
     assert.equal(refused?.status, 429);
-    assert.match(await refused.text(), /BERTH_UNREAD_SSE_BYTES_PER_TENANT/);
+    assert.match(await refused.text(), /of answers are still unread/);
     unread.resume();
     await until(async () => (await long(1_000)).status === 202);
   });

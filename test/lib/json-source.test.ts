@@ -83,9 +83,9 @@ describe("a long JSON text", () => {
   it("that takes too long, or too much memory, is no longer read, and the limit is named", async () => {
     const text = faulty(100_000);
     const [slow] = await jsonProblems("mcps", text, { ...reader, limits: { ...patientLimits, checkMs: 1 } });
-    assert.match(slow!.message, /within 1 ms \(BERTH_CHECK_MS\)/);
+    assert.match(slow!.message, /within 1 ms/);
     const [large] = await jsonProblems("mcps", text, { ...reader, limits: { ...patientLimits, checkMemoryMb: 16 } });
-    assert.match(large!.message, /with 16 MB of memory \(BERTH_CHECK_MEMORY_MB\)/);
+    assert.match(large!.message, /with 16 MB of memory/);
     const { problems: first } = parseJsonSource("mcps", faulty(2_000));
     assert.deepEqual(await jsonProblems("mcps", faulty(2_000), reader), first);
   });

@@ -10,8 +10,8 @@ function store() {
   return { asked, ask };
 }
 
-async function knowing(value: string, staleMs?: number) {
-  const known = new LastKnown<string>(2, staleMs);
+async function knowing(value: string, databaseOutageMs?: number) {
+  const known = new LastKnown<string>(2, databaseOutageMs);
   assert.equal(await known.read("key", async () => value), value);
   return known;
 }
@@ -42,12 +42,12 @@ describe("what a store last answered", () => {
     );
   });
 
-  for (const [why, staleMs, forget] of [
+  for (const [why, databaseOutageMs, forget] of [
     ["it was forgotten meanwhile", undefined, true],
     ["it is too old", 0, false],
   ] as const) {
     it(`does not count where ${why}`, async () => {
-      const known = await knowing("old", staleMs);
+      const known = await knowing("old", databaseOutageMs);
       const { asked, ask } = store();
       const reading = known.read("key", ask);
       if (forget) known.forget((value, key) => value === "old" && key === "key");

@@ -254,9 +254,9 @@ describe("the door of a guest", () => {
     const other = await open({ limits, tenant });
     const first = await reach(one.path);
     for (let n = 0; n < 2; n++) await reach(one.path);
-    assert.match(await refusalOf(one.path, "127.0.0.1"), /^EMFILE: 3 connections .*BERTH_OPEN_SOCKETS\)/);
+    assert.match(await refusalOf(one.path, "127.0.0.1"), /^EMFILE: 3 connections of /);
     await reach(other.path);
-    assert.match(await refusalOf(other.path, "127.0.0.1"), /^EMFILE: 4 .*tenant.*BERTH_OPEN_SOCKETS_PER_TENANT\)/);
+    assert.match(await refusalOf(other.path, "127.0.0.1"), /^EMFILE: 4 connections of .*tenant/);
     first.data.destroy();
     first.socket.destroy();
     await until(() => tenant.open === 3, "one is over");
@@ -357,7 +357,7 @@ describe("the door of a guest", () => {
   it("gives up a host that does not answer, and a name that is not found in time", async () => {
     const limits = { socketConnectMs: 100 };
     const never = await open({ limits, grant: { list: [`slow.test:${port}`] }, resolve: () => new Promise(() => {}) });
-    assert.match(await refusalOf(never.path, "slow.test"), /^ETIMEDOUT: .*BERTH_SOCKET_CONNECT_MS/);
+    assert.match(await refusalOf(never.path, "slow.test"), /^ETIMEDOUT: .*longer than/);
     const unknown = await open({ grant: { list: [`gone.test:${port}`] }, resolve: async () => [] });
     assert.match(
       await refusalOf(unknown.path, "gone.test"),
@@ -379,10 +379,7 @@ describe("the door of a guest", () => {
     const flood = (): void => void data.write(chunk, (error) => !error && isWritten++ < 1_000 && flood());
     flood();
     await ended(data);
-    assert.match(
-      JSON.stringify(lines[1]),
-      /ETIMEDOUT: nothing was sent or received for 200 ms \(BERTH_SOCKET_IDLE_MS\)/,
-    );
+    assert.match(JSON.stringify(lines[1]), /ETIMEDOUT: nothing was sent or received for 200 ms/);
     assert.ok(isWritten < 100, `${isWritten} MB went to a peer that reads nothing`);
     assert.equal(tenant.use().open, 0);
   });

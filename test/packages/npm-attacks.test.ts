@@ -132,10 +132,7 @@ for (const mode of modes) {
       const registry = await registryOf();
       registry.at("/endless", (_request, response) => endless(response, '{"name":"endless","versions":{'));
       const npm = open(registry, { packageAnswerBytes: 1024 * 1024 });
-      await refused(
-        npm.resolve({ endless: "*" }),
-        /endless is larger than 1048576 bytes \(BERTH_PACKAGE_ANSWER_BYTES\)/,
-      );
+      await refused(npm.resolve({ endless: "*" }), /endless is larger than 1048576 bytes/);
     });
 
     test("is cut off where a tarball has no end, or says how long it is", async () => {
@@ -147,10 +144,7 @@ for (const mode of modes) {
         });
         const npm = open(registry, { packageBytes: 1024 * 1024 });
         const set = await npm.resolve({ endless: "*" });
-        await refused(
-          npm.fetch(set, nothing),
-          /endless-1\.0\.0\.tgz is larger than 1048576 bytes \(BERTH_PACKAGE_BYTES\)/,
-        );
+        await refused(npm.fetch(set, nothing), /endless-1\.0\.0\.tgz is larger than 1048576 bytes/);
       }
     });
 
@@ -183,7 +177,7 @@ for (const mode of modes) {
       // Each of them is described alike, at an address of its own.
       for (const name of names) registry.publish({ name });
       const npm = open(registry, { packagesPerSet: 100, packageFetchMs: 600_000 });
-      await refused(npm.resolve({ many: "*" }), /more than 100 packages \(BERTH_PACKAGES_PER_SET\)/);
+      await refused(npm.resolve({ many: "*" }), /more than 100 packages/);
     });
 
     test("gives npm no name and no version that is an option, a path, or an address", async () => {

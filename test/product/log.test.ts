@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { call } from "../support/berth.ts";
-import { cli } from "../support/commands.ts";
+import { testCli } from "../support/commands.ts";
 import { memoryOf } from "../support/processes.ts";
 import { StdioSession } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
@@ -47,7 +47,7 @@ class Pipe {
 }
 
 function serve(stderr: number, data: string, env: Record<string, string> = {}): ChildProcess {
-  return spawn(process.execPath, [cli, "serve", "--port", "0", "--data", data], {
+  return spawn(process.execPath, [testCli, "serve", "--port", "0", "--data", data], {
     stdio: ["ignore", "ignore", stderr],
     env: { ...process.env, BERTH_LOG: "debug", BERTH_LOG_BUFFER_BYTES: String(BUFFER_BYTES), ...env },
   });
@@ -208,7 +208,7 @@ describe("a log that cannot be written", { skip: process.platform === "win32" &&
 
   it("a client on stdio is answered, though nobody reads the log", async () => {
     const pipe = new Pipe(join(folder, "stdio"));
-    const child = spawn(process.execPath, [cli, "stdio", "echo", "--data", join(folder, "stdio-data")], {
+    const child = spawn(process.execPath, [testCli, "stdio", "echo", "--data", join(folder, "stdio-data")], {
       stdio: ["pipe", "pipe", pipe.writer],
       env: { ...process.env, BERTH_LOG: "debug", BERTH_LOG_BUFFER_BYTES: String(BUFFER_BYTES) },
     });

@@ -160,7 +160,7 @@ test("J9 a task outlives that its upstream cannot be reached for a while, and fa
   await far.end("SIGKILL");
   const given = await over(impatient.url, lost);
   assert.equal(given.status, "failed");
-  assert.match(given.error.message, /has said nothing about its task for 1\.5 s \(BERTH_UPSTREAM_TASK_AWAY_MS\)/);
+  assert.match(given.error.message, /has said nothing about its task for 1\.5 s/);
   assert.equal((await send(near.url, "tasks/get", { taskId: kept })).result.status, "working");
   // It comes back, and knows that the process which ran its task is gone.
   await startFar(new URL(far.url).port);

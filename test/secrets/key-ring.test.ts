@@ -40,7 +40,10 @@ describe("the key of secrets", () => {
       without.set("acme", "C", VALUE, "test"),
       without.rotate("test"),
     ]) {
-      await assert.rejects(attempt, { code: "secrets_unavailable", message: /provide that key, or delete the secrets/ });
+      await assert.rejects(attempt, {
+        code: "secrets_unavailable",
+        message: /provide that key, or delete the secrets/,
+      });
     }
     assert.equal((await without.list("acme")).length, 2);
     for (const name of ["A", "B"]) assert.equal(await without.remove("acme", name, "test"), true);

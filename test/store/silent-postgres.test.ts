@@ -48,7 +48,10 @@ describe("a Postgres that accepts statements and does not answer", () => {
       store.check(),
     ];
     for (const { reason } of (await Promise.allSettled(waiting)) as PromiseRejectedResult[]) {
-      assert.ok(reason instanceof BerthError && ["store_failed", "store_uncertain"].includes(reason.code), String(reason));
+      assert.ok(
+        reason instanceof BerthError && ["store_failed", "store_uncertain"].includes(reason.code),
+        String(reason),
+      );
     }
     await assert.rejects(store.names("default", "variable"), { code: "store_failed", message: /cannot be reached/ });
     assert.ok(store.unheardMs() > 0);

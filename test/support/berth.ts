@@ -3,9 +3,10 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { boot } from "../../src/commands/boot.ts";
 import { startBerth, type Berth } from "../../src/compose/main.ts";
-import { readConfig, type Config } from "../../src/config.ts";
+import type { Config } from "../../src/config.ts";
 import { createLog, type Log } from "../../src/lib/log.ts";
 import { compile } from "./compiler.ts";
+import { readTestConfig } from "./config.ts";
 import { patientEnv } from "./patience.ts";
 import { keysOfAll, ON_POSTGRES, startPostgres } from "./postgres.ts";
 import { FIRST_HOST, startSecondNode } from "./second-node.ts";
@@ -44,7 +45,7 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   const database = await postgres?.database();
   const shared = database !== undefined && { BERTH_DATABASE: database, ...keysOfAll() };
   const env = { ...image, ...shared, ...(NODES === 2 && { BERTH_HOST: FIRST_HOST }), ...sources.env };
-  const config = readConfig(env, sources.config);
+  const config = readTestConfig(env, sources.config);
   const berth = await startBerth(config, sources.log ?? createLog(config.logLevel)).catch(async (error: unknown) => {
     await postgres?.close();
     throw error;

@@ -1,8 +1,17 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { packageRoot } from "../../src/config.ts";
+import { loweredLimits } from "./lowered-limits.ts";
 
 export const cli = join(packageRoot, "dist", "bin", "berth.cjs");
+
+/** Likewise, with the fixed limits that its environment lowers. */
+export const testCli = join(packageRoot, "dist", "test", "support", "cli.js");
+
+/** The one of both that an environment needs. */
+export function cliFor(env: Readonly<Record<string, string | undefined>> = {}): string {
+  return Object.keys(loweredLimits(env)).length > 0 ? testCli : cli;
+}
 
 export interface Ran {
   /** The exit code, or the signal's name. */
@@ -30,7 +39,7 @@ export interface RunOptions {
 /** Runs `berth …` to its end. */
 export function berth(args: readonly string[], { input, env, cwd, uid, during }: RunOptions = {}): Promise<Ran> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [cli, ...args], {
+    const child = spawn(process.execPath, [cliFor(env), ...args], {
       cwd,
       ...(uid !== undefined && { uid, gid: uid }),
       env: { ...process.env, ...env },

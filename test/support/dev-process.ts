@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
-import { cli } from "./commands.ts";
+import { cliFor } from "./commands.ts";
 
 /** `berth dev` as a process, in a folder of its own. */
 export interface Dev {
@@ -62,5 +62,5 @@ export async function startDev(
 
 export function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
   const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
-  return spawn(process.execPath, [cli, "dev", "--port", "0", ...args], options);
+  return spawn(process.execPath, [cliFor(env), "dev", "--port", "0", ...args], options);
 }

@@ -3,11 +3,12 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startBerth } from "../../src/compose/main.ts";
-import { packageRoot, readConfig } from "../../src/config.ts";
+import { packageRoot } from "../../src/config.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
 import type { TestBerth } from "./berth.ts";
 import { berth as command } from "./commands.ts";
+import { readTestConfig } from "./config.ts";
 import { patientEnv } from "./patience.ts";
 
 /** Serves those of `examples/` that are named in `changed`, with the changed fields of their entries. */
@@ -26,7 +27,7 @@ export async function startExamples(
   const { code, stderr } = await command(["boot", "--from", from, "--out", out, "--strict"], { env: patientEnv });
   assert.equal(code, 0, stderr);
   const places = { BERTH_PORT: "0", BERTH_DATA: join(folder, "data"), BERTH_IMAGE_DIR: out, BERTH_LOG: "silent" };
-  const berth = await startBerth(readConfig({ ...patientEnv, ...places, ...env }), createLog("silent"));
+  const berth = await startBerth(readTestConfig({ ...patientEnv, ...places, ...env }), createLog("silent"));
   return {
     ...berth,
     folder,

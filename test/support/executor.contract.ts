@@ -579,7 +579,7 @@ export function executorContract(mode: Mode): void {
         const program = programOf("hostile", "default", port);
         const failure = failureOf(await rig.call(attack, args, { program }));
         assert.equal(failure.reason, "protocol", failure.message);
-        assert.match(failure.message, /1000000 bytes .*BERTH_GUEST_BACKLOG_BYTES.* 1000 ms .*BERTH_GUEST_STALLED_MS/);
+        assert.match(failure.message, /1000000 bytes .* 1000 ms/);
         // The answers that fit, those in the pipe, and as many as may be requested at once.
         assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
       }));

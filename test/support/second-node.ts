@@ -4,8 +4,9 @@ import { connect, createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 import { Agent, setGlobalDispatcher } from "undici";
 import { startBerth } from "../../src/compose/main.ts";
-import { readConfig, type Config } from "../../src/config.ts";
+import type { Config } from "../../src/config.ts";
 import { createLog } from "../../src/lib/log.ts";
+import { readTestConfig } from "./config.ts";
 
 /**
  * A second process that serves from the data folder of a test's Berth, and a balancer before both that gives each connection
@@ -62,7 +63,7 @@ if (process.argv[1] === file) {
 }
 
 async function serve({ env, config }: Started): Promise<void> {
-  const berth = await startBerth(readConfig(env, config), createLog(env["BERTH_TEST_LOG"] ?? "silent"));
+  const berth = await startBerth(readTestConfig(env, config), createLog(env["BERTH_TEST_LOG"] ?? "silent"));
   process.once("disconnect", () => void berth.close());
   process.send!(berth.url);
 }

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { cli } from "./commands.ts";
+import { cliFor } from "./commands.ts";
 
 /** `berth serve` as a process of its own, that a test can kill. */
 export class ServeProcess {
@@ -24,7 +24,7 @@ export class ServeProcess {
   ): Promise<ServeProcess> {
     const last = Math.max(2, ...Object.keys(inherits).map(Number));
     const others = Array.from({ length: last - 2 }, (_, index) => inherits[index + 3] ?? ("ignore" as const));
-    const child = spawn(process.execPath, [cli, "serve", ...args], {
+    const child = spawn(process.execPath, [cliFor(env), "serve", ...args], {
       stdio: ["ignore", "ignore", "pipe", ...others],
       env: { ...process.env, ...env },
       cwd,

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
-import { cli } from "./commands.ts";
+import { cliFor } from "./commands.ts";
 
 /** A message of either side; tests look into it freely. */
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -17,7 +17,7 @@ export class StdioSession {
   readonly #watchers = new Set<() => void>();
 
   constructor(args: readonly string[], env: Record<string, string> = {}) {
-    this.child = spawn(process.execPath, [cli, "stdio", ...args], { env: { ...process.env, ...env } });
+    this.child = spawn(process.execPath, [cliFor(env), "stdio", ...args], { env: { ...process.env, ...env } });
     this.child.stderr!.setEncoding("utf8").on("data", (chunk: string) => (this.stderr += chunk));
     this.child.stdin!.on("error", () => {});
     this.ended = new Promise((resolveEnded) => {

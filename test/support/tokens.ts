@@ -13,7 +13,7 @@ export function makeToken(
     const tokens = new Tokens(store.tokens, {
       knownTokens: 1,
       knownTokenMs: 60_000,
-      staleMs: 0,
+      databaseOutageMs: 0,
       tokensPerTenant: 1_000,
       onRevoked: () => {},
     });

@@ -2,7 +2,6 @@ import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { cli } from "./commands.ts";
 import { commandOf, descendants, isAlive } from "./processes.ts";
 import { ServeProcess } from "./serve-process.ts";
 import { until } from "./until.ts";
@@ -105,7 +104,7 @@ export class WorkerNodes {
 }
 
 export function workersOf(served: ServeProcess): number[] {
-  return descendants(served.child.pid).filter((pid) => commandOf(pid).includes(`${cli} serve`));
+  return descendants(served.child.pid).filter((pid) => /(?:berth\.cjs|support\/cli\.js) serve/.test(commandOf(pid)));
 }
 
 /** True when the process has the other end of a connection on this machine. */

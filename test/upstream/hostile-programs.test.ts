@@ -118,8 +118,7 @@ test("of programs that do not read, the one that waited longest is ended where i
     for (let calls = 0; calls < 5; calls++) await reads.callTool("twice", long, {});
     await leave(alike);
     const { reason, expected } = await deaf.closed;
-    const why =
-      "did not read its input when more than 5000000 bytes waited for the programs of its tenant (BERTH_PROGRAM_BACKLOG_BYTES_PER_TENANT)";
+    const why = "did not read its input when more than 5000000 bytes waited for the programs of its tenant";
     assert.deepEqual([reason, expected], [why, false]);
     // Parts that ended with it count no more, and neither do others.
     await leave(others);
@@ -136,7 +135,7 @@ for (const way of ["pings without end", "pings and reads nothing", "asks without
     const upstream = await connect(hostile(way, `&env.MARK=${mark}`), options);
     await assert.rejects(upstream.callTool("any", {}), {
       code: "upstream_ended",
-      message: /it had more than 10 requests of its own under way \(BERTH_UPSTREAM_QUESTIONS\)/,
+      message: /it had more than 10 requests of its own under way/,
     });
     const { reason, expected } = await upstream.closed;
     assert.deepEqual([/more than 10 requests/.test(reason), expected], [true, false]);
@@ -149,7 +148,7 @@ test("a program that sends a batch longer than batchMessages is ended, and says 
   assert.deepEqual((await upstream.callTool("49", {})).content, []);
   await assert.rejects(upstream.callTool("50", {}), {
     code: "upstream_ended",
-    message: /it sent a batch of more than 50 messages \(BERTH_BATCH_MESSAGES\)/,
+    message: /it sent a batch of more than 50 messages/,
   });
   const long = await connect(hostile("sends a long batch"));
   await assert.rejects(long.callTool("5000", {}), /a batch of more than 100 messages/);

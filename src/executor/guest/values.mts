@@ -187,8 +187,8 @@ function frameOfBytes(id: number, bytes: Uint8Array, mimeType: string | undefine
 
 function encodeTooLarge(id: number): string {
   const { outputBytes, frameBytes } = limits;
-  const setting = outputBytes <= frameBytes ? "BERTH_OUTPUT_BYTES" : "BERTH_GUEST_FRAME_BYTES";
-  const message = `its result is larger than ${Math.min(outputBytes, frameBytes)} bytes (${setting})`;
+  const setting = outputBytes <= frameBytes ? " (BERTH_OUTPUT_BYTES)" : "";
+  const message = `its result is larger than ${Math.min(outputBytes, frameBytes)} bytes${setting}`;
   return JSON.stringify([toHost.failed, id, "output", message, null, 0]);
 }
 

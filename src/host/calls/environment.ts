@@ -60,7 +60,7 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
       if (filled === undefined) continue;
       bytes += name.length + Buffer.byteLength(filled) + 2;
       if (bytes > limits.environmentBytes) {
-        const most = `at most ${limits.environmentBytes} bytes (BERTH_ENVIRONMENT_BYTES)`;
+        const most = `at most ${limits.environmentBytes} bytes`;
         throw new EnvironmentFault(`the environment that its entry sets has more than that: ${most}`);
       }
       all.push([name, filled]);
@@ -137,7 +137,7 @@ async function valueOf(
   const bytes = answer instanceof LaterAnswer ? await answer.read() : undefined;
   if (!bytes) return undefined;
   if (bytes.length > source.limits.environmentBytes) {
-    const most = `${source.limits.environmentBytes} bytes (BERTH_ENVIRONMENT_BYTES)`;
+    const most = `${source.limits.environmentBytes} bytes`;
     throw new EnvironmentFault(`its environment cannot be set: the variable "${name}" is longer than ${most}`);
   }
   const value = new TextDecoder().decode(bytes);

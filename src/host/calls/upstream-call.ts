@@ -321,8 +321,8 @@ export class OpenCall<Request extends UpstreamRequest> {
 
   /** Keeps no questions: the call may be suspended until its client comes back. */
   #asksTooMuch(): BerthError {
-    const limit = `${limitVariable("questionBytes")} is ${this.#questionBytes}`;
-    this.#failure ??= new BerthError("guest_failed", `its questions have more bytes at once than the limit ${limit}`);
+    const detail = `its open questions have more than ${this.#questionBytes} bytes together`;
+    this.#failure ??= new BerthError("guest_failed", detail);
     this.#questions?.clear();
     this.#endRound()?.reject(this.#failure);
     this.signal.abort();

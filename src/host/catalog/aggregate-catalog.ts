@@ -93,7 +93,7 @@ const givesNothing = (): boolean => false;
 
 /** The part of a server that does not fit in memory beside those before it. */
 export function withoutOffer({ server, problems }: Part, bytesMax: number): Part {
-  const beyond = `with it the servers would use more than ${bytesMax} bytes of memory together (BERTH_ALL_SERVERS_BYTES)`;
+  const beyond = `with it the servers would use more than ${bytesMax} bytes of memory together`;
   const problem = notInAll(`The server "${server}" is not offered at /mcp: ${beyond}; it is served at /mcp/${server}`);
   return { server, offer: undefined, heldBytes: 0, problems: [...problems, problem] };
 }

@@ -350,8 +350,8 @@ function checkSize(
     if (bytes <= contractBytes && values <= contractValues) continue;
     const limit =
       bytes > contractBytes
-        ? `more than ${contractBytes} bytes together (BERTH_CONTRACT_BYTES)`
-        : `more than ${contractValues} values together (BERTH_CONTRACT_VALUES)`;
+        ? `more than ${contractBytes} bytes together`
+        : `more than ${contractValues} values together`;
     const message = `The server's contract has ${limit}; offer less, use simpler types, or split the server`;
     throw refused(server, [{ code: "too-large", message, severity: "error" }]);
   }

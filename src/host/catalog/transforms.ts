@@ -10,7 +10,6 @@ import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { limitVariable } from "../../limits/limits.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Checks } from "../checks/checks.ts";
@@ -97,7 +96,7 @@ async function applyResult(
     return complain(at, "transform-failed", `The transform of ${hook} failed: it did not return a list`);
   }
   if (value.length > itemsMax) {
-    const message = `it returned ${value.length} ${hook}, and may return ${itemsMax} (${limitVariable("transformItems")})`;
+    const message = `it returned ${value.length} ${hook}, and may return ${itemsMax}`;
     return complain(at, "transform-failed", `The transform of ${hook} failed: ${message}`);
   }
   const problems: Problem[] = [];
@@ -215,7 +214,7 @@ async function runHook(
   const { store, compileOnce, checks, limits } = dependencies;
   const { transformBytes } = limits;
   const tooLong = (bytes: number): { fault: string } => ({
-    fault: `it returned ${bytes} bytes, and may return ${transformBytes} (${limitVariable("transformBytes")})`,
+    fault: `it returned ${bytes} bytes, and may return ${transformBytes}`,
   });
   try {
     const source = await compileOnce.source(server, transform);

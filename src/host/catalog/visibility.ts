@@ -3,7 +3,6 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import type { SharedLimits } from "../../lib/shared-limits.ts";
 import { TokenBuckets, type BucketRate } from "../../lib/token-buckets.ts";
-import { limitVariable } from "../../limits/limits.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Catalog } from "./catalog.ts";
@@ -98,10 +97,9 @@ export function createSetVisible({
     if (!offers.some((offer) => offer.name === name)) throw new TypeError(`there is no tool or prompt "${name}"`);
     if (hidden.some((offer) => offer.name === name) !== visible) return;
     if (!writable) throw new BerthError("read_only");
-    const limit = limitVariable("visibilityChangesPerMinute");
     buckets.check(
       JSON.stringify([tenant, server]),
-      () => `the server "${server}" may hide and show what it offers ${perMinute} times a minute (${limit})`,
+      () => `the server "${server}" may hide and show what it offers ${perMinute} times a minute`,
     );
     const storedBytesMax = visible ? undefined : storedBytesOf?.(tenant);
     await onChange(tenant, server, await changeVisibility(store, { tenant, server, name, visible }, storedBytesMax));

@@ -171,7 +171,7 @@ export class CheckProcess {
     if (this.#why !== undefined) throw this.#why;
     const { checkMs } = this.#limits;
     this.#before = { processorMs: this.#processorMs, at: performance.now() };
-    const timer = setTimeout(() => this.#end(new Error(`within ${checkMs} ms (BERTH_CHECK_MS)${SIMPLER}`)), checkMs);
+    const timer = setTimeout(() => this.#end(new Error(`within ${checkMs} ms${SIMPLER}`)), checkMs);
     const look = quickMs < checkMs ? this.#endAfter(quickMs) : undefined;
     try {
       const report = await new Promise<CheckReport | undefined>((resolve, reject) => {
@@ -242,7 +242,7 @@ export class CheckProcess {
   #whyOf(exit: Exit): Error {
     const { checkMemoryMb } = this.#limits;
     if (saysOutOfMemory(this.#stderr)) {
-      return new OutOfMemory(`with ${checkMemoryMb} MB of memory (BERTH_CHECK_MEMORY_MB)${SIMPLER}`);
+      return new OutOfMemory(`with ${checkMemoryMb} MB of memory${SIMPLER}`);
     }
     const how = howOf(exit);
     return checkFailed(

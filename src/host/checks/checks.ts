@@ -8,7 +8,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 import { JsonText, type Json, type JsonSchema } from "../../lib/json.ts";
-import { limitVariable, type Limits } from "../../limits/limits.ts";
+import type { Limits } from "../../limits/limits.ts";
 import { spawnDirectly } from "../../processes/spawn/spawn.ts";
 import type { LongEvent, LongLimits } from "../../upstream/long-answers.ts";
 import type { LongAnswer } from "../../upstream/results.ts";
@@ -282,17 +282,17 @@ export class Checks {
     const ofTenant = this.#heldOf.get(tenant) ?? 0;
     // A task alone always has room: its own length has another limit.
     if (ofTenant > 0 && ofTenant + bytes > queuedCheckBytesPerTenant) {
-      throw full(`${queuedCheckBytesPerTenant} bytes of the tenant`, "queuedCheckBytesPerTenant");
+      throw full(`${queuedCheckBytesPerTenant} bytes of the tenant`);
     }
     if (this.#held > 0 && this.#held + bytes > queuedCheckBytes) {
-      throw full(`${queuedCheckBytes} bytes`, "queuedCheckBytes");
+      throw full(`${queuedCheckBytes} bytes`);
     }
     this.#hold(tenant, bytes);
     try {
       for (let tries = 0; ;) {
         const lane = this.#laneOf(tenant);
         const turn = lane.turns.enter(tenant, () => {});
-        if (!turn) throw full(`${queuedChecksPerTenant} values`, "queuedChecksPerTenant");
+        if (!turn) throw full(`${queuedChecksPerTenant} values`);
         await turn;
         try {
           // Another value of the tenant may have been slow meanwhile.
@@ -456,8 +456,8 @@ function lengthOf(task: CheckProcessTask): number {
   return length;
 }
 
-function full(what: string, limit: keyof CheckLimits): BerthError {
-  const message = `${what} are waiting to be checked (${limitVariable(limit)}); try again in ${RETRY_AFTER_S} s`;
+function full(what: string): BerthError {
+  const message = `${what} are waiting to be checked; try again in ${RETRY_AFTER_S} s`;
   return new BerthError("too_many_requests", message, { data: { retryAfterSeconds: RETRY_AFTER_S } });
 }
 

@@ -210,7 +210,7 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
     else delete message["params"]["arguments"];
   }
   if (valuesIn(value, valuesMax) > valuesMax) {
-    const message = `a message of this length has at most ${valuesMax} values (BERTH_MESSAGE_VALUES) besides the arguments of a tool`;
+    const message = `a message of this length has at most ${valuesMax} values besides the arguments of a tool`;
     return { problems: [], refusal: { code: "invalid_request", message } };
   }
   return { problems: [], read: { message: written(value), arguments: found } };
@@ -233,7 +233,7 @@ function draftOf({ draft: body, filesMax }: DraftTask): CheckReport {
   }
   const files = draft ? Object.keys(draft.files).length : 0;
   if (files <= filesMax) return { problems: [], draft };
-  const message = `a draft has at most ${filesMax} files (BERTH_SOURCE_FILES), not ${files}`;
+  const message = `a draft has at most ${filesMax} files, not ${files}`;
   return { problems: [], refusal: { code: "invalid_params", message } };
 }
 

@@ -117,7 +117,7 @@ export class Elsewhere {
     const { tenant } = this.#name;
     const before = this.#forwarded.get(tenant) ?? 0;
     if (before >= this.#limits.nodeConnections * TENANT_SHARE) {
-      const detail = `${before} calls of its tenant are waiting for upstreams that run on other nodes (BERTH_NODE_CONNECTIONS)`;
+      const detail = `${before} calls of its tenant are waiting for upstreams that run on other nodes`;
       throw new UpstreamError("upstream_busy", detail, { data: { retriable: true } });
     }
     this.#forwarded.set(tenant, before + 1);

@@ -66,7 +66,7 @@ export async function readTenantFile(
     if (line.number === 1) await options.onHeader?.(checks.header);
   }
   if (bounded.isTooLong) {
-    checks.complain("file-too-long", `The file has more than ${importBytes} bytes (BERTH_IMPORT_BYTES)`);
+    checks.complain("file-too-long", `The file has more than ${importBytes} bytes`);
   } else if (checks.problems.length < PROBLEMS_MAX) checks.end();
   const { problems, header, counts, bytes, mcps, secretNames } = checks;
   if (problems.length > 0 || !header) return { problems };
@@ -80,7 +80,7 @@ async function takeLine(
 ): Promise<void> {
   checks.line = number;
   if (!bytes) {
-    checks.leaveOut("line-too-long", `The line has more than ${importLineBytes} bytes (BERTH_IMPORT_LINE_BYTES)`);
+    checks.leaveOut("line-too-long", `The line has more than ${importLineBytes} bytes`);
   } else if (!isWhole && number > 1) {
     checks.leaveOut("cut-line", "The line is cut off: its end and the rest of the file are missing");
   } else if (number === 1) {
@@ -303,9 +303,8 @@ class TenantFileChecks {
     const isMcps = variable === "mcps";
     const bytesMax = isMcps ? mcpsBytes : variableBytes;
     if (bytes <= bytesMax) return;
-    const limit = isMcps ? "BERTH_MCPS_BYTES" : "BERTH_VARIABLE_BYTES";
     const what = `The variable ${JSON.stringify(variable.slice(0, 100))} has ${bytes} bytes`;
-    this.complain("too-large", `${what}, and at most ${bytesMax} can be saved (${limit})`);
+    this.complain("too-large", `${what}, and at most ${bytesMax} can be saved`);
   }
 
   #takeSecret({ secret }: Record<string, unknown>, bytes: Uint8Array): void {
@@ -322,7 +321,7 @@ class TenantFileChecks {
     // A value as text may be escaped wherever it has a quote, and a key everywhere.
     const lineBytesMax = 2 * stateValueBytes + ESCAPED_BYTES * stateKeyBytes + SHORT_LINE_BYTES;
     if (bytes.length > lineBytesMax) {
-      this.complain("too-large", `A line of state has at most ${lineBytesMax} bytes (BERTH_STATE_VALUE_BYTES)`);
+      this.complain("too-large", `A line of state has at most ${lineBytesMax} bytes`);
       return;
     }
     const kept = readState(bytes);
@@ -362,7 +361,7 @@ class TenantFileChecks {
     const isNew = before.keys <= stateKeysPerServer && before.bytes <= stateBytesPerServer;
     if (!isNew || (keys <= stateKeysPerServer && bytes <= stateBytesPerServer)) return;
     const most = `${stateKeysPerServer} keys and ${stateBytesPerServer} bytes`;
-    const limits = "BERTH_STATE_KEYS_PER_SERVER, BERTH_STATE_BYTES_PER_SERVER";
+    const limits = "BERTH_STATE_BYTES_PER_SERVER";
     this.complain("too-large", `The server "${server}" keeps more than ${most} of state (${limits})`);
   }
 

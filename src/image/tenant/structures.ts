@@ -17,7 +17,7 @@ export function structureProblem(bytes: Uint8Array, { sourceFiles }: { sourceFil
   const files = isObject(value) ? value["files"] : undefined;
   // A structure that may be a definition is read whole when it is served.
   if (isObject(files) && Object.keys(files).length > sourceFiles) {
-    return `it has more than ${sourceFiles} files (BERTH_SOURCE_FILES)`;
+    return `it has more than ${sourceFiles} files`;
   }
   return undefined;
 }

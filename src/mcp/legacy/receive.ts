@@ -210,7 +210,7 @@ async function answerBatch(
   let bytes = 0;
   let isFull = false;
   const tooLarge = (body: unknown, what: string): string => {
-    const most = `${limits.batchBytes} bytes (BERTH_BATCH_BYTES)`;
+    const most = `${limits.batchBytes} bytes`;
     return errorText(idOf(body), new BerthError("batch_too_large", `${most}; ${what}`));
   };
   /** Many short answers, or the same one a hundred times, are long together. */

@@ -405,10 +405,9 @@ class SessionStore {
     const { count, bytes } = await this.#kept.of(tenant);
     if (bytes < keptSessionBytesPerTenant) return true;
     if (ended) return false;
-    const limit = `${keptSessionBytesPerTenant} (${limitVariable("keptSessionBytesPerTenant")})`;
     throw new BerthError(
       "storage_full",
-      `the tenant keeps ${bytes} bytes of ${count} sessions, and the limit is ${limit}`,
+      `the tenant keeps ${bytes} bytes of ${count} sessions, and the limit is ${keptSessionBytesPerTenant}`,
     );
   }
 }

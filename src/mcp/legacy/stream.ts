@@ -142,7 +142,8 @@ export class Stream implements EventSink {
   #begin(sink: EventSink, position: number): void {
     const { primes, retryMs, streamConnectionMs } = this.#options;
     sink.open?.(primes ? { eventId: this.#eventId(position), retryMs } : undefined);
-    if (primes && sink.open && streamConnectionMs > 0) this.#age = setTimeout(() => this.disconnect(), streamConnectionMs).unref();
+    if (primes && sink.open && streamConnectionMs > 0)
+      this.#age = setTimeout(() => this.disconnect(), streamConnectionMs).unref();
   }
 
   #release(): void {

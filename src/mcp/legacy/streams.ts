@@ -1,7 +1,7 @@
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
-import { limitVariable, type Limits } from "../../limits/limits.ts";
+import type { Limits } from "../../limits/limits.ts";
 import type { RequestId } from "../json-rpc.ts";
 import type { EventSink } from "../protocol.ts";
 import type { Session } from "./session.ts";
@@ -161,10 +161,9 @@ export class Streams {
     const { replayBytes, replayBytesPerTenant } = this.#limits;
     const own = this.#held.of(tenant) + bytes > replayBytesPerTenant / 2;
     if (own || this.#held.all + bytes > replayBytes / 2) {
-      const [whose, limit] = own
-        ? ["of a tenant", "replayBytesPerTenant" as const]
-        : ["of all", "replayBytes" as const];
-      const most = `${this.#limits[limit] / 2} bytes ${whose} may, which is half of ${limitVariable(limit)}`;
+      const most = own
+        ? `the questions of a tenant may have ${replayBytesPerTenant / 2} bytes together`
+        : `all questions may have ${replayBytes / 2} bytes together`;
       return new BerthError("too_many_questions", `${most}; try again once earlier ones are answered`);
     }
     this.#held.count(tenant, bytes);

@@ -4,7 +4,6 @@ import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
-import { limitVariable } from "../../limits/limits.ts";
 import { mayHearOf } from "../admit.ts";
 import type { EventSink } from "../protocol.ts";
 import { META_SUBSCRIPTION_ID } from "../revisions.ts";
@@ -36,8 +35,7 @@ export class Listeners {
     const taskKeys = taskIds.map((id) => JSON.stringify([tenant, id]));
     for (const taskKey of taskKeys) {
       if ((this.#tasks.get(taskKey)?.size ?? 0) < this.#listenersPerTask) continue;
-      const limit = `${this.#listenersPerTask} (${limitVariable("listenersPerTask")})`;
-      throw new BerthError("too_many_streams", `at most ${limit} listeners may follow one task`);
+      throw new BerthError("too_many_streams", `at most ${this.#listenersPerTask} listeners may follow one task`);
     }
     const key = JSON.stringify([tenant, server]);
     let group = this.#servers.get(key);

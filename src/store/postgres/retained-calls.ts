@@ -1,5 +1,12 @@
 import { ALIAS } from "../aliases.ts";
-import type { KeepingServer, RetainedCall, RetainedCallFacts, RetainedCallRoom, RetainedCallStore, NewRetainedCall } from "../store.ts";
+import type {
+  KeepingServer,
+  RetainedCall,
+  RetainedCallFacts,
+  RetainedCallRoom,
+  RetainedCallStore,
+  NewRetainedCall,
+} from "../store.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { checkRoom, type StoredSums } from "./stored-bytes.ts";
 

@@ -16,11 +16,11 @@ import { Collections } from "./collect.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDerived } from "./derived.ts";
 import { ForeignChanges } from "./foreign-changes.ts";
-import { sqliteRetainedCalls } from "./retained-calls.ts";
 import { sqliteNames } from "./names.ts";
 import { LetterBoxes, sqliteNodes } from "./nodes.ts";
 import { closeDatabase, openDatabase } from "./open-database.ts";
 import { sqliteRecords } from "./records.ts";
+import { sqliteRetainedCalls } from "./retained-calls.ts";
 import { sqliteSecrets } from "./secrets.ts";
 import { sqliteState } from "./state.ts";
 import { StoredBytes } from "./stored-bytes.ts";
@@ -152,7 +152,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         inSteps(() => log.write(() => retainedCalls.removeSome(tenant, server, before))),
       // Usually there is nothing to do, and nobody should wait for the lock.
       removeExpired: async () =>
-        attempt(() => retainedCalls.hasExpired()) ? inSteps(() => log.write(() => retainedCalls.removeSomeExpired())) : 0,
+        attempt(() => retainedCalls.hasExpired())
+          ? inSteps(() => log.write(() => retainedCalls.removeSomeExpired()))
+          : 0,
     },
 
     nodes: {

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { pino } from "pino";
 import { readEntry } from "../../../src/entry/entry.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
-import { RetainedCalls, type FoundCall, type RetainedCallLimits } from "../../../src/host/calls/retained-calls.ts";
 import { CallNotes, Observers } from "../../../src/host/calls/observe.ts";
+import { RetainedCalls, type FoundCall, type RetainedCallLimits } from "../../../src/host/calls/retained-calls.ts";
 import type { DirectoryEntry } from "../../../src/host/catalog/directory.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
@@ -82,7 +82,10 @@ describe("the calls that a server keeps", () => {
 
   it("wait for nothing: they are written together, and none is lost when Berth ends", async () => {
     let writes = 0;
-    const kept = open({ retainedCallDelayMs: 60_000 }, { add: (...args) => ((writes += 1), store.retainedCalls.add(...args)) });
+    const kept = open(
+      { retainedCallDelayMs: 60_000 },
+      { add: (...args) => ((writes += 1), store.retainedCalls.add(...args)) },
+    );
     follow(kept, { notes: { retain_calls: "7d" } });
     const call = callerOf(kept);
     for (let n = 0; n < 50; n++) call({ n });

@@ -21,7 +21,7 @@ test("a call of a server that asks more than questionBytes at once fails, and ke
   const outcome = await round;
   assert.equal(Object.keys("inputRequests" in outcome ? outcome.inputRequests : {}).length, 3);
   // Its client has its questions meanwhile, and the server asks more.
-  for (let more = 0; more < 3; more++) await assert.rejects(ask(), /BERTH_QUESTION_BYTES is 1000/);
+  for (let more = 0; more < 3; more++) await assert.rejects(ask(), /more than 1000 bytes together/);
   assert.ok(call.signal.aborted);
   await assert.rejects(call.goOn({}, 60_000), {
     code: "guest_failed",

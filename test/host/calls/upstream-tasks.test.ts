@@ -172,10 +172,7 @@ for (const era of ["modern", "legacy"] as const) {
     it("upstreamTaskIdBytes: a task with a longer id is none", async () => {
       const result = await clientOf(url).begin("huge");
       assert.equal(result.isError, true);
-      assert.match(
-        result.content[0].text,
-        /taskId of its task has more than 1024 bytes \(BERTH_UPSTREAM_TASK_ID_BYTES\)/,
-      );
+      assert.match(result.content[0].text, /taskId of its task has more than 1024 bytes/);
     });
 
     const LIES: [name: string, message: RegExp][] = [
@@ -264,7 +261,7 @@ describe("a task of an upstream", () => {
       await client.send("tasks/update", { taskId, inputResponses: Object.fromEntries(answers) });
       return undefined;
     });
-    assert.match(end.error.message, /its task asked in more than 2 rounds \(BERTH_UPSTREAM_ROUNDS\)/);
+    assert.match(end.error.message, /its task asked in more than 2 rounds/);
   });
 
   it("fails where it is no task, and where its end is none", async (t) => {

@@ -129,7 +129,7 @@ describe("a server changes", () => {
       assert.deepEqual([await call("demo", "hide"), await call("demo", "show")], ["done", "done"]);
       assert.match(
         await call("demo", "hide"),
-        /"demo" may hide and show what it offers 2 times a minute \(BERTH_VISIBILITY_CHANGES_PER_MINUTE\); try again in \d+ s/,
+        /"demo" may hide and show what it offers 2 times a minute; try again in \d+ s/,
       );
       assert.equal(await call("demo", "show"), "done", "what is so already is no change");
       assert.equal((await slow.store.history(TENANT, "visibility", "demo")).length, 2);

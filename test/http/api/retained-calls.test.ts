@@ -204,7 +204,10 @@ describe("retained calls", () => {
       "they are removed",
     );
     assert.equal((await put({ retain_calls: "90d" })).status, 200);
-    assert.deepEqual((await api.send("GET", "/servers/calculator/calls")).body, { retainedMs: 30 * 86_400_000, calls: [] });
+    assert.deepEqual((await api.send("GET", "/servers/calculator/calls")).body, {
+      retainedMs: 30 * 86_400_000,
+      calls: [],
+    });
     const { problems } = (await api.send("GET", "/servers")).body.servers.find(
       ({ name }: { name: string }) => name === "calculator",
     );
@@ -222,7 +225,11 @@ describe("retained calls where a token is needed", () => {
     berth = await startTestBerth({
       texts: { "calculator.ts": CALCULATOR },
       mcps: { calculator: { definition: "calculator.ts", retain_calls: "7d" } },
-      env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: "the-operators-own-token", BERTH_RETAINED_CALL_DELAY_MS: "20" },
+      env: {
+        BERTH_ACCESS: "required",
+        BERTH_ADMIN_TOKEN: "the-operators-own-token",
+        BERTH_RETAINED_CALL_DELAY_MS: "20",
+      },
     });
   });
   after(() => berth.close());

@@ -229,7 +229,7 @@ describe("a legacy session on two nodes", () => {
     const question = await asked(here);
     const tooLong = { action: "accept", content: { text: "x".repeat(answerBytes) } };
     assert.equal((await there.answer(question.id, tooLong)).status, 202);
-    assert.match(await question.result(), /BERTH_ANSWER_BYTES/);
+    assert.match(await question.result(), /answers of more than 1048576 bytes/);
     const refused = await asked(here);
     assert.equal((await there.send({ jsonrpc: "2.0", id: refused.id, error: { message: "No!" } })).status, 202);
     assert.match(await refused.result(), /did not answer: No!/);

@@ -1,6 +1,5 @@
 import { BerthError } from "../../../lib/errors.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } from "../../../lib/json.ts";
-import { limitVariable } from "../../../limits/limits.ts";
 
 /**
  * The most parts to look through in one schema: itself, what it refers to and what it is composed of, each as often as
@@ -24,7 +23,7 @@ export function queryArguments(query: string, inputSchema: JsonSchema, queryName
   if (texts.size > queryNames) {
     throw new BerthError(
       "invalid_params",
-      `the query has ${texts.size} names, and may have ${queryNames} (${limitVariable("queryNames")}); give as many arguments as JSON`,
+      `the query has ${texts.size} names, and may have ${queryNames}; give as many arguments as JSON`,
     );
   }
   let shape = shapes.get(inputSchema);

@@ -156,10 +156,7 @@ async function callServer(
   if (!tool) throw notFound(uri);
   const followed = (options.followed ?? 0) + 1;
   if (followed > limits.followedUris) {
-    throw new BerthError(
-      "guest_failed",
-      `it leads through more than ${limits.followedUris} functions (${limitVariable("followedUris")})`,
-    );
+    throw new BerthError("guest_failed", `it leads through more than ${limits.followedUris} functions`);
   }
   return tool.call(queryArguments(query, tool.contract.inputSchema, limits.queryNames), { ...options, followed });
 }

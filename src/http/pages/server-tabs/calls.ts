@@ -1,12 +1,12 @@
 import type { ListedCall } from "../../../host/calls/retained-calls.ts";
 import { mayChange, toolsShown } from "../../access/permit.ts";
-import { nextCursor, onlyFailed, readRetainedCallsQuery } from "../../retained-calls-query.ts";
 import { nextAddress } from "../../list-page.ts";
+import { nextCursor, onlyFailed, readRetainedCallsQuery } from "../../retained-calls-query.ts";
 import type { RoutedContext } from "../../routed.ts";
 import type { Page } from "../pages.ts";
 import { callViews, lineViews } from "../parts/health.ts";
-import { retainedCallView, retainedCallViews, spanText } from "../parts/retained-call.ts";
 import { pathsOf } from "../parts/paths.ts";
+import { retainedCallView, retainedCallViews, spanText } from "../parts/retained-call.ts";
 import { retainedCallOf } from "./retained-call.ts";
 import type { ServerPageParts, ServerTab, ShownServer } from "./tab.ts";
 

@@ -76,9 +76,9 @@ export class TaskRunner {
     const { tasks, bytes } = await this.#options.store.kept(tenant);
     const what =
       tasks >= keptTasksPerTenant
-        ? `${tasks} tasks, and may keep ${keptTasksPerTenant} (${limitVariable("keptTasksPerTenant")})`
+        ? `${tasks} tasks, and may keep ${keptTasksPerTenant}`
         : bytes >= keptTaskBytesPerTenant
-          ? `tasks of ${bytes} bytes, and may keep ${keptTaskBytesPerTenant} (${limitVariable("keptTaskBytesPerTenant")})`
+          ? `tasks of ${bytes} bytes, and may keep ${keptTaskBytesPerTenant}`
           : undefined;
     if (what === undefined) return;
     throw new BerthError(
@@ -96,8 +96,7 @@ export class TaskRunner {
     if (this.#running.size + this.#unkept.size >= runningTasks)
       throw new BerthError("too_many_tasks", `the limit is ${runningTasks} (${limitVariable("runningTasks")})`);
     if (this.#runningOf(order.tenant) >= runningTasksPerTenant) {
-      const limit = `${runningTasksPerTenant} (${limitVariable("runningTasksPerTenant")})`;
-      throw new BerthError("too_many_tasks", `the limit of a tenant is ${limit}`);
+      throw new BerthError("too_many_tasks", `the limit of a tenant is ${runningTasksPerTenant}`);
     }
     return { ...beginWork(order, taskMs, until), bytes };
   }
@@ -117,10 +116,9 @@ export class TaskRunner {
     let all = bytes;
     for (const work of this.#running.values()) if (work.tenant === tenant) all += work.bytes;
     if (all <= runningTaskBytesPerTenant) return;
-    const limit = `${runningTaskBytesPerTenant} bytes (${limitVariable("runningTaskBytesPerTenant")})`;
     throw new BerthError(
       "too_many_tasks",
-      `the arguments and answers of a tenant's running tasks have at most ${limit}; try again when one of them has ended`,
+      `the arguments and answers of a tenant's running tasks have at most ${runningTaskBytesPerTenant} bytes; try again when one of them has ended`,
     );
   }
 
@@ -343,7 +341,8 @@ export class TaskRunner {
         await write();
         break;
       } catch (error) {
-        const mayPass = error instanceof BerthError && (error.code === "store_failed" || error.code === "store_uncertain");
+        const mayPass =
+          error instanceof BerthError && (error.code === "store_failed" || error.code === "store_uncertain");
         if (isLast || !mayPass) {
           log.error({ err: error, task: id }, "a task's outcome could not be stored");
           break;

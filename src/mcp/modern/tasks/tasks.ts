@@ -7,7 +7,6 @@ import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, isObject, type JsonObject } from "../../../lib/json.ts";
 import type { Log } from "../../../lib/log.ts";
 import type { Text } from "../../../lib/long-text.ts";
-import { limitVariable } from "../../../limits/limits.ts";
 import { joinAnswers } from "../../../outcome/answers.ts";
 import { callerContextOf } from "../../../outcome/context.ts";
 import type { TaskOfUpstream } from "../../../upstream/request.ts";
@@ -168,7 +167,7 @@ export class Tasks {
     const { answerBytes } = this.#parts.limits;
     // Stored with the task, and read and written with it.
     if (heldBytes({ capabilities, ...context }, answerBytes) > answerBytes) {
-      const limit = `${answerBytes} bytes, with 32 for each value (${limitVariable("answerBytes")})`;
+      const limit = `${answerBytes} bytes, with 32 for each value`;
       throw new BerthError("invalid_params", `the "_meta" of a task has at most ${limit}`);
     }
     const whose = { tenant, server, catalog, capabilities, principal, trace };

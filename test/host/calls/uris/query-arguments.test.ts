@@ -62,7 +62,7 @@ describe("arguments in a query", () => {
   it("queryNames: so many names, and not one more", () => {
     const query = Array.from({ length: 11 }, (_, n) => `p${n}=${n}&p${n}=again`);
     assert.equal(Object.keys(queryArguments(query.slice(1).join("&"), {}, 10)).length, 10);
-    assert.throws(() => queryArguments(query.join("&"), {}, 10), /has 11 names, and may have 10 \(BERTH_QUERY_NAMES\)/);
+    assert.throws(() => queryArguments(query.join("&"), {}, 10), /has 11 names, and may have 10/);
   });
 
   it("look a schema through once, however many names and queries there are", () => {

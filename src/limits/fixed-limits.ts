@@ -1,0 +1,455 @@
+/**
+ * The limits that no operator needs to change. They are enforced like the others; tests lower them.
+ */
+
+/** The limits of connections, requests and streams over HTTP, and the times of a shutdown. */
+const httpLimits = {
+  /** The body of a request with a few names: a request for a token, an approval. */
+  shortBodyBytes: 64 * 1024,
+  /** The body of a sign-in, which anybody may send: a token, and the page to go to next. */
+  signInBytes: 8 * 1024,
+  /** The received parts of incomplete bodies. */
+  unfinishedBodyBytes: 256 * 1024 * 1024,
+  /** Likewise for each tenant. */
+  unfinishedBodyBytesPerTenant: 64 * 1024 * 1024,
+  /** Likewise for all sign-ins together, which count to no tenant. */
+  unfinishedSignInBytes: 4 * 1024 * 1024,
+  /** Bodies of calls under way, of all tenants and of each: calls that wait for their turn keep their bodies. */
+  heldBodyBytes: 384 * 1024 * 1024,
+  heldBodyBytesPerTenant: 128 * 1024 * 1024,
+  /** A longer body or function result is read, checked and written by the check process. */
+  inlineBodyBytes: 64 * 1024,
+  /** Values of one longer message, such as members and items, besides the arguments or the result of its call. */
+  messageValues: 40_000,
+  /** The default and maximum number of items on one page of servers, variables, definitions, entries or secrets. */
+  pageItems: 100,
+  pageItemsMax: 1_000,
+  /** How long a search of the page `/mcp` may load servers; it says how many were left out, and goes on from there. */
+  serverSearchMs: 1_000,
+  /** How long the headers of a request may take to arrive. */
+  headersMs: 10_000,
+  /** How long a whole request may take to arrive. */
+  requestMs: 30_000,
+  /** The headers of one request. */
+  headerBytes: 16 * 1024,
+  /** Requests of one connection that wait for earlier answers; above this, the connection is cut. */
+  pipelinedRequests: 32,
+  /** How long a client may accept nothing of what is sent to it. */
+  stalledMs: 60_000,
+  /** Bytes of one stream that its client has not taken yet; above this, its connection ends. */
+  unreadStreamBytes: 16 * 1024 * 1024,
+  /** Bytes of long answers and streams that clients have not taken yet; above this, the longest waiting one is cut. */
+  unreadBytes: 512 * 1024 * 1024,
+  unreadBytesPerTenant: 256 * 1024 * 1024,
+  /** Likewise for all connections of HTTP+SSE of a tenant: above this, none of their requests is carried out. */
+  unreadSseBytesPerTenant: 64 * 1024 * 1024,
+  /** How long requests, streams and tasks under way may take to end where another worker replaces theirs. */
+  replaceMs: 60_000,
+};
+
+/** The limits of what tenants, tokens and anonymous callers may take of shared resources. */
+const admissionLimits = {
+  /** Addresses whose anonymous requests are counted separately; all others count together. */
+  anonymousAddresses: 10_000,
+  /** Values that wait to be checked: first ones of a tool, wrong ones, large and intricate ones. */
+  queuedChecksPerTenant: 1_024,
+  /** The long texts in them, of all tenants together and of each. */
+  queuedCheckBytes: 256 * 1024 * 1024,
+  queuedCheckBytesPerTenant: 64 * 1024 * 1024,
+  /** Lines of guests outside any call that the log gets, after an initial burst of 1,000; 0 for no limit. */
+  strayLogLinesPerMinutePerTenant: 120,
+  /** Concurrent saves and reviews of one tenant, most of which wait for the compiler. */
+  draftsPerTenant: 128,
+  /** The memory for their drafts, of all tenants together and of each. */
+  draftBytes: 128 * 1024 * 1024,
+  draftBytesPerTenant: 32 * 1024 * 1024,
+  /**
+   * Limits of tenants, tokens, persons and addresses of which several processes on a store tell each other at a time what
+   * they take; of further ones, each process admits the whole.
+   */
+  toldLimits: 1_000,
+  /** The time after which an unused tenant is unloaded until the next request for it. */
+  tenantIdleMs: 3_600_000,
+};
+
+/** The limits of authentication: access tokens, and the servers that issue them. */
+const accessLimits = {
+  /** Access tokens that are remembered, which saves a look-up in the store or a signature check. */
+  knownTokens: 10_000,
+  /**
+   * How long a token of Berth's own counts as valid before it is looked up again. A revocation is in force at once, also
+   * by another process; this is for the case that its news is lost.
+   */
+  knownTokenMs: 60_000,
+  /** Berth's own tokens of one tenant, including ended ones until others need their room. */
+  tokensPerTenant: 10_000,
+  /** How long the signature of an access token counts as verified. */
+  verifiedTokenMs: 60_000,
+  /** The pause between two searches for a missing key of an authorization server. */
+  jwksCooldownMs: 30_000,
+  /** The time after which the keys of an authorization server are read again. */
+  jwksMaxAgeMs: 600_000,
+  /** The time for one request to an authorization server, with its answer. */
+  issuerMs: 5_000,
+  /** The answer to such a request. */
+  issuerBytes: 256 * 1024,
+  /** Requests with access tokens that wait at the same time for the keys of one authorization server. */
+  issuerWaiting: 256,
+  /** Authorization servers whose keys are kept, one per tenant. */
+  issuers: 256,
+};
+
+/** The limits of the protocol's state: sessions, streams, questions, tasks. */
+const mcpLimits = {
+  /** How long a modern client may take to return with the answers to questions. */
+  requestStateMs: 1_800_000,
+  /** How long a user may take to consent to a call that its entry's "consent" asks about. */
+  consentMs: 300_000,
+  /** The arguments of such a call that the user is shown; longer ones are cut in their middle. */
+  consentCharacters: 4_000,
+  /** Messages of one batch. */
+  batchMessages: 100,
+  /** The items of one page of a list. A shorter list comes in one page: many clients never ask for a second. */
+  listPageBytes: 2 * 1024 * 1024,
+  /** Likewise as a number of items; 0 for no limit. */
+  listPageItems: 0,
+  /** The questions of one call to its client at a time; sampling includes texts and pictures. */
+  questionBytes: 1024 * 1024,
+  /**
+   * All answers to the questions of one call, plus 32 bytes for each value in them: each round reads and writes them.
+   */
+  answerBytes: 1024 * 1024,
+  /** Bytes of the answers to one batch; further answers are refused, except the first. */
+  batchBytes: 4 * 1024 * 1024,
+  /** The stored data of a tenant's sessions until they end: levels and subscriptions, and 1 KiB for each. */
+  keptSessionBytesPerTenant: 256 * 1024 * 1024,
+  /** Open streams of one session. */
+  streamsPerSession: 32,
+  /** Ended streams of a session that are kept for a client that returns; above this, the oldest goes. */
+  restingStreamsPerSession: 1_000,
+  /** Resources to which one session is subscribed. */
+  subscriptionsPerSession: 256,
+  /** Open connections of HTTP+SSE, the transport of 2024-11-05, in one process. */
+  sseConnections: 1000,
+  sseConnectionsPerTenant: 750,
+  /** Events kept on each stream of a session for a client that lost its connection. */
+  streamEvents: 1000,
+  streamBytes: 256 * 1024,
+  /** Events kept on all streams together, and how long after a stream ended or its client left. */
+  replayBytes: 64 * 1024 * 1024,
+  /** Likewise for each tenant. When the total is too large, the tenant that keeps most loses some. */
+  replayBytesPerTenant: 48 * 1024 * 1024,
+  replayMs: 300_000,
+  /** The time after which a stream counts as broken if its process is silent. */
+  streamLeaseMs: 3_000,
+  /** How long a call from one node may take to reach another, which refuses it later, and twice within that time. */
+  nodeCallMs: 5_000,
+  /** The longest message of such a call: its request, its result, or a line in between. */
+  nodeCallBytes: 64 * 1024 * 1024,
+  /** Connections that a node takes from others, each for one call at a time. */
+  nodeConnections: 1_000,
+  /** The delay that a client is told to wait before it resumes a stream. */
+  streamRetryMs: 1000,
+  /** The time after which a silent call gets a stream, so that it outlives its connection. */
+  silentCallMs: 100,
+  /** Log lines of one call that wait for its client; further ones are dropped and counted. */
+  waitingLogBytes: 256 * 1024,
+  /** The time after which a listening client is pinged, and how long it may take to reply. */
+  pingMs: 120_000,
+  /** The arguments and answers given to a tenant's running tasks, counted likewise. */
+  runningTaskBytesPerTenant: 64 * 1024 * 1024,
+  /** Streams in one process that follow one task. */
+  listenersPerTask: 32,
+  /**
+   * Tasks of one tenant that are kept, including running ones, and the bytes of their arguments, answers and results.
+   */
+  keptTasksPerTenant: 100_000,
+  keptTaskBytesPerTenant: 1024 * 1024 * 1024,
+};
+
+/** The limits of one call, of a server's parts, and of what is reported about it. */
+const hostLimits = {
+  /** How long, and with how much memory, the check process may validate a value or compile a schema. */
+  checkMs: 3_000,
+  checkMemoryMb: 256,
+  retryMs: 200,
+  /** How often one call or read may be forwarded to another function, by redirects and function addresses. */
+  followedUris: 5,
+  /** Names in the query of a function's address. */
+  queryNames: 256,
+  /** How long a transform of an entry of `mcps` may take. */
+  transformMs: 10_000,
+  /** The JSON that a transform returns. */
+  transformBytes: 1024 * 1024,
+  /** Tools, resources or prompts that a transform returns. */
+  transformItems: 1000,
+  /** Catalogs that are kept in memory; the longest unused one goes first. */
+  catalogs: 512,
+  /** Likewise for all servers of a tenant that are offered together at /mcp. */
+  allServersBytes: 32 * 1024 * 1024,
+  /** Results compiled for reviews, which are kept in memory for the saves that may follow. */
+  reviewedBytes: 64 * 1024 * 1024,
+  /** Tarballs of packages that were fetched for reviews, which are kept in memory for the saves that may follow. */
+  reviewedPackageBytes: 128 * 1024 * 1024,
+  /**
+   * How often the functions of one server may hide and show what it offers, which is also the initial burst; 0 for no
+   * limit.
+   */
+  visibilityChangesPerMinute: 60,
+  /** Calls of a server that its page lists: times, outcomes and sizes. */
+  recentCalls: 50,
+  /**
+   * Servers of all tenants whose calls of the last hour are counted for the list of servers; the longest silent are
+   * forgotten first.
+   */
+  countedServers: 10_000,
+  /** Failures of a server's functions and their log lines, together, that its page shows its authors. */
+  recentLines: 20,
+  /** Servers of all tenants for which such lines are kept in memory; the longest silent are forgotten first. */
+  recentLinesServers: 1_000,
+  /** The arguments of a call, and its result, as far as `berth dev` shows each. */
+  devShownCharacters: 160,
+};
+
+/** The limits of guests and scripts: processes, memory and output. */
+const executorLimits = {
+  /** Files and folders in it. */
+  guestFiles: 10_000,
+  /** How long a call waits for the file system of a folder that its server is given. */
+  folderMs: 5_000,
+  /** The code of definitions that is kept in memory, so that a process starts without reading it from the store. */
+  keptCodeBytes: 32 * 1024 * 1024,
+  /** Guest processes that are started before anybody needs them. */
+  guestSpareProcesses: 2,
+  /** The environment that an entry gives its code: names and values together. */
+  environmentBytes: 256 * 1024,
+  /** The received parts of incomplete frames from guests, of all tenants and of each; short ones do not count. */
+  unfinishedGuestBytes: 256 * 1024 * 1024,
+  unfinishedGuestBytesPerTenant: 64 * 1024 * 1024,
+  /** Messages that a guest has not taken yet: above this, nothing is read from it until it has taken all of them. */
+  guestBacklogBytes: 16 * 1024 * 1024,
+  /** How long it may then take for that, before its process is ended. */
+  guestStalledMs: 60_000,
+  /** Events (log lines, progress, requests) of one call. */
+  guestEventsPerCall: 10_000_000,
+  /** Calls that a guest continues after their clients have gone; above this, new calls get another process. */
+  abandonedCallsPerProcess: 64,
+  /** The processor time of a definition's top level, which is tried when the definition is published. */
+  loadMs: 2_000,
+  /** The time after which the trial is given up. */
+  loadElapsedMs: 10_000,
+  /** Processes and threads of one run. */
+  scriptTasks: 64,
+  /** How long the trial of the sandbox at the start may take. */
+  sandboxTrialMs: 120_000,
+};
+
+/** The limits of guests' use of the network. */
+const networkLimits = {
+  /** The body that a guest sends. */
+  fetchRequestBytes: 16 * 1024 * 1024,
+  /** Concurrent fetches of all calls of a server together. */
+  openFetches: 32,
+  /** Connections of one guest process that are open at once, and of all processes of a tenant. */
+  openSockets: 64,
+  openSocketsPerTenant: 256,
+  /** How long it may take to look up the host of a connection, and to connect to it. */
+  socketConnectMs: 10_000,
+  /** The time after which a connection is ended that carries nothing. */
+  socketIdleMs: 600_000,
+};
+
+/** The limits of definitions and their compilation. */
+const discoverLimits = {
+  /** The time after which the machine is to blame if a definition is not compiled. */
+  compileElapsedMs: 120_000,
+  /** One discovered tool, resource or prompt, its schemas and texts together; and everything of one server. */
+  toolBytes: 128 * 1024,
+  contractBytes: 1024 * 1024,
+  /**
+   * Values (members, items) of all of that, and of one list of an upstream: an empty object takes twenty times its
+   * bytes.
+   */
+  contractValues: 25_000,
+  /** Files of one definition. */
+  sourceFiles: 256,
+  /** Files of one skill, and their bytes: what every host has to take (SEP-2640). And its frontmatter, which is listed. */
+  skillFiles: 512,
+  skillBytes: 16 * 1024 * 1024,
+  skillFrontmatterBytes: 16 * 1024,
+  /** Files of one npm package, and their bytes, unpacked. */
+  packageFiles: 8_000,
+};
+
+/** The limits of npm packages: of a set of them, and of how one is resolved and fetched. */
+const packageLimits = {
+  /** Packages of one set, with all that they need. */
+  packagesPerSet: 1_000,
+  /** The tarball of one package, and all tarballs of a set. */
+  packageBytes: 32 * 1024 * 1024,
+  /** How long a set may take to be resolved, or its tarballs to be fetched. */
+  packageFetchMs: 300_000,
+  /** Requests to the registry for that, and the bytes of all its answers. */
+  packageFetchRequests: 10_000,
+  packageFetchBytes: 1024 * 1024 * 1024,
+  /** The registry's description of all versions of one package, as it sends it. */
+  packageAnswerBytes: 64 * 1024 * 1024,
+  /** The memory of each process of npm, besides V8's overhead; and of the folder in which they work. */
+  packageFetchMemoryMb: 512,
+  packageFetchFolderMb: 768,
+  /** Sets that are resolved or fetched at once, and those that wait for their turn; further ones are refused. */
+  packageFetches: 2,
+  queuedPackageFetches: 32,
+};
+
+/** The limits of what a tenant may keep besides its definitions, and import. */
+const storeLimits = {
+  /** A variable's value, or an entry of `mcps`. */
+  variableBytes: 1024 * 1024,
+  /** Variables of one tenant: listing them reads all their names. */
+  variablesPerTenant: 12_000,
+  /** The variable `mcps`: 10,000 entries of 400 bytes. */
+  mcpsBytes: 4 * 1024 * 1024,
+  /** Entries of `mcps`. */
+  mcpsEntries: 12_000,
+  /** Values (members, items) of one entry, itself included. */
+  entryValues: 25_000,
+  /** Past entries of `mcps`, of all tenants together, that are kept in memory for histories. */
+  pastEntriesBytes: 32 * 1024 * 1024,
+  /** A secret's value. */
+  secretBytes: 64 * 1024,
+  /** Secrets of one tenant. */
+  secretsPerTenant: 1000,
+  /** How long content that nothing refers to stays readable, and how long it can be taken back after that. */
+  collectGraceMs: 3_600_000,
+  /** A key of the state that a server keeps, and the value under it. */
+  stateKeyBytes: 512,
+  stateValueBytes: 64 * 1024,
+  /** Keys of one server's state, and all of its keys and values together. */
+  stateKeysPerServer: 100_000,
+  /** Keys in one answer to a list of state, and the values that it may hold. */
+  stateListKeys: 1_000,
+  stateListBytes: 256 * 1024,
+  /** An imported tenant's file, and its longest line, which is a content: a tarball in base64 has room. */
+  importBytes: 8 * 1024 * 1024 * 1024,
+  importLineBytes: 48 * 1024 * 1024,
+};
+
+/** The limits of upstreams. */
+const upstreamLimits = {
+  /** How long a save or a review waits for the lists of all upstreams that it starts; others start later. */
+  upstreamSaveMs: 30_000,
+  /** How many upstreams a save starts at a time. */
+  upstreamSaveStarts: 8,
+  /** The time after which an upstream that does not answer a modern hello is also greeted the legacy way. */
+  upstreamProbeMs: 10_000,
+  /**
+   * How long an upstream that owes an answer may be silent. If it is and one of its calls is given up, it is pinged; if
+   * it is silent for as long again, its connection is ended, and its process with it.
+   */
+  upstreamPingMs: 15_000,
+  /** The time between the ways to end a child: end of input, SIGTERM, SIGKILL. */
+  upstreamEndMs: 2_000,
+  /** The longest message of an upstream. */
+  upstreamMessageBytes: 16 * 1024 * 1024,
+  /** The received parts of incomplete messages from upstreams, of all tenants and of each. */
+  unfinishedUpstreamBytes: 256 * 1024 * 1024,
+  unfinishedUpstreamBytesPerTenant: 64 * 1024 * 1024,
+  /** Messages that upstream programs have not taken yet, of all tenants and of each. */
+  programBacklogBytes: 384 * 1024 * 1024,
+  programBacklogBytesPerTenant: 128 * 1024 * 1024,
+  /** The longest message that is not a result: a question, a log line, progress, an error. */
+  upstreamNoticeBytes: 4 * 1024 * 1024,
+  /** One entry of a list, such as a tool with its schemas; a larger one is left out. */
+  upstreamEntryBytes: 128 * 1024,
+  /** All entries of one list; entries beyond that are left out. */
+  upstreamListBytes: 1024 * 1024,
+  /** The apps that its tools name, and the bytes of one; others are not passed on. */
+  upstreamApps: 64,
+  upstreamAppBytes: 2 * 1024 * 1024,
+  /** Output on its stdout that belongs to no message, between two messages. */
+  upstreamGarbageBytes: 1024 * 1024,
+  /** Above this rate, reading from an upstream pauses. */
+  upstreamNotificationsPerSecond: 5000,
+  /** Concurrent requests from an upstream, including pings; an upstream with more is ended or disconnected. */
+  upstreamQuestions: 256,
+  /** How often event streams of a remote upstream are opened in a second, per connection; others wait. */
+  upstreamResumesPerSecond: 20,
+  /** The text, and the data, of an error that is passed on to clients: longer text is cut, longer data is left out. */
+  upstreamErrorBytes: 64 * 1024,
+  /** The end of stderr that is kept for errors. */
+  upstreamStderrBytes: 8 * 1024,
+  /** Pages of one list of an upstream. */
+  upstreamListPages: 100,
+  /** Entries of one list of an upstream. */
+  upstreamListItems: 10_000,
+  /** Rounds of questions in one call. */
+  upstreamRounds: 10,
+  /** Concurrent requests to one upstream. */
+  upstreamRequests: 256,
+  /** The first and the longest wait between a failed start and the next. */
+  upstreamBackoffMs: 500,
+  upstreamBackoffMaxMs: 60_000,
+  /** How long a question waits until it is clear which call it belongs to. */
+  upstreamQuestionMs: 2_000,
+  /** Concurrent calls that wait for the answer to a question of an upstream. */
+  upstreamSuspended: 1_000,
+  /** The least and the longest time between two looks at a task of an upstream, whatever it advises. */
+  upstreamTaskPollMs: 500,
+  upstreamTaskPollMaxMs: 60_000,
+  /** How long an upstream may give no answer about a task of its own before the task counts as lost. */
+  upstreamTaskAwayMs: 600_000,
+  /** The id that an upstream gives to a task of its own. */
+  upstreamTaskIdBytes: 1_024,
+  /** Upstreams that are kept connected for the clients that explore them. */
+  exploredServers: 8,
+};
+
+/** The limits of what the audit log records and keeps. */
+const auditLimits = {
+  /** Calls of one tenant that wait to be recorded; further ones are only counted. */
+  auditQueuedCalls: 10_000,
+  /** How long an ended call waits to be recorded. */
+  auditDelayMs: 1_000,
+  /** Refused attempts on one tenant that are recorded individually; further ones are only counted. */
+  auditRefusalsPerMinute: 20,
+  /** Consents of one tenant that were asked for, declined, or refused, likewise; each granted one is recorded. */
+  auditConsentsPerMinute: 120,
+  /** Links of the audit log that one page of a search examines. */
+  auditSearchLinks: 1_000,
+};
+
+/** The limits of calls that servers keep with their arguments and results. */
+const retainedCallLimits = {
+  /** The arguments, and the result, of one retained call, as JSON; longer ones are left out. */
+  retainedCallBytes: 32 * 1024,
+  /** Calls that one server keeps; the oldest ones go first. */
+  retainedCalls: 1_000,
+  /** How long an ended call waits to be kept. */
+  retainedCallDelayMs: 1_000,
+  /** The bytes of a tenant's calls that wait to be kept; further ones are not kept. */
+  queuedRetainedCallBytesPerTenant: 8 * 1024 * 1024,
+};
+
+/** The limits of the service's own log. */
+const logLimits = {
+  /** Log lines that stderr does not take; further ones are dropped and counted. */
+  logBufferBytes: 1024 * 1024,
+};
+
+export const fixedLimits = {
+  ...httpLimits,
+  ...admissionLimits,
+  ...accessLimits,
+  ...mcpLimits,
+  ...hostLimits,
+  ...executorLimits,
+  ...networkLimits,
+  ...discoverLimits,
+  ...packageLimits,
+  ...storeLimits,
+  ...upstreamLimits,
+  ...auditLimits,
+  ...retainedCallLimits,
+  ...logLimits,
+};
