@@ -11,7 +11,6 @@ import { BerthError } from "../../src/lib/errors.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { copiedTables } from "../../src/store/copied.ts";
 import { copyStore, type StoreOptions } from "../../src/store/open-store.ts";
-import { SCHEMA_VERSION } from "../../src/store/postgres/upgrade.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
@@ -278,9 +277,7 @@ describe("a copy is refused", () => {
     await (await openWhere(source)).close();
     await ask(source, "CREATE TABLE later (a text)");
     await ask(source, "UPDATE berth_schema SET version = version + 1");
-    const version = SCHEMA_VERSION;
-    const message = `at version ${version + 1} and this Berth knows ${version}; copy it with the newer Berth`;
-    await refused(source, newFolder(), new RegExp(message));
+    await refused(source, newFolder(), /has schema 2 and this Berth knows 1; copy it with the newer Berth/);
   });
 
   it("where the source is damaged, and leaves nothing in the target", async () => {

@@ -16,9 +16,11 @@ import {
   type CopyTarget,
   type IntoStore,
 } from "../copied.ts";
+import { stepsTaken } from "../schema-version.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { lock, partsOf, PostgresDatabase, type RunSql, type Snapshot } from "./database.ts";
-import { SCHEMA_VERSION, upgradeDatabase, upgradeWithin, versionOf } from "./upgrade.ts";
+import { migrations } from "./migrations.ts";
+import { upgradeDatabase, upgradeWithin, versionOf } from "./upgrade.ts";
 
 /** Reads a database as it stands now. Brings its tables to this version before. Rejects with `store_failed`. */
 export async function postgresSource(url: string, log?: Log): Promise<CopySource> {
@@ -57,9 +59,9 @@ export async function postgresSource(url: string, log?: Log): Promise<CopySource
 
 /** Nothing of what a later version has added would be copied. */
 async function refuseLater({ run }: PostgresDatabase): Promise<void> {
-  const version = await versionOf(run);
-  if (version <= SCHEMA_VERSION) return;
-  const detail = `the database is at version ${version} and this Berth knows ${SCHEMA_VERSION}; copy it with the newer Berth`;
+  const taken = stepsTaken(await versionOf(run));
+  if (taken <= migrations.length) return;
+  const detail = `the database has schema ${taken} and this Berth knows ${migrations.length}; copy it with the newer Berth`;
   throw new BerthError("backup_failed", detail);
 }
 

@@ -275,11 +275,8 @@ export const migrations: readonly string[] = [
   [clock, contentAndNames, recordsAndState, tenants, audit, nodes, retainedCalls].join("\n"),
 ];
 
-/** Databases of development versions have versions up to this one. Other steps created them, so they are refused. */
-export const UNRELEASED = 2;
-
 /**
- * The version that a Berth must know to work with these tables. It is raised with a step that removes what earlier
- * versions need, a version after the last one that needed it.
+ * The number of steps that a Berth must know to work with these tables. It is raised with a step that removes what
+ * earlier versions need, a version after the last one that needed it.
  */
-export const MIN_READER = 3;
+export const MIN_READER = 1;

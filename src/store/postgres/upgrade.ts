@@ -1,11 +1,10 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
+import { hasOtherSchema, OTHER_SCHEMA, schemaVersion, stepsTaken } from "../schema-version.ts";
 import { lock, PostgresDatabase, type RunSql } from "./database.ts";
-import { migrations, MIN_READER, UNRELEASED } from "./migrations.ts";
+import { migrations, MIN_READER } from "./migrations.ts";
 
-export const SCHEMA_VERSION = UNRELEASED + migrations.length;
-
-/** The steps of a version, and the version that another one must know to work with the tables of these. */
+/** The steps of a version, and the number of them that another version must know to work with the tables of these. */
 interface Steps {
   readonly migrations: readonly string[];
   readonly minReader: number;
@@ -15,10 +14,10 @@ const own: Steps = { migrations, minReader: MIN_READER };
 
 /**
  * Applies the migrations that a database lacks, while other processes that want the same wait. Rejects with `store_failed`
- * for a database whose newest steps this version cannot work with, and for one of a development version.
+ * for a database whose newest steps this version cannot work with, and for one with another schema.
  */
 export async function upgradeDatabase(database: PostgresDatabase, log?: Log, steps: Steps = own): Promise<void> {
-  if ((await versionOf(database.run)) === UNRELEASED + steps.migrations.length) return;
+  if ((await versionOf(database.run)) === schemaVersion(steps.migrations)) return;
   await database.transaction(
     async (run) => {
       await lock(run, "upgrade", "");
@@ -30,22 +29,25 @@ export async function upgradeDatabase(database: PostgresDatabase, log?: Log, ste
 
 /** As `upgradeDatabase`, in a transaction that has locked the upgrade. */
 export async function upgradeWithin(run: RunSql, log?: Log, { migrations, minReader }: Steps = own): Promise<void> {
-  const known = UNRELEASED + migrations.length;
   await run(
     `CREATE TABLE IF NOT EXISTS berth_schema (
-     -- The version of the tables, and the one that a Berth must know to work with them.
+     -- The version of the tables (schema-version.ts), and the number of steps that a Berth must know to work with them.
      version bigint NOT NULL, min_reader bigint NOT NULL)`,
   );
   const [taken] = await run<Version>('SELECT version, min_reader AS "minReader" FROM berth_schema');
   const from = taken?.version ?? 0;
   if (from === 0) await checkEncoding(run);
-  if (taken) refuseOther(taken, known);
-  const lacking = taken ? migrations.slice(from - UNRELEASED) : migrations;
+  if (taken) refuseOther(taken, migrations);
+  const lacking = migrations.slice(stepsTaken(from));
   if (from > 0 && lacking.length > 0)
-    log?.info({ from, to: known }, "the database is upgraded to this version of Berth, once");
+    log?.info(
+      { from: stepsTaken(from), to: migrations.length },
+      "the database is upgraded to this version of Berth, once",
+    );
   for (const sql of lacking) await run(sql);
-  if (!taken) await run("INSERT INTO berth_schema VALUES ($1, $2)", [known, minReader]);
-  else if (lacking.length > 0) await run("UPDATE berth_schema SET version = $1, min_reader = $2", [known, minReader]);
+  if (!taken) await run("INSERT INTO berth_schema VALUES ($1, $2)", [schemaVersion(migrations), minReader]);
+  else if (lacking.length > 0)
+    await run("UPDATE berth_schema SET version = $1, min_reader = $2", [schemaVersion(migrations), minReader]);
 }
 
 /** Any other cannot keep every text. */
@@ -82,15 +84,11 @@ export async function versionOf(run: RunSql): Promise<number> {
   return found?.version ?? 0;
 }
 
-function refuseOther({ version, minReader }: Version, known: number): void {
-  if (version <= UNRELEASED) {
-    const detail = `the database has version ${version}, which an unreleased development version of Berth wrote`;
-    throw new BerthError(
-      "store_failed",
-      `${detail}; create an empty database for this one, which has version ${known}`,
-    );
+function refuseOther({ version, minReader }: Version, known: readonly string[]): void {
+  if (hasOtherSchema(version, known)) {
+    throw new BerthError("store_failed", `the database ${OTHER_SCHEMA}; create an empty database for this one`);
   }
-  if (minReader <= known) return;
-  const detail = `the database is at version ${version}, for a Berth that knows ${minReader}, and this one knows ${known}`;
+  if (minReader <= known.length) return;
+  const detail = `the database is for a Berth that knows schema ${minReader}, and this one knows ${known.length}`;
   throw new BerthError("store_failed", `${detail}; start the newer Berth that wrote it`);
 }

@@ -262,9 +262,6 @@ CREATE TABLE lease (
 
 /**
  * The steps from an empty database to the current schema. A released step is never edited: the database stores how many
- * it has taken (`user_version`, less `UNRELEASED`), so a change is a new step at the end.
+ * it has taken, so a change is a new step at the end.
  */
 export const migrations: readonly string[] = [[contentAndNames, recordsAndState, tenants, audit, nodes].join("\n")];
-
-/** Databases of development versions have versions up to this one. Other steps created them, so they are refused. */
-export const UNRELEASED = 17;
