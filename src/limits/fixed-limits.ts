@@ -8,15 +8,8 @@ const httpLimits = {
   shortBodyBytes: 64 * 1024,
   /** The body of a sign-in, which anybody may send: a token, and the page to go to next. */
   signInBytes: 8 * 1024,
-  /** The received parts of incomplete bodies. */
-  unfinishedBodyBytes: 256 * 1024 * 1024,
-  /** Likewise for each tenant. */
-  unfinishedBodyBytesPerTenant: 64 * 1024 * 1024,
   /** Likewise for all sign-ins together, which count to no tenant. */
   unfinishedSignInBytes: 4 * 1024 * 1024,
-  /** Bodies of calls under way, of all tenants and of each: calls that wait for their turn keep their bodies. */
-  heldBodyBytes: 384 * 1024 * 1024,
-  heldBodyBytesPerTenant: 128 * 1024 * 1024,
   /** A longer body or function result is read, checked and written by the check process. */
   inlineBodyBytes: 64 * 1024,
   /** Values of one longer message, such as members and items, besides the arguments or the result of its call. */
@@ -36,13 +29,6 @@ const httpLimits = {
   pipelinedRequests: 32,
   /** How long a client may accept nothing of what is sent to it. */
   stalledMs: 60_000,
-  /** Bytes of one stream that its client has not taken yet; above this, its connection ends. */
-  unreadStreamBytes: 16 * 1024 * 1024,
-  /** Bytes of long answers and streams that clients have not taken yet; above this, the longest waiting one is cut. */
-  unreadBytes: 512 * 1024 * 1024,
-  unreadBytesPerTenant: 256 * 1024 * 1024,
-  /** Likewise for all connections of HTTP+SSE of a tenant: above this, none of their requests is carried out. */
-  unreadSseBytesPerTenant: 64 * 1024 * 1024,
   /** How long requests, streams and tasks under way may take to end where another worker replaces theirs. */
   replaceMs: 60_000,
 };
@@ -53,16 +39,10 @@ const admissionLimits = {
   anonymousAddresses: 10_000,
   /** Values that wait to be checked: first ones of a tool, wrong ones, large and intricate ones. */
   queuedChecksPerTenant: 1_024,
-  /** The long texts in them, of all tenants together and of each. */
-  queuedCheckBytes: 256 * 1024 * 1024,
-  queuedCheckBytesPerTenant: 64 * 1024 * 1024,
   /** Lines of guests outside any call that the log gets, after an initial burst of 1,000; 0 for no limit. */
   strayLogLinesPerMinutePerTenant: 120,
   /** Concurrent saves and reviews of one tenant, most of which wait for the compiler. */
   draftsPerTenant: 128,
-  /** The memory for their drafts, of all tenants together and of each. */
-  draftBytes: 128 * 1024 * 1024,
-  draftBytesPerTenant: 32 * 1024 * 1024,
   /**
    * Limits of tenants, tokens, persons and addresses of which several processes on a store tell each other at a time what
    * they take; of further ones, each process admits the whole.
@@ -156,8 +136,6 @@ const mcpLimits = {
   waitingLogBytes: 256 * 1024,
   /** The time after which a listening client is pinged, and how long it may take to reply. */
   pingMs: 120_000,
-  /** The arguments and answers given to a tenant's running tasks, counted likewise. */
-  runningTaskBytesPerTenant: 64 * 1024 * 1024,
   /** Streams in one process that follow one task. */
   listenersPerTask: 32,
   /**
@@ -187,8 +165,6 @@ const hostLimits = {
   catalogs: 512,
   /** Likewise for all servers of a tenant that are offered together at /mcp. */
   allServersBytes: 32 * 1024 * 1024,
-  /** Results compiled for reviews, which are kept in memory for the saves that may follow. */
-  reviewedBytes: 64 * 1024 * 1024,
   /** Tarballs of packages that were fetched for reviews, which are kept in memory for the saves that may follow. */
   reviewedPackageBytes: 128 * 1024 * 1024,
   /**
@@ -223,9 +199,6 @@ const executorLimits = {
   guestSpareProcesses: 2,
   /** The environment that an entry gives its code: names and values together. */
   environmentBytes: 256 * 1024,
-  /** The received parts of incomplete frames from guests, of all tenants and of each; short ones do not count. */
-  unfinishedGuestBytes: 256 * 1024 * 1024,
-  unfinishedGuestBytesPerTenant: 64 * 1024 * 1024,
   /** Messages that a guest has not taken yet: above this, nothing is read from it until it has taken all of them. */
   guestBacklogBytes: 16 * 1024 * 1024,
   /** How long it may then take for that, before its process is ended. */
@@ -350,14 +323,6 @@ const upstreamLimits = {
   upstreamPingMs: 15_000,
   /** The time between the ways to end a child: end of input, SIGTERM, SIGKILL. */
   upstreamEndMs: 2_000,
-  /** The longest message of an upstream. */
-  upstreamMessageBytes: 16 * 1024 * 1024,
-  /** The received parts of incomplete messages from upstreams, of all tenants and of each. */
-  unfinishedUpstreamBytes: 256 * 1024 * 1024,
-  unfinishedUpstreamBytesPerTenant: 64 * 1024 * 1024,
-  /** Messages that upstream programs have not taken yet, of all tenants and of each. */
-  programBacklogBytes: 384 * 1024 * 1024,
-  programBacklogBytesPerTenant: 128 * 1024 * 1024,
   /** The longest message that is not a result: a question, a log line, progress, an error. */
   upstreamNoticeBytes: 4 * 1024 * 1024,
   /** One entry of a list, such as a tool with its schemas; a larger one is left out. */

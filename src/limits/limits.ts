@@ -208,24 +208,58 @@ export function limitsFrom(set: Partial<typeof settable>): Limits {
   return { ...settings, ...derivedFrom(settings), ...fixedLimits };
 }
 
+/** The limits that follow from others: shares of one, and memory budgets with room for the largest message. */
 function derivedFrom(limits: typeof settable) {
+  const { bodyBytes, outputBytes } = limits;
+  const guestFrameBytes = Math.max(4 * MIB, outputBytes);
+  const upstreamMessageBytes = Math.max(16 * MIB, bodyBytes, 4 * outputBytes);
   return {
-    /** The requests that may begin together after a pause; 0 for those of one second. */
+    /** Requests that may begin together after a pause; 0 for those of one second. */
     requestBurstPerTenant: 0,
     requestBurstPerPrincipal: 0,
     anonymousRequestBurst: 10 * limits.anonymousRequestsPerSecond,
     /** Calls of one tenant that wait for others to end. */
     queuedCallsPerTenant: 4 * limits.callsPerTenant,
     runningTasksPerTenant: Math.ceil((limits.runningTasks * 3) / 4),
-    /** One message of a guest, which holds a whole result. */
-    guestFrameBytes: Math.max(FRAME_BYTES, limits.outputBytes),
+    /** Arguments and answers of a tenant's running tasks. */
+    runningTaskBytesPerTenant: Math.max(64 * MIB, bodyBytes),
+    /** Received parts of incomplete bodies. */
+    ...budget("unfinishedBodyBytes", 256 * MIB, 64 * MIB, bodyBytes),
+    /** Bodies of calls that wait or run. */
+    ...budget("heldBodyBytes", 384 * MIB, 128 * MIB, bodyBytes),
+    /** Bytes of long answers and streams that clients have not read yet; the longest waiting one is cut. */
+    ...budget("unreadBytes", 512 * MIB, 256 * MIB, 4 * outputBytes),
+    /** Likewise of one stream, and of a tenant's connections of HTTP+SSE. */
+    unreadStreamBytes: Math.max(16 * MIB, 4 * outputBytes),
+    unreadSseBytesPerTenant: Math.max(64 * MIB, 4 * outputBytes),
+    /** Long values that wait to be checked. */
+    ...budget("queuedCheckBytes", 256 * MIB, 64 * MIB, Math.max(bodyBytes, outputBytes)),
+    /** Drafts of concurrent saves and reviews. */
+    ...budget("draftBytes", 128 * MIB, 32 * MIB, bodyBytes),
+    /** Compiled results of reviews, for the saves that may follow. */
+    reviewedBytes: Math.max(64 * MIB, limits.bundleBytes),
+    /** One message of a guest, which holds a whole result; and received parts of incomplete ones. */
+    guestFrameBytes,
+    ...budget("unfinishedGuestBytes", 256 * MIB, 64 * MIB, guestFrameBytes),
+    /** One message of an upstream, the received parts of incomplete ones, and those that a program has not read yet. */
+    upstreamMessageBytes,
+    ...budget("unfinishedUpstreamBytes", 256 * MIB, 64 * MIB, upstreamMessageBytes),
+    ...budget("programBacklogBytes", 384 * MIB, 128 * MIB, upstreamMessageBytes),
     sourceFileBytes: Math.ceil(limits.sourceBytes / 4),
     /** Size of the scratch folder of one script run. */
     scriptDiskMb: limits.guestDiskMb,
   };
 }
 
-const FRAME_BYTES = 4 * 1024 * 1024;
+const MIB = 1024 * 1024;
+
+/** The memory for messages of all tenants and of each, which always has room for the largest one. */
+function budget<Name extends string>(name: Name, bytes: number, ofTenant: number, largest: number) {
+  return { [name]: Math.max(bytes, largest), [`${name}PerTenant`]: Math.max(ofTenant, largest) } as Record<
+    Name | `${Name}PerTenant`,
+    number
+  >;
+}
 
 export const defaultLimits = limitsFrom({});
 

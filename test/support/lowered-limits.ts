@@ -1,23 +1,10 @@
-import { fixedLimits } from "../../src/limits/fixed-limits.ts";
-import type { Limits } from "../../src/limits/limits.ts";
+import { defaultLimits, limitSettings, type Limits } from "../../src/limits/limits.ts";
 
-/** Limits that follow from others. */
-const DERIVED: readonly (keyof Limits)[] = [
-  "requestBurstPerTenant",
-  "requestBurstPerPrincipal",
-  "anonymousRequestBurst",
-  "queuedCallsPerTenant",
-  "runningTasksPerTenant",
-  "guestFrameBytes",
-  "scriptDiskMb",
-  "sourceFileBytes",
-];
-
+const settable = new Set<string>(limitSettings);
 const names = new Map(
-  [...Object.keys(fixedLimits), ...DERIVED].map((name) => [
-    `BERTH_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`,
-    name,
-  ]),
+  Object.keys(defaultLimits)
+    .filter((name) => !settable.has(name))
+    .map((name) => [`BERTH_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`, name]),
 );
 
 /**
