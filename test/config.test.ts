@@ -35,13 +35,13 @@ describe("the configuration", () => {
 
   it("derives limits from others", () => {
     const { limits } = readConfig({
-      BERTH_CALLS_PER_TENANT: "10",
+      BERTH_CALLS_PER_TENANT: "1000",
       BERTH_RUNNING_TASKS: "8",
       BERTH_OUTPUT_BYTES: "9000000",
     });
     assert.deepEqual(
       [limits.queuedCallsPerTenant, limits.runningTasksPerTenant, limits.guestFrameBytes],
-      [40, 6, 9_000_000],
+      [4_000, 6, 9_000_000],
     );
   });
 

@@ -39,7 +39,7 @@ const shareLimits = {
   /** Open streams of one tenant, and of each of its principals. Raise it for many subscribed clients. */
   streamsPerTenant: 6_000,
   streamsPerPrincipal: 1_500,
-  /** Concurrent tool calls of one tenant in one process; four times as many wait. Lower it to keep a busy tenant from others. */
+  /** Concurrent tool calls of one tenant in one process; further ones wait. Lower it to keep a busy tenant from others. */
   callsPerTenant: 256,
   /** Guest processes of one tenant. Lower it if tenants run out of the machine's memory. */
   guestProcessesPerTenant: 48,
@@ -219,7 +219,7 @@ function derivedFrom(limits: typeof settable) {
     requestBurstPerPrincipal: 0,
     anonymousRequestBurst: 10 * limits.anonymousRequestsPerSecond,
     /** Calls of one tenant that wait for others to end. */
-    queuedCallsPerTenant: 4 * limits.callsPerTenant,
+    queuedCallsPerTenant: Math.max(1_024, 4 * limits.callsPerTenant),
     runningTasksPerTenant: Math.ceil((limits.runningTasks * 3) / 4),
     /** Arguments and answers of a tenant's running tasks. */
     runningTaskBytesPerTenant: Math.max(64 * MIB, bodyBytes),

@@ -46,10 +46,10 @@ export function refuseOther(version: number, steps = migrations): void {
 }
 
 export function versionProblem(version: number, steps = migrations): string | undefined {
+  if (hasOtherSchema(version, steps)) return OTHER_SCHEMA;
   const taken = stepsTaken(version);
-  if (taken > steps.length)
-    return `has schema ${taken}, which a newer Berth wrote, and this Berth needs ${steps.length}`;
-  return hasOtherSchema(version, steps) ? OTHER_SCHEMA : undefined;
+  if (taken <= steps.length) return undefined;
+  return `has schema ${taken}, which a newer Berth wrote, and this Berth needs ${steps.length}`;
 }
 
 /** 0 for an empty database. */

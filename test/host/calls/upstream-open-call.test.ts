@@ -25,7 +25,7 @@ test("a call of a server that asks more than questionBytes at once fails, and ke
   assert.ok(call.signal.aborted);
   await assert.rejects(call.goOn({}, 60_000), {
     code: "guest_failed",
-    message: /its questions have more bytes at once/,
+    message: /its open questions have more than 1000 bytes together/,
   });
 });
 
