@@ -69,7 +69,7 @@ export function signInCookie(
 ): string | undefined {
   const value = text ?? "";
   if (value.length > COOKIE_CHARACTERS_MAX) return undefined;
-  const maxAge = text === undefined ? 0 : lastsMs === undefined ? undefined : Math.ceil(lastsMs / 1_000);
+  const maxAge = text === undefined ? 0 : lastsMs === undefined ? undefined : Math.max(1, Math.floor(lastsMs / 1_000));
   return [
     `${cookieName(tenant)}=${value}`,
     `Path=${base}/`,

@@ -7,7 +7,7 @@ import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { readConfig } from "../../../src/config.ts";
 import { startTestBerth } from "../../support/berth.ts";
-import { berth, cli } from "../../support/commands.ts";
+import { berth, cliFor } from "../../support/commands.ts";
 import { isAlive, processesWith } from "../../support/processes.ts";
 import { until } from "../../support/until.ts";
 import { everything, hostile, installed } from "../../support/upstreams.ts";
@@ -198,7 +198,7 @@ async function exploring(t: TestContext, env: Record<string, string> = {}): Prom
   const home = join(root, "home");
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [cli, "stdio", "--explore", "--data", join(root, "data")],
+    args: [cliFor(env), "stdio", "--explore", "--data", join(root, "data")],
     env: { ...(process.env as Record<string, string>), XDG_DATA_HOME: home, ...env },
     stderr: "ignore",
   });
