@@ -35,7 +35,7 @@ const generated = pages.map((page) => {
 const all = pages.map((page) => words(read(page)));
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-// The first cells of the tables in docs/settings.md name each setting once; scripts/check-limits.mjs sees to it.
+// The first cells of the tables in docs/settings.md name each setting once; scripts/check-reference.mjs sees to it.
 const settings = [...read("docs/settings.md").matchAll(/^\| (`BERTH_[^|]+)\|/gm)].flatMap(([, cell]) =>
   cell.match(/BERTH_[A-Z_]+/g),
 );

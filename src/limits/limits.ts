@@ -167,7 +167,7 @@ const upstreamLimits = {
   upstreamIdleMs: 300_000,
 };
 
-/** The limits of the audit log and of retained calls. */
+/** The limits of the audit log and retained calls. */
 const recordLimits = {
   /** Days for which the audit log keeps a record; 0 for no expiry. Set it by your retention policy. */
   auditDays: 730,

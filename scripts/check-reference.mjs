@@ -5,7 +5,7 @@ import { format } from "oxfmt";
 const SOURCE = "src/limits/limits.ts";
 const PAGE = "docs/settings.md";
 const NAMES = "src/compose/unknown-settings.ts";
-const BEGIN = "<!-- limits: node scripts/check-limits.mjs --write -->";
+const BEGIN = "<!-- limits: node scripts/check-reference.mjs --write -->";
 const END = "<!-- /limits -->";
 const GROUP = /\/\*\* The limits of ([^*]+?)\.? \*\/\nconst \w+ = \{\n(.*?)\n\};/gs;
 const LIMIT = /(?:\/\*\*(?<about>(?:(?!\*\/).)*)\*\/\s+)?(?<name>\w+): (?<value>[\d_ *]+),/gs;
@@ -80,7 +80,7 @@ if (missing.length > 0) {
 if (process.argv.includes("--write")) {
   writeFileSync(PAGE, page);
 } else if (before !== page) {
-  console.error(`${PAGE} does not match ${SOURCE}: run node scripts/check-limits.mjs --write.`);
+  console.error(`${PAGE} does not match ${SOURCE}: run node scripts/check-reference.mjs --write.`);
   process.exitCode = 1;
 } else {
   console.log(`${PAGE} lists the limits of ${SOURCE}.`);
