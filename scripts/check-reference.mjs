@@ -1,12 +1,13 @@
-// docs/settings.md lists every setting. Its tables of limits are generated from src/limits/limits.ts by `--write`.
+// The generated parts of docs/settings.md (limits) and docs/reference.md (fields of entries, error codes) match the code.
+// `--write` updates them.
 import { readFileSync, writeFileSync } from "node:fs";
 import { format } from "oxfmt";
 
 const SOURCE = "src/limits/limits.ts";
-const PAGE = "docs/settings.md";
+const SETTINGS = "docs/settings.md";
 const NAMES = "src/compose/unknown-settings.ts";
-const BEGIN = "<!-- limits: node scripts/check-reference.mjs --write -->";
-const END = "<!-- /limits -->";
+const BEGIN = "<!-- generated: node scripts/check-reference.mjs --write -->";
+const END = "<!-- /generated -->";
 const GROUP = /\/\*\* The limits of ([^*]+?)\.? \*\/\nconst \w+ = \{\n(.*?)\n\};/gs;
 const LIMIT = /(?:\/\*\*(?<about>(?:(?!\*\/).)*)\*\/\s+)?(?<name>\w+): (?<value>[\d_ *]+),/gs;
 const TENANT = /^ {2}(\w+): "(\w+)",$/gm;
@@ -61,27 +62,57 @@ const groups = [...source.matchAll(GROUP)].map(([, title, members]) =>
   ].join("\n"),
 );
 
-const before = readFileSync(PAGE, "utf8");
-const [begin, end] = [before.indexOf(BEGIN) + BEGIN.length, before.indexOf(END)];
-const { code: page } = await format(
-  PAGE,
-  `${before.slice(0, begin)}\n\n${groups.join("\n\n")}\n\n${before.slice(end)}`,
-  JSON.parse(readFileSync(".oxfmtrc.json", "utf8")),
+const cell = (text) => text.replaceAll("|", "\\|").replaceAll(/\s+/g, " ");
+
+const ERROR = /^ {2}(\w+): \{\s*status: (\d+),\s*rpc: (-?\d+),\s*message: "([^"]+)",?\s*\},/gm;
+const codes = [...readFileSync("src/lib/errors.ts", "utf8").matchAll(ERROR)].map(
+  ([, code, status, rpc, message]) => `| \`${code}\` | ${status} | ${rpc} | ${cell(message)} |`,
 );
 
-// The settings that are no limits are in a table that is written by hand.
-const others = /const SETTINGS =\s+"([A-Z_ ]+)"/.exec(readFileSync(NAMES, "utf8"))[1].split(" ");
-const missing = others.filter((name) => !name.endsWith("_FILE") && !page.includes(`| \`BERTH_${name}\``));
-if (missing.length > 0) {
-  console.error(`${PAGE} lacks settings of ${NAMES}: ${missing.join(", ")}`);
-  process.exitCode = 1;
+const { entry } = JSON.parse(readFileSync("reference_templates/mcps.schema.json", "utf8")).$defs;
+const typeOf = ({ type, enum: values }) => (values ? values.map((value) => `\`"${value}"\``).join(", ") : type);
+const fields = Object.entries(entry.properties)
+  .toSorted(([one], [other]) => (one < other ? -1 : 1))
+  .map(([name, field]) => `| \`${name}\` | ${cell(typeOf(field))} | ${cell(field.description)} |`);
+
+const pages = {
+  [SETTINGS]: groups.join("\n\n"),
+  "docs/reference.md": [
+    "## Fields of an entry",
+    "",
+    "| field | type | meaning |",
+    "| --- | --- | --- |",
+    ...fields,
+    "",
+    "## Error codes",
+    "",
+    "| code | HTTP | JSON-RPC | message |",
+    "| --- | --- | --- | --- |",
+    ...codes,
+  ].join("\n"),
+};
+
+const options = JSON.parse(readFileSync(".oxfmtrc.json", "utf8"));
+for (const [path, generated] of Object.entries(pages)) {
+  const before = readFileSync(path, "utf8");
+  const [begin, end] = [before.indexOf(BEGIN) + BEGIN.length, before.indexOf(END)];
+  const { code: page } = await format(
+    path,
+    `${before.slice(0, begin)}\n\n${generated}\n\n${before.slice(end)}`,
+    options,
+  );
+  if (process.argv.includes("--write")) writeFileSync(path, page);
+  else if (before !== page) {
+    console.error(`${path} is out of date: run node scripts/check-reference.mjs --write.`);
+    process.exitCode = 1;
+  }
 }
 
-if (process.argv.includes("--write")) {
-  writeFileSync(PAGE, page);
-} else if (before !== page) {
-  console.error(`${PAGE} does not match ${SOURCE}: run node scripts/check-reference.mjs --write.`);
+// The settings that are no limits are in a table that is written by hand.
+const settings = readFileSync(SETTINGS, "utf8");
+const others = /const SETTINGS =\s+"([A-Z_ ]+)"/.exec(readFileSync(NAMES, "utf8"))[1].split(" ");
+const missing = others.filter((name) => !name.endsWith("_FILE") && !settings.includes(`| \`BERTH_${name}\``));
+if (missing.length > 0) {
+  console.error(`${SETTINGS} lacks settings of ${NAMES}: ${missing.join(", ")}`);
   process.exitCode = 1;
-} else {
-  console.log(`${PAGE} lists the limits of ${SOURCE}.`);
 }

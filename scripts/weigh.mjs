@@ -26,7 +26,7 @@ function codeIn(folder) {
 const words = (text) => text.split(/\s+/).filter(Boolean).length;
 
 const pages = tracked.filter((file) => /^docs\/.*\.md$/.test(file) || file === "README.md");
-const GENERATED = /<!-- limits:[^]*?<!-- \/limits -->/;
+const GENERATED = /<!-- generated:[^]*?<!-- \/generated -->/;
 const generated = pages.map((page) => {
   const text = read(page);
   if (page === "docs/requirements.md") return words(text);
