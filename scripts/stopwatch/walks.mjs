@@ -111,7 +111,10 @@ async function walk(name, { folder: parent, tarball, claude: bin, env: more }, s
 
 /** The folder's own Berth is that of the file as well. */
 function fromTarball(folder, tarball) {
-  change(join(folder, "package.json"), (manifest) => (manifest.devDependencies["berth-mcp"] = `file:${tarball}`));
+  change(join(folder, "package.json"), (manifest) => {
+    manifest.devDependencies = { "berth-mcp": `file:${tarball}` };
+    manifest.allowScripts = { "better-sqlite3": true, esbuild: true };
+  });
 }
 
 function list(folder, server, entry) {

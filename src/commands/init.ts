@@ -1,19 +1,18 @@
-import { existsSync, mkdirSync, realpathSync, statSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
-import { packageVersion } from "../config.ts";
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { basename, join, relative, resolve } from "node:path";
+import { packageRoot } from "../config.ts";
 import { shellWord } from "../http/pages/parts/text.ts";
 import { listOfServers, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
 import { DATA_FOLDER } from "../lib/data-folder.ts";
 import { BerthError } from "../lib/errors.ts";
 import { faultOfPlace, shownFolder } from "./own-folder.ts";
 
-/** Where an installed Berth has the JSON Schema of the list of servers. */
-const SCHEMA = "./node_modules/berth-mcp/reference_templates/mcps.schema.json";
-const WORKFLOW = ".github/workflows/check.yml";
+const SCHEMA = "mcps.schema.json";
+const TYPES = "berth.d.ts";
 
 /**
- * `berth init [DIR]`: makes a folder that is anyone's git repository: a list of servers, one definition, and what npm, git,
- * editors and CI want. What is there already stays as it is. Throws `config_invalid` for a folder that has such a list.
+ * `berth init [DIR]`: creates a folder to commit to git: a list of servers, one definition, and the files that npm, git
+ * and editors need. Existing files are left unchanged. Throws `config_invalid` if the folder already lists servers.
  */
 export async function init(path = "."): Promise<number> {
   const folder = resolve(path);
@@ -21,23 +20,20 @@ export async function init(path = "."): Promise<number> {
   mkdirSync(folder, { recursive: true });
   const server = ["hello", "hello-berth", "berth-hello"].find((name) => !existsSync(join(folder, `${name}.ts`)));
   if (server === undefined)
-    throw new BerthError("config_invalid", `${path} has a hello.ts and the like: choose another folder`);
-  const root = repositoryAbove(folder);
-  const left: string[] = [];
-  say(`Made in ${shownFolder(folder)}:`);
+    throw new BerthError(
+      "config_invalid",
+      `${path} already has hello.ts, hello-berth.ts and berth-hello.ts: rename one, or choose another folder`,
+    );
+  const unchanged: string[] = [];
+  say(`Created in ${shownFolder(folder)}:`);
   for (const [name, { about, text }] of Object.entries(filesOf(folder, server))) {
-    if (name === WORKFLOW && root !== undefined) continue;
-    if (write(folder, name, text)) say(`  ${name.padEnd(WORKFLOW.length)}  ${about}`);
-    else left.push(name);
+    if (write(join(folder, name), text)) say(`  ${name.padEnd(SCHEMA.length)}  ${about}`);
+    else unchanged.push(name);
   }
-  if (left.length > 0) say(`Left as they were: ${left.join(", ")}`);
-  if (root !== undefined) say(`No ${WORKFLOW}: GitHub reads workflows at the root of the repository, ${root}`);
-  const isNew = !left.includes(PACKAGE_JSON);
-  const install = isNew ? "npm install" : `npm install --save-dev --save-exact berth-mcp@${packageVersion()}`;
+  if (unchanged.length > 0) say(`Left unchanged: ${unchanged.join(", ")}`);
   const steps = [
     ...(folder === process.cwd() ? [] : [`cd ${shellWord(relative(process.cwd(), folder))}`]),
-    install,
-    "npx berth-mcp dev",
+    "berth dev",
   ];
   say(["", "Next:", ...steps.map((step) => `  ${step}`)].join("\n"));
   return 0;
@@ -56,31 +52,16 @@ function refuseUnfit(folder: string, path: string): void {
     : listOfServers((name) => existsSync(join(folder, name)));
   if (list === undefined) return;
   const dir = path === "." ? "" : ` ${path}`;
-  refuse(
-    `${shownFolder(folder)} has an ${list}, which lists its servers: add yours there, and run \`npx berth-mcp dev${dir}\``,
-  );
+  refuse(`${shownFolder(folder)} already has an ${list}: add your servers to it, and run \`berth dev${dir}\``);
 }
 
-/** The root of the git repository that a folder is inside of, unless it is the root itself. */
-function repositoryAbove(folder: string): string | undefined {
-  if (existsSync(join(folder, ".git"))) return undefined;
-  for (let above = dirname(folder); ; above = dirname(above)) {
-    if (existsSync(join(above, ".git"))) return above;
-    if (above === dirname(above)) return undefined;
-  }
-}
-
-/** False where a file of the name is, or a link leads out of the folder. */
-function write(folder: string, name: string, text: string): boolean {
-  const file = join(folder, name);
+/** Returns false if the file exists. */
+function write(file: string, text: string): boolean {
   try {
-    mkdirSync(dirname(file), { recursive: true });
-    const [root, place] = [realpathSync(folder), realpathSync(dirname(file))];
-    if (place !== root && !place.startsWith(root + sep)) return false;
     writeFileSync(file, text, { flag: "wx" });
     return true;
   } catch (error) {
-    if (["EEXIST", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) return false;
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
     throw error;
   }
 }
@@ -90,7 +71,7 @@ function say(text: string): void {
 }
 
 interface NewFile {
-  /** A few words for whoever reads the list of files. */
+  /** Its description in the list of created files. */
   readonly about: string;
   readonly text: string;
 }
@@ -102,34 +83,35 @@ function filesOf(folder: string, server: string): Readonly<Record<string, NewFil
     .replaceAll(/^[._-]+|[._-]+$/g, "");
   return {
     [MCPS_FILE]: {
-      about: "lists the servers: add yours here",
+      about: "the list of servers: add yours here",
       text: prettyPrinted({
-        $schema: SCHEMA,
-        [server]: { description: "Greets, and counts words", definition: `${server}.ts` },
+        $schema: `./${SCHEMA}`,
+        [server]: { description: "Greets people and counts words", definition: `${server}.ts` },
       }),
     },
     [`${server}.ts`]: { about: `the definition of the server "${server}"`, text: definition },
     [PACKAGE_JSON]: {
-      about: "Berth at this version, and packages that you add",
+      about: "scripts, and the npm packages that you add",
       text: prettyPrinted({
         name: name || "my-servers",
         private: true,
         type: "module",
         scripts: { dev: "berth dev", start: "berth serve", check: "berth check --strict" },
-        devDependencies: { "berth-mcp": packageVersion() },
-        // npm asks for leave to run the scripts of packages: these two fetch programs for this machine.
-        allowScripts: { "better-sqlite3": true, esbuild: true },
       }),
     },
-    "tsconfig.json": { about: "for your editor", text: prettyPrinted(tsconfig) },
-    "berth.d.ts": { about: 'types: of the module "berth", and of what definitions find around them', text: types },
-    ".gitignore": { about: "what git leaves out", text: `node_modules/\n${DATA_FOLDER}/\n.env\n` },
-    [WORKFLOW]: { about: "checks each push on GitHub", text: workflow },
-    "README.md": { about: "what to run", text: readme(name || "my-servers", server) },
+    "tsconfig.json": { about: "compiler options for your editor", text: prettyPrinted(tsconfig) },
+    [TYPES]: { about: 'types of the module "berth" and of globals, for your editor', text: template(TYPES) },
+    [SCHEMA]: { about: `JSON Schema of ${MCPS_FILE}, for your editor`, text: template(SCHEMA) },
+    ".gitignore": { about: "files that git ignores", text: `node_modules/\n${DATA_FOLDER}/\n.env\n` },
+    "README.md": { about: "commands to run", text: readme(name || "my-servers", server) },
   };
 }
 
-/** As a person would write it: keys in their order. */
+function template(name: string): string {
+  return readFileSync(join(packageRoot, "reference_templates", name), "utf8");
+}
+
+/** Keeps the order of keys. */
 function prettyPrinted(value: object): string {
   return `${JSON.stringify(value, undefined, 2)}\n`;
 }
@@ -137,9 +119,9 @@ function prettyPrinted(value: object): string {
 const definition = `import type { ToolContext } from "berth";
 
 /**
- * Greets somebody.
- * @param name - Whom to greet.
- * @param times - How often.
+ * Greets a person.
+ * @param name - The person's name.
+ * @param times - Number of greetings.
  * @minimum 1
  * @maximum 10
  * @readOnly
@@ -154,9 +136,9 @@ interface WordCount {
 }
 
 /**
- * Counts the words of a text, and returns the most frequent ones.
- * @param text - The text to count.
- * @param limit - How many words to return at most.
+ * Returns the most frequent words of a text.
+ * @param text - The text to analyze.
+ * @param limit - Maximum number of words to return.
  * @minimum 1
  * @readOnly
  */
@@ -170,9 +152,6 @@ export function count_words(text: string, limit = 5, context: ToolContext): Word
     .sort((one, other) => other.count - one.count || (one.word < other.word ? -1 : 1))
     .slice(0, limit);
 }
-`;
-
-const types = `/// <reference types="berth-mcp/definitions" />
 `;
 
 const tsconfig = {
@@ -191,41 +170,26 @@ const tsconfig = {
   include: ["**/*.ts"],
 };
 
-const workflow = `name: Check
-on: [push, pull_request]
-permissions:
-  contents: read
-jobs:
-  check:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-node@v4
-        with:
-          node-version: 22
-          cache: npm
-      - run: npm ci
-      - run: npx berth-mcp check --strict
-`;
-
 function readme(name: string, server: string): string {
   return `# ${name}
 
-MCP servers that [Berth](https://www.npmjs.com/package/berth-mcp) hosts. \`${MCPS_FILE}\` lists them, and each definition is a
-TypeScript module whose exported functions are tools, or a shell script.
+MCP servers for Berth. \`${MCPS_FILE}\` lists them. Each definition is a TypeScript module whose exported functions are
+tools, or a shell script.
 
 \`\`\`sh
-npm install              # once; commit package-lock.json
-npx berth-mcp dev        # serve them, and again whenever you save
-npx berth-mcp check      # every problem, with its line
-npx berth-mcp serve      # serve them for good; data is kept in ${DATA_FOLDER}
-npx berth-mcp add zod    # add an npm package that definitions may import
+berth dev        # serve them, and reload after each save
+berth check      # report every problem with its line
+berth serve      # serve them permanently; data is stored in ${DATA_FOLDER}
+berth add zod    # add an npm package that definitions may import
 \`\`\`
 
-\`npx berth-mcp dev\` prints what to add to a client. To call a tool at once:
+\`berth dev\` prints the command that adds a server to a client. While it runs, call a tool from another terminal:
 
 \`\`\`sh
-npx berth-mcp call ${server}.greet --name Ada
+berth call ${server}.greet --name Ada
 \`\`\`
+
+\`${TYPES}\` and \`${SCHEMA}\` are copies from Berth, for editors. To update them, copy both again from the
+folder \`reference_templates\` of Berth.
 `;
 }

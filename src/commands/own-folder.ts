@@ -25,7 +25,7 @@ export interface OwnFolder {
 export function openOwnFolder(path = "."): OwnFolder {
   const folder = resolve(path);
   const stats = statSync(folder, { throwIfNoEntry: false });
-  if (!stats) throw notOwn(`there is no folder ${path}; \`npx berth-mcp init ${path}\` makes one`);
+  if (!stats) throw notOwn(`there is no folder ${path}; create it with \`berth init ${path}\``);
   if (!stats.isDirectory()) throw notOwn(`${path} is not a folder`);
   const fault = faultOfPlace(folder);
   if (fault !== undefined) throw notOwn(fault);
@@ -33,7 +33,7 @@ export function openOwnFolder(path = "."): OwnFolder {
   if (listIn(folder) === undefined) {
     const init = path === "." ? "" : ` ${path}`;
     throw notOwn(
-      `${shownFolder(folder)} has no ${MCPS_FILE}, which lists servers; \`npx berth-mcp init${init}\` makes one`,
+      `${shownFolder(folder)} has no ${MCPS_FILE}, the list of servers; create it with \`berth init${init}\``,
     );
   }
   return ownFolderAt(folder);

@@ -77,26 +77,22 @@ describe("berth init", () => {
     folder = join(place, "My Servers");
   });
 
-  test("makes a folder whose definition has no problem, and says each file and what to run next", async () => {
+  test("creates a folder without problems, and prints each file and the next command", async () => {
     assert.equal(made.code, 0, made.stderr);
     const files = Object.keys(contentsOf(folder)).filter((name) => lstatSync(join(folder, name)).isFile());
     assert.ok(files.length >= 8);
     for (const name of files) assert.match(made.stdout, new RegExp(`^ {2}${name.replaceAll(".", "\\.")} +\\w`, "m"));
-    assert.match(made.stdout, /^Next:\n {2}cd 'My Servers'\n {2}npm install\n {2}npx berth-mcp dev$/m);
+    assert.match(made.stdout, /^Next:\n {2}cd 'My Servers'\n {2}berth dev$/m);
 
     const checked = await run(["check", "--strict", "--json", "My Servers"]);
     assert.equal(checked.code, 0, checked.stdout);
     assert.deepEqual(JSON.parse(checked.stdout), { servers: 1, problems: [] });
     const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
     assert.equal(manifest.name, "my-servers");
-    const { version } = JSON.parse(readFileSync(join(packageRoot, "package.json"), "utf8"));
-    assert.deepEqual(manifest.devDependencies, { "berth-mcp": version });
+    assert.deepEqual(Object.keys(manifest), ["name", "private", "type", "scripts"], "it needs nothing from npm");
   });
 
-  test("makes a folder in which the TypeScript of an editor knows Berth, once it is installed", async (t) => {
-    mkdirSync(join(folder, "node_modules"));
-    symlinkSync(packageRoot, join(folder, "node_modules/berth-mcp"));
-    t.after(() => rmSync(join(folder, "node_modules"), { recursive: true }));
+  test("creates a folder in which the TypeScript of an editor knows Berth, without an installation", async (t) => {
     const types = async (): Promise<string> => {
       const tsc = join(packageRoot, "node_modules/typescript/bin/tsc");
       const { stdout } = await promisify(execFile)(process.execPath, [tsc, "-p", folder]).catch((error) => error);
@@ -107,18 +103,21 @@ describe("berth init", () => {
     t.after(() => rmSync(join(folder, "wrong.ts")));
     assert.match(await types(), /wrong\.ts\(1,15\): error TS2724: '"berth"' has no exported member named 'ToolContxt'/);
     const { $schema } = JSON.parse(readFileSync(join(folder, "mcps.json"), "utf8"));
-    assert.ok(existsSync(join(folder, $schema)), "the schema of the list is there, too");
+    assert.ok(existsSync(join(folder, $schema)), "the schema of mcps.json is in the folder");
   });
 
-  test("refuses a folder that lists servers already, and changes nothing there", async () => {
+  test("refuses a folder that already lists servers, and changes nothing in it", async () => {
     const before = contentsOf(folder);
     const { code, stderr } = await run(["init", "My Servers"]);
     assert.equal(code, 2);
-    assert.match(stderr, /My Servers has an mcps\.json.*add yours there, and run `npx berth-mcp dev My Servers`/);
+    assert.match(
+      stderr,
+      /My Servers already has an mcps\.json: add your servers to it, and run `berth dev My Servers`/,
+    );
     assert.deepEqual(contentsOf(folder), before);
   });
 
-  test("adds to an existing folder what it lacks, and leaves the rest as it is", async () => {
+  test("adds missing files to an existing folder, and leaves the others unchanged", async () => {
     const theirs = {
       "package.json": { name: "theirs" },
       "README.md": "Theirs.\n",
@@ -127,17 +126,13 @@ describe("berth init", () => {
     const other = folderWith(theirs);
     const before = contentsOf(other);
     mkdirSync(join(place, "elsewhere"));
-    symlinkSync(join(place, "elsewhere"), join(other, ".github"));
+    symlinkSync(join(place, "elsewhere/types.d.ts"), join(other, "berth.d.ts"));
     const { code, stdout } = await run(["init"], other);
     assert.equal(code, 0);
-    assert.match(stdout, /^Left as they were: package\.json, \.github\/workflows\/check\.yml, README\.md$/m);
-    assert.match(stdout, /^ {2}npm install --save-dev --save-exact berth-mcp@\d/m);
+    assert.match(stdout, /^Left unchanged: package\.json, berth\.d\.ts, README\.md$/m);
     const now = contentsOf(other);
     for (const [name, text] of Object.entries(before)) assert.equal(now[name], text, name);
-    assert.deepEqual(
-      readdirSync(join(place, "elsewhere"), { recursive: true }).filter((name) => String(name).endsWith("yml")),
-      [],
-    );
+    assert.deepEqual(readdirSync(join(place, "elsewhere")), [], "nothing is written through a link");
     const list = JSON.parse(now["mcps.json"]!) as Record<string, { definition: string }>;
     assert.equal(list["hello-berth"]!.definition, "hello-berth.ts");
     assert.ok(now["hello-berth.ts"]);
@@ -212,8 +207,8 @@ describe("berth check", () => {
   test("exits with 2 where nothing can be checked, and says what to do", async () => {
     mkdirSync(join(place, "empty"));
     for (const [path, why] of [
-      ["empty", /empty has no mcps\.json.*`npx berth-mcp init empty` makes one/],
-      ["nowhere", /there is no folder nowhere; `npx berth-mcp init nowhere` makes one/],
+      ["empty", /empty has no mcps\.json.*create it with `berth init empty`/],
+      ["nowhere", /there is no folder nowhere; create it with `berth init nowhere`/],
       [join(packageRoot, "boot"), /is a boot image: serve it with --image/],
       ["cache", /has no mcps\.json|no folder/],
     ] as const) {
