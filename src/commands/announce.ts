@@ -8,6 +8,6 @@ export function announce(url: string, config: Config): void {
 }
 
 export function announceAccess({ access }: Config): void {
-  if (access === "open") console.error("No token is needed: every program on this machine may use it.");
-  else console.error("Every request needs a token; `npx berth-mcp token create` makes one.");
+  if (access === "open") console.error("No token is required: every process on this machine can use it.");
+  else console.error("Every request requires a token: create one with `berth token create`.");
 }

@@ -202,9 +202,7 @@ async function explain(error: unknown, to: Addressed): Promise<number> {
     return USAGE_CODES.has(error.code) ? 2 : 1;
   }
   if (!(error instanceof NativeConnectionError)) throw error;
-  const hint = error.message.startsWith("nothing")
-    ? '; start one with "npx berth-mcp serve", or name another with --url'
-    : "";
+  const hint = error.message.startsWith("nothing") ? '; start one with "berth serve", or name another with --url' : "";
   console.error(`berth: ${error.message}${hint}`);
   return 2;
 }

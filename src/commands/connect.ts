@@ -221,9 +221,7 @@ async function isWanted(
 function tellAdded(client: KnownClient, name: string, address: URL, place: string, isGiven: boolean): void {
   console.error(`"${name}" in ${place} leads to ${address.href}.`);
   if (isGiven)
-    console.error(
-      `Requests need a token (npx berth-mcp token create), which ${client.name} takes from ${client.token}.`,
-    );
+    console.error(`Requests require a token (berth token create), which ${client.name} reads from ${client.token}.`);
 }
 
 /** A path as people write it. */

@@ -12,6 +12,6 @@ export async function devPaths(paths: readonly string[], options: DevOptions): P
       `berth dev serves one folder, or files: ${paths.join(", ")} is too much at once`,
     );
   }
-  if (options.new) throw new BerthError("config_invalid", "--new is for files; `npx berth-mcp init` makes a folder");
+  if (options.new) throw new BerthError("config_invalid", "--new is for files; create a folder with `berth init`");
   return (await import("./dev-folder.ts")).devFolder(paths[0], options);
 }

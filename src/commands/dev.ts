@@ -203,7 +203,7 @@ export function announceFirst(berth: Berth, first: WatchedServer): void {
     [
       "",
       "Add it to a client, for example",
-      `  npx berth-mcp connect ${urlOf(berth, first)} --client claude-code`,
+      `  berth connect ${urlOf(berth, first)} --client claude-code`,
       `or try the tools in a browser: ${pageOf(berth, first)}`,
       "",
       "Berth watches the files: save, and the change is served. Stop with Ctrl-C.",
@@ -328,7 +328,7 @@ function watchedFile(path: string): Pick<WatchedServer, "fileOf" | "named"> {
 async function faultOfFile(path: string): Promise<string | undefined> {
   if (![".ts", ".sh"].includes(extname(path))) return "a definition is a .ts or a .sh file";
   const stats = await stat(path).catch(() => undefined);
-  if (!stats) return `there is no such file; \`npx berth-mcp dev --new ${path}\` makes one to begin with`;
+  if (!stats) return `there is no such file; create it with \`berth dev --new ${path}\``;
   return stats.isFile() ? undefined : "this is not a file";
 }
 

@@ -132,8 +132,8 @@ function howToMend(specifier: string): string {
     return "A definition cannot import by an absolute path: copy the file beside this one and write ./….";
   if (specifier.startsWith("#")) return "Write a relative path: # imports work inside of packages alone.";
   return (
-    `It is not among the packages that were added: run npx berth-mcp add ${packageName(specifier)} in the folder of ` +
-    "sources, or add it on the page of packages."
+    `The package was not added: run berth add ${packageName(specifier)} in the folder of sources, ` +
+    "or add it on the page of packages."
   );
 }
 

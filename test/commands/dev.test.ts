@@ -195,7 +195,7 @@ test("berth dev tells what does not load, before anybody calls it", async (t) =>
 test("berth dev --new makes a TypeScript and a shell definition that work, and prints where a client finds them", async (t) => {
   const dev = await startDev(t, {}, ["--new", "say_hello.ts", "up.sh"]);
   assert.deepEqual((await readdir(dev.folder)).sort(), ["say_hello.ts", "up.sh"]);
-  assert.match(dev.output(), new RegExp(`npx berth-mcp connect ${dev.url}/mcp/say_hello --client claude-code\n`));
+  assert.match(dev.output(), new RegExp(`berth connect ${dev.url}/mcp/say_hello --client claude-code\n`));
   assert.equal((await call(`${dev.url}/mcp/say_hello`, "greet", { name: "Ada" })).content[0].text, "Hello, Ada!");
   assert.equal((await call(`${dev.url}/mcp/up`, "up", { name: "Ada" })).content[0].text, "Hello, Ada!\n");
 });
@@ -207,7 +207,7 @@ test("berth dev says everything that is wrong with its files, and starts nothing
   await writeFile(join(folder, "hello.sh"), "#!/bin/sh\n");
   const { code, output } = await run(folder, ["gone.ts", "notes.txt", "hello.ts", "hello.sh"]);
   assert.equal(code, 2);
-  assert.match(output, /gone\.ts: there is no such file; `npx berth-mcp dev --new gone\.ts` makes one/);
+  assert.match(output, /gone\.ts: there is no such file; create it with `berth dev --new gone\.ts`/);
   assert.match(output, /notes\.txt: a definition is a \.ts or a \.sh file/);
   assert.match(output, /hello\.sh: hello\.ts is already the server "hello"/);
 });

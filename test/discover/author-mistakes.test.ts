@@ -229,7 +229,7 @@ test("a package that was not added, and copied code that cannot be bundled, are 
   const missing = await told(
     'import Papa from "papaparse";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
   );
-  assert.match(missing, /It is not among the packages that were added: run npx berth-mcp add papaparse/);
+  assert.match(missing, /The package was not added: run berth add papaparse/);
   const copied = await told({
     "hello.ts":
       'import Papa from "./papaparse.js";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',

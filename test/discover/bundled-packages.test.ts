@@ -105,7 +105,7 @@ describe("a bundle with npm packages", () => {
     const hidden = await bundled(`import "a/hidden.js"; export const x = 1;`, made);
     assert.match(hidden.problems[0]!.message, /"a\/hidden\.js" is no file of the package/);
     const unknown = await bundled(`import "unknown-thing"; export const x = 1;`, made);
-    assert.match(unknown.problems[0]!.message, /npx berth-mcp add unknown-thing/);
+    assert.match(unknown.problems[0]!.message, /run berth add unknown-thing/);
     assert.deepEqual([unknown.problems[0]!.line, unknown.problems[0]!.column], [1, 8]);
   });
 

@@ -243,20 +243,20 @@ describe("what a server's page offers for copying", () => {
     const theirs = await makeToken(guarded, { can: ["read"] }, { tenant: "acme" });
     const pageOf = async (url: string, sent = ""): Promise<string> =>
       (await fetch(url, { headers: { Accept: "text/html", ...(sent && bearer(sent)) } })).text();
-    const commandIn = (page: string): string | undefined => /npx berth-mcp token create[^<]*/.exec(page)?.[0];
+    const commandIn = (page: string): string | undefined => /berth token create[^<]*/.exec(page)?.[0];
     const alone = await pageOf(`${guarded.url}/mcp/meta/everyday?tab=connect`, token);
-    assert.equal(commandIn(alone), "npx berth-mcp token create --server everyday");
+    assert.equal(commandIn(alone), "berth token create --server everyday");
     assert.ok(alone.includes("Authorization: Bearer ${BERTH_TOKEN}"));
     const releases = await pageOf(`${guarded.url}/mcp/meta/everyday?tab=releases`, token);
     const pinned = /href="(\/mcp\/meta\/everyday@\w+)"/.exec(releases)![1]!;
     assert.equal(
       commandIn(await pageOf(`${guarded.url}${pinned}?tab=connect`, token)),
-      "npx berth-mcp token create --server everyday",
+      "berth token create --server everyday",
     );
-    assert.equal(commandIn(await pageOf(`${guarded.url}/mcp`, token)), "npx berth-mcp token create");
+    assert.equal(commandIn(await pageOf(`${guarded.url}/mcp`, token)), "berth token create");
     assert.equal(
       commandIn(await pageOf(`${guarded.url}/t/acme/mcp/meta/theirs?tab=connect`, theirs.token)),
-      "npx berth-mcp token create --tenant acme --server theirs",
+      "berth token create --tenant acme --server theirs",
     );
     for (const path of ["/mcp", "/mcp/meta/everyday?tab=connect"]) {
       const page = await pageOf(`${berth.url}${path}`);
@@ -274,7 +274,7 @@ describe("what a server's page offers for copying", () => {
     const page = await (await fetch(`${signed.url}/mcp/meta/one?tab=connect`, { headers })).text();
     await signed.close();
     assert.ok(page.includes(`<code>${issuer}</code>`));
-    assert.ok(page.includes("npx berth-mcp token create --server one"));
+    assert.ok(page.includes("berth token create --server one"));
     assert.ok(!page.includes("Authorization: Bearer ${BERTH_TOKEN}"));
   });
 

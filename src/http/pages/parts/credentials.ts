@@ -25,7 +25,7 @@ export function credentialsOf(
   tenant: string,
   server?: string,
 ): Credentials {
-  const words = ["npx berth-mcp token create"];
+  const words = ["berth token create"];
   if (tenant !== DEFAULT_TENANT) words.push(`--tenant ${shellWord(tenant)}`);
   if (server !== undefined) words.push(`--server ${shellWord(server)}`);
   const command = words.join(" ");
