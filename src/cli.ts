@@ -15,88 +15,94 @@ closeInherited(process.argv.slice(2));
 makeConsolePrintable();
 
 /**
- * argv → one function per command. Commands are loaded when they are called, so that `serve` never loads a compiler.
+ * Maps arguments to one function per command. Commands are loaded when called, so `serve` never loads the compiler.
  */
 const program = new Command("berth")
-  .description("Hosts MCP servers that are plain TypeScript functions or shell scripts.")
+  .description("Hosts MCP servers written as TypeScript functions or shell scripts.")
   .version(packageVersion())
   .showHelpAfterError()
   .configureHelp({ sortSubcommands: true });
 
 const fromOption = [
   "--from <folder>",
-  "folder of sources (default: the one at hand, or the nearest folder with a package.json, or this one)",
+  "folder of sources (default: the working folder if it lists servers, else the nearest folder with a package.json)",
 ] as const;
-/** `--allow-net` without a host: every public one, by HTTPS and HTTP. */
+/** `--allow-net` without a host: every public host, over HTTPS and HTTP. */
 const ANY_HOST = "*,http://*";
 const dataOption = [
   "--data <folder>",
-  "folder of the store (BERTH_DATA, default .berth, and .berth/data in a folder of your own)",
+  "folder of the store (BERTH_DATA; default: .berth, or .berth/data in a folder with an mcps.json)",
 ] as const;
 
 program
   .command("serve")
-  .description("Serve a folder of your own, or a boot image, over HTTP.")
-  .argument("[folder]", "folder with an mcps.json (default: this one if it has one, else the boot image)")
-  .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
-  .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
+  .description("Serve the servers of a folder, or a boot image, over HTTP.")
+  .argument("[folder]", "folder with an mcps.json (default: the working folder if it has one, else the boot image)")
+  .option("--port <number>", "port; 0 selects a free one (BERTH_PORT; default: 7420)")
+  .option("--host <address>", "address to bind (BERTH_HOST; default: 127.0.0.1)")
   .option(...dataOption)
   .option(
     "--image <folder>",
-    "folder of the boot image (BERTH_IMAGE_DIR, default: Berth's own), or a tenant's file, served read-only",
+    "folder of a boot image (BERTH_IMAGE_DIR; default: Berth's own), or an exported tenant file, served read-only",
   )
   .option(
     "--as <tenant>",
-    "name under which to serve a tenant's file (default: the tenant that it names, unless that is default)",
+    "tenant name under which to serve an exported file (default: the name in the file, unless that is default)",
   )
-  .option("--programs", "accept a tenant's file whose servers start programs on this machine; lists them")
-  .option("--readonly", "boot the read-only image: no writes, no shell definitions")
-  .option("--workers <number>", "processes that serve, each on its processor (BERTH_WORKERS; default: this one)")
+  .option("--programs", "accept an exported tenant file whose servers start programs on this machine, and list them")
+  .option("--readonly", "use the read-only image: no writes, no shell definitions")
+  .option(
+    "--workers <number>",
+    "number of serving processes, usually one per CPU (BERTH_WORKERS; default: a single process)",
+  )
   .action((path, given) => run(serveOnce(path, given)));
 
 program
   .command("stdio")
-  .description("Serve one server on standard input and output, for clients that start their servers.")
-  .argument("[server]", "name of the server (default: all of them, with tools named server.tool)")
+  .description("Serve one server over standard input and output, for clients that start their servers.")
+  .argument("[server]", "name of the server (default: all servers, with tools named server.tool)")
   .option(...dataOption)
-  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: Berth's own)")
-  .option("--readonly", "boot the read-only image: no writes, no shell definitions")
-  .option("--explore", "serve only Berth's own server that explores upstreams and saves profiles")
-  .option("--no-mcp", "take only native calls: JSON-RPC methods named server.tool, without a handshake")
+  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR; default: Berth's own)")
+  .option("--readonly", "use the read-only image: no writes, no shell definitions")
+  .option("--explore", "serve only the built-in server that explores upstreams and saves profiles")
+  .option("--no-mcp", "accept only native calls: JSON-RPC methods named server.tool, without a handshake")
   .action(async (server, options) => run((await import("./commands/serve.ts")).stdio(server, options)));
 
 program
   .command("init")
-  .description("Make a folder of your own: a list of servers, a definition, and what npm, git, editors and CI want.")
-  .argument("[folder]", "folder to make, or to add what is missing to (default: this one)")
-  .addHelpText("after", examples("npx berth-mcp init my-servers"))
+  .description("Create a folder of servers: mcps.json, a definition, and the files that npm, git and editors need.")
+  .argument("[folder]", "folder to create, or to add missing files to (default: the working folder)")
+  .addHelpText("after", examples("berth init my-servers"))
   .action(async (path) => run((await import("./commands/init.ts")).init(path)));
 
 program
   .command("check")
-  .description("Show every problem of a folder's servers; writes nothing. Exit codes: 0 no errors, 1 errors.")
-  .argument("[folder]", "folder with an mcps.json (default: this one)")
+  .description("Report every problem of a folder's servers. Exit codes: 0 no errors, 1 errors, 2 no such folder.")
+  .argument("[folder]", "folder with an mcps.json (default: the working folder)")
   .option("--strict", "treat type errors as errors")
   .option("--json", "print {servers, problems} as JSON")
   .action(async (path, options) => run((await import("./commands/check.ts")).check(path, options)));
 
 program
   .command("dev")
-  .description("Serve a folder of your own, or definitions, straight from the files, and again whenever they change.")
-  .argument("[paths...]", "a folder with an mcps.json (default: this one), or .ts and .sh definitions by themselves")
-  .option("--new", "create missing files, each with a small definition to start from")
+  .description("Serve a folder, or single definitions, from their files, and reload them after each change.")
+  .argument("[paths...]", "a folder with an mcps.json (default: the working folder), or single .ts and .sh definitions")
+  .option("--new", "create missing files, each with an example definition")
   .option("--strict", "report type errors as errors")
-  .option("--open", "open the page of the first server in the browser, where its tools can be tried")
-  .option("--quiet", "show of calls only what goes wrong")
-  .option("--port <number>", "port; 0 lets the system choose (BERTH_PORT, default 7420)")
-  .option("--host <address>", "address to bind (BERTH_HOST, default 127.0.0.1)")
+  .option("--open", "open the page of the first server in the browser, to try its tools")
+  .option("--quiet", "show only failed calls")
+  .option("--port <number>", "port; 0 selects a free one (BERTH_PORT; default: 7420)")
+  .option("--host <address>", "address to bind (BERTH_HOST; default: 127.0.0.1)")
+  .option("--data <folder>", "folder of the store (default: .berth/dev for a folder, a temporary one for files)")
   .option(
-    "--data <folder>",
-    "folder of a store that keeps every version (default: of a folder .berth/dev; of files a temporary one)",
+    "--env-file <file>",
+    "file with lines NAME=value: values of the secrets that tags (@secret NAME) and entries name",
   )
-  .option("--env-file <file>", "values of the secrets that tags (@secret NAME) and entries name: lines NAME=value")
   .addOption(
-    new Option("--allow-net [hosts]", "hosts to reach beyond those of tags; without any, every public one (443 and 80)")
+    new Option(
+      "--allow-net [hosts]",
+      "hosts to allow in addition to those of tags; without a value: every public host (ports 443 and 80)",
+    )
       .preset(ANY_HOST)
       .argParser(several),
   )
@@ -104,24 +110,24 @@ program
 
 program
   .command("call")
-  .description("Call a tool of a running Berth, and print what it gives.")
+  .description("Call a tool of a running Berth and print its result.")
   .argument("<method>", "server.tool")
-  .argument("[arguments...]", "name=value, --name value, or JSON; without any, one JSON object on standard input")
-  .option("--url <address>", "where Berth serves (BERTH_URL, default http://127.0.0.1:7420)")
-  .option("--json", "for programs: write its events and its exact result as NDJSON")
-  .option("--answers <json>", "all answers so far to the tool's questions, by their keys")
+  .argument("[arguments...]", "name=value, --name value, or JSON (default: one JSON object on standard input)")
+  .option("--url <address>", "address of Berth (BERTH_URL; default: http://127.0.0.1:7420)")
+  .option("--json", "print its events and its exact result as NDJSON")
+  .option("--answers <json>", "answers to the tool's questions, as an object by key")
   .allowUnknownOption()
   .addHelpText(
     "after",
     [
       "",
-      "An argument that is named like an option here is given as name=value: url=https://example.com.",
-      "The tool's questions are asked at the terminal; without one, the default of a question is its answer.",
-      "The outcome envelope in which tools may ask is transitional; see docs/outcomes.md.",
+      "Pass an argument that has the name of an option as name=value: url=https://example.com.",
+      "Questions of the tool are asked at the terminal; without a terminal, each gets its default answer.",
+      "The outcome envelope, by which tools ask questions, is transitional; see docs/outcomes.md.",
       "",
-      "Where Berth requires a token, set BERTH_TOKEN, or name its file in BERTH_TOKEN_FILE.",
+      "If Berth requires a token, set BERTH_TOKEN, or BERTH_TOKEN_FILE to a file that contains it.",
       "",
-      "Exit codes: 0 done, 1 the tool failed or asks something, 2 it could not be called.",
+      "Exit codes: 0 success, 1 the tool failed or needs an answer, 2 it could not be called.",
     ].join("\n"),
   )
   .addHelpText(
@@ -132,82 +138,79 @@ program
 
 program
   .command("connect")
-  .description("Add a server to a client's own configuration file, after showing the change; or take it back.")
-  .argument("[server]", "name of a server, or the address of its endpoint (default: all servers)")
+  .description("Add a server to a client's configuration file, or remove it; shows the change and asks first.")
+  .argument("[server]", "name of a server, or URL of its endpoint (default: all servers)")
   .requiredOption("--client <name>", "claude-code, claude-desktop, codex, cursor, gemini-cli, opencode or vs-code")
-  .option("--project", "the file of the project in this folder, for all who work on it (default: your own file)")
-  .option("--name <name>", "name of the server in the client (default: its own)")
-  .option("--url <address>", "where Berth serves (BERTH_URL, default http://127.0.0.1:7420)")
-  .option("--remove", "take the server out of the file again")
-  .option("--print", "show the change, and make none")
-  .option("--yes", "do not ask")
+  .option("--project", "change the project's file in this folder (default: your own file)")
+  .option("--name <name>", "name of the server in the client (default: the server's name)")
+  .option("--url <address>", "address of Berth (BERTH_URL; default: http://127.0.0.1:7420)")
+  .option("--remove", "remove the server from the file")
+  .option("--print", "show the change without writing it")
+  .option("--yes", "do not ask for confirmation")
   .addHelpText(
     "after",
     examples(
-      "npx berth-mcp connect hello --client claude-code",
-      "npx berth-mcp connect hello --client vs-code --project",
-      "npx berth-mcp connect https://mcp.example.com/mcp/hello --client codex",
-      "npx berth-mcp connect hello --client codex --remove",
+      "berth connect hello --client claude-code",
+      "berth connect hello --client vs-code --project",
+      "berth connect https://mcp.example.com/mcp/hello --client codex",
+      "berth connect hello --client codex --remove",
     ),
   )
   .action(async (server, options) => run((await import("./commands/connect.ts")).connect(server, options)));
 
 program
   .command("boot")
-  .description("Make the boot image from its sources; does nothing if they have not changed.")
+  .description("Build the boot image if its sources have changed.")
   .option("--from <folder>", "folder of sources (default: reference_templates)")
   .option("--out <folder>", "folder of the image (default: boot)")
-  .option(
-    "--check",
-    "change nothing; compile every definition, and exit with 1 if the image does not match the sources",
-  )
-  .option("--fresh", "reuse nothing of the last image: compile every definition again")
-  .option("--strict", "make no image if a definition has type errors")
-  .option("--if-stale", "trust the image's compiled definitions, and make the image only if its sources have changed")
-  .option("--json", "print the outcome as JSON")
+  .option("--check", "compile every definition without writing; exit with 1 if the image does not match the sources")
+  .option("--fresh", "compile every definition again, without reusing the last image")
+  .option("--strict", "fail if a definition has type errors")
+  .option("--if-stale", "trust the image's compiled definitions, and build only if the sources have changed")
+  .option("--json", "print the result as JSON")
   .action(async (options) => run((await import("./commands/boot.ts")).boot(options)));
 
 program
   .command("discover")
-  .description("Show the tools that a definition gives, and every problem in it.")
+  .description("Show the tools and every problem of a definition.")
   .argument("<file>", "a .ts or .sh definition")
-  .option("--server <name>", "name of the server; a shell definition's tool is named after it")
+  .option("--server <name>", "name of the server, which is also the tool name of a shell definition")
   .option("--strict", "treat type errors as errors: the exit code is then 1")
   .option("--json", "print {tools, problems} as JSON")
   .action(async (file, options) => run((await import("./commands/discover.ts")).discover(file, options)));
 
 program
   .command("add")
-  .description("Add npm packages that definitions may import; never runs a script of theirs.")
-  .argument("<package...>", "names in the registry, each perhaps with a version: zod, papaparse@5")
+  .description("Add npm packages that definitions may import; their scripts are not run.")
+  .argument("<package...>", "package names, optionally with a version: zod, papaparse@5")
   .option(...fromOption)
-  .addHelpText("after", examples("npx berth-mcp add zod", "npx berth-mcp add papaparse@5 date-fns"))
+  .addHelpText("after", examples("berth add zod", "berth add papaparse@5 date-fns"))
   .action(async (specs, options) => run((await import("./commands/add.ts")).add(specs, options)));
 
 program
   .command("remove")
-  .description("Remove npm packages that berth add added, with their types.")
-  .argument("<package...>", "names as package.json has them")
+  .description("Remove npm packages and their types.")
+  .argument("<package...>", "package names as in package.json")
   .option(...fromOption)
   .action(async (names, options) => run((await import("./commands/add.ts")).remove(names, options)));
 
 program
   .command("backup")
-  .description("Copy the store into one file and verify the copy; Berth may be running.")
-  .argument("[file]", "file to write; must not exist yet (with Postgres: none is needed)")
+  .description("Copy the store into one file and verify it; works while Berth runs.")
+  .argument("[file]", "file to write, which must not exist (not used with Postgres)")
   .option(...dataOption)
-  .option("--force", "replace the file")
+  .option("--force", "overwrite the file")
   .action(async (file, options) => run((await import("./commands/backup.ts")).backup(file, options)));
 
 program
   .command("grant")
-  .description("List what a server's definition requests and its entry does not grant, or grant it.")
+  .description("List the secrets and hosts that a server requests and its entry does not grant, or grant them.")
   .argument("<server>", "name of the server")
-  .option("--all", "grant all that it requests")
+  .option("--all", "grant everything that it requests")
   .option("--secret <name>", "grant this secret; repeatable", several)
-  .option("--network <host>", "grant this host, as the tag has it; repeatable", several)
-  .option("--allow-breaking", "save it even if callers may break")
-  .option("--tenant <name>", "whose server", "default")
+  .option("--network <host>", "grant this host, as in the tag; repeatable", several)
+  .option("--allow-breaking", "save even if callers may break")
+  .option("--tenant <name>", "tenant of the server", "default")
   .option(...dataOption)
   .addHelpText(
     "after",
@@ -217,29 +220,29 @@ program
 
 program
   .command("collect")
-  .description("Remove what nothing refers to: packages, content, and compiled code. Berth may be running.")
-  .option("--tenant <name>", "only of this tenant (default: all)")
-  .option("--dry-run", "only tell what would be removed")
+  .description("Delete unreferenced packages, content and compiled code; works while Berth runs.")
+  .option("--tenant <name>", "only this tenant (default: all)")
+  .option("--dry-run", "only report what would be deleted")
   .option("--json", "print the result as JSON")
   .option(...dataOption)
   .action(async (options) => run((await import("./commands/collect.ts")).collect(options)));
 
 program
   .command("restore")
-  .description("Restore a backup; keeps the replaced store. Berth may be running.")
-  .argument("<file>", "file that berth backup wrote")
+  .description("Restore a backup; the replaced store is kept. Works while Berth runs.")
+  .argument("<file>", "file written by berth backup")
   .option(...dataOption)
   .action(async (file, options) => run((await import("./commands/backup.ts")).restore(file, options)));
 
 program
   .command("migrate")
-  .description("Bring a Postgres database to this version and this boot image, once for all nodes; or copy a store.")
-  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR, default: Berth's own)")
+  .description("Upgrade a Postgres database to this version and boot image, once for all nodes; or copy a store.")
+  .option("--image <folder>", "folder of the boot image (BERTH_IMAGE_DIR; default: Berth's own)")
   .option("--from <folder>", "copy the store of this data folder into the database, which must be empty")
-  .option("--to <folder>", "copy the store of the database into this data folder, where none may be")
+  .option("--to <folder>", "copy the store of the database into this data folder, which must not have one")
   .action(async (options) => run((await import("./commands/migrate.ts")).migrate(options)));
 
-/** The process that supervises workers loads nothing of what they need. */
+/** The supervisor of workers does not load their modules. */
 async function serveOnce(path: string | undefined, given: ServeOptions): Promise<number> {
   const options = path === undefined ? given : { ...given, folder: folderToServe(path, given) };
   const isPrimary = cluster.isPrimary && environmentOf(options)["BERTH_WORKERS"] !== undefined;
@@ -261,27 +264,27 @@ await program.parseAsync();
 function addAuditCommands(): void {
   const audit = program
     .command("audit")
-    .description("Show what happened: edits, approvals, secrets, tokens, tenants, sign-ins, and calls.")
-    .option("--tenant <name>", "only of this tenant")
-    .addOption(new Option("--kind <kind>", "only of this kind").choices(AUDIT_KINDS))
-    .option("--server <name>", "only about this server")
+    .description("Search the audit log: edits, approvals, secrets, tokens, tenants, logins and calls.")
+    .option("--tenant <name>", "only this tenant")
+    .addOption(new Option("--kind <kind>", "only this kind").choices(AUDIT_KINDS))
+    .option("--server <name>", "only this server")
     .option("--tool <name>", "only calls of tools with this name")
-    .option("--principal <id>", "only of this token or person, as token:1a2b3c4d5e")
+    .option("--principal <id>", "only this token or user, such as token:1a2b3c4d5e")
     .addOption(new Option("--outcome <outcome>", "only records with this outcome").choices(OUTCOMES))
-    .option("--since <time>", "such as 2026-11-22T08:00Z, or back from now: 30m, 12h, 7d")
-    .option("--until <time>", "likewise")
-    .option("--limit <number>", "records to show at most, the newest first (default: 50)")
-    .option("--format <format>", "json: one object a line; text (default: text on a terminal, else json)")
+    .option("--since <time>", "time such as 2026-11-22T08:00Z, or age: 30m, 12h, 7d")
+    .option("--until <time>", "time or age, as for --since")
+    .option("--limit <number>", "maximum number of records, newest first (default: 50)")
+    .option("--format <format>", "text, or json with one object per line (default: text on a terminal, else json)")
     .option(...dataOption)
     .action(async (options) => run((await import("./commands/audit.ts")).searchAudit(options)));
 
   audit
     .command("verify")
-    .description("Check that nothing in the log was changed or removed; prints its head.")
-    .option("--head <head>", "head that an earlier verify printed: the log must still hold it")
+    .description("Verify that no record of the log was changed or removed, and print its head.")
+    .option("--head <head>", "head printed by an earlier verify, which the log must still contain")
     .option("--json", "print the result as JSON")
     .option(...dataOption)
-    // The parent command takes --data, too, wherever it stands.
+    // The parent command takes --data, too, before or after the name of this one.
     .action(async (_own, command: Command) =>
       run((await import("./commands/audit.ts")).verifyAudit(command.optsWithGlobals())),
     );
@@ -294,44 +297,44 @@ function addAuditCommands(): void {
 function addPackageCommands(): void {
   const packages = program
     .command("packages")
-    .description("Change the npm packages that definitions of a tenant import.");
+    .description("Manage the npm packages that a tenant's definitions import.");
   const load = () => import("./commands/packages.ts");
   const withTenant = (command: Command): Command =>
-    command.option("--tenant <name>", "whose packages", "default").option(...dataOption);
+    command.option("--tenant <name>", "tenant of the packages", "default").option(...dataOption);
   const changing = (command: Command): Command =>
     withTenant(command)
-      .option("--review", "only tell what it would change")
-      .option("--allow-breaking", "save it even if callers may break");
+      .option("--review", "only report what would change")
+      .option("--allow-breaking", "save even if callers may break");
 
-  withTenant(packages.command("list").description("List the packages, and the servers that use them."))
+  withTenant(packages.command("list").description("List packages and the servers that use them."))
     .option("--json", "print them as JSON")
     .action(async (options) => run((await load()).listPackages(options)));
 
-  changing(packages.command("add").description("Add packages, or give them other ranges."))
-    .argument("<packages...>", "such as papaparse@^5; without a range, the newest version")
+  changing(packages.command("add").description("Add packages, or change their version ranges."))
+    .argument("<packages...>", "such as papaparse@^5 (default range: the newest version)")
     .action(async (add: string[], options) =>
       run((await load()).changePackages({ add, remove: [], update: [] }, options)),
     );
 
-  changing(packages.command("remove").description("Remove packages, and what only they need."))
-    .argument("<names...>", "as the list shows them")
+  changing(packages.command("remove").description("Remove packages and the dependencies that only they need."))
+    .argument("<names...>", "names as listed")
     .action(async (remove: string[], options) =>
       run((await load()).changePackages({ add: [], remove, update: [] }, options)),
     );
 
-  changing(packages.command("update").description("Give packages the newest versions that their ranges allow."))
-    .argument("[names...]", "as the list shows them (default: all)")
+  changing(packages.command("update").description("Update packages to the newest versions that their ranges allow."))
+    .argument("[names...]", "names as listed (default: all)")
     .action(async (names: string[], options) => {
       const update = names.length > 0 ? names : (true as const);
       await run((await load()).changePackages({ add: [], remove: [], update }, options));
     });
 
-  withTenant(packages.command("history").description("List every set of packages that there was.")).action(
-    async (options) => run((await load()).packageHistory(options)),
+  withTenant(packages.command("history").description("List all earlier sets of packages.")).action(async (options) =>
+    run((await load()).packageHistory(options)),
   );
 
-  changing(packages.command("restore").description("Go back to an earlier set of packages."))
-    .argument("<cid>", "as the history shows it")
+  changing(packages.command("restore").description("Restore an earlier set of packages."))
+    .argument("<cid>", "CID as in the history")
     .action(async (cid: string, options) => run((await load()).restorePackages(cid, options)));
 }
 
@@ -340,20 +343,20 @@ function addPackageCommands(): void {
  * second.
  */
 function addSecretCommands(): void {
-  const tenantOption = ["--tenant <name>", "whose secrets", "default"] as const;
-  const secret = program.command("secret").description("Keep values that servers need and nobody may see.");
+  const tenantOption = ["--tenant <name>", "tenant of the secrets", "default"] as const;
+  const secret = program.command("secret").description("Manage secret values for servers; values are never shown.");
 
   secret
     .command("set")
-    .description("Set a secret; its value is typed without echo, or read from standard input.")
-    .argument("<name>", "as entries of mcps declare it: API_TOKEN")
+    .description("Set a secret; the value is typed without echo, or read from standard input.")
+    .argument("<name>", "name as declared by entries, such as API_TOKEN")
     .option(...tenantOption)
     .option(...dataOption)
     .action(async (name, options) => run((await import("./commands/secret.ts")).setSecret(name, options)));
 
   secret
     .command("list")
-    .description("List secrets, when they were changed, and which servers declare them; values are never shown.")
+    .description("List secrets, when they changed, and which servers declare them.")
     .option(...tenantOption)
     .option(...dataOption)
     .option("--json", "print them as JSON")
@@ -369,29 +372,29 @@ function addSecretCommands(): void {
 
   secret
     .command("rotate")
-    .description("Seal all secrets of all tenants with another key, while Berth runs.")
+    .description("Encrypt the secrets of all tenants with a new key; works while Berth runs.")
     .option(...dataOption)
     .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
 }
 
 /** `berth state list|get|set|delete` (docs/state.md), while Berth serves or not. */
 function addStateCommands(): void {
-  const tenantOption = ["--tenant <name>", "whose state", "default"] as const;
-  const state = program.command("state").description("Look at what servers keep between calls, and change it.");
+  const tenantOption = ["--tenant <name>", "tenant of the state", "default"] as const;
+  const state = program.command("state").description("Show and change the values that servers store between calls.");
   const load = () => import("./commands/state.ts");
 
   state
     .command("list")
-    .description("List the servers that keep something, or the keys of one.")
+    .description("List servers with state, or the keys of one server.")
     .argument("[server]")
-    .option("--prefix <text>", "only keys that begin with this")
+    .option("--prefix <text>", "only keys with this prefix")
     .option(...tenantOption)
     .option(...dataOption)
     .action(async (server, options) => run((await load()).listState(server, options)));
 
   state
     .command("get")
-    .description("Print the value under a key.")
+    .description("Print the value of a key.")
     .argument("<server>")
     .argument("<key>")
     .option(...tenantOption)
@@ -400,10 +403,10 @@ function addStateCommands(): void {
 
   state
     .command("set")
-    .description("Set the value under a key; it is read from standard input, as JSON.")
+    .description("Set the value of a key, read as JSON from standard input.")
     .argument("<server>")
     .argument("<key>")
-    .option("--bytes", "keep it as bytes, whatever they are")
+    .option("--bytes", "store the input as bytes")
     .option(...tenantOption)
     .option(...dataOption)
     .action(async (server, key, options) => run((await load()).setState(server, key, options)));
@@ -413,7 +416,7 @@ function addStateCommands(): void {
     .description("Delete a key.")
     .argument("<server>")
     .argument("[key]")
-    .option("--all", "delete all that the server keeps")
+    .option("--all", "delete all keys of the server")
     .option(...tenantOption)
     .option(...dataOption)
     .action(async (server, key, options) => run((await load()).deleteState(server, key, options)));
@@ -421,21 +424,21 @@ function addStateCommands(): void {
 
 /** `berth tenant …` (docs/tenants.md). A running Berth on the same data sees changes within a second. */
 function addTenantCommands(): void {
-  const tenant = program.command("tenant").description("Make, list, suspend, move and delete tenants.");
+  const tenant = program.command("tenant").description("Create, list, suspend, move and delete tenants.");
 
   tenant
     .command("create")
-    .description("Make a tenant, which is served at /t/<name>.")
+    .description("Create a tenant, which is served at /t/<name>.")
     .argument("<name>", "lower-case letters, digits and single hyphens")
-    .option("--host <name>", "a host name for it; repeatable", several)
-    .option("--limit <name=number>", "a limit of its own, such as requestsPerSecond=50; repeatable", several)
+    .option("--host <name>", "host name of the tenant; repeatable", several)
+    .option("--limit <name=number>", "limit of the tenant, such as requestsPerSecond=50; repeatable", several)
     .option(...dataOption)
     .action(async (name, options) => run((await import("./commands/tenant.ts")).createTenant(name, options)));
 
   tenant
     .command("limit")
-    .description("Set a tenant's limits, or show them (docs/limits.md).")
-    .argument("<name>", "the tenant's name")
+    .description("Set a tenant's limits, or show them (docs/settings.md).")
+    .argument("<name>", "name of the tenant")
     .argument("[limits...]", "such as requestsPerSecond=50; requestsPerSecond= restores the default")
     .option(...dataOption)
     .action(async (name, limits, options) =>
@@ -445,8 +448,8 @@ function addTenantCommands(): void {
   tenant
     .command("oauth")
     .description("Set the issuer whose access tokens a tenant accepts, or show it (docs/access.md).")
-    .argument("<name>", "the tenant's name")
-    .argument("[settings...]", "issuer=<url>, audience=<text>, scopes=<json>; issuer= stops accepting any")
+    .argument("<name>", "name of the tenant")
+    .argument("[settings...]", "issuer=<url>, audience=<text>, scopes=<json>; issuer= removes the issuer")
     .option(...dataOption)
     .action(async (name, texts, options) =>
       run((await import("./commands/tenant.ts")).setTenantOauth(name, texts, options)),
@@ -461,24 +464,24 @@ function addTenantCommands(): void {
 
   tenant
     .command("suspend")
-    .description("Stop serving a tenant, and end its processes; keeps all that it has.")
-    .argument("<name>", "as the list shows it")
+    .description("Stop serving a tenant and end its processes; its data is kept.")
+    .argument("<name>", "as listed")
     .option(...dataOption)
     .action(async (name, options) => run((await import("./commands/tenant.ts")).setSuspended(name, true, options)));
 
   tenant
     .command("resume")
     .description("Serve a suspended tenant again.")
-    .argument("<name>", "as the list shows it")
+    .argument("<name>", "as listed")
     .option(...dataOption)
     .action(async (name, options) => run((await import("./commands/tenant.ts")).setSuspended(name, false, options)));
 
   tenant
     .command("export")
-    .description("Write a tenant into one file, without secrets, tokens and host names; Berth may be running.")
-    .argument("<name>", "as the list shows it")
+    .description("Write a tenant to one file, without secrets, tokens and host names; works while Berth runs.")
+    .argument("<name>", "as listed")
     .option("--out <file>", "file to write (default: standard output)")
-    .option("--force", "replace the file")
+    .option("--force", "overwrite the file")
     .option(...dataOption)
     .addHelpText(
       "after",
@@ -488,13 +491,13 @@ function addTenantCommands(): void {
 
   tenant
     .command("import")
-    .description("Make a tenant from an exported file; Berth may be running.")
-    .argument("<file>", "the file; - for standard input; the folder of a boot image is merged into a tenant")
+    .description("Create a tenant from an exported file; works while Berth runs.")
+    .argument("<file>", "exported file, - for standard input, or the folder of a boot image to merge into a tenant")
     .option("--as <name>", "name of the tenant, instead of the one in the file")
-    .option("--replace", "replace a tenant that has something already; its secrets, tokens and host names stay")
-    .option("--yes", "do not ask before replacing")
-    .option("--programs", "accept servers that start programs on this machine; lists them")
-    .option("--check", "check the whole file, and change nothing")
+    .option("--replace", "replace an existing tenant's data; its secrets, tokens and host names are kept")
+    .option("--yes", "do not ask for confirmation")
+    .option("--programs", "accept servers that start programs on this machine, and list them")
+    .option("--check", "check the whole file without changing anything")
     .option(...dataOption)
     .addHelpText(
       "after",
@@ -509,9 +512,9 @@ function addTenantCommands(): void {
 
   tenant
     .command("delete")
-    .description("Delete a tenant with all that it has; asks for its name first.")
-    .argument("<name>", "as the list shows it")
-    .option("--yes", "do not ask")
+    .description("Delete a tenant and all its data; asks for its name first.")
+    .argument("<name>", "as listed")
+    .option("--yes", "do not ask for confirmation")
     .option(...dataOption)
     .action(async (name, options) => run((await import("./commands/tenant.ts")).deleteTenant(name, options)));
 }
@@ -522,25 +525,25 @@ function examples(...lines: readonly string[]): string {
 
 /** `berth token create|list|revoke` (docs/access.md). A running Berth on the same data sees changes within a second. */
 function addTokenCommands(): void {
-  const tenantOption = ["--tenant <name>", "whose tokens", "default"] as const;
-  const token = program.command("token").description("Make, list and revoke the tokens that identify callers.");
+  const tenantOption = ["--tenant <name>", "tenant of the tokens", "default"] as const;
+  const token = program.command("token").description("Create, list and revoke tokens that identify callers.");
 
   token
     .command("create")
-    .description("Make a token and print it, once: only its hash is kept.")
+    .description("Create a token and print it once; only its hash is stored.")
     .option(...tenantOption)
-    .option("--name <text>", "a name for people")
+    .option("--name <text>", "description of the token")
     .option("--can <actions>", "permissions: call, read, edit, programs, admin, separated by commas", "call,read")
-    .option("--server <name>", "only on this server; repeatable", several)
-    .option("--tool <name>", "permit calls only to tools of this name; repeatable", several)
-    .option("--expires <time>", "time until it expires, such as 30d, 12h or 45m (default: never)")
+    .option("--server <name>", "permit only this server; repeatable", several)
+    .option("--tool <name>", "permit calls only of tools with this name; repeatable", several)
+    .option("--expires <time>", "lifetime, such as 30d, 12h or 45m (default: no expiry)")
     .option("--json", "print its details as JSON")
     .option(...dataOption)
     .action(async (options) => run((await import("./commands/token.ts")).createToken(options)));
 
   token
     .command("list")
-    .description("List tokens with what they permit; the tokens themselves are never shown.")
+    .description("List tokens with their permissions; the tokens themselves are never shown.")
     .option(...tenantOption)
     .option("--json", "print them as JSON")
     .option(...dataOption)
@@ -548,8 +551,8 @@ function addTokenCommands(): void {
 
   token
     .command("revoke")
-    .description("Revoke a token; its users are refused within a second.")
-    .argument("<id>", "as the list shows it")
+    .description("Revoke a token; it is refused within a second.")
+    .argument("<id>", "as listed")
     .option(...tenantOption)
     .option(...dataOption)
     .action(async (id, options) => run((await import("./commands/token.ts")).revokeToken(id, options)));
