@@ -78,7 +78,7 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
       if (options.open) openInBrowser(pageOf(berth, server));
     } else {
       console.error(
-        "\nNothing is served yet. Berth watches the files: save, and the change is served. Stop with Ctrl-C.",
+        "\nNothing is served yet. Berth watches the files and reloads them after each save. Stop with Ctrl-C.",
       );
     }
     await ended;

@@ -202,11 +202,11 @@ export function announceFirst(berth: Berth, first: WatchedServer): void {
   console.error(
     [
       "",
-      "Add it to a client, for example",
+      "Add it to a client, for example:",
       `  berth connect ${urlOf(berth, first)} --client claude-code`,
-      `or try the tools in a browser: ${pageOf(berth, first)}`,
+      `or try its tools in a browser: ${pageOf(berth, first)}`,
       "",
-      "Berth watches the files: save, and the change is served. Stop with Ctrl-C.",
+      "Berth watches the files and reloads them after each save. Stop with Ctrl-C.",
     ].join("\n"),
   );
 }
