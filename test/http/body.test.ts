@@ -329,7 +329,7 @@ describe("the bodies of calls that are under way", () => {
       const refused = await call(5_000);
       assert.equal(refused.status, 429);
       assert.equal(refused.headers.get("retry-after"), "1");
-      assert.match(JSON.stringify(refused.body), /20000 characters are under way/);
+      assert.match(JSON.stringify(refused.body), /20000 characters are in progress/);
       const short = call(100);
       await until(() => begun === 2);
       goOn();

@@ -63,11 +63,11 @@ describe("a person who sets which calls need consent, and approves changes", () 
 
   it("names a tool in the form whose calls need consent", async () => {
     const page = await openForm("notes");
-    const setting = page.getByRole("group", { name: "Approval of calls" });
+    const setting = page.getByRole("group", { name: "Consent to calls" });
     await setting.getByText("whose every call needs the consent of the user").waitFor();
     await setting.getByLabel("Add a tool").fill("write");
     await page.keyboard.press("Enter");
-    assert.equal(await setting.getByLabel("Approval of calls: tool 1").inputValue(), "write");
+    assert.equal(await setting.getByLabel("Consent to calls: tool 1").inputValue(), "write");
     assert.deepEqual(await violationsOf(page), []);
     await save(page);
     assert.deepEqual((await entryOf("notes"))["consent"], ["write"]);
