@@ -168,7 +168,7 @@ interface Changed {
     readonly kind: string;
     readonly name: string;
     readonly breaking?: boolean;
-    readonly takenOver?: readonly { readonly subject: string; readonly name: string }[];
+    readonly autoApproved?: readonly { readonly subject: string; readonly name: string }[];
   };
 }
 
@@ -199,7 +199,7 @@ export function auditOfChange(tenant: string, { by, subject }: Changed, moved: r
   const about = subject && {
     subject: { kind: subject.kind, name: subject.name },
     ...(subject.breaking && { breaking: true }),
-    ...(subject.takenOver?.length && { takenOver: takenFacts(subject.takenOver) }),
+    ...(subject.autoApproved?.length && { autoApproved: takenFacts(subject.autoApproved) }),
   };
   const kind = subject?.kind === "contract" ? "approval" : "edit";
   return entryOf(tenant, kind, { ...actorOf(by), ...about, names });

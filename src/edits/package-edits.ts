@@ -59,7 +59,7 @@ export interface TenantPackages {
 }
 
 export interface ListedPackage extends Pick<LockedPackage, "name" | "version" | "integrity" | "tarball" | "supplied"> {
-  readonly place: string;
+  readonly path: string;
   /** True for one that definitions may import. */
   readonly direct: boolean;
   /** The range of a direct one. */
@@ -180,7 +180,7 @@ export async function readTenantPackages(
       name,
       version,
       direct: direct.has(place),
-      place,
+      path: place,
       integrity,
       ...(tarball !== undefined && { tarball }),
       ...(supplied && { supplied }),
@@ -197,7 +197,7 @@ export async function readTenantPackages(
     (one, other) =>
       Number(other.direct) - Number(one.direct) ||
       compareText(one.name, other.name) ||
-      compareText(one.place, other.place),
+      compareText(one.path, other.path),
   );
   return { cid, ...(set.npm !== undefined && { npm: set.npm }), packages };
 }

@@ -464,7 +464,7 @@ export interface ChangeSubject {
   /** The change was known to break callers, and allowed. */
   readonly breaking?: boolean;
   /** The items that the policy of an upstream's entry takes over, where no person has approved it. */
-  readonly takenOver?: readonly { readonly subject: string; readonly name: string }[];
+  readonly autoApproved?: readonly { readonly subject: string; readonly name: string }[];
 }
 
 export interface NameMove {

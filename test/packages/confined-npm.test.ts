@@ -15,7 +15,7 @@ import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
 import { startTestRegistry } from "../support/registry.ts";
 
 /** An npm that a hostile package has taken over: it does what `code` says. */
-function takenOver(code: string): FoundNpm {
+function autoApproved(code: string): FoundNpm {
   const folder = mkdtempSync(join(tmpdir(), "berth-taken-"));
   after(() => rmSync(folder, { recursive: true }));
   mkdirSync(join(folder, "bin"));
@@ -55,7 +55,7 @@ async function openConfined(limits: Partial<ConfinedLimits> = {}, confinement: C
 /** Runs code where npm runs, and resolves with what it found out. */
 async function told(code: string): Promise<unknown> {
   const { npm } = await openConfined();
-  const error: unknown = await npm.bring(takenOver(code), packages, async () => {}).catch((error: unknown) => error);
+  const error: unknown = await npm.bring(autoApproved(code), packages, async () => {}).catch((error: unknown) => error);
   assert.ok(error instanceof NpmFailed, String(error));
   assert.equal(error.code, "TOLD");
   return (JSON.parse(error.message) as { found: unknown }).found;
@@ -104,7 +104,7 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
       http.get("http://127.0.0.1:${port}/-/whoami", (response) => tell(response.statusCode));`;
     const { npm, registry } = await openConfined();
     await assert.rejects(
-      npm.bring(takenOver(code), packages, async () => {}),
+      npm.bring(autoApproved(code), packages, async () => {}),
       /npm asked for "\/-\/whoami"/,
     );
     assert.equal(connections, 0);
@@ -125,7 +125,7 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
       try { for (;;) appendFileSync(process.env.TMPDIR + "/x", Buffer.alloc(1024 * 1024)); }
       catch (error) { process.stderr.write("npm error code " + error.code + "\\n", () => process.exit(1)); }`;
     await assert.rejects(
-      npm.bring(takenOver(filling), packages, async () => {}),
+      npm.bring(autoApproved(filling), packages, async () => {}),
       /more than 8 MB for its files/,
     );
   });
@@ -136,7 +136,7 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
       for (let n = 0; n < 80_000; n++) closeSync(openSync(process.env.TMPDIR + "/" + n, "w"));
       setInterval(() => {}, 1_000);`;
     await assert.rejects(
-      npm.bring(takenOver(filling), packages, async () => {}),
+      npm.bring(autoApproved(filling), packages, async () => {}),
       /npm wrote more than 50000 files/,
     );
   });
@@ -145,12 +145,12 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
     const { npm } = await openConfined({ packageFetchMemoryMb: 64 });
     const growing = `const all = []; for (;;) all.push(new Array(1e5).fill(all.length));`;
     await assert.rejects(
-      npm.bring(takenOver(growing), packages, async () => {}),
+      npm.bring(autoApproved(growing), packages, async () => {}),
       /more than 64 MB of memory|npm failed/,
     );
     const slow = (await openConfined({ packageFetchMs: 3_000 })).npm;
     await assert.rejects(
-      slow.bring(takenOver("for (;;);"), packages, async () => {}),
+      slow.bring(autoApproved("for (;;);"), packages, async () => {}),
       /more than 3000 ms/,
     );
   });
@@ -161,14 +161,14 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
       const out = process.argv.find((each) => each.startsWith("--pack-destination=")).split("=")[1];
       writeFileSync(out + "/a.tgz", ""); truncateSync(out + "/a.tgz", 2 * 1024 * 1024);`;
     await assert.rejects(
-      npm.bring(takenOver(code), packages, async () => {}),
+      npm.bring(autoApproved(code), packages, async () => {}),
       /broke its protocol.*more than 1048576/,
     );
   });
 
   test("ends when Berth does", async () => {
     const { npm } = await openConfined();
-    const work = npm.bring(takenOver("setInterval(() => {}, 1000);"), packages, async () => {});
+    const work = npm.bring(autoApproved("setInterval(() => {}, 1000);"), packages, async () => {});
     work.catch(() => {});
     await npm.close();
     await assert.rejects(work, /shutting down/);
@@ -186,5 +186,5 @@ test("an npm that a package has taken over cannot return more values than any se
     const packages = { "": { dependencies: { a: "1" } }, "node_modules/a": a };
     require("node:fs").writeFileSync("package-lock.json", JSON.stringify({ lockfileVersion: 3, packages }));`;
   const { npm } = await openConfined({}, "trusted");
-  await assert.rejects(npm.resolve(takenOver(code), { dependencies: { a: "1" } }), /has too many values/);
+  await assert.rejects(npm.resolve(autoApproved(code), { dependencies: { a: "1" } }), /has too many values/);
 });

@@ -117,7 +117,7 @@ export class Consents {
   }
 
   async #refuse(call: AskedCall, why: Why, consent?: string): Promise<Checked> {
-    await this.#tell(call, { outcome: "refused", why, ...(consent !== undefined && { consent }) });
+    await this.#tell(call, { outcome: "refused", reason: why, ...(consent !== undefined && { consent }) });
     const remedy = "Call it again without the answer to be asked anew.";
     return { refused: `The tool "${call.tool.tool}" was not called: ${REASONS[why]}. ${remedy}` };
   }
@@ -164,7 +164,7 @@ export type Checked =
 type ConsentOutcome =
   | { readonly outcome: "asked" | "granted"; readonly consent: string }
   | { readonly outcome: "declined"; readonly by: string; readonly consent: string }
-  | { readonly outcome: "refused"; readonly why: Why; readonly consent?: string };
+  | { readonly outcome: "refused"; readonly reason: Why; readonly consent?: string };
 
 interface ShownTool extends CalledTool {
   /** The names in its schema. */

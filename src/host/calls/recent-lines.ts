@@ -10,7 +10,7 @@ export interface RecentLine {
   readonly kind: LogLevel | "failed";
   readonly message: string;
   /** `file:line:column` in the sources of the definition, where it is known. */
-  readonly place?: string;
+  readonly location?: string;
 }
 
 export interface RecentLinesLimits {
@@ -41,7 +41,7 @@ export class RecentLines {
     if (!failure || NOT_ITS_OWN.has(failure.reason)) return;
     const place = placeThrownAt(failure.stack);
     const message = cutText(failure.message, MESSAGE_UNITS_MAX);
-    this.#keep(tool, { at: Date.now(), tool: tool.tool, kind: "failed", message, ...(place && { place }) });
+    this.#keep(tool, { at: Date.now(), tool: tool.tool, kind: "failed", message, ...(place && { location: place }) });
   };
 
   readonly onLine: LineObserver = ({ tool, line: { level, message } }) => {
@@ -51,7 +51,13 @@ export class RecentLines {
     );
     // An error that was printed, or a rejection that nobody handled, has its stack in the line.
     const place = level === "error" ? placeThrownAt(said) : undefined;
-    this.#keep(tool, { at: Date.now(), tool: tool.tool, kind: level, message: said, ...(place && { place }) });
+    this.#keep(tool, {
+      at: Date.now(),
+      tool: tool.tool,
+      kind: level,
+      message: said,
+      ...(place && { location: place }),
+    });
   };
 
   /** Newest first. */

@@ -77,18 +77,18 @@ async function judgedNow(
   await nextTurn();
   const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
   if (!isTrial) {
-    const takenOver = judged.refused ? [] : judged.takenOver;
+    const autoApproved = judged.refused ? [] : judged.autoApproved;
     const remembered: Remembered = {
       ...(judged.refused ? { approved, arrived } : { approved: judged.approved, arrived: judged.arrived }),
-      reviewed: reviewed ?? (takenOver.length > 0 ? approved : undefined),
+      reviewed: reviewed ?? (autoApproved.length > 0 ? approved : undefined),
       observed: seen ?? observed,
       locked: entry.contractCid ?? null,
     };
     const all = await changesOf(remembered, hosted.remembered);
     // The first record is kept whatever the room: without it, all that the upstream becomes would count as approved.
     const room = known ? roomForOthers(dependencies, tenant) : {};
-    const by = takenOver.length > 0 ? "hold" : "load";
-    const put = { uri, remembered, expected, by, takenOver, ...room };
+    const by = autoApproved.length > 0 ? "hold" : "load";
+    const put = { uri, remembered, expected, by, autoApproved, ...room };
     // What two processes see of it may differ for good: each writes it once, and not in answer to the other.
     const isWritten = known !== undefined && hosted.written?.seen === seen && hosted.written?.entry === entry;
     const isKept = writable && !isWritten && (await ifRoom(writeRemembered(store, tenant, server, put)));
@@ -110,7 +110,7 @@ async function judgedNow(
 async function changesOf(
   { approved, arrived, observed, reviewed }: Remembered,
   last?: RememberedChanges,
-): Promise<Pick<RememberedChanges, "changes" | "takenOver">> {
+): Promise<Pick<RememberedChanges, "changes" | "autoApproved">> {
   const [approvedCid, observedCid] = [await cidOfContract(approved), await cidOfContract(observed)];
   const reviewedCid = reviewed && (await cidOfContract(reviewed));
   const hasApproved = last !== undefined && cidOf(last.approved) === approvedCid;
@@ -118,7 +118,7 @@ async function changesOf(
   return {
     changes:
       hasApproved && cidOf(last.observed) === observedCid ? last.changes : await driftOf(approved, observed, arrived),
-    takenOver: hasReviewed ? last.takenOver : reviewed ? await driftOf(reviewed, approved) : [],
+    autoApproved: hasReviewed ? last.autoApproved : reviewed ? await driftOf(reviewed, approved) : [],
   };
 }
 

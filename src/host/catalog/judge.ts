@@ -46,7 +46,7 @@ export interface Judgement {
   /** The differences that were neither approved nor taken over. */
   readonly changes: readonly ContractChange[];
   /** The items that the entry's policy has taken over just now. */
-  readonly takenOver: readonly TakenItem[];
+  readonly autoApproved: readonly TakenItem[];
   /** The whole upstream waits for a person; then nothing is taken over. */
   readonly refused: boolean;
 }
@@ -63,11 +63,11 @@ export async function judge(
   observed: Contract,
   { hold, limits, arrived = NOTHING_ARRIVED, reviewed }: Judging,
 ): Promise<Judgement> {
-  const nothing = { arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], takenOver: [], refused: false };
+  const nothing = { arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], autoApproved: [], refused: false };
   const asItIs = { ...nothing, served: observed };
   if (await isSameContract(known, observed)) return { ...asItIs, approved: known };
-  const { approved, items: takenOver } = await takeOver(known, observed, reviewed, hold, limits);
-  if (approved === observed) return { ...asItIs, approved, takenOver };
+  const { approved, items: autoApproved } = await takeOver(known, observed, reviewed, hold, limits);
+  if (approved === observed) return { ...asItIs, approved, autoApproved };
   await makeCids(approved);
   await makeCids(observed);
   const apps = siftApps(approved.apps, observed.apps, limits.upstreamApps);
@@ -94,7 +94,7 @@ export async function judge(
     arrived: { tools: tools.arrived, prompts: prompts.arrived },
     held: { tools: tools.held, prompts: prompts.held, skills: skills.held },
     changes,
-    takenOver,
+    autoApproved,
     refused: hold.refuses && isRefused(hold, changes, [...tools.held, ...prompts.held, ...skills.held]),
   };
 }

@@ -24,7 +24,7 @@ export interface Remembered {
 /** The record, with the changes that wait for a person, and those that were taken over since one last approved. */
 export interface RememberedChanges extends Remembered {
   readonly changes: readonly ContractChange[];
-  readonly takenOver: readonly ContractChange[];
+  readonly autoApproved: readonly ContractChange[];
 }
 
 /** The CID of the record of `server`, of whatever URI; null where there is none. */
@@ -78,7 +78,7 @@ export async function writeRemembered(
   store: Store,
   tenant: string,
   server: string,
-  { uri, remembered, expected, by, approved: isApproval = false, takenOver = [], storedBytesMax }: RememberedPut,
+  { uri, remembered, expected, by, approved: isApproval = false, autoApproved = [], storedBytesMax }: RememberedPut,
 ): Promise<void> {
   const definition = rawBlock(uri);
   const { approved, arrived, reviewed, observed, locked } = remembered;
@@ -100,7 +100,7 @@ export async function writeRemembered(
   await store.change(tenant, {
     ...room,
     by,
-    ...((isApproval || takenOver.length > 0) && { subject: { kind: "contract", name: server, takenOver } }),
+    ...((isApproval || autoApproved.length > 0) && { subject: { kind: "contract", name: server, autoApproved } }),
     put: [definition, ...contracts.filter((block) => !long.includes(block)), kept],
     set: [{ kind: "upstream", name: server, cid: kept.cid, expected }],
   });
@@ -116,7 +116,7 @@ interface RememberedPut {
   readonly by: string;
   readonly approved?: boolean;
   /** The items that the entry's policy takes over. */
-  readonly takenOver?: readonly TakenItem[];
+  readonly autoApproved?: readonly TakenItem[];
   readonly storedBytesMax?: number;
 }
 

@@ -9,7 +9,7 @@ import type { Limits } from "../../limits/limits.ts";
 import { cidOf, makeCids, sizeOf } from "./structure-cid.ts";
 
 /** The part of an offer that the policy of an entry takes over without a person. */
-export interface TakenOver {
+export interface AutoApproved {
   /** The contract that counts as approved from here on. */
   readonly approved: Contract;
   /** The tools, prompts and skills that differ from what was approved before; with the server itself, by an empty name. */
@@ -33,7 +33,7 @@ export async function takeOver(
   reviewed: Contract | undefined,
   { changes: held, texts }: HoldPolicy,
   limits: ListLimits,
-): Promise<TakenOver> {
+): Promise<AutoApproved> {
   if (held === "any") return { approved, items: [] };
   await makeCids(approved);
   await makeCids(observed);

@@ -66,10 +66,10 @@ export interface UpstreamState {
   /** The change that waits for a person; absent while the upstream offers what is approved. */
   readonly pending?: PendingChange;
   /** The changes that its entry's policy has taken over since a person last approved; absent where it has not. */
-  readonly takenOver?: TakenOverChange;
+  readonly autoApproved?: AutoApprovedChange;
 }
 
-export interface TakenOverChange {
+export interface AutoApprovedChange {
   /** CID of the contract that it offers. */
   readonly contract: Cid;
   readonly changes: readonly ContractChange[];
@@ -214,7 +214,7 @@ export class Hosting {
     const hosted = this.find(tenant, server, entry);
     const uri = entry.upstream ?? "";
     const pending = hosted?.remembered && pendingOf(hosted.remembered);
-    const takenOver = hosted?.remembered && takenOverOf(hosted.remembered);
+    const autoApproved = hosted?.remembered && autoApprovedOf(hosted.remembered);
     const [, launcher = "", path = uri] = /^mcp\+(\w+):\/\/([^?#]*)/.exec(uri) ?? [];
     return {
       name: hosted?.upstream.launch.name ?? launchedName(launcher, path),
@@ -222,7 +222,7 @@ export class Hosting {
       health: hosted?.upstream.health ?? { state: "idle", starts: 0, requests: 0 },
       stderr: hosted?.upstream.stderr ?? "",
       ...(pending && { pending }),
-      ...(takenOver && { takenOver }),
+      ...(autoApproved && { autoApproved }),
     };
   }
 
@@ -365,9 +365,14 @@ function pendingOf({ approved, observed, changes }: RememberedChanges): PendingC
   return changes.length > 0 ? { contract: cidOf(observed), changes, approved, observed } : undefined;
 }
 
-function takenOverOf({ approved, observed, reviewed, takenOver }: RememberedChanges): TakenOverChange | undefined {
-  if (!reviewed || takenOver.length === 0) return undefined;
-  return { contract: cidOf(observed), changes: takenOver, reviewed, approved };
+function autoApprovedOf({
+  approved,
+  observed,
+  reviewed,
+  autoApproved,
+}: RememberedChanges): AutoApprovedChange | undefined {
+  if (!reviewed || autoApproved.length === 0) return undefined;
+  return { contract: cidOf(observed), changes: autoApproved, reviewed, approved };
 }
 
 /** For the log: the rest of an error's data may show a launcher URI with secrets written out in it. */

@@ -70,7 +70,7 @@ export function serverRoutes({ edits, host, retainedCalls, access, bodies, limit
     await host.summary(tenant, name);
     const upstream = await host.upstreamNow(tenant, name);
     if (!upstream) throw new BerthError("not_found", `"${name}" is not an upstream`);
-    const { health, pending, takenOver, launcher, stderr, node } = upstream;
+    const { health, pending, autoApproved, launcher, stderr, node } = upstream;
     context.response.json({
       name: upstream.name,
       launcher,
@@ -78,7 +78,7 @@ export function serverRoutes({ edits, host, retainedCalls, access, bodies, limit
       ...(stderr !== "" && mayChange(context, "entry", name) && { stderr }),
       ...(node && { node }),
       ...(pending && { pending: { contract: pending.contract, changes: pending.changes } }),
-      ...(takenOver && { takenOver: { contract: takenOver.contract, changes: takenOver.changes } }),
+      ...(autoApproved && { autoApproved: { contract: autoApproved.contract, changes: autoApproved.changes } }),
     });
   };
 

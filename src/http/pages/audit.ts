@@ -153,8 +153,8 @@ function detailsOf(base: string, record: AuditRecord): Detail[] {
     else addCid(`${textIn(kind)} ${textIn(name)}`, to);
   }
   if (record["breaking"] === true) add("breaking", "allowed");
-  add("taken over by hold", takenText(record["takenOver"]));
-  for (const field of ["why", "reason", "from", "requestId"]) add(LABELS[field] ?? field, textIn(record[field]));
+  add("taken over by hold", takenText(record["autoApproved"]));
+  for (const field of ["reason", "from", "requestId"]) add(LABELS[field] ?? field, textIn(record[field]));
   for (const field of ["grant", "limits", "hosts", "oauth", "suspended"]) {
     if (record[field] !== undefined) add(field, JSON.stringify(record[field]));
   }

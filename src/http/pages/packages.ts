@@ -71,14 +71,14 @@ function useText({ use, storedBytes }: Awaited<ReturnType<ApiOptions["storedUse"
 
 function viewOf(
   base: string,
-  { name, version, range, integrity, place, direct, tarball, supplied, servers, moreServers = 0 }: ListedPackage,
+  { name, version, range, integrity, path, direct, tarball, supplied, servers, moreServers = 0 }: ListedPackage,
   mayChange: boolean,
 ): object {
   return {
     name,
     version,
     range: range ?? "",
-    place,
+    path,
     direct,
     supplied,
     integrity,

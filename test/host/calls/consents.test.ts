@@ -159,7 +159,7 @@ describe("a tool whose every call needs consent", () => {
         }
         const refused = await audited(args, "refused", 2);
         assert.deepEqual(
-          refused.map(({ why }) => why),
+          refused.map(({ reason }) => reason),
           ["used", "used"],
         );
       });
@@ -184,7 +184,7 @@ describe("a tool whose every call needs consent", () => {
         }
         const refused = await audited(other, "refused", 2);
         assert.deepEqual(
-          refused.map(({ why }) => why),
+          refused.map(({ reason }) => reason),
           ["arguments", "arguments"],
         );
       });
@@ -199,7 +199,7 @@ describe("a tool whose every call needs consent", () => {
         }
         const refused = await audited(args, "refused", 2);
         assert.deepEqual(
-          refused.map(({ why }) => why),
+          refused.map(({ reason }) => reason),
           ["principal", "principal"],
         );
       });
@@ -215,7 +215,7 @@ describe("a tool whose every call needs consent", () => {
         }
         const refused = await audited(args, "refused", 2);
         assert.deepEqual(
-          refused.map(({ why }) => why),
+          refused.map(({ reason }) => reason),
           ["release", "release"],
         );
       });
@@ -277,9 +277,9 @@ describe("a tool whose every call needs consent", () => {
         const { result } = await events.nextMessage();
         assert.match(textOf(result), /another release/);
         assert.ok(!isDone(args, result));
-        const [{ why, consent }] = (await audited(args, "refused")) as [Any];
+        const [{ reason, consent }] = (await audited(args, "refused")) as [Any];
         const [asked] = await audited(args, "asked");
-        assert.deepEqual([why, consent], ["release", asked.consent]);
+        assert.deepEqual([reason, consent], ["release", asked.consent]);
         await (await fetch(url, { method: "DELETE", headers: { ...client.headers, ...bearer(ada) } })).text();
       });
 
@@ -401,7 +401,7 @@ describe("a tool whose every call needs consent", () => {
       return found.status === "completed" || found.status === "failed" ? found : undefined;
     });
     assert.match(JSON.stringify(ended), /another release/);
-    assert.equal((await audited(args, "refused"))[0].why, "release");
+    assert.equal((await audited(args, "refused"))[0].reason, "release");
   });
 
   it("is what a bad state is excused for, and no call of a tool that needs no consent goes on with one", async () => {
@@ -504,7 +504,7 @@ describe("the limits of consents", () => {
     for (const answered of [{ requestState, inputResponses }, { inputResponses }]) {
       assert.match(textOf(await call(answered)), /has expired/);
     }
-    assert.equal((await records(berth, "refused"))[0].why, "expired");
+    assert.equal((await records(berth, "refused"))[0].reason, "expired");
   });
 
   it("cut what the user is shown, and only count the questions of a flood, but record each consent", async (t) => {

@@ -69,9 +69,9 @@ describe("the latest errors and lines of a server", () => {
     assert.doesNotMatch(page, /<b>fail|<img src=x/);
     const { body } = await recent(author);
     assert.deepEqual(
-      body.recent.map(({ at, tool, kind, place, message }: Record<string, string>) => {
+      body.recent.map(({ at, tool, kind, location, message }: Record<string, string>) => {
         assert.equal(typeof at, "number");
-        return [tool, kind, place, message!.split("\n")[0]];
+        return [tool, kind, location, message!.split("\n")[0]];
       }),
       [
         ["forget", "error", "chatty.ts:6:23", "a promise was rejected and nobody handled it: forgotten"],

@@ -216,7 +216,7 @@ describe("a skill of an upstream", () => {
     await until(async () => (await read(berth, FORMS)) === "Another form.");
     assert.deepEqual(await skillsAt(berth), [TIDY, OTHER]);
     const { records } = (await apiOf(berth).send("GET", "/audit?kind=approval")).body;
-    assert.deepEqual(records[0].takenOver, { items: [{ subject: "skill", name: TIDY }] });
+    assert.deepEqual(records[0].autoApproved, { items: [{ subject: "skill", name: TIDY }] });
   });
 });
 

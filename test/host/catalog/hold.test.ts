@@ -48,10 +48,10 @@ describe("hold: breaking at a hosted server", () => {
     const greeted = await call(urlOf(berth), "hello", { name: "x", greeting: "y" });
     assert.equal(textOf(greeted), "called Says hello.");
 
-    const { pending, takenOver } = await upstreamOf(berth);
+    const { pending, autoApproved } = await upstreamOf(berth);
     assert.equal(pending, undefined);
     assert.deepEqual(
-      takenOver!.changes.map(({ name, effect }) => [name, effect]),
+      autoApproved!.changes.map(({ name, effect }) => [name, effect]),
       [["hello", "compatible"]],
     );
     const page = await pageOf(berth);
@@ -60,7 +60,7 @@ describe("hold: breaking at a hosted server", () => {
     const [record, ...more] = await approvalsOf(berth);
     assert.deepEqual(more, []);
     assert.deepEqual(
-      [record?.by, record?.principal, record?.subject, record?.takenOver],
+      [record?.by, record?.principal, record?.subject, record?.autoApproved],
       ["hold", undefined, { kind: "contract", name: "server" }, { items: [{ subject: "tool", name: "hello" }] }],
     );
 
@@ -70,14 +70,14 @@ describe("hold: breaking at a hosted server", () => {
     const again = await host(t, mcps, env);
     assert.deepEqual(await toolsOf(again), ["hello", "aside"]);
     await call(urlOf(again), "hello", { name: "x", greeting: "y" });
-    assert.deepEqual((await upstreamOf(again)).takenOver, takenOver);
+    assert.deepEqual((await upstreamOf(again)).autoApproved, autoApproved);
     assert.equal((await approvalsOf(again)).length, 1);
   });
 
   it("J6 J9 holds a narrowing back to what was approved first, and a person's approval ends both", async (t) => {
     const { server, berth } = await hosted(t, { hold: "breaking" });
     server.offer([wider("greeting"), ASIDE]);
-    await until(async () => (await upstreamOf(berth)).takenOver !== undefined);
+    await until(async () => (await upstreamOf(berth)).autoApproved !== undefined);
     server.offer([HELLO, ASIDE]);
     await until(async () => (await upstreamOf(berth)).pending !== undefined);
     assert.deepEqual(await toolsOf(berth), ["aside"]);
@@ -86,8 +86,8 @@ describe("hold: breaking at a hosted server", () => {
     assert.doesNotMatch(page, /I have seen this/);
     const { contract } = (await upstreamOf(berth)).pending!;
     assert.equal((await apiOf(berth).send("POST", "/servers/server/approve", { contract })).status, 200);
-    const { pending, takenOver } = await upstreamOf(berth);
-    assert.deepEqual([pending, takenOver], [undefined, undefined]);
+    const { pending, autoApproved } = await upstreamOf(berth);
+    assert.deepEqual([pending, autoApproved], [undefined, undefined]);
     assert.deepEqual(await toolsOf(berth), ["hello", "aside"]);
   });
 
@@ -97,15 +97,15 @@ describe("hold: breaking at a hosted server", () => {
     for (const name of ["a", "b", "c", "d"]) {
       names.push(name);
       server.offer([wider(...names), ASIDE]);
-      await until(async () => (await upstreamOf(berth)).takenOver?.changes.length === names.length);
+      await until(async () => (await upstreamOf(berth)).autoApproved?.changes.length === names.length);
     }
     assert.equal((await approvalsOf(berth)).length, names.length);
-    const { contract, changes } = (await upstreamOf(berth)).takenOver!;
+    const { contract, changes } = (await upstreamOf(berth)).autoApproved!;
     assert.ok(names.every((name) => changes.some(({ pointer }) => pointer?.endsWith(`/${name}`))));
     assert.equal((await apiOf(berth).send("POST", "/servers/server/approve", { contract })).status, 200);
-    assert.equal((await upstreamOf(berth)).takenOver, undefined);
+    assert.equal((await upstreamOf(berth)).autoApproved, undefined);
     server.offer([wider(...names, "e"), ASIDE]);
-    await until(async () => (await upstreamOf(berth)).takenOver?.changes.length === 1);
+    await until(async () => (await upstreamOf(berth)).autoApproved?.changes.length === 1);
   });
 
   for (const [what, changed] of Object.entries({
@@ -117,8 +117,8 @@ describe("hold: breaking at a hosted server", () => {
       server.offer([changed, ASIDE]);
       await until(async () => (await upstreamOf(berth)).pending !== undefined);
       assert.deepEqual(await toolsOf(berth), ["aside"]);
-      const { pending, takenOver } = await upstreamOf(berth);
-      assert.equal(takenOver, undefined);
+      const { pending, autoApproved } = await upstreamOf(berth);
+      assert.equal(autoApproved, undefined);
       assert.ok(pending!.changes.some(({ isText, pointer }) => isText && pointer?.endsWith("/description")));
       const { body } = await apiOf(berth).send("GET", "/servers");
       assert.match(
@@ -130,9 +130,9 @@ describe("hold: breaking at a hosted server", () => {
     it(`J6 hold_texts: false lets ${what} through, and says so`, async (t) => {
       const { server, berth } = await hosted(t, { hold: "breaking", hold_texts: false });
       server.offer([changed, ASIDE]);
-      await until(async () => (await upstreamOf(berth)).takenOver !== undefined);
+      await until(async () => (await upstreamOf(berth)).autoApproved !== undefined);
       assert.deepEqual(await toolsOf(berth), ["hello", "aside"]);
-      assert.deepEqual((await approvalsOf(berth))[0]?.takenOver, { items: [{ subject: "tool", name: "hello" }] });
+      assert.deepEqual((await approvalsOf(berth))[0]?.autoApproved, { items: [{ subject: "tool", name: "hello" }] });
     });
   }
 
@@ -145,14 +145,14 @@ describe("hold: breaking at a hosted server", () => {
     const entry = { ...mcps.server, hold: "breaking" };
     assert.equal((await apiOf(berth).put("/variables/mcps", JSON.stringify({ server: entry }))).status, 200);
     await until(async () => (await toolsOf(berth)).includes("hello"));
-    const { pending, takenOver } = await upstreamOf(berth);
-    assert.deepEqual([pending, takenOver?.changes.length], [undefined, 1]);
+    const { pending, autoApproved } = await upstreamOf(berth);
+    assert.deepEqual([pending, autoApproved?.changes.length], [undefined, 1]);
   });
 
   it("J6 a read-only Berth takes over as well, in memory", async (t) => {
     const { server, berth } = await hosted(t, { hold: "breaking" }, { BERTH_IMAGE: "readonly" });
     server.offer([wider("greeting"), ASIDE]);
-    await until(async () => (await upstreamOf(berth)).takenOver !== undefined);
+    await until(async () => (await upstreamOf(berth)).autoApproved !== undefined);
     assert.deepEqual(await toolsOf(berth), ["hello", "aside"]);
   });
 });
@@ -163,16 +163,16 @@ describe("hold: none at a hosted server", () => {
     it(`J6 J9 takes everything over, and says so, as ${JSON.stringify(fields)}`, async (t) => {
       const { server, berth } = await hosted(t, fields);
       server.offer([RUG]);
-      await until(async () => (await upstreamOf(berth)).takenOver !== undefined);
+      await until(async () => (await upstreamOf(berth)).autoApproved !== undefined);
       assert.deepEqual(await toolsOf(berth), ["hello"]);
-      const { pending, takenOver } = await upstreamOf(berth);
+      const { pending, autoApproved } = await upstreamOf(berth);
       assert.equal(pending, undefined);
-      assert.ok(takenOver!.changes.some(({ name, effect }) => name === "aside" && effect === "breaking"));
+      assert.ok(autoApproved!.changes.some(({ name, effect }) => name === "aside" && effect === "breaking"));
       const items = [
         { subject: "tool", name: "hello" },
         { subject: "tool", name: "aside" },
       ];
-      assert.deepEqual((await approvalsOf(berth))[0]?.takenOver, { items });
+      assert.deepEqual((await approvalsOf(berth))[0]?.autoApproved, { items });
       assert.match(await pageOf(berth), /taken over without a person/);
     });
   }
@@ -191,7 +191,7 @@ interface Changes {
   readonly changes: readonly ContractChange[];
 }
 
-async function upstreamOf(berth: TestBerth): Promise<{ readonly pending?: Changes; readonly takenOver?: Changes }> {
+async function upstreamOf(berth: TestBerth): Promise<{ readonly pending?: Changes; readonly autoApproved?: Changes }> {
   return (await apiOf(berth).send("GET", "/servers/server/upstream")).body;
 }
 
@@ -204,7 +204,7 @@ interface Approval {
   readonly by: string;
   readonly principal?: string;
   readonly subject: object;
-  readonly takenOver?: object;
+  readonly autoApproved?: object;
 }
 
 async function approvalsOf(berth: TestBerth): Promise<readonly Approval[]> {

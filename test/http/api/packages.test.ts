@@ -89,7 +89,7 @@ describe("the API of packages", () => {
     const [first] = body.packages;
     assert.deepEqual(
       { ...first, tarball: "", integrity: "" },
-      { ...first, tarball: "", integrity: "", direct: true, range: "^1", place: "node_modules/greet", servers: [] },
+      { ...first, tarball: "", integrity: "", direct: true, range: "^1", path: "node_modules/greet", servers: [] },
     );
     assert.equal(first.integrity, sha512(tarballOf(greet("1.0.0"))));
     assert.equal(first.tarball, rawBlock(tarballOf(greet("1.0.0"))).cid);

@@ -105,12 +105,12 @@ const LINE_TONES: Readonly<Partial<Record<RecentLine["kind"], string>>> = {
 };
 
 export function lineViews(lines: readonly RecentLine[]): object[] {
-  return lines.map(({ at, tool, kind, message, place = "" }) => ({
+  return lines.map(({ at, tool, kind, message, location = "" }) => ({
     at: timeView(at),
     tool,
     kind,
     tone: LINE_TONES[kind] ?? "",
     message: printableText(message),
-    place: printable(place),
+    location: printable(location),
   }));
 }

@@ -30,7 +30,7 @@ export async function upstreamView(
   pages: Pick<Pages, "fragment">,
   base: string,
   server: string,
-  { name, launcher, health, pending, takenOver, stderr, node }: UpstreamState,
+  { name, launcher, health, pending, autoApproved, stderr, node }: UpstreamState,
   mayChange: boolean,
 ): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
   const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
@@ -57,7 +57,7 @@ export async function upstreamView(
   ];
   const wrote = mayChange ? printable(stderr) : "";
   const waits = pending && { ...pending, before: pending.approved, after: pending.observed };
-  const taken = takenOver && { ...takenOver, before: takenOver.reviewed, after: takenOver.approved };
+  const taken = autoApproved && { ...autoApproved, before: autoApproved.reviewed, after: autoApproved.approved };
   const viewOf = async (changed: Changed) => {
     const { groups, ...view } = changesView(base, server, changed);
     return { ...view, groups: await pages.fragment("pending", groups) };
@@ -66,7 +66,7 @@ export async function upstreamView(
   const takenView = taken && (await viewOf(taken));
   return {
     // One button approves all that the server offers: there are not two.
-    view: { facts, wrote, pending: waitsView, takenOver: takenView && { ...takenView, isAlone: !waitsView } },
+    view: { facts, wrote, pending: waitsView, autoApproved: takenView && { ...takenView, isAlone: !waitsView } },
     fragments: [waitsView, takenView].flatMap((view) => (view ? [view.groups] : [])),
   };
 }
