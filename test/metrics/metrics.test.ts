@@ -70,7 +70,7 @@ describe("figures for monitoring", () => {
     await call(`${berth.url}/mcp/late`, "late");
     const all = await figures();
     const names = new Set([...all.keys()].map((key) => key.replace(/\{.*/, "")));
-    for (const name of ["sessions", "tasks_running", "streams_open", "upstream_starts_total", "upstreams_held_back"]) {
+    for (const name of ["sessions", "tasks_running", "streams_open", "upstream_starts_total", "upstreams_withheld"]) {
       assert.equal(all.get(`berth_${name}`), 0, name);
     }
     assert.ok(all.get('berth_guest_processes{kind="program"}')! >= 1);
