@@ -134,7 +134,7 @@ describe("secrets at rest", () => {
     const limits = { ...defaultLimits, secretsPerTenant: 2 };
     const secrets = openSecrets(store, openKeyRing(folder, {}), limits);
     for (const name of ["A", "B", "A"]) await secrets.set("acme", name, VALUE, "test");
-    await assert.rejects(secrets.set("acme", "C", VALUE, "test"), /no more fit/);
+    await assert.rejects(secrets.set("acme", "C", VALUE, "test"), /no more are allowed/);
     await secrets.set("other", "C", VALUE, "test");
   });
 });
