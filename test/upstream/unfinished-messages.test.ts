@@ -15,8 +15,8 @@ import { refusedByServer } from "../../src/upstream/upstream-error.ts";
 import { until } from "../support/until.ts";
 
 const limits = { unfinishedUpstreamBytes: 4_000, unfinishedUpstreamBytesPerTenant: 2_000 };
-const OF_TENANT = /in the middle of a message .* 2000 bytes .*\(BERTH_UNFINISHED_UPSTREAM_BYTES_PER_TENANT\)/;
-const OF_ALL = /in the middle of a message .* 4000 bytes .*\(BERTH_UNFINISHED_UPSTREAM_BYTES\)/;
+const OF_TENANT = /in the middle of a message .* 2000 bytes of messages to its tenant/;
+const OF_ALL = /in the middle of a message .* 4000 bytes of messages were incomplete/;
 
 /** An answer that comes in pieces, and how much of it is read. */
 async function answer(room: MessageRoom, type = "application/json") {
