@@ -52,7 +52,13 @@ describe("the configuration", () => {
 
   it("names each variable that nothing reads, with the nearest setting, and never its value", () => {
     assert.deepEqual(
-      unknownSettings({ BERTH_CAL_MS: "swordfish", BERTH_QQQQQQQQQQ: "1", BERTH_PORT: "1", PATH: "/bin" }),
+      unknownSettings({
+        BERTH_CAL_MS: "swordfish",
+        BERTH_QQQQQQQQQQ: "1",
+        BERTH_PROGRAM: "x",
+        BERTH_PORT: "1",
+        PATH: "/bin",
+      }),
       [
         "BERTH_CAL_MS is not a setting; did you mean BERTH_CALL_MS?",
         "BERTH_QQQQQQQQQQ is not a setting; docs/settings.md lists them",

@@ -11,9 +11,19 @@ const SETTINGS =
 /** The variables that Berth reads, all of them. */
 export const knownVariables: readonly string[] = [...SETTINGS, ...limitSettings.map(limitVariable)];
 
+/** Variables that Berth sets for programs and scripts, which may start another Berth. */
+const SET_BY_BERTH: ReadonlySet<string> = new Set([
+  "BERTH_PROGRAM",
+  "BERTH_WORKER",
+  "BERTH_OPTIONS",
+  "BERTH_ANSWERS",
+  "BERTH_CONTEXT",
+  "BERTH_REQUEST_ID",
+]);
+
 /** A sentence for each `BERTH_…` variable that nothing reads, with the name that was probably meant. Values are left out. */
 export function unknownSettings(env: NodeJS.ProcessEnv): string[] {
-  const named = Object.entries(env).filter(([name]) => name.startsWith("BERTH_"));
+  const named = Object.entries(env).filter(([name]) => name.startsWith("BERTH_") && !SET_BY_BERTH.has(name));
   const links = named.filter(([name, value = ""]) => isServiceLink(name, value)).map(([name]) => name);
   const unknown = named.map(([name]) => name).filter((name) => !knownVariables.includes(name) && !links.includes(name));
   const sentences = unknown.map((name) => {
