@@ -91,7 +91,10 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     if (!writable) throw new BerthError("read_only");
     checkSaves(tenant);
     for (let attempt = 1; ; attempt++) {
+      const since = await store.latestChange();
       const made = await makePlan();
+      // A plan reads the servers and the text of `mcps`, which must be of the same moment.
+      if (attempt < ATTEMPTS_MAX && (await isChangedAfter(since, tenant))) continue;
       if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
       const { review, releases, after } = await examine(reviewing, tenant, made, rights);
       const errors = review.problems.filter(({ severity }) => severity === "error");
@@ -117,6 +120,10 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       if (made.packages || after?.directory !== made.before) await host.reload(tenant, after);
       return { cid: made.next, review };
     }
+  }
+
+  async function isChangedAfter(since: number, tenant: string): Promise<boolean> {
+    return (await store.changesAfter(tenant, ["variable", "server"], since))?.changed.length !== 0;
   }
 
   /** Problems of a server whose text an edit leaves as it is: nothing is built for the edit that could find them. */

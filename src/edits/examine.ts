@@ -32,7 +32,7 @@ import { isSameJson, type Json } from "../lib/json.ts";
 import { distinctProblems, furtherProblems, type Problem, PROBLEMS_MAX } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import { ifSound } from "../store/if-sound.ts";
-import type { Store } from "../store/store.ts";
+import type { NameMove, Store } from "../store/store.ts";
 import { packageChanges, packageWarnings } from "./package-changes.ts";
 import type { EditPlan } from "./plan.ts";
 import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
@@ -87,6 +87,7 @@ export async function examine(
       names.push(...(await serversImporting(plan.proposed, tenant, after.servers, changed)));
     }
     await checkRights(tenant, names, { ...plan, after }, rights);
+    await standing.change(tenant, { by: "edit", set: names.map((name) => unmovedRecord(plan.before, name)) });
     const [stood, stands] = [upstreamsOf(plan.before, names, standing), upstreamsOf(after, names, plan.proposed)];
     const looks = [...stands.values(), ...stood.values()];
     const look = ({ name, listed, store }: Look): Promise<State> => stateOf(examiner, tenant, name, listed, store);
@@ -115,6 +116,12 @@ export async function examine(
   }
   const releases = standing.proposal();
   return { review: await reviewOf(problems, plan, servers), releases, after: foreseen };
+}
+
+/** Has the save conflict with one that changes the server's record after it was read. */
+function unmovedRecord({ servers }: Directory, name: string): NameMove {
+  const cid = servers.get(name)?.record?.cid ?? null;
+  return { kind: "server", name, cid, expected: cid };
 }
 
 /** Few saves change more servers, and each is held in memory until the host has it. */

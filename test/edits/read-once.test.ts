@@ -9,8 +9,8 @@ import { openHosted, type Hosted } from "../support/host.ts";
 const adds = (more: string): string =>
   `/** Adds. */\nexport function add(a: number): number {\n  return a${more};\n}\n`;
 
-/** Runs before a save reaches the store, or once it is there and nobody has read it. */
-type Meanwhile = Partial<Record<"before" | "after", () => Promise<unknown>>>;
+/** Runs when a save reads the text of `mcps`, before the save reaches the store, or right after that. */
+type Meanwhile = Partial<Record<"reading" | "before" | "after", () => Promise<unknown>>>;
 
 describe("a save", () => {
   let hosted: Hosted;
@@ -37,6 +37,11 @@ describe("a save", () => {
         return async (...args: unknown[]) => {
           calls.push([member, ...args.filter((arg) => typeof arg === "string")]);
           const run = (): unknown => (own as (...args: unknown[]) => unknown).apply(opened, args);
+          if (member === "name" && args[2] === "mcps" && meanwhile.reading) {
+            const { reading } = meanwhile;
+            meanwhile = {};
+            await reading();
+          }
           if (member !== "change" || (args[1] as { by: string }).by !== "tester") return run();
           const { before, after } = meanwhile;
           meanwhile = {};
@@ -120,6 +125,32 @@ describe("a save", () => {
       ["add", "more"],
     );
     assert.equal(servers().get("one")!.definition, rawBlock(adds(" + 1")).cid);
+  });
+
+  it("keeps the release of another server that is saved between its two readings of mcps", async () => {
+    const [mcps, release] = [rawBlock('{ "two": { "description": "Sums" } }'), jsonBlock({ a: "release" })];
+    const set = [
+      { kind: "variable", name: "mcps", cid: mcps.cid },
+      { kind: "release", name: "two", cid: release.cid },
+    ] as const;
+    meanwhile = { reading: () => store.change("default", { by: "another", put: [mcps, release], set }) };
+    await save({ kind: "entry", name: "one" }, '{ "description": "Adds" }');
+    assert.equal((await store.name("default", "release", "two"))!.cid, release.cid);
+    assert.equal(servers().get("two")!.entry.description, "Sums");
+  });
+
+  it("is examined again when another process changes the source of a server whose entry it changes", async () => {
+    const later = rawBlock("/** Says. */\nexport const say = (): string => 'later';\n");
+    await store.change("default", { by: "another", put: [later] });
+    meanwhile = { before: () => changeName("server", "one", { definition: later.cid, enabled: true }) };
+    await save({ kind: "entry", name: "one" }, '{ "description": "Sums" }');
+    const { release } = await hosted.catalog("one");
+    const history = await store.history("default", "release", "one");
+    assert.deepEqual(
+      history.map(({ by }) => by),
+      ["tester", "tester", "load"],
+    );
+    assert.equal(history[0]!.cid, release);
   });
 
   it("gives way to what another process saves right after it", async () => {
