@@ -1,3 +1,5 @@
+import { contractBounds } from "../contract/contract-bounds.ts";
+import { setBounds } from "../packages/set-bounds.ts";
 import { fixedLimits } from "./fixed-limits.ts";
 
 /**
@@ -291,9 +293,9 @@ export const limitsOfMachine = {
   replayBytes: "streamBytes",
   replayBytesPerTenant: "streamBytes",
   runningTaskBytesPerTenant: "bodyBytes",
-  catalogBytes: "contractBytes",
+  catalogBytes: contractBounds.contractBytes,
   reviewedBytes: "bundleBytes",
-  reviewedPackageBytes: "packageBytes",
+  reviewedPackageBytes: setBounds.packageBytes,
   guestProcesses: 1,
   guestSpareProcesses: 1,
   scriptProcesses: 1,
