@@ -1,5 +1,3 @@
-import { contractBounds } from "../contract/contract-bounds.ts";
-import { setBounds } from "../packages/set-bounds.ts";
 import { fixedLimits } from "./fixed-limits.ts";
 
 /**
@@ -293,9 +291,11 @@ export const limitsOfMachine = {
   replayBytes: "streamBytes",
   replayBytesPerTenant: "streamBytes",
   runningTaskBytesPerTenant: "bodyBytes",
-  catalogBytes: contractBounds.contractBytes,
+  /** One contract. */
+  catalogBytes: MIB,
   reviewedBytes: "bundleBytes",
-  reviewedPackageBytes: setBounds.packageBytes,
+  /** One tarball. */
+  reviewedPackageBytes: 32 * MIB,
   guestProcesses: 1,
   guestSpareProcesses: 1,
   scriptProcesses: 1,
