@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { changeFixed } from "../../dist/src/limits/fixed.js";
 import { defaultLimits } from "../../dist/src/limits/limits.js";
 import { readLock } from "../../dist/src/packages/lock.js";
 import { openNpm } from "../../dist/src/packages/npm.js";
@@ -8,7 +9,8 @@ import { typesOf } from "../../dist/src/packages/package-name.js";
 const folder = fileURLToPath(new URL(".", import.meta.url));
 
 /** All of them together are more than anybody's definitions import. */
-const limits = { ...defaultLimits, packagesPerSet: 5_000, packageSetBytes: 2 ** 31 };
+const PACKAGES_MAX = 5_000;
+const limits = { ...defaultLimits, packageSetBytes: 2 ** 31 };
 
 /**
  * The set of `package-lock.json` in this folder, or the part of it that `names` lead to, with its tarballs: from npm's
@@ -28,9 +30,10 @@ export async function openSet(names) {
   const { set, problems } = readLock(
     { file: "package.json", text },
     { file: "package-lock.json", text: read("package-lock.json") },
-    limits,
+    { packagesPerSet: PACKAGES_MAX },
   );
   if (!set) throw new Error(problems.map(({ message }) => message).join("\n"));
+  const restore = changeFixed({ packagesPerSet: PACKAGES_MAX });
   const npm = openNpm({ mode: "own", folder, env: process.env, limits });
   try {
     const fetched = await npm.fetch(set, () => undefined);
@@ -38,6 +41,7 @@ export async function openSet(names) {
     return { set: fetched.set, tarball: async (cid) => tarballs.get(cid) };
   } finally {
     await npm.close();
+    restore();
   }
 }
 

@@ -14,8 +14,17 @@ import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { piecesOf, TransferReader } from "../lib/transfer.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Cluster } from "./cluster.ts";
+
+export const nodeCallBounds = fixed({
+  /** How long a call from one node may take to reach another, which refuses it later, and after twice that time. */
+  nodeCallMs: 5_000,
+  /** The longest message of such a call: its request, its result, or a line in between. */
+  nodeCallBytes: 64 * 1024 * 1024,
+  /** Connections that a node accepts from other nodes, each for one call at a time. */
+  nodeConnections: 1_000,
+});
 
 /** The fact by which the others know where a node takes calls. */
 const ADDRESS = "calls";
@@ -65,9 +74,9 @@ export class NodeCalls {
 
   constructor(options: NodeCallsOptions) {
     this.#options = options;
-    const { keys, limits, cluster } = options;
+    const { keys, cluster } = options;
     this.#keys = keys.map(nodeKeyOf);
-    this.#agent = new Agent({ keepAlive: true, maxCachedSessions: 0, maxSockets: limits.nodeConnections });
+    this.#agent = new Agent({ keepAlive: true, maxCachedSessions: 0, maxSockets: nodeCallBounds.nodeConnections });
     this.#listener = this.#listen();
     cluster.onGone((node) => {
       for (const end of this.#underWay.get(node) ?? []) end();
@@ -108,10 +117,10 @@ export class NodeCalls {
    * with `NodeLost` when it may have been, and with `cancelled` by its signal.
    */
   call(to: string, topic: string, body: unknown, { signal, onPart }: CallWays = {}): Promise<unknown> {
-    const { cluster, limits, now } = this.#options;
+    const { cluster, now } = this.#options;
     const address = addressIn(cluster.others.get(to));
     if (!address) return Promise.reject(new NotTaken("it is not there"));
-    const expires = now() + limits.nodeCallMs;
+    const expires = now() + nodeCallBounds.nodeCallMs;
     const envelope: Envelope = { from: cluster.id, to, id: randomUUID(), expires, topic, body };
     if (signal?.aborted) return Promise.reject(new BerthError("cancelled"));
     return new Promise((resolve, reject) => {
@@ -138,7 +147,7 @@ export class NodeCalls {
       const cancel = (): void => fail(new BerthError("cancelled"));
       // A node that has not taken it by then refuses it. This one may have been held up: what has come is read first.
       const giveUp = (): void => fail(new NotTaken("it does not answer"));
-      let late = setTimeout(() => (late = setTimeout(giveUp, LATE_MS)), limits.nodeCallMs + LATE_MS);
+      let late = setTimeout(() => (late = setTimeout(giveUp, LATE_MS)), nodeCallBounds.nodeCallMs + LATE_MS);
       const leave = this.#enter(to, lose);
       signal?.addEventListener("abort", cancel);
       request.on("socket", (socket) => {
@@ -148,7 +157,7 @@ export class NodeCalls {
       request.on("error", lose);
       request.on("response", (response) => {
         clearTimeout(late);
-        const reader = new TransferReader(limits.nodeCallBytes);
+        const reader = new TransferReader(nodeCallBounds.nodeCallBytes);
         response.on("error", lose);
         response.on("close", () => lose());
         response.on("data", (chunk: Buffer) => {
@@ -207,7 +216,6 @@ export class NodeCalls {
   }
 
   #listen(): Server {
-    const { limits } = this.#options;
     const secureContext = createSecureContext(CIPHERS);
     const http = createHttpServer({ keepAliveTimeout: IDLE_MS }, (request, response) => {
       this.#strangers.delete((request.socket as Behind)[RAW]);
@@ -227,7 +235,7 @@ export class NodeCalls {
         http.emit("connection", socket);
       });
     });
-    listener.maxConnections = limits.nodeConnections;
+    listener.maxConnections = nodeCallBounds.nodeConnections;
     return listener.unref();
   }
 
@@ -235,14 +243,14 @@ export class NodeCalls {
   #admit(raw: Socket): void {
     this.#sockets.add(raw);
     this.#strangers.add(raw);
-    const timer = setTimeout(() => this.#strangers.has(raw) && raw.destroy(), this.#options.limits.nodeCallMs).unref();
+    const timer = setTimeout(() => this.#strangers.has(raw) && raw.destroy(), nodeCallBounds.nodeCallMs).unref();
     raw.on("error", () => raw.destroy());
     raw.on("close", () => {
       clearTimeout(timer);
       this.#sockets.delete(raw);
       this.#strangers.delete(raw);
     });
-    const most = Math.max(STRANGERS_MIN, this.#options.limits.nodeConnections / 2);
+    const most = Math.max(STRANGERS_MIN, nodeCallBounds.nodeConnections / 2);
     if (this.#strangers.size > most) for (const oldest of this.#strangers) return void oldest.destroy();
   }
 
@@ -278,7 +286,7 @@ export class NodeCalls {
 
   /** Resolves with undefined for what is no call, or takes too long to arrive. */
   #read(request: IncomingMessage): Promise<Envelope | undefined> {
-    const { nodeCallBytes, nodeCallMs } = this.#options.limits;
+    const { nodeCallBytes, nodeCallMs } = nodeCallBounds;
     const reader = new TransferReader(nodeCallBytes);
     return new Promise((resolve) => {
       let envelope: unknown;
@@ -305,11 +313,11 @@ export class NodeCalls {
 
   /** Why a call is not taken, for the node that makes it. */
   #refusal({ from, to, id, expires }: Envelope): string | undefined {
-    const { cluster, limits, now } = this.#options;
+    const { cluster, now } = this.#options;
     if (to !== cluster.id || from === cluster.id) return "the call is for another node";
     const time = now();
-    if (expires <= time) return `the call took more than ${limits.nodeCallMs} ms to arrive`;
-    if (expires > time + 2 * limits.nodeCallMs) return "the call is from a node with another time";
+    if (expires <= time) return `the call took more than ${nodeCallBounds.nodeCallMs} ms to arrive`;
+    if (expires > time + 2 * nodeCallBounds.nodeCallMs) return "the call is from a node with another time";
     for (const [known, until] of this.#taken) {
       if (until > time) break;
       this.#taken.delete(known);
@@ -330,7 +338,6 @@ export interface NodeCallsOptions {
   readonly makeFolder: (prefix: string) => string;
   /** Where nodes of other machines reach this one; without it, only those of this machine do. */
   readonly address?: NodeAddress | undefined;
-  readonly limits: Pick<Limits, "nodeCallMs" | "nodeCallBytes" | "nodeConnections">;
   readonly log: Log;
 }
 

@@ -1,7 +1,10 @@
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { OwnUse, SharedLimit, SharedLimits, LimitUse } from "../lib/shared-limits.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Cluster } from "./cluster.ts";
+
+/** Limits whose use the nodes report to each other at a time; further ones are enforced by each node alone, in full. */
+const bounds = fixed({ toldLimits: 1_000 });
 
 /** How often nodes tell each other what they take of limits. */
 const TOLD_MS = 500;
@@ -18,7 +21,6 @@ const SMALL_PART = 0.05;
  */
 export class Shares implements SharedLimits {
   readonly #cluster: Others;
-  readonly #limits: Pick<Limits, "toldLimits">;
   /** The limits that this node uses, by key. */
   readonly #used = new Map<string, SharedLimit>();
   /** By node. */
@@ -30,9 +32,8 @@ export class Shares implements SharedLimits {
   #told = NONE;
   #toldAt = -Infinity;
 
-  constructor(cluster: Others, limits: Pick<Limits, "toldLimits">) {
+  constructor(cluster: Others) {
     this.#cluster = cluster;
-    this.#limits = limits;
     cluster.on(TOPIC, (letter) => this.#hear(letter));
     cluster.onGone((node) => {
       this.#heard.delete(node);
@@ -77,7 +78,7 @@ export class Shares implements SharedLimits {
       else if (use.weight >= SMALL_PART / nodes) uses.push({ ...use, limit });
     }
     this.#forgetOld(now);
-    this.#tell(first(uses, this.#limits.toldLimits), now);
+    this.#tell(first(uses, bounds.toldLimits), now);
     if (this.#used.size === 0 && this.#told === NONE && this.#heard.size === 0) this.close();
   }
 

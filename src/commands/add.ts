@@ -2,7 +2,6 @@ import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { readConfig } from "../config.ts";
 import { listOfServers, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, tryParseJson } from "../lib/json.ts";
@@ -143,11 +142,10 @@ class NpmAt {
     const texts = [PACKAGE_JSON, PACKAGE_LOCK].map((file) => ({ file, text: this.#text(file) }));
     const [packageJson, lock] = texts as [(typeof texts)[0], (typeof texts)[0]];
     if (lock.text === "" || packageJson.text === "") return { problems: [] };
-    const { limits } = readConfig(process.env);
-    const found = readLock(packageJson, lock, limits);
+    const found = readLock(packageJson, lock);
     if (!found.problems.some(({ code }) => code === "not-of-registry")) return found;
     const { registries } = await npmConfigOf({ cli: this.#npm.cli, env: process.env, cwd: this.#folder });
-    return readLock(packageJson, lock, { ...limits, registries });
+    return readLock(packageJson, lock, { registries });
   }
 
   /** True if an installed package says what types it has. */

@@ -150,7 +150,6 @@ export async function generate(
     ...(loader && { load: loader.load }),
     fetchPackages: npm.fetch,
     registries: npm.registries,
-    packageLimits: limits,
     onProgress,
     checkEntry,
     ...(strict && { strict }),

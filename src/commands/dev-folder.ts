@@ -68,7 +68,7 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
   const berth = await startBerth(config, log, fill, undefined, grants);
   const following = grants.follow(berth);
   try {
-    follow(berth, served.find, config.limits, options);
+    follow(berth, served.find, options);
     const [first] = begun;
     await report(berth, own, served, first!, isStrict);
     const watching = watchFolder(own, berth, served, first!, isStrict);
@@ -233,9 +233,7 @@ class ServedFolder {
     const { isUnreadable, folder, jobs } = gathered;
     const paths = [...Object.keys(folder.cids()), ...jobs.flatMap(({ definition }) => Object.keys(definition.files))];
     const wanted = gathered.sources.mcps.references.map(({ target }) => target);
-    const skills = await Promise.all(
-      jobs.map(({ definition }) => skillsOnDisk(this.#own.folder, definition.entry, this.#limits)),
-    );
+    const skills = await Promise.all(jobs.map(({ definition }) => skillsOnDisk(this.#own.folder, definition.entry)));
     const within = [...paths, ...wanted]
       .map((path) => dirname(join(this.#own.folder, path)))
       .filter((each) => each.startsWith(this.#own.folder + sep));
@@ -287,7 +285,6 @@ class ServedFolder {
             const { store, tenant } = this.#names!;
             return tarball === undefined ? undefined : ifSound(store.content(tenant, tarball));
           },
-          packageLimits: this.#limits,
         },
         { gather: (root, entry) => gatherDefinition(root, entry, this.#limits) },
       );

@@ -5,8 +5,11 @@ import { beginningOf, cutText } from "../lib/cut-text.ts";
 import { isObject, JsonText, type Json, type JsonObject } from "../lib/json.ts";
 import { LongJson } from "../lib/long-text.ts";
 import { printable, printableLine } from "../lib/printable.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Style } from "./styles.ts";
+
+/** The arguments of a call, and its result, as far as `berth dev` shows each. */
+const bounds = fixed({ devShownCharacters: 160 });
 
 export interface DevViewOptions {
   readonly write: (line: string) => void;
@@ -15,7 +18,6 @@ export interface DevViewOptions {
   readonly isQuiet: boolean;
   /** Replaces the names of files in a server's texts by the person's own. */
   readonly ownFiles: (server: string, text: string) => string;
-  readonly limits: Pick<Limits, "devShownCharacters">;
   /** A call that takes longer is shown before it ends; 500 ms by default. */
   readonly slowMs?: number;
 }
@@ -218,12 +220,12 @@ export class DevView {
 
   /** Hides first: what the cut leaves of a secret would not be known as one. */
   #cut(text: string, hide: Hide): string {
-    const { devShownCharacters } = this.#options.limits;
+    const { devShownCharacters } = bounds;
     return printableLine(cutText(hide(text.slice(0, this.#room)), devShownCharacters));
   }
 
   get #room(): number {
-    return 4 * this.#options.limits.devShownCharacters;
+    return 4 * bounds.devShownCharacters;
   }
 
   #took(ms: number): string {

@@ -76,7 +76,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
     const following = grants.follow(berth);
     try {
       const find: FindWatched = (name) => servers.find((server) => server.name === name);
-      follow(berth, find, config.limits, options);
+      follow(berth, find, options);
       const watching = await watchFiles(berth, servers, files!, isStrict);
       await announceServers(berth, servers, files!, isStrict);
       if (options.open) openInBrowser(pageOf(berth, servers[0]!));
@@ -230,7 +230,7 @@ export async function reportServer(berth: Berth, server: WatchedServer, isStrict
 }
 
 /** Shows what happens on the servers, in lines on stderr. */
-export function follow(berth: Berth, find: FindWatched, limits: Limits, { quiet = false }: DevOptions): void {
+export function follow(berth: Berth, find: FindWatched, { quiet = false }: DevOptions): void {
   const ownFilesOf = (name: string, text: string): string => {
     const server = find(name);
     return server ? ownFiles(text, server) : text;
@@ -240,7 +240,6 @@ export function follow(berth: Berth, find: FindWatched, limits: Limits, { quiet 
     style: stylesFor(process.stderr),
     isQuiet: quiet,
     ownFiles: ownFilesOf,
-    limits,
   });
   berth.onHappening(view.onHappening);
   berth.onLine(view.onLine);
@@ -359,7 +358,7 @@ class DevFiles {
     this.#imports.set(name, { folder: packagesFolder(folder), specifiers: packageImports({ language, files }) });
     const changed = this.#held.get(name) !== definition.cid;
     if (changed) await this.#name(name, definition);
-    const { folders } = await skillsOnDisk(folder, entry, this.#limits);
+    const { folders } = await skillsOnDisk(folder, entry);
     // Chokidar tells of a folder that is made later, and of all that comes into one.
     const watched = [entry, ...Object.keys(files), skillsFolder(entry), ...folders];
     return { files: watched.map((file) => join(folder, file)), changed };

@@ -39,8 +39,7 @@ export async function projectPackages(
   const npm = ownNpm(folder, limits);
   try {
     const sources = openSourceFolder(folder, limits.sourceBytes);
-    const { packagesPerSet } = limits;
-    const packages = await readFolderPackages(sources, problems, { ...npm, have, packagesPerSet, imported });
+    const packages = await readFolderPackages(sources, problems, { ...npm, have, imported });
     return { ...(packages && { packages }), problems };
   } finally {
     await npm.close();

@@ -5,6 +5,7 @@ import { stateRules } from "../host/calls/guest-state.ts";
 import { readDirectory } from "../host/catalog/directory.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printableJson, printableLine, printableText } from "../lib/printable.ts";
+import { stateBounds } from "../lib/state-rules.ts";
 import { withStore } from "./with-store.ts";
 
 export interface StateOptions {
@@ -20,7 +21,7 @@ export function listState(
   server: string | undefined,
   options: StateOptions & { readonly prefix?: string },
 ): Promise<number> {
-  return withState(options, async (state, { stateListKeys }) => {
+  return withState(options, async (state) => {
     if (server === undefined) {
       for (const { server: name, keys, bytes, exists } of await state.sizes(options.tenant)) {
         print([name, `${keys} keys`, `${bytes} bytes`, exists ? "" : "removed"]);
@@ -29,7 +30,11 @@ export function listState(
     }
     const prefix = options.prefix ?? "";
     for (let after: string | undefined, isOver = false; !isOver;) {
-      const { items, next } = await state.list(options.tenant, server, { prefix, after, max: stateListKeys });
+      const { items, next } = await state.list(options.tenant, server, {
+        prefix,
+        after,
+        max: stateBounds.stateListKeys,
+      });
       for (const { key, bytes, isJson, version, changedAt, expiresAt } of items) {
         const expires = expiresAt === null ? "" : `until ${new Date(expiresAt).toISOString()}`;
         const kind = isJson ? "JSON" : "bytes";
@@ -94,7 +99,7 @@ export function deleteState(
 
 function withState(
   { tenant, ...options }: StateOptions,
-  work: (state: StateEdits, limits: { readonly stateListKeys: number }) => Promise<number>,
+  work: (state: StateEdits) => Promise<number>,
 ): Promise<number> {
   return withStore(options, async (store, { limits }) => {
     const found = await store.tenants.find(tenant);
@@ -108,7 +113,7 @@ function withState(
       stateBytesOf: () => stateBytes,
       storedBytesOf: () => storedBytes,
     });
-    return work(createStateEdits({ ...rules, store: store.state, directory: () => directory }), limits);
+    return work(createStateEdits({ ...rules, store: store.state, directory: () => directory }));
   });
 }
 

@@ -230,11 +230,11 @@ function importImageFolder(folder: string, options: ImportCommandOptions): Promi
       held.has(cid) ? image.content(cid) : store.content(as, cid);
     permitPrograms(await importedPrograms(as, mcps, content, limits), options.programs || check);
     if (check) {
-      checkImage(image, limits);
+      checkImage(image);
       console.error(`${folder} is whole: the image ${image.cid}.`);
       return 0;
     }
-    const { changed, kept } = await importImage(store, as, image, { by: BY_IMPORT, limits });
+    const { changed, kept } = await importImage(store, as, image, { by: BY_IMPORT });
     console.error(`The tenant ${as} is served at ${basePathOf(as)}/mcp: ${changed.length} names follow the image.`);
     for (const { kind, name, message } of kept) console.error(message ?? `The ${kind} ${name} stays as it was edited.`);
     return 0;

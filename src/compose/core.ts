@@ -142,7 +142,7 @@ export async function openCore(
     // SQLite's processes share one machine; on other databases a clone of the machine would have the same identity.
     const identity = database === undefined ? processIdentity() : undefined;
     const cluster = opened(new Cluster({ nodes: store.nodes, process: identity, limits, log }));
-    const sharedLimits = new Shares(cluster, limits);
+    const sharedLimits = new Shares(cluster);
     closers.push(async () => sharedLimits.close());
     const audit = opened(await auditOf(config, store, cluster, log));
     starting("the image is applied");
@@ -161,7 +161,6 @@ export async function openCore(
         now: () => store.now(),
         makeFolder,
         address: config.nodeAddress,
-        limits,
         log,
       }),
     );

@@ -1,14 +1,6 @@
 import { distinctProblems, type Problem, shortProblems } from "../lib/problem.ts";
-import { defaultLimits } from "../limits/limits.ts";
 import { bundleDefinition } from "./bundle.ts";
-import {
-  nothingFound,
-  type Bundling,
-  type Compiled,
-  type ContractLimits,
-  type DefinitionSource,
-  type Discovery,
-} from "./discovery.ts";
+import { nothingFound, type Bundling, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { isCode, isDeclarations } from "./resolve.ts";
 import { discoverShell } from "./shell.ts";
@@ -25,18 +17,18 @@ export type CompileTask = "compile" | "discover";
 export async function compileDefinition(
   task: CompileTask,
   source: DefinitionSource,
-  limits?: ContractLimits,
+  bundleBytes?: number,
   packages?: PackageFiles | string,
 ): Promise<Compiled & Bundling> {
   if (typeof packages === "string") {
     const problem: Problem = { code: "package-refused", message: sentence(packages), severity: "error" };
     return { ...nothingFound, problems: [{ ...problem, file: source.entry }] };
   }
-  const found = await withSkills(source, await findAll(withoutSkillCode(source), limits, packages), limits);
+  const found = await withSkills(source, await findAll(withoutSkillCode(source), packages));
   if (found.problems.some(({ code }) => code === "syntax-error" || code === "nothing-exported")) {
     return { ...found, problems: shortProblems(found.problems) };
   }
-  const bundled = await bundleDefinition(withoutSkillCode(source), limits?.bundleBytes, packages);
+  const bundled = await bundleDefinition(withoutSkillCode(source), bundleBytes, packages);
   if (task === "discover") {
     const bundling = distinctProblems([...found.problems, ...bundled.problems]).slice(
       distinctProblems(found.problems).length,
@@ -60,26 +52,18 @@ function withoutSkillCode(source: DefinitionSource): DefinitionSource {
 }
 
 /** The reader of YAML is loaded for what needs it. */
-async function withSkills(
-  source: DefinitionSource,
-  found: Discovery,
-  limits: ContractLimits = defaultLimits,
-): Promise<Discovery> {
+async function withSkills(source: DefinitionSource, found: Discovery): Promise<Discovery> {
   if (!Object.keys(source.files).some(isSkillFile)) return found;
   const { findSkills } = await import("./skills.ts");
-  const { skills, problems } = findSkills(source, limits);
+  const { skills, problems } = findSkills(source);
   return { ...found, problems: [...found.problems, ...problems], ...(skills.length > 0 && { skills }) };
 }
 
 /** The checker is loaded for what needs it. */
-async function findAll(
-  source: DefinitionSource,
-  limits: ContractLimits | undefined,
-  packages: PackageFiles | undefined,
-): Promise<Discovery> {
+async function findAll(source: DefinitionSource, packages: PackageFiles | undefined): Promise<Discovery> {
   if (source.language === "shell") return discoverShell(source);
   const { discover } = await import("./discover.ts");
-  return discover(source, limits, packages);
+  return discover(source, packages);
 }
 
 function sentence(text: string): string {

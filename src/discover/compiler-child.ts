@@ -3,7 +3,7 @@ import type { Cid } from "../lib/cid.ts";
 import { BundlerEnded } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./compiler-frames.ts";
-import type { ContractLimits, DefinitionSource } from "./discovery.ts";
+import type { DefinitionSource } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
 import type { TarballLimits } from "./tarball.ts";
 
@@ -11,11 +11,11 @@ import type { TarballLimits } from "./tarball.ts";
  * The compiler's process: takes one definition at a time from fd 3, answers on fd 4, and ends when fd 3 does.
  * It is started with a memory limit and killed from outside when it takes too long; it holds nothing worth keeping.
  */
-interface Job {
+interface Job extends TarballLimits {
   readonly id: number;
   readonly task: CompileTask;
   readonly source: DefinitionSource;
-  readonly limits: ContractLimits & TarballLimits;
+  readonly bundleBytes: number;
 }
 
 /** The bytes of a package that a job needs; no payload where they are missing. */
@@ -40,10 +40,11 @@ jobs.on("end", () => process.exit(0));
 for (const socket of [jobs, answers]) socket.on("error", () => process.exit(1));
 answers.write(frame({ id: 0 }));
 
-async function carryOut({ id, task, source, limits }: Job): Promise<void> {
+async function carryOut(job: Job): Promise<void> {
+  const { id, task, source, bundleBytes } = job;
   try {
-    const packages = await packagesOf({ id, source, limits });
-    const result = await compileDefinition(task, source, limits, packages);
+    const packages = await packagesOf(job);
+    const result = await compileDefinition(task, source, bundleBytes, packages);
     answers.write(frame({ id, result }));
   } catch (error) {
     // Without its bundler it can do nothing more, and what that wrote last says why.
@@ -57,11 +58,7 @@ function isTarball(frame: unknown): frame is Tarball {
 }
 
 /** The packages that a definition reaches, whose tarballs come over the pipe; or why they cannot be used. */
-async function packagesOf({
-  id,
-  source,
-  limits,
-}: Pick<Job, "id" | "source" | "limits">): Promise<PackageFiles | string | undefined> {
+async function packagesOf({ id, source, ...limits }: Job): Promise<PackageFiles | string | undefined> {
   if (!source.packages) return undefined;
   const [{ PackageFiles, tarballsToSend }, { TarballRefused }] = await Promise.all([
     import("./package-files.ts"),

@@ -3,6 +3,7 @@ import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { SessionNiceness } from "../processes/niceness.ts";
 import { BESIDES_HEAP_MB, OwnProgram, type Confinement, type OwnCommand, type Way } from "../processes/own-program.ts";
@@ -19,16 +20,11 @@ import type { NoSandbox } from "../processes/sandbox.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./compiler-frames.ts";
-import {
-  nothingFound,
-  type Bundling,
-  type Compiled,
-  type DefinitionSource,
-  type Discovery,
-  type ContractLimits,
-} from "./discovery.ts";
+import { nothingFound, type Bundling, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
 import { compilerPackages } from "./packages.ts";
-import type { TarballLimits } from "./tarball.ts";
+
+/** Time after which the machine is to blame if a definition is not compiled. */
+const bounds = fixed({ compileElapsedMs: 120_000 });
 
 /**
  * Compiles definitions in a child process that is started on demand, works on one at a time, and ends when there is
@@ -50,21 +46,7 @@ export interface Compiler {
 /** The bytes of a package's tarball; undefined where they are missing. */
 export type ReadTarball = (cid: Cid) => Promise<Uint8Array | undefined>;
 
-export type CompilerLimits = Pick<
-  Limits,
-  | "compileMs"
-  | "compileElapsedMs"
-  | "compileMemoryMb"
-  | "toolBytes"
-  | "contractBytes"
-  | "contractValues"
-  | "bundleBytes"
-  | "skillFiles"
-  | "skillBytes"
-  | "skillFrontmatterBytes"
-  | "packageFiles"
-  | "packageUnpackedBytes"
->;
+export type CompilerLimits = Pick<Limits, "bundleBytes" | "compileMemoryMb" | "compileMs" | "packageUnpackedBytes">;
 
 interface CompilerOptions {
   readonly start?: Spawn;
@@ -248,12 +230,6 @@ type CompilerEnding =
   /** It ended before it could be given anything. */
   | { readonly kind: "unready"; readonly exitCode: number | null; readonly said: string };
 
-interface CompilerProcessLimits extends ContractLimits, TarballLimits {
-  readonly compileMs: number;
-  readonly compileElapsedMs: number;
-  readonly compileMemoryMb: number;
-}
-
 /** Who calls a tool waits for less than who saves one: half of the share that a process has otherwise. */
 const NICENESS = 3;
 /** How far its session gives way at first: more makes it later, and calls hardly any sooner. */
@@ -273,7 +249,7 @@ class CompilerProcess {
   isReady = false;
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>;
-  readonly #limits: CompilerProcessLimits;
+  readonly #limits: CompilerLimits;
   readonly #reader = new CompilerFrameReader(frameBytesMax);
   readonly #session: SessionNiceness | undefined;
   readonly #group: ProcessGroup;
@@ -289,7 +265,7 @@ class CompilerProcess {
   #gone: CompilerEnding | undefined;
 
   /** `givesWayMs`: for so long of each definition others go first, wherever they are. */
-  constructor(start: Spawn, command: Command, limits: CompilerProcessLimits, givesWayMs: number) {
+  constructor(start: Spawn, command: Command, limits: CompilerLimits, givesWayMs: number) {
     this.#limits = limits;
     const session = { niceness: SESSION_NICENESS, forMs: givesWayMs, otherwise: NICENESS };
     this.#session = givesWayMs > 0 ? new SessionNiceness(() => this.#pid, session) : undefined;
@@ -322,25 +298,8 @@ class CompilerProcess {
         resolve(ending);
       };
       this.#session?.begin();
-      const { toolBytes, contractBytes, contractValues, bundleBytes } = this.#limits;
-      const { skillFiles, skillBytes, skillFrontmatterBytes } = this.#limits;
-      const { packageFiles, packageUnpackedBytes } = this.#limits;
-      const job = frame({
-        id: this.#jobs,
-        task,
-        source,
-        limits: {
-          toolBytes,
-          contractBytes,
-          contractValues,
-          bundleBytes,
-          skillFiles,
-          skillBytes,
-          skillFrontmatterBytes,
-          packageFiles,
-          packageUnpackedBytes,
-        },
-      });
+      const { bundleBytes, packageUnpackedBytes } = this.#limits;
+      const job = frame({ id: this.#jobs, task, source, bundleBytes, packageUnpackedBytes });
       if (this.#pipe) this.#pipe.write(job);
       else this.#unsent = job;
     });
@@ -373,7 +332,8 @@ class CompilerProcess {
 
   /** Looks at what it and its bundler use, until the job is over. */
   #watch(): { end(): void } {
-    const { compileMs, compileElapsedMs, compileMemoryMb } = this.#limits;
+    const { compileMs, compileMemoryMb } = this.#limits;
+    const { compileElapsedMs } = bounds;
     const before = this.#pid === undefined ? 0 : processorMsOf(treeOf(this.#pid));
     let usedMs = 0;
     const stop = (ending: CompilerEnding): void => {

@@ -1,13 +1,14 @@
 import ts from "#typescript";
+import { contractBounds } from "../contract/contract-bounds.ts";
 import { ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { faultsOfHeaders } from "../contract/parameter-headers.ts";
 import { type JsonSchema, soundObject, valuesIn } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
+import { fixed } from "../limits/fixed.ts";
 import { readApp, readUiTag } from "./app-files.ts";
 import { Budget } from "./budget.ts";
 import {
   nothingFound,
-  type ContractLimits,
   type DefinitionSource,
   type DiscoveredApp,
   type DiscoveredCompletion,
@@ -37,16 +38,19 @@ import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
 import { parseUriTemplate, type Variable } from "./uri-template.ts";
 
+/** Names, texts and schemas of one discovered tool, resource or prompt, as JSON. */
+const bounds = fixed({ toolBytes: 128 * 1024 });
+
 /**
  * Finds what a TypeScript definition offers, in this process. Loads the compiler, and types can be written to make
  * it run for ever: the serving process goes through `compiler.ts`, which does this in a child with limits.
  */
-export function discover(source: DefinitionSource, limits?: ContractLimits, packages?: PackageFiles): Discovery {
+export function discover(source: DefinitionSource, packages?: PackageFiles): Discovery {
   const program = openProgram(source, packages);
   const syntax = syntaxProblems(program);
   if (syntax.length > 0) return { ...nothingFound, problems: syntax };
 
-  const finder = new Finder(program, source, limits);
+  const finder = new Finder(program, source);
   const candidates = exportedFunctions(program, source.server);
   if (candidates.length === 0) finder.findNothing();
   else finder.note(unofferedExports(program));
@@ -77,14 +81,12 @@ class Finder {
   readonly #completables: Completable[] = [];
   readonly #problems: Problem[] = [];
 
-  readonly #limits: ContractLimits | undefined;
   #bytes = 0;
   #values = 0;
 
-  constructor(program: DefinitionProgram, source: DefinitionSource, limits: ContractLimits | undefined) {
+  constructor(program: DefinitionProgram, source: DefinitionSource) {
     this.#program = program;
     this.#source = source;
-    this.#limits = limits;
   }
 
   found(): Discovery {
@@ -179,8 +181,8 @@ class Finder {
 
   /** A few lines of types can unfold to megabytes, which whoever serves hashes, compares, lists and shows. */
   #hasRoom(candidate: Candidate, found: DiscoveredTool | DiscoveredResource | DiscoveredPrompt): boolean {
-    if (!this.#limits) return true;
-    const { toolBytes, contractBytes, contractValues } = this.#limits;
+    const { toolBytes } = bounds;
+    const { contractBytes, contractValues } = contractBounds;
     const bytes = Buffer.byteLength(JSON.stringify(found));
     const remedy = "use simpler types: fewer literals, or a string that the function itself checks";
     if (bytes > toolBytes) {

@@ -3,6 +3,7 @@ import type { Icon } from "../contract/icons.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { JsonObject, JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { PackagesInReach } from "../packages/package-set.ts";
 
 export type { PromptArgument, SkillFrontmatter, ToolAnnotations } from "../contract/contract.ts";
@@ -57,16 +58,8 @@ export interface RequestedGrant {
   readonly column: number;
 }
 
-/** Limits on the JSON of one tool, resource or prompt, of all of them together, of the bundle, and of a skill. */
-export interface ContractLimits {
-  readonly toolBytes: number;
-  readonly contractBytes: number;
-  readonly contractValues: number;
-  readonly bundleBytes: number;
-  readonly skillFiles: number;
-  readonly skillBytes: number;
-  readonly skillFrontmatterBytes: number;
-}
+/** Files of one definition. */
+export const sourceBounds = fixed({ sourceFiles: 256 });
 
 /** The discovery of a definition without a single valid function. */
 export const nothingFound: Omit<Discovery, "problems" | "apps"> = {

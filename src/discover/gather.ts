@@ -6,6 +6,7 @@ import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 import type { Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits, limitVariable } from "../limits/limits.ts";
 import { uiFiles } from "./app-files.ts";
+import { sourceBounds } from "./discovery.ts";
 import { iconFiles } from "./icon-files.ts";
 import { findImports } from "./imports.ts";
 import {
@@ -32,7 +33,7 @@ import { isHiddenName, isSkillFile, skillsFolder } from "./skill-files.ts";
 export async function gatherDefinition(
   root: string,
   entry: string,
-  limits: Pick<Limits, "sourceFileBytes" | "sourceBytes" | "sourceFiles"> = defaultLimits,
+  limits: Pick<Limits, "sourceFileBytes" | "sourceBytes"> = defaultLimits,
 ): Promise<{ readonly files: Record<string, string>; readonly problems: Problem[] }> {
   const realRoot = await realpath(resolve(root)).catch(() => resolve(root));
   const files = new Map<string, string>();
@@ -46,7 +47,7 @@ export async function gatherDefinition(
     if (index === wanted.length) wanted.push(...(await declarationsBeside(realRoot, entry, files, seen, limits)));
     if (index === wanted.length && !areSkillsAdded) {
       areSkillsAdded = true;
-      const skills = await skillsOnDisk(realRoot, entry, limits);
+      const skills = await skillsOnDisk(realRoot, entry);
       problems.push(...skills.problems);
       wanted.push(...skills.files.map((path): Wanted => ({ specifier: path, found: { kind: "file", path } })));
     }
@@ -56,8 +57,8 @@ export async function gatherDefinition(
     if (found.kind === "missing") problems.push(missing(specifier, found.tried, origin));
     if (found.kind !== "file" || seen.has(found.path)) continue;
     seen.add(found.path);
-    if (files.size >= limits.sourceFiles) {
-      const message = `The definition has more than ${limits.sourceFiles} files; further ones are not read.`;
+    if (files.size >= sourceBounds.sourceFiles) {
+      const message = `The definition has more than ${sourceBounds.sourceFiles} files; further ones are not read.`;
       problems.push(problem("too-large", message, origin));
       break;
     }
@@ -74,7 +75,7 @@ export async function gatherDefinition(
     }
     files.set(found.path, read.text);
     // The loop goes on over what is added here; a chain of imports may be as long as the limit of files.
-    wanted.push(...(await importsOf(realRoot, found.path, read.text, limits.sourceFiles)));
+    wanted.push(...(await importsOf(realRoot, found.path, read.text, sourceBounds.sourceFiles)));
   }
   return { files: Object.fromEntries([...files].sort(([left], [right]) => (left < right ? -1 : 1))), problems };
 }
@@ -88,13 +89,13 @@ async function declarationsBeside(
   entry: string,
   files: ReadonlyMap<string, string>,
   seen: ReadonlySet<string>,
-  { sourceFileBytes, sourceFiles }: Pick<Limits, "sourceFileBytes" | "sourceFiles">,
+  { sourceFileBytes }: Pick<Limits, "sourceFileBytes">,
 ): Promise<Wanted[]> {
   if (loaderOf(entry) === undefined) return [];
   const folder = posix.dirname(posix.normalize(entry));
   const names = await readdir(join(root, folder)).catch(() => []);
   const declarations = names.filter((name) => isDeclarations(name) && name !== "berth.d.ts").sort();
-  const paths = declarations.slice(0, sourceFiles).map((name) => posix.join(folder, name));
+  const paths = declarations.slice(0, sourceBounds.sourceFiles).map((name) => posix.join(folder, name));
   const unseen = paths.filter((path) => !seen.has(path));
   if (unseen.length === 0) return [];
   const code = Array.from(files).flatMap(([path, text]) => (isCode(path) ? [text] : []));
@@ -115,7 +116,6 @@ async function declarationsBeside(
 export async function skillsOnDisk(
   root: string,
   entry: string,
-  { sourceFiles }: Pick<Limits, "sourceFiles"> = defaultLimits,
 ): Promise<{
   readonly files: readonly string[];
   readonly folders: readonly string[];
@@ -137,7 +137,8 @@ export async function skillsOnDisk(
       if (each.isSymbolicLink()) problems.push(linkInSkills(path));
       else if (each.isDirectory()) folders.push(path);
       else files.push(path);
-      if (files.length + folders.length + problems.length > sourceFiles + 1) return { files, folders, problems };
+      if (files.length + folders.length + problems.length > sourceBounds.sourceFiles + 1)
+        return { files, folders, problems };
     }
   }
   return { files, folders, problems };

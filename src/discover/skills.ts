@@ -6,19 +6,27 @@ import { cutText } from "../lib/cut-text.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import { compareText } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { DefinitionSource, DiscoveredSkill, SkillFrontmatter } from "./discovery.ts";
 import { isBytes } from "./resolve.ts";
 import { isHiddenName, isSkillFile, SKILL_FILE, skillsFolder } from "./skill-files.ts";
+
+const bounds = fixed({
+  /** Files of one skill, and their bytes, which every host has to accept (SEP-2640). */
+  skillFiles: 512,
+  skillBytes: 16 * 1024 * 1024,
+  /** The frontmatter of a skill, which lists contain. */
+  skillFrontmatterBytes: 16 * 1024,
+});
 
 /**
  * The skills of a definition: each folder with a SKILL.md in its folder of skills. Its frontmatter has to be as the
  * Agent Skills specification says; a skill that is not is left out with its problem, and the others are found.
  */
-export function findSkills(
-  { entry, files }: Pick<DefinitionSource, "entry" | "files">,
-  limits: SkillLimits,
-): { readonly skills: readonly DiscoveredSkill[]; readonly problems: readonly Problem[] } {
+export function findSkills({ entry, files }: Pick<DefinitionSource, "entry" | "files">): {
+  readonly skills: readonly DiscoveredSkill[];
+  readonly problems: readonly Problem[];
+} {
   const folder = skillsFolder(entry);
   const problems: Problem[] = [];
   const own: string[] = [];
@@ -41,12 +49,11 @@ export function findSkills(
       const digest = createHash("sha256").update(bytes).digest("hex");
       return { path: path.slice(root.length + 1), digest, size: bytes.length };
     });
-    const read = readFrontmatter(file, files[file]!, limits);
+    const read = readFrontmatter(file, files[file]!);
     const found = [
       ...sizeProblems(
         file,
         listed.map(({ size }) => size),
-        limits,
       ),
       ...("problems" in read ? read.problems : frontmatterProblems(file, files[file]!, read)),
     ];
@@ -56,8 +63,6 @@ export function findSkills(
   });
   return { skills, problems };
 }
-
-export type SkillLimits = Pick<Limits, "skillFiles" | "skillBytes" | "skillFrontmatterBytes">;
 
 function elsewhere(folder: string): string {
   return `the skills of this definition are in ${folder}/`;
@@ -88,7 +93,8 @@ function ofNoSkill(path: string, folder: string): Problem {
   return fault(path, "unused-skill-file", message, "warning");
 }
 
-function sizeProblems(file: string, sizes: readonly number[], { skillFiles, skillBytes }: SkillLimits): Problem[] {
+function sizeProblems(file: string, sizes: readonly number[]): Problem[] {
+  const { skillFiles, skillBytes } = bounds;
   const bytes = sizes.reduce((sum, size) => sum + size, 0);
   const tooMany = `The skill has ${sizes.length} files, and may have ${skillFiles}`;
   const tooLong = `The skill has ${bytes} bytes, and may have ${skillBytes}`;
@@ -105,11 +111,7 @@ interface Frontmatter {
   readonly document: Document.Parsed;
 }
 
-function readFrontmatter(
-  file: string,
-  text: string,
-  { skillFrontmatterBytes }: SkillLimits,
-): Frontmatter | { readonly problems: readonly Problem[] } {
+function readFrontmatter(file: string, text: string): Frontmatter | { readonly problems: readonly Problem[] } {
   const refuse = (message: string, offset = 0, length = 1) => ({
     problems: [placed(file, text, offset, length, "skill-frontmatter", message)],
   });
@@ -124,6 +126,7 @@ function readFrontmatter(
   if (length < 0) return refuse("The frontmatter has no end: write a line --- after its last field");
   const yaml = text.slice(start, start + length);
   const bytes = Buffer.byteLength(yaml);
+  const { skillFrontmatterBytes } = bounds;
   if (bytes > skillFrontmatterBytes) {
     return refuse(
       `The frontmatter has ${bytes} bytes, and may have ${skillFrontmatterBytes}: move texts below it`,

@@ -1,19 +1,23 @@
 import { gunzipSync } from "node:zlib";
 import { Parser, type ReadEntry } from "tar";
+import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
+
+/** Files of one npm package. */
+const bounds = fixed({ packageFiles: 8_000 });
 
 /** A package's own files, by their paths inside of it. */
 export type TarballFiles = ReadonlyMap<string, Uint8Array>;
 
-export type TarballLimits = Pick<Limits, "packageFiles" | "packageUnpackedBytes">;
+export type TarballLimits = Pick<Limits, "packageUnpackedBytes">;
 
 /**
  * Reads the tarball of a package in memory, as npm would unpack it. Rejects with `TarballRefused` for what cannot be a
  * package, or is none that Berth takes: links and devices among its files, paths that lead out, more than the limits.
  */
 export async function readTarball(bytes: Uint8Array, limits: TarballLimits): Promise<TarballFiles> {
-  const { packageFiles, packageUnpackedBytes } = limits;
-  const tar = unzipped(bytes, packageUnpackedBytes);
+  const { packageFiles } = bounds;
+  const tar = unzipped(bytes, limits.packageUnpackedBytes);
   const files = new Map<string, Uint8Array>();
   let refused: TarballRefused | undefined;
   const refuse = (why: string): void => void (refused ??= new TarballRefused(why));

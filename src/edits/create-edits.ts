@@ -37,7 +37,7 @@ export interface EditsDependencies extends HostDependencies {
     Reader["limits"] &
     VariableLimits &
     Examiner["limits"] &
-    Pick<Limits, "packagesPerSet" | "reviewedBytes" | "reviewedPackageBytes">;
+    Pick<Limits, "reviewedBytes" | "reviewedPackageBytes">;
   /** By default, only sets of packages can be saved whose tarballs the tenant holds. */
   readonly packageSupply?: PackageSupply;
   /** Tells if a tenant may have packages; all may without it. */

@@ -1,3 +1,4 @@
+import { sourceBounds } from "../discover/discovery.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { isAsset, isBytes } from "../discover/resolve.ts";
 import { isSkillFile } from "../discover/skill-files.ts";
@@ -14,7 +15,6 @@ export interface DraftLimits {
   readonly mcpsBytes: number;
   readonly sourceFileBytes: number;
   readonly sourceBytes: number;
-  readonly sourceFiles: number;
 }
 
 /** The problems of a draft before its content is read. */
@@ -51,9 +51,9 @@ function checkSize(draft: Draft, bytesMax: number): Problem[] {
 function checkFiles({ entry, files }: Draft, limits: DraftLimits): Problem[] {
   const problems: Problem[] = [];
   const all = Object.entries(files);
-  if (all.length > limits.sourceFiles) {
+  if (all.length > sourceBounds.sourceFiles) {
     problems.push(
-      fault("too-many-files", `It has ${all.length} files, and a definition has at most ${limits.sourceFiles}`),
+      fault("too-many-files", `It has ${all.length} files, and a definition has at most ${sourceBounds.sourceFiles}`),
     );
   }
   let total = 0;

@@ -17,6 +17,7 @@ import {
   type LockedPackage,
   type PackageSet,
 } from "../packages/package-set.ts";
+import { setBounds } from "../packages/set-bounds.ts";
 
 /** A value of the variable `packages`: a whole set, or the input of one. */
 export type SaidPackages =
@@ -30,7 +31,7 @@ const PACKAGE_FIELDS = ["name", "version", "integrity", "tarball", "supplied", "
 const QUOTED_UNITS = 120;
 
 /** Reads the JSON value of the variable, undefined for one with too many values, with all that is wrong in it at its place. Does not look for tarballs. */
-export async function readSaidPackages(value: unknown, packagesPerSet: number): Promise<SaidPackages> {
+export async function readSaidPackages(value: unknown): Promise<SaidPackages> {
   const place: ConfigPlace = { pointer: "", problems: [] };
   const { problems } = place;
   const wrong = (): SaidPackages => ({ kind: "wrong", problems });
@@ -47,7 +48,7 @@ export async function readSaidPackages(value: unknown, packagesPerSet: number): 
   const { dependencies, npm, packages, lines } = value;
   if (npm !== undefined && typeof npm !== "string")
     complain(inside(place, "npm"), "wrong-type", '"npm" must be a string');
-  await checkDependencies(dependencies, packagesPerSet, inside(place, "dependencies"));
+  await checkDependencies(dependencies, inside(place, "dependencies"));
   if (packages === undefined) {
     if (lines !== undefined || npm !== undefined) {
       complain(
@@ -58,7 +59,7 @@ export async function readSaidPackages(value: unknown, packagesPerSet: number): 
     }
     return problems.length > 0 ? wrong() : { kind: "wish", dependencies: dependencies as Record<string, string> };
   }
-  await checkPackages(packages, packagesPerSet, inside(place, "packages"));
+  await checkPackages(packages, inside(place, "packages"));
   if (problems.length > 0) return wrong();
   const set = asPackageSet(value);
   if (!set) {
@@ -74,9 +75,9 @@ export async function readSaidPackages(value: unknown, packagesPerSet: number): 
   return problems.length > 0 ? wrong() : { kind: "set", set };
 }
 
-async function checkDependencies(value: unknown, packagesPerSet: number, place: ConfigPlace): Promise<void> {
+async function checkDependencies(value: unknown, place: ConfigPlace): Promise<void> {
   if (!isObject(value)) return complain(place, "wrong-type", '"dependencies" must be an object of names and ranges');
-  if (isTooMany(value, packagesPerSet, "dependencies", place)) return;
+  if (isTooMany(value, "dependencies", place)) return;
   const takeTurns = turnTaker();
   for (const [name, range] of Object.entries(value)) {
     await takeTurns();
@@ -89,17 +90,18 @@ async function checkDependencies(value: unknown, packagesPerSet: number, place: 
   }
 }
 
-function isTooMany(value: object, packagesPerSet: number, what: string, place: ConfigPlace): boolean {
+function isTooMany(value: object, what: string, place: ConfigPlace): boolean {
+  const { packagesPerSet } = setBounds;
   const count = Object.keys(value).length;
   if (count <= packagesPerSet) return false;
   complain(place, "too-many-packages", `The set has ${count} ${what}, and the limit is ${packagesPerSet}`);
   return true;
 }
 
-async function checkPackages(value: unknown, packagesPerSet: number, place: ConfigPlace): Promise<void> {
+async function checkPackages(value: unknown, place: ConfigPlace): Promise<void> {
   if (!isObject(value))
     return complain(place, "wrong-type", '"packages" must be an object of packages by their places');
-  if (isTooMany(value, packagesPerSet, "packages", place)) return;
+  if (isTooMany(value, "packages", place)) return;
   const takeTurns = turnTaker();
   for (const [where, each] of Object.entries(value)) {
     await takeTurns();

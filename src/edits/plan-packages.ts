@@ -20,7 +20,7 @@ export interface PackagePlanning {
 
 interface PackagesRequest extends Reader {
   readonly store: ReviewedStore;
-  readonly limits: Reader["limits"] & Pick<Limits, "packagesPerSet" | "variableBytes">;
+  readonly limits: Reader["limits"] & Pick<Limits, "variableBytes">;
 }
 
 /** A value of the variable, with everything that it needs. */
@@ -62,7 +62,7 @@ export async function planPackages(
   const wrong = await jsonProblems(PACKAGES, text, request);
   if (wrong.length > 0) return { ...nothing, problems: wrong };
   await nextTurn();
-  const said = await readSaidPackages(parsePackages(text), limits.packagesPerSet);
+  const said = await readSaidPackages(parsePackages(text));
   if (said.kind === "wrong") return { ...nothing, problems: said.problems };
   try {
     const set = await setOf(said, before, tenant, supply);

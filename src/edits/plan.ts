@@ -66,7 +66,7 @@ export interface EditPlan {
   readonly place: EditPlace;
 }
 
-export type VariableLimits = Pick<Limits, "variablesPerTenant" | "packagesPerSet">;
+export type VariableLimits = Pick<Limits, "variablesPerTenant">;
 
 /** Neither compiles nor changes anything. `before` is the current directory, `variable` the variable to edit. */
 export function planEdit(

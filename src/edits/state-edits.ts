@@ -45,12 +45,12 @@ interface StateEditsDependencies extends StateRules {
   readonly directory: (tenant: string) => Directory | undefined;
 }
 
-export function createStateEdits({ store, directory, limits, roomOf, writable }: StateEditsDependencies): StateEdits {
+export function createStateEdits({ store, directory, roomOf, writable }: StateEditsDependencies): StateEdits {
   const mayWrite = (): void => {
     if (!writable) throw new BerthError("read_only");
   };
   const checkKey = (key: string): void => {
-    const problem = stateKeyProblem(key, limits);
+    const problem = stateKeyProblem(key);
     if (problem !== undefined) throw new BerthError("state_invalid", problem);
   };
   const exists = (tenant: string, server: string): boolean => directory(tenant)?.servers.has(server) ?? false;
@@ -78,7 +78,7 @@ export function createStateEdits({ store, directory, limits, roomOf, writable }:
       mayWrite();
       checkKey(key);
       const { value, isJson } = given;
-      const problem = stateValueProblem({ isJson, bytes: value }, limits);
+      const problem = stateValueProblem({ isJson, bytes: value });
       if (problem !== undefined) throw new BerthError("state_invalid", problem);
       if (!exists(tenant, server)) throw new BerthError("server_not_found", `"${server}"`);
       if (mustExist && !(await store.get(tenant, server, key))) throw missing(server, key);

@@ -1,5 +1,5 @@
 import { lacksDescriptor } from "../lib/error-mapping.ts";
-import { limitHint, limitVariable, tenantSetting } from "../limits/limits.ts";
+import { limitVariable, tenantSetting } from "../limits/limits.ts";
 import type { Exit } from "../processes/process-group.ts";
 import type { FailureReason, GuestFailure, GuestProgram } from "./executor.ts";
 import { messageUnitsMax, stackUnitsMax } from "./guest/wire.mts";
@@ -40,12 +40,8 @@ export function heldTooMuch(heldMb: number, megabytes: number, what: string): Gu
   return failure("memory", `it held ${heldMb} MB of memory, more than the ${megabytes} MB that ${what}`);
 }
 
-export function tooBusy(queued: number, limit: "queuedCallsPerTenant" | "guestBacklogBytes"): GuestFailure {
-  return failure(
-    "busy",
-    `${queued} calls are already waiting for their turn, and no more may wait${limitHint(limit)}`,
-    true,
-  );
+export function tooBusy(queued: number): GuestFailure {
+  return failure("busy", `${queued} calls are already waiting for their turn, and no more may wait`, true);
 }
 
 export function needsSandbox(tenant: string, reason: string): GuestFailure {

@@ -175,7 +175,7 @@ export class GuestExecutor implements Executor {
     this.#ticker.wake();
     if (queue.enter(call)) return;
     this.#inFlight--;
-    call.fail(tooBusy(this.#limits.queuedCallsPerTenant, "queuedCallsPerTenant"));
+    call.fail(tooBusy(this.#limits.queuedCallsPerTenant));
   }
 
   #leave(call: PendingCall): void {

@@ -5,11 +5,11 @@ import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { atEndOfTurn } from "../lib/turn.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Outlet } from "../network/socket-relay.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
-import type { ExecutorLimits } from "./executor-limits.ts";
 import type { GuestFailure } from "./executor.ts";
 import { ended, failure } from "./failures.ts";
 import { eventValuesMax, toGuest, toHost } from "./guest/wire.mts";
@@ -30,7 +30,12 @@ export interface GuestShare {
   readonly frames: MessageRoom;
 }
 
-export type GuestProcessLimits = FrameLimits & Pick<ExecutorLimits, "guestBacklogBytes" | "guestStalledMs">;
+export const backlogBounds = fixed({
+  /** Messages that a guest has not read yet: above this, nothing is read from it until it has read all of them. */
+  guestBacklogBytes: 16 * 1024 * 1024,
+  /** How long that may take before its process is ended. */
+  guestStalledMs: 60_000,
+});
 
 /** The most that one process may deliver in one event-loop turn before the others get theirs. */
 const TURN_BYTES = 256 * 1024;
@@ -50,7 +55,6 @@ export class GuestProcess {
   readonly way: { readonly outlet: Outlet; readonly folder: string } | undefined;
   readonly #group: ProcessGroup;
   readonly #reader: FrameReader;
-  readonly #limits: GuestProcessLimits;
   #listener: GuestListener;
   /** Undefined until the process has been started. */
   #pipe: Duplex | undefined;
@@ -68,12 +72,11 @@ export class GuestProcess {
   constructor(
     start: Spawn,
     command: Command,
-    limits: GuestProcessLimits,
+    limits: FrameLimits,
     listener: GuestListener,
     way?: { readonly outlet: Outlet; readonly folder: string },
   ) {
     this.way = way;
-    this.#limits = limits;
     this.#listener = listener;
     this.#reader = new FrameReader(limits, {
       onFrame: (frame, units) => this.#listener.onFrame(frame, units),
@@ -124,7 +127,7 @@ export class GuestProcess {
     const number = bytes
       ? this.#outbox.add(`[${toGuest.withBytes},${bytes.length},${frame}]\n`, bytes)
       : this.#outbox.add(`${frame}\n`);
-    if (this.backlogBytes > this.#limits.guestBacklogBytes) this.#awaitTaken();
+    if (this.backlogBytes > backlogBounds.guestBacklogBytes) this.#awaitTaken();
     return number;
   }
 
@@ -176,7 +179,7 @@ export class GuestProcess {
     // Nothing is read from a process before it has started, and starting may take long.
     if (this.#stalled || !this.#pipe) return;
     this.hold();
-    const { guestBacklogBytes, guestStalledMs } = this.#limits;
+    const { guestBacklogBytes, guestStalledMs } = backlogBounds;
     const message = `its process did not take the more than ${guestBacklogBytes} bytes that waited for it within ${guestStalledMs} ms`;
     this.#stalled = setTimeout(() => this.kill(failure("protocol", message)), guestStalledMs).unref();
   }
@@ -184,7 +187,7 @@ export class GuestProcess {
   #onTaken(): void {
     const waiting = this.backlogBytes;
     if (waiting <= UNTAKEN_BYTES) for (const resolve of this.#untaken.splice(0)) resolve();
-    if (!this.#stalled || waiting > this.#limits.guestBacklogBytes) return;
+    if (!this.#stalled || waiting > backlogBounds.guestBacklogBytes) return;
     clearTimeout(this.#stalled);
     this.#stalled = undefined;
     this.release();
@@ -233,7 +236,7 @@ interface FrameHandlers {
   onFault(message: string): void;
 }
 
-type FrameLimits = Pick<Limits, "guestFrameBytes" | "inlineBodyBytes" | "messageValues">;
+export type FrameLimits = Pick<Limits, "guestFrameBytes" | "inlineBodyBytes" | "messageValues">;
 
 const NEWLINE = 10;
 /** Matches a frame whose value may be as long as a result, and captures the number of its call. */

@@ -1,7 +1,8 @@
 import { realpathSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { HostFolder } from "../folders/folders.ts";
-import { limitHint } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
+import { limitVariable } from "../limits/limits.ts";
 import type { Outlet, SocketRelay } from "../network/socket-relay.ts";
 import { folderUseOf, sandboxUse, type FolderUse } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
@@ -9,10 +10,13 @@ import type { Spawn } from "../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import type { ExecutorLimits } from "./executor-limits.ts";
 import { failure } from "./failures.ts";
-import { GuestProcess, type GuestListener, type GuestProcessLimits } from "./guest-process.ts";
+import { GuestProcess, type FrameLimits, type GuestListener } from "./guest-process.ts";
 import { socketsOf, type GuestLauncher } from "./launcher.ts";
 
-export type GuestStarterLimits = GuestProcessLimits & Pick<ExecutorLimits, "guestDiskMb" | "guestFiles">;
+/** Files and folders in the scratch folder of a guest process. */
+const bounds = fixed({ guestFiles: 10_000 });
+
+export type GuestStarterLimits = FrameLimits & Pick<ExecutorLimits, "guestDiskMb">;
 
 export interface GuestStarterOptions {
   readonly makeFolder?: MakeFolder | undefined;
@@ -123,12 +127,12 @@ export class GuestStarter {
   }
 
   #watch(process: GuestProcess, scratch: string): NodeJS.Timeout {
-    const { guestDiskMb: megabytes, guestFiles: files } = this.#limits;
+    const most = { megabytes: this.#limits.guestDiskMb, files: bounds.guestFiles };
     let isLooking = false;
     const look = async (): Promise<void> => {
       if (isLooking) return;
       isLooking = true;
-      this.#judge(process, await folderUseOf(scratch, { megabytes, files }));
+      this.#judge(process, await folderUseOf(scratch, most));
       isLooking = false;
     };
     return setInterval(() => void look(), LOOK_MS).unref();
@@ -136,12 +140,13 @@ export class GuestStarter {
 
   /** A full file system refuses to take more by itself. */
   #judge(process: Pick<GuestProcess, "kill">, { megabytes, files }: FolderUse): void {
-    const { guestDiskMb, guestFiles } = this.#limits;
-    if (files > guestFiles) process.kill(tooFull(`${guestFiles} files and folders`, "guestFiles"));
-    else if (megabytes > guestDiskMb) process.kill(tooFull(`${guestDiskMb} MB`, "guestDiskMb"));
+    const { guestFiles } = bounds;
+    const { guestDiskMb } = this.#limits;
+    if (files > guestFiles) process.kill(tooFull(`${guestFiles} files and folders`));
+    else if (megabytes > guestDiskMb) process.kill(tooFull(`${guestDiskMb} MB`, ` (${limitVariable("guestDiskMb")})`));
   }
 }
 
-function tooFull(most: string, limit: "guestFiles" | "guestDiskMb"): ReturnType<typeof failure> {
-  return failure("memory", `it put more than ${most} into its scratch folder${limitHint(limit)}; delete what is used`);
+function tooFull(most: string, hint = ""): ReturnType<typeof failure> {
+  return failure("memory", `it put more than ${most} into its scratch folder${hint}; delete what is used`);
 }

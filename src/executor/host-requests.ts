@@ -2,7 +2,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import type { Limits } from "../limits/limits.ts";
+import { stateBounds } from "../lib/state-rules.ts";
 import { LaterAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
@@ -49,9 +49,9 @@ export class HostRequests {
   #longAnswers: Promise<void> = Promise.resolve();
   #restsUntil = 0;
 
-  constructor(process: AskingProcess, { stateValueBytes }: Pick<Limits, "stateValueBytes">) {
+  constructor(process: AskingProcess) {
     this.#process = process;
-    this.#valueUnitsMax = REQUEST_UNITS_MAX + UNITS_PER_STATE_BYTE * stateValueBytes;
+    this.#valueUnitsMax = REQUEST_UNITS_MAX + UNITS_PER_STATE_BYTE * stateBounds.stateValueBytes;
   }
 
   /** Carries a request out and writes the answer to the guest; `units` is the length of the frame. */

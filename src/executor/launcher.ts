@@ -58,12 +58,14 @@ interface ScriptCommand {
 
 export type Interpreter = "sh" | "bash";
 
+/** Processes and threads of one run of a script. */
+export const SCRIPT_TASKS = 64;
+
 export interface LauncherLimits {
   readonly guestMemoryMb: number;
   readonly guestDiskMb: number;
   readonly scriptMemoryMb: number;
   readonly scriptDiskMb: number;
-  readonly scriptTasks: number;
 }
 
 /** The runner's folder, compiled; the only part of Berth that a guest can read. */
@@ -221,7 +223,7 @@ function scriptCommand(
       // Inside, where the sandbox counts its own tasks; outside, all sandboxes of one user share one count.
       prlimit,
       ...[
-        `--nproc=${limits.scriptTasks}`,
+        `--nproc=${SCRIPT_TASKS}`,
         `--as=${limits.scriptMemoryMb * MEGABYTE}`,
         `--fsize=${limits.scriptDiskMb * MEGABYTE}`,
         `--cpu=${Math.ceil(deadlineMs / 1000) + 1}`,

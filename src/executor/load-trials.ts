@@ -1,4 +1,5 @@
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
+import { fixed } from "../limits/fixed.ts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import { heldMbMax, type ExecutorLimits } from "./executor-limits.ts";
 import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
@@ -8,10 +9,14 @@ import { StrayFrames } from "./guest-process.ts";
 import type { GuestStarter } from "./guest-starter.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
 
-export type LoadTrialLimits = Pick<
-  ExecutorLimits,
-  "outputBytes" | "guestFrameBytes" | "guestMemoryMb" | "loadMs" | "loadElapsedMs"
->;
+const bounds = fixed({
+  /** The CPU time of a definition's top level, which is loaded on trial when the definition is published. */
+  loadMs: 2_000,
+  /** Time after which the trial is abandoned. */
+  loadElapsedMs: 10_000,
+});
+
+export type LoadTrialLimits = Pick<ExecutorLimits, "outputBytes" | "guestFrameBytes" | "guestMemoryMb">;
 
 /** Nobody calls a program that is only tried: calls go first. */
 const NICENESS = 3;
@@ -68,7 +73,8 @@ export class LoadTrials {
     code: string | Uint8Array,
     env: Readonly<Record<string, string>> | undefined,
   ): Promise<LoadOutcome> {
-    const { loadMs, loadElapsedMs, outputBytes, guestFrameBytes, guestMemoryMb } = this.#limits;
+    const { loadMs, loadElapsedMs } = bounds;
+    const { outputBytes, guestFrameBytes, guestMemoryMb } = this.#limits;
     const strays = new StrayFrames();
     let outcome: LoadOutcome | undefined;
     let rejected: GuestFailure | undefined;

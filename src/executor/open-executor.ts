@@ -1,5 +1,6 @@
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
+import { fixed } from "../limits/fixed.ts";
 import {
   filtersSystemCalls,
   findSandboxTools,
@@ -23,6 +24,9 @@ import {
   type SandboxParts,
 } from "./launcher.ts";
 import { runToEnd } from "./scripts.ts";
+
+/** How long the trial of the sandbox at startup may take. */
+const bounds = fixed({ sandboxTrialMs: 120_000 });
 
 export interface ExecutorOptions extends GuestExecutorOptions {
   readonly mode: "auto" | "sandboxed" | "trusted";
@@ -67,14 +71,14 @@ const AGAIN_AFTER_MS = 100;
 const AGAIN_AFTER_MAX_MS = 5_000;
 
 async function probeUntilClear({ limits, log }: Pick<ExecutorOptions, "limits" | "log">): Promise<Probe> {
-  const until = performance.now() + limits.sandboxTrialMs;
+  const until = performance.now() + bounds.sandboxTrialMs;
   for (let againInMs = AGAIN_AFTER_MS; ; againInMs = Math.min(2 * againInMs, AGAIN_AFTER_MAX_MS)) {
     const probe = await probeSandbox(node, limits);
     if ("launcher" in probe || !probe.mayPass) return probe;
     if (performance.now() + againInMs > until) {
       const advice =
         "make sure that processes, memory and descriptors suffice, or start with BERTH_GUESTS=trusted to do without it";
-      return { ...probe, reason: `${probe.reason}, and has not for ${limits.sandboxTrialMs} ms: ${advice}` };
+      return { ...probe, reason: `${probe.reason}, and has not for ${bounds.sandboxTrialMs} ms: ${advice}` };
     }
     log?.warn({ reason: probe.reason, againInMs }, "the sandbox does not start for now: no guest runs until it does");
     await after(againInMs);
@@ -146,8 +150,6 @@ const PROBE_LIMITS = {
   guestFrameBytes: 1024,
   inlineBodyBytes: 1024,
   messageValues: 1024,
-  guestBacklogBytes: 1024,
-  guestStalledMs: PROBE_MS,
 };
 
 function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {

@@ -24,7 +24,7 @@ import {
   tooBusy,
 } from "./failures.ts";
 import type { GuestNetwork } from "./guest-starter.ts";
-import type { GuestLauncher, Interpreter } from "./launcher.ts";
+import { SCRIPT_TASKS, type GuestLauncher, type Interpreter } from "./launcher.ts";
 
 /**
  * Shell definitions: one process a run, with its deadline, its cancellation and a cap on how many run at a time. The
@@ -34,7 +34,6 @@ interface ScriptLimits {
   readonly outputBytes: number;
   readonly scriptProcesses: number;
   readonly scriptMemoryMb: number;
-  readonly scriptTasks: number;
   readonly queuedCallsPerTenant: number;
 }
 
@@ -119,7 +118,7 @@ export class Scripts {
 
     try {
       const turn = this.#turns.enter(script.tenant, (leaveQueue) => (giveUpWaiting = leaveQueue));
-      if (!turn) return { ok: false, error: tooBusy(this.#limits.queuedCallsPerTenant, "queuedCallsPerTenant") };
+      if (!turn) return { ok: false, error: tooBusy(this.#limits.queuedCallsPerTenant) };
       if (!(await turn)) return { ok: false, error: verdict! };
       giveUpWaiting = undefined;
       try {
@@ -165,9 +164,9 @@ export class Scripts {
 
   /** The memory that all processes of a run share; the system's own limit is per process. */
   #memoryLimitOf(stop: (why: GuestFailure) => void): MemoryLimit {
-    const { scriptMemoryMb: megabytes, scriptTasks: processes } = this.#limits;
+    const { scriptMemoryMb: megabytes } = this.#limits;
     const what = `all its processes together may hold (${limitVariable("scriptMemoryMb")})`;
-    return { megabytes, processes, onExceeded: (heldMb) => stop(heldTooMuch(heldMb, megabytes, what)) };
+    return { megabytes, processes: SCRIPT_TASKS, onExceeded: (heldMb) => stop(heldTooMuch(heldMb, megabytes, what)) };
   }
 
   #timedOut({ tenant, deadlineMs }: ScriptRun): GuestFailure {

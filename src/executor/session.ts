@@ -1,14 +1,22 @@
 import type { CallShape } from "../discover/discovery.ts";
 import { CallTable } from "../lib/call-table.ts";
 import { JsonText, type Json } from "../lib/json.ts";
+import { fixed } from "../limits/fixed.ts";
 import { EnvironmentFault, type GuestFailure, type GuestProgram } from "./executor.ts";
 import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
 import { readLog, type LogSink } from "./guest-log.ts";
-import { StrayFrames, type GuestProcess, type GuestShare } from "./guest-process.ts";
+import { backlogBounds, StrayFrames, type GuestProcess, type GuestShare } from "./guest-process.ts";
 import { readValue } from "./guest-value.ts";
 import { creditStep, progressWindow, toGuest, toHost, type GuestSockets } from "./guest/wire.mts";
 import { HostRequests } from "./host-requests.ts";
 import { askToStop, hasToEnd, type PendingCall } from "./pending-call.ts";
+
+const bounds = fixed({
+  /** Events (log lines, progress, requests) of one call. */
+  guestEventsPerCall: 10_000_000,
+  /** Calls that a guest continues after their clients are gone; above this, new calls get another process. */
+  abandonedCallsPerProcess: 64,
+});
 
 /**
  * One program in one process: loading it, its calls by number, and what the guest says about them. It owns deadlines,
@@ -18,10 +26,6 @@ import { askToStop, hasToEnd, type PendingCall } from "./pending-call.ts";
 export interface GuestSessionLimits {
   readonly outputBytes: number;
   readonly guestFrameBytes: number;
-  readonly guestBacklogBytes: number;
-  readonly guestEventsPerCall: number;
-  readonly abandonedCallsPerProcess: number;
-  readonly stateValueBytes: number;
 }
 
 interface SessionOwner {
@@ -63,7 +67,7 @@ export class GuestSession {
     this.program = program;
     this.#process = process;
     this.#shapes = new KnownShapes(process);
-    this.#requests = new HostRequests(process, limits);
+    this.#requests = new HostRequests(process);
     this.#limits = limits;
     this.#owner = owner;
     const onFrame = (frame: readonly unknown[], units: number): void => this.#onFrame(frame, units);
@@ -166,8 +170,8 @@ export class GuestSession {
 
   #send(call: PendingCall): void {
     const { shape, args, context } = call.given;
-    if (this.#process.backlogBytes > this.#limits.guestBacklogBytes)
-      return this.#refuse(call, tooBusy(this.#calls.size, "guestBacklogBytes"));
+    if (this.#process.backlogBytes > backlogBounds.guestBacklogBytes)
+      return this.#refuse(call, tooBusy(this.#calls.size));
     this.#calls.add(call);
     let frame: string;
     try {
@@ -255,8 +259,8 @@ export class GuestSession {
   }
 
   #spend(call: PendingCall): boolean {
-    if (++call.events <= this.#limits.guestEventsPerCall) return true;
-    this.#fault(`wrote more than ${this.#limits.guestEventsPerCall} events for one call`, call);
+    if (++call.events <= bounds.guestEventsPerCall) return true;
+    this.#fault(`wrote more than ${bounds.guestEventsPerCall} events for one call`, call);
     return false;
   }
 
@@ -280,7 +284,7 @@ export class GuestSession {
     call.isAbandoned = true;
     this.#abandoned++;
     this.#owner.onCallOver(call);
-    if (this.#abandoned > this.#limits.abandonedCallsPerProcess) this.#owner.onRetired(this, CROWDED);
+    if (this.#abandoned > bounds.abandonedCallsPerProcess) this.#owner.onRetired(this, CROWDED);
   }
 
   #onEnded(error: GuestFailure): void {

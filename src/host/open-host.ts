@@ -12,7 +12,7 @@ import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
 import { Activities } from "./calls/activity.ts";
 import { givesOther } from "./calls/granted.ts";
 import { guestPort, type PortHost } from "./calls/guest-port.ts";
-import { stateRules, type StateLimits, type StateRoomLimits } from "./calls/guest-state.ts";
+import { stateRules, type StateRoomLimits } from "./calls/guest-state.ts";
 import { Observers } from "./calls/observe.ts";
 import { RecentLines } from "./calls/recent-lines.ts";
 import { withAllServers } from "./catalog/aggregate.ts";
@@ -59,7 +59,6 @@ export interface HostDependencies extends Omit<
       | "recentLinesServers"
       | "visibilityChangesPerMinute"
     > &
-    StateLimits &
     StateRoomLimits;
 }
 

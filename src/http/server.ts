@@ -38,7 +38,6 @@ export interface HttpLimits
   readonly queryNames: number;
   readonly serverSearchMs: number;
   readonly secretBytes: number;
-  readonly stateValueBytes: number;
   readonly sseConnectionsPerTenant: number;
   readonly unreadSseBytesPerTenant: number;
   readonly headerBytes: number;

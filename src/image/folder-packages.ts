@@ -33,7 +33,6 @@ interface FolderPackagesOptions {
   readonly have: HaveTarball;
   /** The registries in use besides the public one; asked for where the lock names another. */
   readonly registries?: () => Promise<readonly string[]>;
-  readonly packagesPerSet: number;
   /** The specifiers that count; without it, all dependencies do. */
   readonly imported?: Iterable<string>;
 }
@@ -72,7 +71,7 @@ const FOLDER = "node_modules/";
 async function lockedPackages(
   folder: SourceFolder,
   problems: Problem[],
-  { packagesPerSet, imported, registries }: FolderPackagesOptions,
+  { imported, registries }: FolderPackagesOptions,
   onLock: (lock: NamedText) => void,
 ): Promise<PackageSet | undefined> {
   const wanted = textOf(folder, PACKAGE_JSON, problems);
@@ -99,9 +98,9 @@ async function lockedPackages(
     { file: PACKAGE_LOCK, text: lock },
   ] as const;
   onLock(texts[1]);
-  let read = readLock(...texts, { packagesPerSet });
+  let read = readLock(...texts);
   if (registries && read.problems.some(({ code }) => code === "not-of-registry"))
-    read = readLock(...texts, { packagesPerSet, registries: await registries() });
+    read = readLock(...texts, { registries: await registries() });
   problems.push(...read.problems);
   if (!read.set || Object.keys(read.set.packages).length === 0) return undefined;
   return specifiers ? reachedBy(read.set, specifiers) : read.set;

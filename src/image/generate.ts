@@ -6,7 +6,7 @@ import { parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "
 import type { JsonObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
-import { defaultLimits, type Limits } from "../limits/limits.ts";
+import { defaultLimits } from "../limits/limits.ts";
 import type { HaveTarball } from "../packages/fetch-set.ts";
 import { PACKAGES } from "../packages/package-set.ts";
 import {
@@ -76,7 +76,6 @@ export interface GenerateOptions {
   /** The tarballs at hand. Default: those of the image in `out`. */
   readonly haveTarball?: HaveTarball;
   readonly registries?: () => Promise<readonly string[]>;
-  readonly packageLimits?: Pick<Limits, "packagesPerSet">;
 }
 
 /** All bytes of an image. */
@@ -163,7 +162,6 @@ export async function gatherSources(
     fetch: options.fetchPackages ?? refuseToFetch,
     have: options.haveTarball ?? tarballsOfImage(options.out),
     ...(options.registries && { registries: options.registries }),
-    ...(options.packageLimits ?? defaultLimits),
   });
   if (packages) problems.push(...ownPackages(sources));
 

@@ -43,11 +43,6 @@ const admissionLimits = {
   strayLogLinesPerMinutePerTenant: 120,
   /** Concurrent saves and reviews of one tenant, most of which wait for the compiler. */
   draftsPerTenant: 128,
-  /**
-   * Limits of tenants, tokens, persons and addresses of which several processes on a store tell each other at a time what
-   * they take; of further ones, each process admits the whole.
-   */
-  toldLimits: 1_000,
   /** The time after which an unused tenant is unloaded until the next request for it. */
   tenantIdleMs: 3_600_000,
 };
@@ -122,12 +117,6 @@ const mcpLimits = {
   replayMs: 300_000,
   /** The time after which a stream counts as broken if its process is silent. */
   streamLeaseMs: 3_000,
-  /** How long a call from one node may take to reach another, which refuses it later, and twice within that time. */
-  nodeCallMs: 5_000,
-  /** The longest message of such a call: its request, its result, or a line in between. */
-  nodeCallBytes: 64 * 1024 * 1024,
-  /** Connections that a node takes from others, each for one call at a time. */
-  nodeConnections: 1_000,
   /** The delay that a client is told to wait before it resumes a stream. */
   streamRetryMs: 1000,
   /** The time after which a silent call gets a stream, so that it outlives its connection. */
@@ -183,14 +172,10 @@ const hostLimits = {
   recentLines: 20,
   /** Servers of all tenants for which such lines are kept in memory; the longest silent are forgotten first. */
   recentLinesServers: 1_000,
-  /** The arguments of a call, and its result, as far as `berth dev` shows each. */
-  devShownCharacters: 160,
 };
 
 /** The limits of guests and scripts: processes, memory and output. */
 const executorLimits = {
-  /** Files and folders in it. */
-  guestFiles: 10_000,
   /** How long a call waits for the file system of a folder that its server is given. */
   folderMs: 5_000,
   /** The code of definitions that is kept in memory, so that a process starts without reading it from the store. */
@@ -199,80 +184,12 @@ const executorLimits = {
   guestSpareProcesses: 2,
   /** The environment that an entry gives its code: names and values together. */
   environmentBytes: 256 * 1024,
-  /** Messages that a guest has not taken yet: above this, nothing is read from it until it has taken all of them. */
-  guestBacklogBytes: 16 * 1024 * 1024,
-  /** How long it may then take for that, before its process is ended. */
-  guestStalledMs: 60_000,
-  /** Events (log lines, progress, requests) of one call. */
-  guestEventsPerCall: 10_000_000,
-  /** Calls that a guest continues after their clients have gone; above this, new calls get another process. */
-  abandonedCallsPerProcess: 64,
-  /** The processor time of a definition's top level, which is tried when the definition is published. */
-  loadMs: 2_000,
-  /** The time after which the trial is given up. */
-  loadElapsedMs: 10_000,
-  /** Processes and threads of one run. */
-  scriptTasks: 64,
-  /** How long the trial of the sandbox at the start may take. */
-  sandboxTrialMs: 120_000,
 };
 
-/** The limits of guests' use of the network. */
-const networkLimits = {
-  /** The body that a guest sends. */
-  fetchRequestBytes: 16 * 1024 * 1024,
-  /** Concurrent fetches of all calls of a server together. */
-  openFetches: 32,
-  /** Connections of one guest process that are open at once, and of all processes of a tenant. */
-  openSockets: 64,
-  openSocketsPerTenant: 256,
-  /** How long it may take to look up the host of a connection, and to connect to it. */
-  socketConnectMs: 10_000,
-  /** The time after which a connection is ended that carries nothing. */
-  socketIdleMs: 600_000,
-};
-
-/** The limits of definitions and their compilation. */
-const discoverLimits = {
-  /** The time after which the machine is to blame if a definition is not compiled. */
-  compileElapsedMs: 120_000,
-  /** One discovered tool, resource or prompt, its schemas and texts together; and everything of one server. */
-  toolBytes: 128 * 1024,
-  contractBytes: 1024 * 1024,
-  /**
-   * Values (members, items) of all of that, and of one list of an upstream: an empty object takes twenty times its
-   * bytes.
-   */
-  contractValues: 25_000,
-  /** Files of one definition. */
-  sourceFiles: 256,
-  /** Files of one skill, and their bytes: what every host has to take (SEP-2640). And its frontmatter, which is listed. */
-  skillFiles: 512,
-  skillBytes: 16 * 1024 * 1024,
-  skillFrontmatterBytes: 16 * 1024,
-  /** Files of one npm package, and their bytes, unpacked. */
-  packageFiles: 8_000,
-};
-
-/** The limits of npm packages: of a set of them, and of how one is resolved and fetched. */
+/** The limits of npm packages. */
 const packageLimits = {
-  /** Packages of one set, with all that they need. */
-  packagesPerSet: 1_000,
-  /** The tarball of one package, and all tarballs of a set. */
-  packageBytes: 32 * 1024 * 1024,
-  /** How long a set may take to be resolved, or its tarballs to be fetched. */
-  packageFetchMs: 300_000,
-  /** Requests to the registry for that, and the bytes of all its answers. */
-  packageFetchRequests: 10_000,
-  packageFetchBytes: 1024 * 1024 * 1024,
-  /** The registry's description of all versions of one package, as it sends it. */
-  packageAnswerBytes: 64 * 1024 * 1024,
-  /** The memory of each process of npm, besides V8's overhead; and of the folder in which they work. */
-  packageFetchMemoryMb: 512,
-  packageFetchFolderMb: 768,
-  /** Sets that are resolved or fetched at once, and those that wait for their turn; further ones are refused. */
+  /** Sets of packages that are resolved or fetched simultaneously. */
   packageFetches: 2,
-  queuedPackageFetches: 32,
 };
 
 /** The limits of what a tenant may keep besides its definitions, and import. */
@@ -295,17 +212,6 @@ const storeLimits = {
   secretsPerTenant: 1000,
   /** How long content that nothing refers to stays readable, and how long it can be taken back after that. */
   collectGraceMs: 3_600_000,
-  /** A key of the state that a server keeps, and the value under it. */
-  stateKeyBytes: 512,
-  stateValueBytes: 64 * 1024,
-  /** Keys of one server's state, and all of its keys and values together. */
-  stateKeysPerServer: 100_000,
-  /** Keys in one answer to a list of state, and the values that it may hold. */
-  stateListKeys: 1_000,
-  stateListBytes: 256 * 1024,
-  /** An imported tenant's file, and its longest line, which is a content: a tarball in base64 has room. */
-  importBytes: 8 * 1024 * 1024 * 1024,
-  importLineBytes: 48 * 1024 * 1024,
 };
 
 /** The limits of upstreams. */
@@ -314,58 +220,8 @@ const upstreamLimits = {
   upstreamSaveMs: 30_000,
   /** How many upstreams a save starts at a time. */
   upstreamSaveStarts: 8,
-  /** The time after which an upstream that does not answer a modern hello is also greeted the legacy way. */
-  upstreamProbeMs: 10_000,
-  /**
-   * How long an upstream that owes an answer may be silent. If it is and one of its calls is given up, it is pinged; if
-   * it is silent for as long again, its connection is ended, and its process with it.
-   */
-  upstreamPingMs: 15_000,
-  /** The time between the ways to end a child: end of input, SIGTERM, SIGKILL. */
-  upstreamEndMs: 2_000,
-  /** The longest message that is not a result: a question, a log line, progress, an error. */
-  upstreamNoticeBytes: 4 * 1024 * 1024,
-  /** One entry of a list, such as a tool with its schemas; a larger one is left out. */
-  upstreamEntryBytes: 128 * 1024,
-  /** All entries of one list; entries beyond that are left out. */
-  upstreamListBytes: 1024 * 1024,
-  /** The apps that its tools name, and the bytes of one; others are not passed on. */
-  upstreamApps: 64,
-  upstreamAppBytes: 2 * 1024 * 1024,
-  /** Output on its stdout that belongs to no message, between two messages. */
-  upstreamGarbageBytes: 1024 * 1024,
-  /** Above this rate, reading from an upstream pauses. */
-  upstreamNotificationsPerSecond: 5000,
-  /** Concurrent requests from an upstream, including pings; an upstream with more is ended or disconnected. */
-  upstreamQuestions: 256,
-  /** How often event streams of a remote upstream are opened in a second, per connection; others wait. */
-  upstreamResumesPerSecond: 20,
-  /** The text, and the data, of an error that is passed on to clients: longer text is cut, longer data is left out. */
-  upstreamErrorBytes: 64 * 1024,
-  /** The end of stderr that is kept for errors. */
-  upstreamStderrBytes: 8 * 1024,
-  /** Pages of one list of an upstream. */
-  upstreamListPages: 100,
-  /** Entries of one list of an upstream. */
-  upstreamListItems: 10_000,
-  /** Rounds of questions in one call. */
-  upstreamRounds: 10,
-  /** Concurrent requests to one upstream. */
-  upstreamRequests: 256,
-  /** The first and the longest wait between a failed start and the next. */
-  upstreamBackoffMs: 500,
-  upstreamBackoffMaxMs: 60_000,
-  /** How long a question waits until it is clear which call it belongs to. */
-  upstreamQuestionMs: 2_000,
   /** Concurrent calls that wait for the answer to a question of an upstream. */
   upstreamSuspended: 1_000,
-  /** The least and the longest time between two looks at a task of an upstream, whatever it advises. */
-  upstreamTaskPollMs: 500,
-  upstreamTaskPollMaxMs: 60_000,
-  /** How long an upstream may give no answer about a task of its own before the task counts as lost. */
-  upstreamTaskAwayMs: 600_000,
-  /** The id that an upstream gives to a task of its own. */
-  upstreamTaskIdBytes: 1_024,
   /** Upstreams that are kept connected for the clients that explore them. */
   exploredServers: 8,
 };
@@ -409,8 +265,6 @@ export const fixedLimits = {
   ...mcpLimits,
   ...hostLimits,
   ...executorLimits,
-  ...networkLimits,
-  ...discoverLimits,
   ...packageLimits,
   ...storeLimits,
   ...upstreamLimits,

@@ -291,9 +291,11 @@ export const limitsOfMachine = {
   replayBytes: "streamBytes",
   replayBytesPerTenant: "streamBytes",
   runningTaskBytesPerTenant: "bodyBytes",
-  catalogBytes: "contractBytes",
+  /** One contract. */
+  catalogBytes: MIB,
   reviewedBytes: "bundleBytes",
-  reviewedPackageBytes: "packageBytes",
+  /** One tarball. */
+  reviewedPackageBytes: 32 * MIB,
   guestProcesses: 1,
   guestSpareProcesses: 1,
   scriptProcesses: 1,

@@ -2,13 +2,23 @@ import { isIP, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { soundObject } from "../lib/json.ts";
 import { within } from "../lib/within.ts";
-import { limitHint } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import { checkedAddresses, pinnedTo, resolverOf, type Resolve } from "./agent.ts";
 import { socketHostOf } from "./allow-list.ts";
 import { authorityOf, listRules, NetworkRefused, type NetworkRules } from "./network-rules.ts";
-import type { Asked, AskedFor, SocketGrant, SocketLimits, Told } from "./relay-wire.ts";
+import type { Asked, AskedFor, SocketGrant, Told } from "./relay-wire.ts";
 import { Outside, SocketPair } from "./socket-pair.ts";
 import type { TenantSockets } from "./tenant-sockets.ts";
+
+const bounds = fixed({
+  /** Open connections of one guest process, and of all processes of a tenant. */
+  openSockets: 64,
+  openSocketsPerTenant: 256,
+  /** How long it may take to resolve the host of a connection, and to connect to it. */
+  socketConnectMs: 10_000,
+  /** Time after which a connection without traffic is closed. */
+  socketIdleMs: 600_000,
+});
 
 /**
  * The way out of one guest process: a Unix socket that only this process can see. Who asks is known by the socket, and
@@ -20,7 +30,6 @@ import type { TenantSockets } from "./tenant-sockets.ts";
 export class Door {
   readonly #path: string;
   readonly #grant: SocketGrant;
-  readonly #limits: SocketLimits;
   readonly #tenant: TenantSockets;
   readonly #rules: NetworkRules;
   readonly #resolve: Resolve;
@@ -33,18 +42,17 @@ export class Door {
   #open = 0;
   #sockets = 0;
 
-  constructor({ path, grant, limits, ownPort, tenant, resolve, onAsked }: DoorOptions) {
+  constructor({ path, grant, ownPort, tenant, resolve, onAsked }: DoorOptions) {
     this.#onAsked = onAsked;
     this.#path = path;
     this.#grant = grant;
-    this.#limits = limits;
     this.#tenant = tenant;
     const { hosts, tenant: _, ...options } = grant;
     this.#rules = listRules(hosts, { ...options, ownPort });
     this.#resolve = resolve ?? resolverOf(this.#rules);
     this.#server = createServer((socket) => this.#onAsking(socket));
     // Each connection may ask, and some more may ask for names.
-    this.#server.maxConnections = 2 * limits.openSockets + ASKING_MAX;
+    this.#server.maxConnections = 2 * bounds.openSockets + ASKING_MAX;
   }
 
   /** Rejects where the socket cannot be made. */
@@ -112,7 +120,7 @@ export class Door {
       const shown = given.slice(0, SHOWN_UNITS);
       throw new NetworkRefused(`${shown} cannot be looked up: ${this.#rules.notAllowed(`${shown}:<port>`, host)}`);
     }
-    const found = await inTime(this.#limits.socketConnectMs, this.#resolve(host));
+    const found = await inTime(bounds.socketConnectMs, this.#resolve(host));
     const addresses = found.filter((address) => ports.some((port) => this.#rules.mayReach(address, port, host)));
     if (addresses.length === 0) {
       const why =
@@ -133,10 +141,9 @@ export class Door {
   }
 
   async #connect(asking: Socket, { host: given, port }: { host: string; port: number }): Promise<Told> {
-    const { openSockets, openSocketsPerTenant, socketConnectMs, socketIdleMs } = this.#limits;
-    if (this.#open >= openSockets) throw tooMany(openSockets, "openSockets", "this server's process");
-    if (this.#tenant.open >= openSocketsPerTenant)
-      throw tooMany(openSocketsPerTenant, "openSocketsPerTenant", "this tenant");
+    const { openSockets, openSocketsPerTenant, socketConnectMs, socketIdleMs } = bounds;
+    if (this.#open >= openSockets) throw tooMany(openSockets, "this server's process");
+    if (this.#tenant.open >= openSocketsPerTenant) throw tooMany(openSocketsPerTenant, "this tenant");
     const host = socketHostOf(given);
     if (host === undefined) throw new NetworkRefused(`"${given.slice(0, SHOWN_UNITS)}" is not a host`);
 
@@ -259,7 +266,6 @@ class Wanted {
 export interface DoorOptions {
   readonly path: string;
   readonly grant: SocketGrant;
-  readonly limits: SocketLimits;
   readonly ownPort?: number | undefined;
   readonly tenant: TenantSockets;
   readonly resolve?: Resolve | undefined;
@@ -357,8 +363,8 @@ function listenAt(server: Server, path: string): Promise<void> {
   });
 }
 
-function tooMany(most: number, limit: "openSockets" | "openSocketsPerTenant", whose: string): Error {
-  const message = `${most} connections of ${whose} are open${limitHint(limit)}; close some, or use a pool`;
+function tooMany(most: number, whose: string): Error {
+  const message = `${most} connections of ${whose} are open; close some, or use a pool`;
   return Object.assign(new Error(message), { code: "EMFILE" });
 }
 

@@ -1,6 +1,7 @@
 import { fetch, type Agent, type Response } from "undici";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
+import { fixed } from "../limits/fixed.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
 import { openAgent, type Resolve } from "./agent.ts";
 import { bareHostname, type AllowedHost } from "./allow-list.ts";
@@ -13,11 +14,18 @@ import {
   type NetworkRules,
 } from "./network-rules.ts";
 
+const bounds = fixed({
+  /** Concurrent fetches of all calls of a server. */
+  openFetches: 32,
+  /** The body that a guest sends. */
+  fetchRequestBytes: 16 * 1024 * 1024,
+});
+
 /**
  * The network of one server's code: fetches for it, in steps, only what its entry allows. It owns the number, age and
  * size of open fetches. It knows no process and no wire.
  */
-export interface FetchLimits extends ExchangeLimits, Pick<Limits, "fetchesPerCall" | "openFetches"> {}
+export type FetchLimits = Pick<Limits, "fetchMs" | "fetchResponseBytes" | "fetchesPerCall">;
 
 /** The call that needs the fetch: whatever it leaves open ends with it, or with what let it fetch. */
 interface FetchingCall {
@@ -46,7 +54,7 @@ export class Fetches {
     const { resolve } = options;
     this.#agent = openAgent({
       rules: this.#rules,
-      connections: limits.openFetches,
+      connections: bounds.openFetches,
       readingTime: new ReadingTime(),
       ...(resolve && { resolve }),
     });
@@ -88,7 +96,8 @@ export class Fetches {
   }
 
   async #begin(id: number, wanted: Wanted, opened: OpenedByCall): Promise<Json> {
-    const { fetchesPerCall, openFetches } = this.#limits;
+    const { fetchesPerCall } = this.#limits;
+    const { openFetches } = bounds;
     if (opened.over !== undefined) throw new Error(opened.over);
     if (opened.exchanges.has(id)) throw new Error("there is already a fetch of this number");
     if (++opened.count > fetchesPerCall) {
@@ -160,8 +169,6 @@ function bytesIn(params: JsonObject): Uint8Array | undefined {
   return Buffer.from(base64, "base64");
 }
 
-type ExchangeLimits = Pick<Limits, "fetchMs" | "fetchRequestBytes" | "fetchResponseBytes">;
-
 /** The wanted request; nothing in it is trusted. */
 interface Wanted {
   readonly url: string;
@@ -193,7 +200,7 @@ const PART_BYTES = 256 * 1024;
 class Exchange {
   readonly #wanted: Wanted;
   readonly #rules: NetworkRules;
-  readonly #limits: ExchangeLimits;
+  readonly #limits: FetchLimits;
   readonly #stop = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #sent: TransformStream<Uint8Array, Uint8Array> | undefined;
@@ -203,7 +210,7 @@ class Exchange {
   #sentBytes = 0;
   #receivedBytes = 0;
 
-  constructor(wanted: Wanted, rules: NetworkRules, limits: ExchangeLimits) {
+  constructor(wanted: Wanted, rules: NetworkRules, limits: FetchLimits) {
     this.#wanted = wanted;
     this.#rules = rules;
     this.#limits = limits;
@@ -292,7 +299,7 @@ class Exchange {
 
   #count(bytes: number): void {
     this.#sentBytes += bytes;
-    const { fetchRequestBytes } = this.#limits;
+    const { fetchRequestBytes } = bounds;
     if (this.#sentBytes <= fetchRequestBytes) return;
     throw this.#fail(`its body is longer than ${fetchRequestBytes} bytes`);
   }

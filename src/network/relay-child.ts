@@ -33,7 +33,7 @@ async function obey(command: ToRelay): Promise<void> {
       const tenant = tenants.get(grant.tenant) ?? new TenantSockets(limits);
       tenants.set(grant.tenant, tenant);
       const onAsked = tells ? (asked: AskedFor): void => tell({ op: "asked", door: number, ...asked }) : undefined;
-      const door = new Door({ path, grant, limits, ownPort, tenant, onAsked });
+      const door = new Door({ path, grant, ownPort, tenant, onAsked });
       doors.set(number, door);
       try {
         await door.listen();

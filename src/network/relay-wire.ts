@@ -41,10 +41,7 @@ export interface AskedFor {
   readonly refused?: string;
 }
 
-export type SocketLimits = Pick<
-  Limits,
-  "openSockets" | "openSocketsPerTenant" | "socketConnectMs" | "socketIdleMs" | "socketBytesPerSecondPerTenant"
->;
+export type SocketLimits = Pick<Limits, "socketBytesPerSecondPerTenant">;
 
 /** The hosts that the sockets of one guest process may reach, and for whom. */
 export interface SocketGrant {

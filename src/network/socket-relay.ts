@@ -117,7 +117,8 @@ export class SocketRelay {
 
   #start(): void {
     this.#again = undefined;
-    const { start, limits, ownPort, log } = this.#options;
+    const { start, ownPort, log } = this.#options;
+    const { socketBytesPerSecondPerTenant } = this.#options.limits;
     const startedAt = performance.now();
     let stderr = "";
     let over!: () => void;
@@ -128,7 +129,12 @@ export class SocketRelay {
         this.#input = input!;
         errors!.setEncoding("utf8").on("data", (text: string) => (stderr = (stderr + text).slice(-STDERR_UNITS)));
         createInterface({ input: output! }).on("line", (line) => this.#hear(JSON.parse(line) as FromRelay));
-        this.#tell({ op: "begin", limits, ownPort, tells: this.#options.follow?.isFollowed ?? false });
+        this.#tell({
+          op: "begin",
+          limits: { socketBytesPerSecondPerTenant },
+          ownPort,
+          tells: this.#options.follow?.isFollowed ?? false,
+        });
         for (const [door, outlet] of this.#outlets) this.#openDoor(door, outlet);
       },
       onEnded: (exit) => {

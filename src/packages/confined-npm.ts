@@ -9,7 +9,8 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { textOf } from "../lib/long-text.ts";
 import type { Problem } from "../lib/problem.ts";
-import { limitVariable, type Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
+import { limitVariable } from "../limits/limits.ts";
 import { sandboxUse } from "../processes/folder-use.ts";
 import {
   BESIDES_HEAP_MB,
@@ -29,11 +30,17 @@ import type { NpmJob, NpmResult } from "./npm-child.ts";
 import { NpmFrameReader } from "./npm-frames.ts";
 import { NpmFailed, type Wish } from "./npm-runs.ts";
 import { parsePackages, type LockedPackage } from "./package-set.ts";
-import { RegistryRelay, type RelayLimits } from "./registry-relay.ts";
+import { RegistryRelay } from "./registry-relay.ts";
+import { setBounds } from "./set-bounds.ts";
 
-export type ConfinedLimits = SetLimits &
-  RelayLimits &
-  Pick<Limits, "packageFetchMs" | "packageFetchMemoryMb" | "packageFetchFolderMb">;
+/** How long it may take to resolve a set, or to fetch its tarballs. */
+export const fetchBounds = fixed({ packageFetchMs: 300_000 });
+
+const bounds = fixed({
+  /** The memory of each process of npm, without V8's overhead; and of the folder in which they work. */
+  packageFetchMemoryMb: 512,
+  packageFetchFolderMb: 768,
+});
 
 export interface ConfinedOptions {
   readonly registry: RegistryConfig;
@@ -41,7 +48,7 @@ export interface ConfinedOptions {
   readonly start: Spawn;
   readonly makeFolder: MakeFolder;
   readonly dispatcher: Dispatcher;
-  readonly limits: ConfinedLimits;
+  readonly limits: SetLimits;
   readonly onTrusted?: (reason: string) => void;
 }
 
@@ -62,9 +69,8 @@ export class ConfinedNpm {
   }
 
   async resolve(npm: FoundNpm, wish: Wish): Promise<{ set?: unknown; problems: readonly Problem[] }> {
-    const { packagesPerSet } = this.#options.limits;
     const limits = {
-      packagesPerSet,
+      packagesPerSet: setBounds.packagesPerSet,
       registries: [RELAYED + new URL(this.#options.registry.url).pathname, this.#options.registry.url],
     };
     const result = await this.#run(npm, { kind: "resolve", wish, limits }, async () => {});
@@ -101,11 +107,11 @@ export class ConfinedNpm {
   }
 
   async #runOne(npm: FoundNpm, task: NpmJob["task"], take: TakeTarball): Promise<NpmResult> {
-    const { makeFolder, registry, dispatcher, limits } = this.#options;
+    const { makeFolder, registry, dispatcher } = this.#options;
     for (;;) {
       if (this.#isClosed) throw shuttingDown();
       const folder = makeFolder("npm-");
-      const relay = new RegistryRelay({ registry, dispatcher, limits });
+      const relay = new RegistryRelay({ registry, dispatcher });
       try {
         const command = await this.#command(npm, folder);
         const isConfined = command.way !== undefined;
@@ -117,7 +123,7 @@ export class ConfinedNpm {
           node: isConfined ? NODE_INSIDE : process.execPath,
           cli: npm.cli,
           version: npm.version,
-          nodeOptions: [`--max-old-space-size=${limits.packageFetchMemoryMb}`, "--import", PRELOAD],
+          nodeOptions: [`--max-old-space-size=${bounds.packageFetchMemoryMb}`, "--import", PRELOAD],
           folder: isConfined ? WORK : join(folder, "work"),
           relay: join(isConfined ? OUTSIDE : folder, SOCKET),
           registry: `${RELAYED}${relay.basePath}`,
@@ -141,8 +147,8 @@ export class ConfinedNpm {
   }
 
   async #command(npm: FoundNpm, folder: string): Promise<OwnCommand> {
-    const { confinement, limits } = this.#options;
-    const { packageFetchMemoryMb: heapMb, packageFetchFolderMb: folderMb } = limits;
+    const { confinement } = this.#options;
+    const { packageFetchMemoryMb: heapMb, packageFetchFolderMb: folderMb } = bounds;
     const found = await program.command(
       {
         memoryMb: heapMb + BESIDES_HEAP_MB,
@@ -167,9 +173,8 @@ export class ConfinedNpm {
 
   /** The result as the child tells it, or an error that says how it ended. The relay knows better why npm failed. */
   #judged(ending: Exclude<Ending, { kind: "unready" }>, relay: RegistryRelay): NpmResult {
-    const { limits } = this.#options;
     if (ending.kind === "closed") throw shuttingDown();
-    if (ending.kind === "time") throw timeIsUp(limits);
+    if (ending.kind === "time") throw timeIsUp();
     if (ending.kind === "refused") throw ending.error;
     const isDone = ending.kind === "result" && !("failed" in ending.result);
     if (relay.refusal !== undefined && !isDone) throw refused(relay.refusal);
@@ -179,10 +184,10 @@ export class ConfinedNpm {
     if (!("failed" in result)) return result;
     const { code, said, package: which } = result.failed;
     if (code === "ENOSPC") {
-      throw refused(`npm needs more than ${limits.packageFetchFolderMb} MB for its files`);
+      throw refused(`npm needs more than ${bounds.packageFetchFolderMb} MB for its files`);
     }
     if (code === "ENOMEM") {
-      throw refused(`npm needs more than ${limits.packageFetchMemoryMb} MB of memory`);
+      throw refused(`npm needs more than ${bounds.packageFetchMemoryMb} MB of memory`);
     }
     if (relay.failure !== undefined && code !== "E404" && code !== "ETARGET") {
       const forWhich = which === undefined ? "" : `${which}: `;
@@ -195,7 +200,7 @@ export class ConfinedNpm {
     // It may have been closed while the folder was made.
     if (this.#isClosed) return Promise.resolve({ kind: "closed" });
     const { start, limits } = this.#options;
-    const reader = new NpmFrameReader({ file: limits.packageBytes, result: RESULT_BYTES_MAX });
+    const reader = new NpmFrameReader({ file: setBounds.packageBytes, result: RESULT_BYTES_MAX });
     return new Promise((resolve) => {
       let verdict: Verdict | undefined;
       let isReady = false;
@@ -206,7 +211,7 @@ export class ConfinedNpm {
         verdict ??= why;
         group.kill();
       };
-      const timer = setTimeout(() => end({ kind: "time" }), limits.packageFetchMs);
+      const timer = setTimeout(() => end({ kind: "time" }), fetchBounds.packageFetchMs);
       const looking = setInterval(() => {
         if (way && group.pid !== undefined && (sandboxUse(treeOf(group.pid), WORK)?.files ?? 0) > FILES_MAX)
           end({ kind: "refused", error: refused(`npm wrote more than ${FILES_MAX} files`) });
@@ -273,8 +278,8 @@ function shuttingDown(): BerthError {
   return new BerthError("packages_unavailable", "the service is shutting down");
 }
 
-export function timeIsUp({ packageFetchMs }: Pick<Limits, "packageFetchMs">): BerthError {
-  return new BerthError("packages_unavailable", `it took more than ${packageFetchMs} ms; try again`);
+export function timeIsUp(): BerthError {
+  return new BerthError("packages_unavailable", `it took more than ${fetchBounds.packageFetchMs} ms; try again`);
 }
 
 const program = new OwnProgram({

@@ -3,6 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import { isGone, isOfNobody, NpmFailed } from "./npm-runs.ts";
 import { isVariant, type LockedPackage, type PackageSet } from "./package-set.ts";
+import { setBounds } from "./set-bounds.ts";
 
 /** Looks a tarball up by its sha512, as npm writes it. What it gives is checked. */
 export type HaveTarball = (integrity: string) => Promise<Uint8Array | undefined> | Uint8Array | undefined;
@@ -13,7 +14,7 @@ export type BringTarballs = (
   take: (tarball: Uint8Array) => Promise<void>,
 ) => Promise<void>;
 
-export type SetLimits = Pick<Limits, "packageBytes" | "packageSetBytes" | "packagesPerSet">;
+export type SetLimits = Pick<Limits, "packageSetBytes">;
 
 export interface FetchedSet {
   /** With the CIDs of its tarballs. */
@@ -34,13 +35,12 @@ export async function fetchSet(
 ): Promise<FetchedSet> {
   const wanted = tarballsOf(set);
   const count = Object.keys(set.packages).length;
-  if (count > limits.packagesPerSet) {
-    throw refused(`the set has ${count} packages, more than ${limits.packagesPerSet}`);
-  }
+  const { packagesPerSet } = setBounds;
+  if (count > packagesPerSet) throw refused(`the set has ${count} packages, more than ${packagesPerSet}`);
   const found = new FoundTarballs(limits);
   for (const [integrity, locked] of wanted) {
     const known = await have(integrity);
-    if (known && known.length <= limits.packageBytes && (await sha512Of(known)) === integrity)
+    if (known && known.length <= setBounds.packageBytes && (await sha512Of(known)) === integrity)
       await found.add(integrity, known, locked);
   }
   const missing = [...wanted].filter(([integrity]) => !found.blocks.has(integrity)).map(([, locked]) => locked);
@@ -87,7 +87,8 @@ class FoundTarballs {
 
   async add(integrity: string, tarball: Uint8Array, locked: LockedPackage): Promise<void> {
     if (this.blocks.has(integrity)) return;
-    const { packageBytes, packageSetBytes } = this.#limits;
+    const { packageBytes } = setBounds;
+    const { packageSetBytes } = this.#limits;
     if (tarball.length > packageBytes) {
       throw refused(`${named(locked)} has ${tarball.length} bytes, more than ${packageBytes}`, locked);
     }

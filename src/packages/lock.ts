@@ -7,6 +7,7 @@ import { famousLookalike } from "./famous.ts";
 import { nativeAdvice } from "./native-addons.ts";
 import { isExactVersion, isPackageName, namesInPlace } from "./package-name.ts";
 import { isSha512, isVariant, placeOf, type LockedPackage, type LockLine, type PackageSet } from "./package-set.ts";
+import { setBounds } from "./set-bounds.ts";
 
 /** A `package.json` or a lock file: its name, for problems, and its text. */
 export interface NamedText {
@@ -17,8 +18,8 @@ export interface NamedText {
 export interface ReadLockOptions {
   /** The addresses of the registries in use. What the lock says of others' is refused. */
   readonly registries?: readonly string[];
-  /** The most packages of a set. */
-  readonly packagesPerSet: number;
+  /** By default the bound of this process. */
+  readonly packagesPerSet?: number;
   /** The version of npm that made the lock, where that is known. */
   readonly npm?: string;
 }
@@ -33,7 +34,7 @@ export const PUBLIC_REGISTRY = "https://registry.npmjs.org/";
 export function readLock(
   packageJson: NamedText,
   lock: NamedText,
-  options: ReadLockOptions,
+  options: ReadLockOptions = {},
 ): { set?: PackageSet; problems: Problem[] } {
   const wanted = parseJsonSource(packageJson.file, packageJson.text);
   const locked = parseJsonSource(lock.file, lock.text);
@@ -62,7 +63,8 @@ class LockReading {
   readonly problems: Problem[] = [];
   readonly #root: JsonNode;
   readonly #lock: JsonNode;
-  readonly #options: ReadLockOptions;
+  readonly #npm: string | undefined;
+  readonly #packagesMax: number;
   readonly #registries: readonly URL[];
   /** Every line of the lock by place, read or not. */
   #lines: ReadonlyMap<string, JsonNode> = new Map();
@@ -71,7 +73,8 @@ class LockReading {
   constructor(root: JsonNode, lock: JsonNode, options: ReadLockOptions) {
     this.#root = root;
     this.#lock = lock;
-    this.#options = options;
+    this.#npm = options.npm;
+    this.#packagesMax = options.packagesPerSet ?? setBounds.packagesPerSet;
     this.#registries = [...(options.registries ?? []), PUBLIC_REGISTRY].map((address) => new URL(asFolder(address)));
   }
 
@@ -82,9 +85,8 @@ class LockReading {
     this.#mayRename = isObject(memberOf(this.#root, "overrides")?.value);
     const dependencies = this.#dependencies();
     const reached = this.#reach(dependencies);
-    const { packagesPerSet, npm } = this.#options;
-    if (reached.size > packagesPerSet) {
-      const message = `The dependencies lead to more than ${packagesPerSet} packages: leave out what no definition imports`;
+    if (reached.size > this.#packagesMax) {
+      const message = `The dependencies lead to more than ${this.#packagesMax} packages: leave out what no definition imports`;
       this.#complain(this.#root.at, "too-many-packages", message);
       return undefined;
     }
@@ -97,7 +99,7 @@ class LockReading {
     this.#warnOfScripts(reached);
     return {
       dependencies: Object.fromEntries(dependencies.map(({ name, spec }) => [name, spec])),
-      ...(npm !== undefined && { npm }),
+      ...(this.#npm !== undefined && { npm: this.#npm }),
       packages,
       ...(Object.keys(rest).length > 0 && { lines: rest }),
     };
@@ -173,7 +175,7 @@ class LockReading {
     const places = { packages: Object.fromEntries(this.#lines) as unknown as Record<string, LockedPackage> };
     const wanted = dependencies.filter((need) => this.#isOfRegistry(need));
     for (const need of wanted) {
-      if (reached.size > this.#options.packagesPerSet) break;
+      if (reached.size > this.#packagesMax) break;
       const place = placeOf(places, need.name, need.from);
       if (place === undefined) {
         if (!need.isOptional) this.#complain(need.at, "lock-outdated", `${missing(need)}: ${AGAIN}`);

@@ -48,7 +48,7 @@ export interface Wish {
 }
 
 export interface ResolveLimits {
-  readonly packagesPerSet: number;
+  readonly packagesPerSet?: number;
   readonly registries: readonly string[];
 }
 
@@ -78,7 +78,7 @@ const LOCK = words("--package-lock-only --package-lock --lockfile-version=3 --no
 export async function resolveSet(
   place: NpmPlace,
   { dependencies, previous, update }: Wish,
-  { packagesPerSet, registries }: ResolveLimits,
+  limits: ResolveLimits,
 ): Promise<{ set?: PackageSet; problems: Problem[] }> {
   const folder = await mkdtemp(join(place.scratch, "set-"));
   try {
@@ -97,7 +97,7 @@ export async function resolveSet(
       await runNpm(inFolder, ["update", ...LOCK, ...REGISTRY_ONLY, "--", ...(update as readonly string[])]);
     const read = async (file: string) => ({ file, text: await readFile(join(folder, file), "utf8") });
     const [packageJson, lock] = [await read("package.json"), await readLockFile(read)];
-    return readLock(packageJson, lock, { packagesPerSet, registries, npm: place.version });
+    return readLock(packageJson, lock, { ...limits, npm: place.version });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -11,20 +11,11 @@ import { openAgentToAnywhere } from "../network/agent.ts";
 import type { Confinement } from "../processes/own-program.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
-import { ConfinedNpm, timeIsUp } from "./confined-npm.ts";
+import { ConfinedNpm, fetchBounds, timeIsUp } from "./confined-npm.ts";
 import { fetchSet, asBerthError, refused, type FetchedSet, type HaveTarball } from "./fetch-set.ts";
 import { findNpm, type FoundNpm } from "./find-npm.ts";
 import { needProblem } from "./lock.ts";
-import {
-  cachePathOf,
-  npmConfigOf,
-  NpmFailed,
-  packAll,
-  resolveSet,
-  type NpmPlace,
-  type ResolveLimits,
-  type Wish,
-} from "./npm-runs.ts";
+import { cachePathOf, npmConfigOf, NpmFailed, packAll, resolveSet, type NpmPlace, type Wish } from "./npm-runs.ts";
 import { isPackageName } from "./package-name.ts";
 import { asPackageSet, type LockedPackage, type PackageSet } from "./package-set.ts";
 
@@ -52,20 +43,10 @@ export interface Npm {
   close(): Promise<void>;
 }
 
-export type NpmLimits = Pick<
-  Limits,
-  | "packagesPerSet"
-  | "packageBytes"
-  | "packageSetBytes"
-  | "packageFetchMs"
-  | "packageFetchRequests"
-  | "packageFetchBytes"
-  | "packageAnswerBytes"
-  | "packageFetchMemoryMb"
-  | "packageFetchFolderMb"
-  | "packageFetches"
-  | "queuedPackageFetches"
->;
+export type NpmLimits = Pick<Limits, "packageFetches" | "packageSetBytes">;
+
+/** Sets that wait to be resolved or fetched; further ones are refused. */
+const QUEUED_FETCHES_MAX = 32;
 
 export type NpmConfig =
   | {
@@ -99,18 +80,16 @@ export function openNpm(config: NpmConfig): Npm {
   const { limits } = config;
   const ways =
     config.mode === "own" ? ownWays(config) : new ConfinedNpm({ ...config, dispatcher: openAgentToAnywhere() });
-  const turns = new FairSemaphore(limits.packageFetches, limits.queuedPackageFetches, () => limits.packageFetches);
+  const turns = new FairSemaphore(limits.packageFetches, QUEUED_FETCHES_MAX, () => limits.packageFetches);
   let found: FoundNpm | undefined;
   const npm = (): FoundNpm => (found ??= findNpm(config.mode === "own" ? config.env : process.env));
 
   const inTurn = async <Made>(work: () => Promise<Made>): Promise<Made> => {
     const turn = turns.enter("", () => {});
     if (!turn) {
-      throw new BerthError(
-        "too_many_requests",
-        `${limits.queuedPackageFetches} sets of packages are waiting; try again`,
-        { data: { retryAfterSeconds: RETRY_AFTER_S } },
-      );
+      throw new BerthError("too_many_requests", `${QUEUED_FETCHES_MAX} sets of packages are waiting; try again`, {
+        data: { retryAfterSeconds: RETRY_AFTER_S },
+      });
     }
     await turn;
     try {
@@ -170,7 +149,7 @@ async function checkWish({ dependencies, update }: Pick<Wish, "dependencies" | "
 }
 
 /** npm as its user has it: their configuration, their cache, their network. */
-function ownWays({ folder, env, limits }: Extract<NpmConfig, { mode: "own" }>): NpmWays {
+function ownWays({ folder, env }: Extract<NpmConfig, { mode: "own" }>): NpmWays {
   const abort = new AbortController();
   const configs = new Map<string, ReturnType<typeof npmConfigOf>>();
   const configOf = ({ cli }: FoundNpm): ReturnType<typeof npmConfigOf> => {
@@ -190,10 +169,10 @@ function ownWays({ folder, env, limits }: Extract<NpmConfig, { mode: "own" }>): 
         scratch,
         cwd: folder,
         ownCache: false,
-        signal: AbortSignal.any([abort.signal, AbortSignal.timeout(limits.packageFetchMs)]),
+        signal: AbortSignal.any([abort.signal, AbortSignal.timeout(fetchBounds.packageFetchMs)]),
       });
     } catch (error) {
-      throw (error as Error).name === "AbortError" && !abort.signal.aborted ? timeIsUp(limits) : error;
+      throw (error as Error).name === "AbortError" && !abort.signal.aborted ? timeIsUp() : error;
     } finally {
       await rm(scratch, { recursive: true, force: true });
     }
@@ -202,8 +181,7 @@ function ownWays({ folder, env, limits }: Extract<NpmConfig, { mode: "own" }>): 
     resolve: (npm, wish) =>
       inScratch(npm, async (place) => {
         const { registries } = await configOf(npm);
-        const options: ResolveLimits = { packagesPerSet: limits.packagesPerSet, registries };
-        return resolveSet({ ...place, settings: join(folder, ".npmrc") }, wish, options);
+        return resolveSet({ ...place, settings: join(folder, ".npmrc") }, wish, { registries });
       }),
     bring: (npm, packages, take) => inScratch(npm, (place) => packAll(place, packages, take)),
     have: (npm) => async (integrity) => {

@@ -4,8 +4,17 @@ import { Transform, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { request, type Dispatcher } from "undici";
 import type { RegistryConfig } from "../config.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { User } from "../processes/sandbox.ts";
+import { setBounds } from "./set-bounds.ts";
+
+const bounds = fixed({
+  /** Requests to the registry in one run of npm, and the bytes of all its answers. */
+  packageFetchRequests: 10_000,
+  packageFetchBytes: 1024 * 1024 * 1024,
+  /** The registry's description of all versions of one package, as it sends it. */
+  packageAnswerBytes: 64 * 1024 * 1024,
+});
 
 /**
  * The host's end of the one way out that npm has in the sandbox: a Unix socket where it asks for descriptions of
@@ -67,7 +76,7 @@ export class RegistryRelay {
     answer.on("error", () => {});
     const { method = "", url = "" } = asked;
     if (method !== "GET" && method !== "HEAD") return this.#refuse(answer, `npm wanted to ${method} at the registry`);
-    const { packageFetchRequests } = this.#options.limits;
+    const { packageFetchRequests } = bounds;
     if (++this.#requests > packageFetchRequests) {
       return this.#refuse(answer, `this takes more than ${packageFetchRequests} requests to the registry`);
     }
@@ -139,15 +148,15 @@ export class RegistryRelay {
     answer: ServerResponse,
     what: string,
   ): Promise<void> {
-    const { limits } = this.#options;
-    const limit = kind === "tarball" ? "packageBytes" : "packageAnswerBytes";
+    const { packageAnswerBytes, packageFetchBytes } = bounds;
+    const bytesMax = kind === "tarball" ? setBounds.packageBytes : packageAnswerBytes;
     const stop = (why: string): void => {
       this.#refusal ??= why;
       body.on("error", () => {});
       body.destroy();
     };
-    const tooLong = `${what} is larger than ${limits[limit]} bytes`;
-    if (Number(headers["content-length"] ?? 0) > limits[limit]) {
+    const tooLong = `${what} is larger than ${bytesMax} bytes`;
+    if (Number(headers["content-length"] ?? 0) > bytesMax) {
       stop(tooLong);
       answer.writeHead(REFUSED).end();
       return;
@@ -162,9 +171,9 @@ export class RegistryRelay {
       transform: (chunk: Buffer, _encoding, done) => {
         length += chunk.length;
         this.#bytes += chunk.length;
-        if (length > limits[limit]) return done(new Cut(tooLong));
-        if (this.#bytes > limits.packageFetchBytes) {
-          return done(new Cut(`this takes more than ${limits.packageFetchBytes} bytes from the registry`));
+        if (length > bytesMax) return done(new Cut(tooLong));
+        if (this.#bytes > packageFetchBytes) {
+          return done(new Cut(`this takes more than ${packageFetchBytes} bytes from the registry`));
         }
         done(null, chunk);
       },
@@ -187,14 +196,8 @@ export class RegistryRelay {
 
 export interface RelayOptions {
   readonly registry: RegistryConfig;
-  readonly limits: RelayLimits;
   readonly dispatcher: Dispatcher;
 }
-
-export type RelayLimits = Pick<
-  Limits,
-  "packageBytes" | "packageAnswerBytes" | "packageFetchRequests" | "packageFetchBytes"
->;
 
 /** The answer was cut off at a limit. */
 class Cut extends Error {}

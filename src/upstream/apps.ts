@@ -3,11 +3,15 @@ import { digestOfApp } from "../contract/contents-digests.ts";
 import type { AppContract, ToolContract } from "../contract/contract.ts";
 import { cutText } from "../lib/cut-text.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { isOfOneMethod } from "./survey.ts";
 
-export type AppLimits = Pick<Limits, "upstreamApps" | "upstreamAppBytes">;
+export const appBounds = fixed({
+  /** Apps that the tools of one upstream name, and the bytes of one; others are not passed on. */
+  upstreamApps: 64,
+  upstreamAppBytes: 2 * 1024 * 1024,
+});
 
 interface ObservedApps {
   /** By URI. One that cannot be read, or is too large, is left out. */
@@ -19,8 +23,8 @@ interface ObservedApps {
 export async function observeApps(
   connection: UpstreamConnection,
   tools: readonly ToolContract[],
-  { upstreamApps, upstreamAppBytes }: AppLimits,
 ): Promise<ObservedApps> {
+  const { upstreamApps, upstreamAppBytes } = appBounds;
   const named = [...new Set(tools.flatMap((tool) => appUriOf(tool) ?? []))].sort();
   const waiting = named.slice(0, upstreamApps);
   const problems: Problem[] = [];

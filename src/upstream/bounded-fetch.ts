@@ -4,13 +4,12 @@ import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import type { LongResults } from "./bypass.ts";
 import type { Inflow } from "./inflow.ts";
 import { isForReader, longResult, type LongMessage, type LongReader } from "./long-answers.ts";
+import { messageBounds } from "./messages.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 /** How the answers of one server are read. */
 interface BoundedReading {
   readonly messageBytes: number;
-  /** Messages that one body may hold. */
-  readonly batchMessages: number;
   readonly inflow: Inflow;
   /** Reads long messages, and keeps their results meanwhile. */
   readonly elsewhere: Elsewhere | undefined;
@@ -162,10 +161,10 @@ async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading): Piece
   if (elsewhere && isForReader(elsewhere.long, bufferOf(whole))) {
     const read = await elsewhere.long.message(whole);
     // The client finds out that it is no message.
-    yield encoded(read.text === undefined && read.fault === undefined ? "" : without(read, reading, elsewhere));
+    yield encoded(read.text === undefined && read.fault === undefined ? "" : without(read, elsewhere));
   } else {
     if (BATCH.test(bufferOf(whole).toString("latin1", 0, BATCH_SEEN_BYTES))) {
-      checkBatch(JSON.parse(bufferOf(whole).toString()) as unknown[], reading);
+      checkBatch(JSON.parse(bufferOf(whole).toString()) as unknown[]);
     }
     yield whole;
   }
@@ -201,9 +200,9 @@ async function* eventsOf(body: Pieces, held: Held, reading: BoundedReading): Pie
         const read = await elsewhere.long.event(event);
         // Text that is no message is dropped.
         if (read.text !== undefined || read.fault !== undefined) {
-          text = Buffer.from(
-            `${eventText(read.head).trimEnd()}\ndata: ${without(read, reading, elsewhere)}\n\n`,
-          ).toString("latin1");
+          text = Buffer.from(`${eventText(read.head).trimEnd()}\ndata: ${without(read, elsewhere)}\n\n`).toString(
+            "latin1",
+          );
         }
       }
       if (events >= EVENTS_TOGETHER || text.length >= BYTES_TOGETHER) {
@@ -219,21 +218,22 @@ async function* eventsOf(body: Pieces, held: Held, reading: BoundedReading): Pie
 }
 
 /** JSON text of a message with its results replaced by stand-ins. */
-function without({ text, fault, results }: LongMessage, reading: BoundedReading, { results: kept }: Elsewhere): string {
+function without({ text, fault, results }: LongMessage, { results: kept }: Elsewhere): string {
   if (text === undefined) throw new Error(`The server ${fault}.`);
   const isBatch = BATCH.test(text.slice(0, BATCH_SEEN_BYTES));
   if (results.length === 0 && !isBatch) return text;
   const value = JSON.parse(text) as unknown;
-  if (isBatch) checkBatch(value as unknown[], reading);
+  if (isBatch) checkBatch(value as unknown[]);
   const messages = (Array.isArray(value) ? value : [value]) as { result: unknown }[];
   for (const each of results) messages[each.at]!.result = kept.keep(longResult(each));
   return JSON.stringify(value);
 }
 
 /** All messages in one body are handled at once. */
-function checkBatch({ length }: readonly unknown[], { batchMessages }: BoundedReading): void {
-  if (length <= batchMessages) return;
-  throw new Error(`The server sent a batch of more than ${batchMessages} messages.`);
+function checkBatch({ length }: readonly unknown[]): void {
+  const { upstreamBatchMessages } = messageBounds;
+  if (length <= upstreamBatchMessages) return;
+  throw new Error(`The server sent a batch of more than ${upstreamBatchMessages} messages.`);
 }
 
 const BATCH = /^\s*\[/;

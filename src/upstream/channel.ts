@@ -2,9 +2,9 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
-import type { Child, ChildLimits, ChildRooms } from "./child.ts";
+import type { Child, ChildRooms } from "./child.ts";
 import type { Surroundings } from "./command.ts";
-import type { ListedTool, ListLimits } from "./lists.ts";
+import type { ListedTool } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { Ask, RequestOptions, RequestParams } from "./request.ts";
 import type { AnyResult } from "./results.ts";
@@ -59,27 +59,7 @@ export interface Closed {
 
 /** How a channel is opened, whatever its transport. */
 export interface ConnectOptions extends Surroundings {
-  readonly limits: ListLimits &
-    ChildLimits &
-    Pick<
-      Limits,
-      | "batchMessages"
-      | "taskTtlMs"
-      | "upstreamErrorBytes"
-      | "upstreamRounds"
-      | "upstreamTaskIdBytes"
-      | "upstreamTaskPollMs"
-      | "upstreamTaskPollMaxMs"
-      | "upstreamCallMs"
-      | "upstreamStartMs"
-      | "upstreamProbeMs"
-      | "upstreamEndMs"
-      | "upstreamMessageBytes"
-      | "upstreamNotificationsPerSecond"
-      | "upstreamQuestions"
-      | "upstreamRequests"
-      | "upstreamResumesPerSecond"
-    >;
+  readonly limits: Pick<Limits, "taskTtlMs" | "upstreamCallMs" | "upstreamMessageBytes" | "upstreamStartMs">;
   /** The name that this client gives itself. */
   readonly clientInfo: { readonly name: string; readonly version: string };
   /** Requests that the server may make; questions go to the call's `ask`, or to this one. Default: none. */

@@ -2,19 +2,15 @@ import type { Readable } from "node:stream";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import type { MessageRoom, HeldMessage } from "../lib/message-room.ts";
 import { Redactor } from "../lib/redactor.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { StderrTail } from "../processes/stderr-tail.ts";
+import { inflowBounds } from "./inflow.ts";
 import { isForReader, longResult, type LongMessage, type LongReader } from "./long-answers.ts";
-import { messagesIn, readLine, type UpstreamMessage } from "./messages.ts";
+import { messageBounds, messagesIn, readLine, type UpstreamMessage } from "./messages.ts";
 
-export type OutputLimits = Pick<
-  Limits,
-  | "batchMessages"
-  | "upstreamMessageBytes"
-  | "upstreamGarbageBytes"
-  | "upstreamNotificationsPerSecond"
-  | "upstreamStderrBytes"
->;
+/** The end of stderr that is stored for errors. */
+const bounds = fixed({ upstreamStderrBytes: 8 * 1024 });
 
 /**
  * The output of an upstream process. Its memory here is bounded, whatever it writes: by the longest line, by the amount
@@ -24,7 +20,6 @@ export type OutputLimits = Pick<
 export class ChildOutput {
   /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
   onMessage: (message: UpstreamMessage) => boolean = () => false;
-  readonly #limits: OutputLimits;
   readonly #redactor = new Redactor();
   readonly #stdout: Readable;
   readonly #onFault: (reason: string) => void;
@@ -46,31 +41,30 @@ export class ChildOutput {
   /** `onFault` is called once, with the words that complete "the server …"; after it stdout is not read any more. */
   constructor(
     { stdout, stderr }: { readonly stdout: Readable; readonly stderr: Readable },
-    limits: OutputLimits,
+    { upstreamMessageBytes }: Pick<Limits, "upstreamMessageBytes">,
     secrets: readonly string[],
     long: LongReader | undefined,
     room: MessageRoom | undefined,
     onFault: (reason: string) => void,
   ) {
     this.#long = long;
-    this.#limits = limits;
     for (const secret of secrets) this.#redactor.add(secret);
     this.#stdout = stdout;
     this.#room = room;
     this.#onFault = onFault;
     const listener = {
       line: (line: Buffer) => this.#take(line),
-      tooLong: () => this.fail(`sent a line of more than ${limits.upstreamMessageBytes} bytes`),
+      tooLong: () => this.fail(`sent a line of more than ${upstreamMessageBytes} bytes`),
       noRoom: (why: string) => this.fail(why),
     };
-    this.#lines = new LineReader(limits.upstreamMessageBytes, listener, room);
+    this.#lines = new LineReader(upstreamMessageBytes, listener, room);
     stdout.once("close", () => this.#lines.end());
     stdout.on("data", (chunk: Buffer) => {
       if (this.#isFaulty) return;
       this.#lines.push(chunk);
       this.#breathe();
     });
-    this.#stderr = new StderrTail(stderr, limits.upstreamStderrBytes);
+    this.#stderr = new StderrTail(stderr, bounds.upstreamStderrBytes);
   }
 
   /** The beginning of stdout output that is no message, for the error of a server that never answers. */
@@ -166,16 +160,16 @@ export class ChildOutput {
   #throwAway(line: Buffer): void {
     if (this.#firstGarbage === "") this.#firstGarbage = line.toString("utf8", 0, GARBAGE_SHOWN_BYTES).trim();
     this.#garbageBytes += line.length + 1;
-    if (this.#garbageBytes > this.#limits.upstreamGarbageBytes) {
-      this.fail(`sent more than ${this.#limits.upstreamGarbageBytes} bytes that are not messages ("${this.garbage}")`);
+    if (this.#garbageBytes > GARBAGE_BYTES) {
+      this.fail(`sent more than ${GARBAGE_BYTES} bytes that are not messages ("${this.garbage}")`);
     }
   }
 
   /** All messages in one line are handled at once. */
   #deliverAll(messages: readonly UpstreamMessage[]): void {
-    const { batchMessages } = this.#limits;
-    if (messages.length > batchMessages) {
-      return this.fail(`sent a batch of more than ${batchMessages} messages`);
+    const { upstreamBatchMessages } = messageBounds;
+    if (messages.length > upstreamBatchMessages) {
+      return this.fail(`sent a batch of more than ${upstreamBatchMessages} messages`);
     }
     for (const message of messages) this.#deliver(message);
   }
@@ -187,7 +181,7 @@ export class ChildOutput {
 
   /** A server that sends unsolicited messages too fast waits at its full pipe until the second is over. */
   #breathe(): void {
-    if (this.#unasked <= this.#limits.upstreamNotificationsPerSecond) return;
+    if (this.#unasked <= inflowBounds.upstreamNotificationsPerSecond) return;
     const left = this.#secondBegan + SECOND_MS - performance.now();
     this.#unasked = 0;
     if (left <= 0) return;
@@ -204,6 +198,8 @@ const BUSY: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["too_many_requests", "n
 const AGAIN_MS = 200;
 const TRIES_MAX = 3;
 const SECOND_MS = 1000;
+/** Output on stdout that belongs to no message, between two messages. */
+const GARBAGE_BYTES = 1024 * 1024;
 const GARBAGE_SHOWN_BYTES = 200;
 
 /** Cuts bytes into lines. Holds at most one line, of bounded length; the work is linear in the input. */

@@ -5,14 +5,18 @@ import { setTimeout as after } from "node:timers/promises";
 import type { MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
 import { within } from "../lib/within.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { endMarked, MARK, newMark } from "../processes/spawn/marked.ts";
 import { spawnDirectly, type Spawn, type ExitStatus, type SpawnedProcess } from "../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
-import { ChildOutput, type OutputLimits } from "./child-output.ts";
+import { ChildOutput } from "./child-output.ts";
 import type { LaunchCommand } from "./command.ts";
 import type { LongReader } from "./long-answers.ts";
 import type { UpstreamMessage } from "./messages.ts";
+
+/** Interval between the steps that end a program: end of input, SIGTERM, SIGKILL. */
+const bounds = fixed({ upstreamEndMs: 2_000 });
 
 interface ChildStart {
   readonly limits: ChildLimits;
@@ -61,7 +65,7 @@ export async function startChild(command: LaunchCommand, options: ChildStart): P
   if (child && !signal.aborted) return child;
   // Bounded, because the spawn helper may be stuck.
   const ended = starting.then((late) => late.end()).catch(() => {});
-  await within(3 * limits.upstreamEndMs, ended);
+  await within(3 * bounds.upstreamEndMs, ended);
   await removeFolder();
   throw signal.reason;
 }
@@ -77,7 +81,7 @@ export function aborted<T>(signal: AbortSignal, value: T): Promise<T> {
   });
 }
 
-export type ChildLimits = OutputLimits & Pick<Limits, "upstreamEndMs">;
+type ChildLimits = Pick<Limits, "upstreamMessageBytes">;
 
 /** Why it has ended, for people; `reason` completes "the server …". */
 interface ChildEnd {
@@ -202,7 +206,7 @@ export class Child {
   }
 
   /**
-   * Closes its input, asks it to end, then kills it: each after the limit's time. Resolves when everything that it
+   * Closes its input, asks it to end, then kills it: each after `upstreamEndMs`. Resolves when everything that it
    * started is gone.
    */
   end(fault?: string): Promise<void> {
@@ -219,7 +223,7 @@ export class Child {
   }
 
   async #escalate(): Promise<void> {
-    const { upstreamEndMs } = this.#limits;
+    const { upstreamEndMs } = bounds;
     this.#outbox.flush();
     this.#stdin.end();
     if (!(await within(upstreamEndMs, this.#exited))) {
@@ -251,7 +255,7 @@ export class Child {
     this.#outbox.close();
     for (const { onTaken } of this.#untaken.splice(0)) onTaken();
     // A launcher's program may still be shutting down when the launcher has gone.
-    if (this.#isTerminated) await this.#groupGoes(this.#limits.upstreamEndMs);
+    if (this.#isTerminated) await this.#groupGoes(bounds.upstreamEndMs);
     this.#signal("SIGKILL");
     this.#restGoes = this.#endRest();
     await this.#outputsClose();

@@ -4,6 +4,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { within } from "../lib/within.ts";
+import { fixed } from "../limits/fixed.ts";
 import { limitVariable } from "../limits/limits.ts";
 import type { ConnectOptions, Opened, Peer } from "./channel.ts";
 import { aborted, type Child, startChild } from "./child.ts";
@@ -14,6 +15,9 @@ import { Pipe } from "./pipe.ts";
 import { Questions } from "./questions.ts";
 import { isText, shortResult, type UpstreamResult } from "./results.ts";
 import { UpstreamError } from "./upstream-error.ts";
+
+/** Time after which an upstream that does not answer the modern handshake also gets the legacy one. */
+const bounds = fixed({ upstreamProbeMs: 10_000 });
 
 /**
  * Starts or reaches the server and agrees on a revision, the modern era first. Throws `launcher_invalid`,
@@ -88,7 +92,7 @@ async function openProgram(launch: ProgramLaunch, options: ConnectOptions, quest
 async function greet(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): Promise<Peer | undefined> {
   const answer = discover(pipe, options).catch(gone);
   const silence = new AbortController();
-  const silent = after(options.limits.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
+  const silent = after(bounds.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
   const hello: Peer | "silent" | "gone" | undefined = await Promise.race([
     answer,
     silent,

@@ -14,7 +14,6 @@ import {
   mendTemplate,
   mendTool,
   readEntries,
-  type ListLimits,
   type UpstreamListed,
   type ListedPrompt,
   type ListedResource,
@@ -22,7 +21,7 @@ import {
   type ListedTool,
 } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";
-import type { Questions } from "./questions.ts";
+import { questionBounds, type Questions } from "./questions.ts";
 import type { UpstreamCallOptions, RequestOptions, RequestParams } from "./request.ts";
 import {
   LongAnswer,
@@ -41,17 +40,7 @@ import {
   type ResourceResult,
   type ToolResult,
 } from "./results.ts";
-import {
-  CreatedTask,
-  FollowedTask,
-  isTask,
-  readCreatedTask,
-  type TaskEnd,
-  type FollowLimits,
-  type TaskPeer,
-} from "./tasks.ts";
-
-type ConnectionLimits = ListLimits & FollowLimits & Pick<Limits, "upstreamRounds">;
+import { CreatedTask, FollowedTask, isTask, readCreatedTask, type TaskEnd, type TaskPeer } from "./tasks.ts";
 
 /**
  * One open connection to an upstream over any transport. Any number of requests may be under way at once. Every method
@@ -63,7 +52,7 @@ export class UpstreamConnection implements Peer {
   readonly id = randomUUID();
   readonly #channel: Channel;
   readonly #peer: Peer;
-  readonly #limits: ConnectionLimits;
+  readonly #taskTtlMs: number;
   readonly #questions: Questions;
   readonly #long: LongReader | undefined;
   /** Those of the client, unless a request states others. */
@@ -74,7 +63,7 @@ export class UpstreamConnection implements Peer {
   constructor(
     channel: Channel,
     peer: Peer,
-    limits: ConnectionLimits,
+    { taskTtlMs }: Pick<Limits, "taskTtlMs">,
     questions: Questions,
     long?: LongReader,
     clientCapabilities: JsonObject = {},
@@ -83,7 +72,7 @@ export class UpstreamConnection implements Peer {
     this.#clientCapabilities = clientCapabilities;
     this.#channel = channel;
     this.#peer = peer;
-    this.#limits = limits;
+    this.#taskTtlMs = taskTtlMs;
     this.#questions = questions;
     this.#long = long;
   }
@@ -176,7 +165,7 @@ export class UpstreamConnection implements Peer {
       throw broken(what, "it answered with a task, and was told that there are none");
     }
     const program = this.transport === "stdio" ? this.id : undefined;
-    return new CreatedTask(readCreatedTask(what, result, { era: this.era, program, limits: this.#limits }));
+    return new CreatedTask(readCreatedTask(what, result, { era: this.era, program }));
   }
 
   follow(task: FollowedTask, options: UpstreamCallOptions): Promise<TaskEnd> {
@@ -192,7 +181,6 @@ export class UpstreamConnection implements Peer {
     const told = this.#tellingOfTasks(options);
     return {
       era: this.era,
-      limits: this.#limits,
       questions: this.#questions,
       long: this.#long,
       send: (method, params, what, own) =>
@@ -211,7 +199,7 @@ export class UpstreamConnection implements Peer {
   #legacyTask(name: string, takesTasks: boolean): JsonObject | undefined {
     const support = this.#taskSupport.get(name);
     if (support === undefined || (support === "optional" && !takesTasks)) return undefined;
-    return { ttl: this.#limits.taskTtlMs };
+    return { ttl: this.#taskTtlMs };
   }
 
   /** The options for a request that says that its sender knows tasks. */
@@ -294,7 +282,7 @@ export class UpstreamConnection implements Peer {
     const channel = this.#channel;
     const page = (params: { cursor?: string }): Promise<AnyResult> =>
       channel.send(method, params, method, options ?? {});
-    const { entries, leftOut, bytes } = await readPages(method, { key, nameKey }, this.#limits, page);
+    const { entries, leftOut, bytes } = await readPages(method, { key, nameKey }, page);
     const { items, problems } = await readEntries(what, entries, nameKey, mend);
     return { items, problems: [...problems, ...problemsOf(what, leftOut)], bytes };
   }
@@ -308,7 +296,7 @@ export class UpstreamConnection implements Peer {
     try {
       let result = await channel.send(method, params, what, options);
       for (let rounds = 0; asks(result); rounds++) {
-        if (rounds >= this.#limits.upstreamRounds) throw broken(what, `it asked in more than ${rounds} rounds`);
+        if (rounds >= questionBounds.upstreamRounds) throw broken(what, `it asked in more than ${rounds} rounds`);
         const { inputRequests, requestState } = shortResult(what, result);
         const asked = isObject(inputRequests) ? inputRequests : {};
         const inputResponses = await this.#questions.answerAll(asked, ask, what, options.signal);

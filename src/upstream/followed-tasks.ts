@@ -1,7 +1,7 @@
 import { pause, type CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { Ask, TaskOfUpstream, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
 import { broken, type ToolResult } from "./results.ts";
@@ -17,24 +17,21 @@ interface Followed {
   readonly ask: Ask | undefined;
 }
 
+/** How long an upstream may give no answer about a task of its own before the task counts as lost. */
+const bounds = fixed({ upstreamTaskAwayMs: 600_000 });
+
 /**
  * The tasks of one upstream that are followed here. One of an upstream at an address goes on while there is no connection;
  * one of a program ends with it.
  */
 export class FollowedTasks {
   readonly #supervisor: Pick<Supervisor, "acquire" | "peek">;
-  readonly #awayMs: number;
   readonly #tellable: (error: unknown) => unknown;
   readonly #followed = new Map<string, Followed>();
 
   /** `tellable` makes an error fit for callers. */
-  constructor(
-    supervisor: Pick<Supervisor, "acquire" | "peek">,
-    { upstreamTaskAwayMs }: Pick<Limits, "upstreamTaskAwayMs">,
-    tellable: (error: unknown) => unknown,
-  ) {
+  constructor(supervisor: Pick<Supervisor, "acquire" | "peek">, tellable: (error: unknown) => unknown) {
     this.#supervisor = supervisor;
-    this.#awayMs = upstreamTaskAwayMs;
     this.#tellable = tellable;
   }
 
@@ -56,7 +53,7 @@ export class FollowedTasks {
           // Such a task ends with its program.
           if (of.program !== undefined && (error as BerthError).code === "upstream_ended") throw error;
           const awayMs = performance.now() - followed.task.heardAt;
-          if (awayMs >= this.#awayMs) throw lostSince(error as Error, this.#awayMs);
+          if (awayMs >= bounds.upstreamTaskAwayMs) throw lostSince(error as Error, bounds.upstreamTaskAwayMs);
         }
         acquired = undefined;
         await pause(of.pollMs, signal);

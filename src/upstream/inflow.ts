@@ -1,4 +1,8 @@
 import { nextTurn } from "../lib/event-loop.ts";
+import { fixed } from "../limits/fixed.ts";
+
+/** Above this rate, reading from an upstream pauses. */
+export const inflowBounds = fixed({ upstreamNotificationsPerSecond: 5000 });
 
 /** In one turn of the event loop: the client handles this much in a few milliseconds. */
 const TURN_EVENTS = 16;
@@ -18,7 +22,7 @@ export class Inflow {
   #turnBytes = 0;
   #turn: Promise<void> | undefined;
 
-  constructor(eventsPerSecond: number) {
+  constructor(eventsPerSecond: number = inflowBounds.upstreamNotificationsPerSecond) {
     this.#eventsPerSecond = eventsPerSecond;
   }
 

@@ -12,8 +12,8 @@ import { cutText } from "../lib/cut-text.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { isObject, jsonText, type JsonSchema } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Limits } from "../limits/limits.ts";
-import { sift, siftText } from "./long-answers.ts";
+import { fixed } from "../limits/fixed.ts";
+import { listBounds, sift, siftText } from "./long-answers.ts";
 import { LongPage, broken, isText, shortResult, type LeftOutEntry, type AnyResult } from "./results.ts";
 
 /**
@@ -141,10 +141,8 @@ function problem(severity: Problem["severity"], message: string, name?: string):
   return { code: "bad-list-entry", message, severity, ...(name !== undefined && { tool: name }) };
 }
 
-export type ListLimits = Pick<
-  Limits,
-  "upstreamListPages" | "upstreamListItems" | "upstreamEntryBytes" | "upstreamListBytes" | "contractValues"
->;
+/** Pages of one list of an upstream. */
+const bounds = fixed({ upstreamListPages: 100 });
 
 /** The member that holds a page's entries, and the key of each entry. */
 interface ListKeys {
@@ -166,10 +164,9 @@ interface ListedEntries {
 export async function readPages(
   method: string,
   { key, nameKey }: ListKeys,
-  limits: ListLimits,
   page: (params: { cursor?: string }) => Promise<AnyResult>,
 ): Promise<ListedEntries> {
-  const { upstreamListPages, upstreamListItems } = limits;
+  const { upstreamListItems } = listBounds;
   const entries: unknown[] = [];
   const leftOut: LeftOutEntry[] = [];
   const cursors = new Set<string>();
@@ -186,7 +183,7 @@ export async function readPages(
     for (const [index, each] of (list as unknown[]).entries()) {
       await turn();
       const at = { nameKey, index, bytes, values };
-      const sifted = isLong ? siftText(each as string, at, limits) : sift(each, at, limits);
+      const sifted = isLong ? siftText(each as string, at) : sift(each, at);
       if ("why" in sifted) leftOut.push(sifted);
       else {
         entries.push(sifted.entry);
@@ -200,7 +197,8 @@ export async function readPages(
     cursor = isText(nextCursor) && nextCursor !== "" ? nextCursor : undefined;
     if (cursor !== undefined && cursors.has(cursor)) throw broken(method, "its pages repeat");
     cursors.add(cursor ?? "");
-    if (cursors.size > upstreamListPages) throw broken(method, `it has more than ${upstreamListPages} pages`);
+    if (cursors.size > bounds.upstreamListPages)
+      throw broken(method, `it has more than ${bounds.upstreamListPages} pages`);
   } while (cursor !== undefined);
   return { entries, leftOut, bytes };
 }

@@ -1,6 +1,8 @@
+import { contractBounds } from "../contract/contract-bounds.ts";
 import type { Scalar } from "../contract/parameter-headers.ts";
 import { hasInexactNumbers, readExactly, type ExactJson } from "../lib/exact-numbers.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../lib/json.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { messagesIn } from "./messages.ts";
 import {
@@ -63,15 +65,18 @@ export interface LongEvent extends LongMessage {
   readonly head: string;
 }
 
-export type LongLimits = Pick<
-  Limits,
-  | "messageValues"
-  | "contractValues"
-  | "upstreamNoticeBytes"
-  | "upstreamEntryBytes"
-  | "upstreamListBytes"
-  | "upstreamListItems"
->;
+export type LongLimits = Pick<Limits, "messageValues">;
+
+/** Bounds of one list of an upstream; entries beyond them are left out, or the list is refused. */
+export const listBounds = fixed({
+  upstreamListItems: 10_000,
+  upstreamListBytes: 1024 * 1024,
+});
+
+/** One entry of a list, such as a tool with its schemas; a larger one is left out. */
+const ENTRY_BYTES = 128 * 1024;
+/** The longest message that is not a result: a question, a log line, progress, an error. */
+const NOTICE_BYTES = 4 * 1024 * 1024;
 
 /** True for a message that its reader reads: it is long, or has numbers that the serving thread would write otherwise. */
 export function isForReader({ inlineBodyBytes }: LongReader, message: Buffer): boolean {
@@ -84,7 +89,7 @@ export function longResult({ result }: LongMessage["results"][number]): LongAnsw
 }
 
 /** The work of a `LongReader` on one message. */
-export function readLongMessage(json: string, limits: LongLimits): LongMessage {
+export function readLongMessage(json: string, { messageValues }: LongLimits): LongMessage {
   let exact: ExactJson;
   try {
     exact = readExactly(json);
@@ -100,7 +105,7 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
     if (isObject(error)) Object.assign(message, { error: shortError(error) });
     // Its questions are read unchanged.
     if (!isObject(result) || "error" in message || result["resultType"] === "input_required") continue;
-    const page = pageIn(result, limits, written);
+    const page = pageIn(result, written);
     if (page) results.push({ at, result: page });
     else if (nestsTooDeep(result, Infinity)) {
       delete message["result"];
@@ -111,15 +116,12 @@ export function readLongMessage(json: string, limits: LongLimits): LongMessage {
     } else continue;
     message["result"] = {};
   }
-  const { messageValues, upstreamNoticeBytes } = limits;
   if (nestsTooDeep(value, Infinity)) return faulty(`that nests more than ${NESTING_MAX} levels deep`);
   if (valuesIn(value, messageValues) > messageValues) {
     return faulty(`of more than ${messageValues} values`);
   }
   const text = written(value);
-  if (text.length > upstreamNoticeBytes) {
-    return faulty(`of more than ${upstreamNoticeBytes} bytes`);
-  }
+  if (text.length > NOTICE_BYTES) return faulty(`of more than ${NOTICE_BYTES} bytes`);
   return { text, results };
 }
 
@@ -142,7 +144,6 @@ function faulty(which: string): LongMessage {
 export function sift(
   entry: unknown,
   at: EntryAt,
-  limits: EntryLimits,
   written: ExactJson["written"] = JSON.stringify,
 ): (Sifted & { readonly json: string }) | LeftOutEntry {
   const name = nameOf(entry, at);
@@ -151,21 +152,18 @@ export function sift(
   if (nestsTooDeep(entry, Infinity)) return leftOut(`it nests more than ${NESTING_MAX} levels deep`);
   const json = written(entry);
   const bytes = Buffer.byteLength(json);
-  const { upstreamEntryBytes } = limits;
-  if (bytes > upstreamEntryBytes) {
-    return leftOut(`it has more than ${upstreamEntryBytes} bytes`);
-  }
-  const values = valuesIn(entry, limits.contractValues);
-  const why = whyNoRoom(at, { bytes, values }, limits);
+  if (bytes > ENTRY_BYTES) return leftOut(`it has more than ${ENTRY_BYTES} bytes`);
+  const values = valuesIn(entry, contractBounds.contractValues);
+  const why = whyNoRoom(at, { bytes, values });
   return why === undefined ? { entry, json, bytes, values } : leftOut(why);
 }
 
 /** The same for an entry of a `LongPage`, which only the pages before it can leave without room. */
-export function siftText(json: string, at: EntryAt, limits: EntryLimits): Sifted | LeftOutEntry {
+export function siftText(json: string, at: EntryAt): Sifted | LeftOutEntry {
   const entry: unknown = JSON.parse(json);
   const bytes = Buffer.byteLength(json);
-  const values = valuesIn(entry, limits.contractValues);
-  const why = whyNoRoom(at, { bytes, values }, limits);
+  const values = valuesIn(entry, contractBounds.contractValues);
+  const why = whyNoRoom(at, { bytes, values });
   return why === undefined ? { entry, bytes, values } : { name: nameOf(entry, at).slice(0, SHOWN_UNITS), why };
 }
 
@@ -179,13 +177,12 @@ interface EntryAt extends Size {
   readonly index: number;
 }
 
-type EntryLimits = Pick<Limits, "upstreamEntryBytes" | "upstreamListBytes" | "contractValues">;
-
 interface Sifted extends Size {
   readonly entry: unknown;
 }
 
-function whyNoRoom(before: Size, own: Size, { upstreamListBytes, contractValues }: EntryLimits): string | undefined {
+function whyNoRoom(before: Size, own: Size): string | undefined {
+  const [{ upstreamListBytes }, { contractValues }] = [listBounds, contractBounds];
   if (before.bytes + own.bytes > upstreamListBytes) {
     return `with it the list has more than ${upstreamListBytes} bytes`;
   }
@@ -200,11 +197,7 @@ function nameOf(entry: unknown, { nameKey, index }: EntryAt): string {
   return typeof name === "string" ? name : `number ${index + 1}`;
 }
 
-function pageIn(
-  result: Record<string, unknown>,
-  limits: LongLimits,
-  written: ExactJson["written"],
-): PageParts | undefined {
+function pageIn(result: Record<string, unknown>, written: ExactJson["written"]): PageParts | undefined {
   if ("content" in result) return undefined;
   for (const [list, nameKey] of Object.entries(LISTS)) {
     const entries = result[list];
@@ -212,8 +205,8 @@ function pageIn(
     const [kept, leftOut]: [string[], LeftOutEntry[]] = [[], []];
     let [bytes, values] = [0, 0];
     // One more than the limit shows that there are too many.
-    for (const [index, entry] of entries.slice(0, limits.upstreamListItems + 1).entries()) {
-      const sifted = sift(entry, { nameKey, index, bytes, values }, limits, written);
+    for (const [index, entry] of entries.slice(0, listBounds.upstreamListItems + 1).entries()) {
+      const sifted = sift(entry, { nameKey, index, bytes, values }, written);
       if ("why" in sifted) leftOut.push(sifted);
       else {
         kept.push(sifted.json);

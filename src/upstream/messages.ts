@@ -1,5 +1,9 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { isObject, tryParseJson } from "../lib/json.ts";
+import { fixed } from "../limits/fixed.ts";
+
+/** Messages of one batch of an upstream. */
+export const messageBounds = fixed({ upstreamBatchMessages: 100 });
 
 /** A JSON-RPC message of a server, valid in form. */
 export type UpstreamMessage = JSONRPCMessage;

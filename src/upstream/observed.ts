@@ -2,7 +2,7 @@ import type { Contract } from "../contract/contract.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { isObject, type JsonObject, type Json } from "../lib/json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
-import { observeApps, type AppLimits } from "./apps.ts";
+import { observeApps } from "./apps.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { contractOf, isOfOneMethod, methodProblem, surveyOf, type FailedList } from "./survey.ts";
 
@@ -18,15 +18,11 @@ export interface Observed {
 }
 
 /** `before` holds the problems met so far. */
-export async function observe(
-  connection: UpstreamConnection,
-  before: readonly Problem[],
-  limits: AppLimits,
-): Promise<Observed> {
+export async function observe(connection: UpstreamConnection, before: readonly Problem[]): Promise<Observed> {
   const survey = await surveyOf(connection);
   const { failed, problems, bytes } = survey;
   const contract = await contractOf(survey);
-  const { apps, problems: ofApps } = await observeApps(connection, contract.tools, limits);
+  const { apps, problems: ofApps } = await observeApps(connection, contract.tools);
   return {
     contract: apps.length > 0 ? { ...contract, apps } : contract,
     failed,

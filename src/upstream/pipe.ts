@@ -37,7 +37,7 @@ export class Pipe implements Channel {
     this.#timeoutMs = limits.upstreamCallMs;
     child.onMessage = (message) => this.#hear(message);
     void child.ended.then(({ reason }) => this.#ended(reason));
-    this.#inbox = new PipeInbox(this, questions, new OpenQuestions(limits.upstreamQuestions), onNotification);
+    this.#inbox = new PipeInbox(this, questions, new OpenQuestions(), onNotification);
   }
 
   get closed(): Promise<Closed> {
@@ -333,5 +333,5 @@ class PipeInbox {
 type PipeAnswer = { readonly result: JsonObject } | { readonly error: { code: number; message: string } };
 
 type PipeOptions = Pick<ConnectOptions, "onNotification"> & {
-  readonly limits: Pick<Limits, "upstreamCallMs" | "upstreamQuestions">;
+  readonly limits: Pick<Limits, "upstreamCallMs">;
 };

@@ -4,9 +4,17 @@ import { EXTENSION_UI } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Inflow } from "./inflow.ts";
 import type { Ask, UpstreamQuestion } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
+
+export const questionBounds = fixed({
+  /** Rounds of questions in one call, and of its task. */
+  upstreamRounds: 10,
+  /** Concurrent requests from an upstream, including pings; an upstream with more is ended or disconnected. */
+  upstreamQuestions: 256,
+});
 
 /** JSON-RPC code for an unanswerable question: the client has no such method. */
 const METHOD_NOT_FOUND = -32601;
@@ -70,7 +78,6 @@ const QUESTION_EVENTS = 50;
 
 /** A server's own requests, from their arrival until the server has taken the answers. */
 export class OpenQuestions {
-  readonly #max: number;
   readonly #inflow: Inflow | undefined;
   readonly #tooMany = new AbortController();
   /** Unanswered ones, counted by their ids, which the server may reuse at will. */
@@ -78,14 +85,13 @@ export class OpenQuestions {
   #count = 0;
 
   /** With `inflow` each counts there, too. */
-  constructor(max: number, inflow?: Inflow) {
-    this.#max = max;
+  constructor(inflow?: Inflow) {
     this.#inflow = inflow;
   }
 
   /** Completes "it …". */
   get fault(): string {
-    return `had more than ${this.#max} requests of its own under way`;
+    return `had more than ${questionBounds.upstreamQuestions} requests of its own under way`;
   }
 
   /** Aborted once there are too many; later questions are ignored. */
@@ -102,7 +108,7 @@ export class OpenQuestions {
       if (isCancelled && this.#take(params["requestId"] as RequestId)) this.#count -= 1;
       return true;
     }
-    if (this.#count >= this.#max) this.#tooMany.abort(new Error(this.fault));
+    if (this.#count >= questionBounds.upstreamQuestions) this.#tooMany.abort(new Error(this.fault));
     if (this.tooMany.aborted) return false;
     this.#inflow?.count(QUESTION_EVENTS);
     this.#count += 1;

@@ -27,6 +27,7 @@ import type { LongReader } from "./long-answers.ts";
 import { OpenQuestions, type Questions } from "./questions.ts";
 import type { RequestOptions, RequestParams } from "./request.ts";
 import type { AnyResult, UpstreamResult } from "./results.ts";
+import { requestBounds } from "./supervisor.ts";
 import { UpstreamError, refusedByServer, shortError } from "./upstream-error.ts";
 
 interface RemoteAddress {
@@ -46,10 +47,11 @@ export async function openRemote(
   questions: Questions,
 ): Promise<Opened> {
   const { limits } = options;
-  const { upstreamStartMs, upstreamMessageBytes, batchMessages, upstreamRequests } = limits;
+  const { upstreamStartMs, upstreamMessageBytes } = limits;
+  const { upstreamRequests } = requestBounds;
   const timeout = AbortSignal.timeout(upstreamStartMs);
-  const inflow = new Inflow(limits.upstreamNotificationsPerSecond);
-  const asked = new OpenQuestions(limits.upstreamQuestions, inflow);
+  const inflow = new Inflow();
+  const asked = new OpenQuestions(inflow);
   const signal = AbortSignal.any([timeout, asked.tooMany, ...(options.signal ? [options.signal] : [])]);
   const aside = {
     results: new LongResults(options.rooms?.unfinished),
@@ -59,12 +61,11 @@ export async function openRemote(
   const elsewhere = options.long && { long: options.long, results: aside.results };
   const reading = {
     messageBytes: upstreamMessageBytes,
-    batchMessages,
     inflow,
     elsewhere,
     room: options.rooms?.unfinished,
   };
-  const resumption = new Resumption(limits.upstreamResumesPerSecond, upstreamRequests);
+  const resumption = new Resumption(RESUMES_PER_SECOND, upstreamRequests);
   const fetchIt = fillingIn(aside.arguments, resumption.paced(boundedFetch(reading, options.fetch)));
   const requestInit = { headers };
   const what = `reaching ${name}`;
@@ -189,6 +190,8 @@ function peerOf(client: Client): Peer {
   };
 }
 
+/** Event streams of one connection that are opened per second; others wait. */
+const RESUMES_PER_SECOND = 20;
 /** How long a server may take to accept the goodbye. */
 const FAREWELL_MS = 1000;
 

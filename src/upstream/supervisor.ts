@@ -1,20 +1,28 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
+import { fixed } from "../limits/fixed.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Closed } from "./channel.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-export interface SupervisorLimits extends StartWaits {
-  /** An idle connection is ended after this time; it is made again on demand. */
-  readonly upstreamIdleMs: number;
-  /** Requests at once on one connection. */
-  readonly upstreamRequests: number;
-  readonly upstreamPingMs: number;
-}
+/** Concurrent requests to one upstream. */
+export const requestBounds = fixed({ upstreamRequests: 256 });
+
+const bounds = fixed({
+  /**
+   * How long an upstream that owes an answer may send nothing. If one of its calls is given up after that, it is pinged;
+   * if it still sends nothing for as long again, its connection and its process are ended.
+   */
+  upstreamPingMs: 15_000,
+  /** The first and the longest wait between a failed start and the next. */
+  upstreamBackoffMs: 500,
+  upstreamBackoffMaxMs: 60_000,
+});
 
 interface SupervisorOptions {
   readonly name: string;
-  readonly limits: SupervisorLimits;
+  readonly limits: Pick<Limits, "upstreamIdleMs">;
   readonly open: (signal: AbortSignal) => Promise<UpstreamConnection>;
   /**
    * Makes room for one more connection before it is opened; resolves with a function to call at its end. Rejects if
@@ -71,7 +79,7 @@ export class Supervisor {
   #renewals = 0;
   #requests = 0;
   #starts = 0;
-  readonly #failed: FailedStarts;
+  readonly #failed = new FailedStarts();
   /** Calls during which the server ended: these wait before they are repeated; other calls do not. */
   readonly #suspects = new BoundedMap<string, FailedStarts>(SUSPECTS_MAX);
   readonly #idle: IdleTimer;
@@ -80,20 +88,19 @@ export class Supervisor {
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
-    const { limits } = options;
-    this.#failed = new FailedStarts(limits);
     const stop = (): void => void (this.#stopping = this.#stop());
-    this.#idle = new IdleTimer(limits.upstreamIdleMs, () => this.#requests > 0, stop);
+    this.#idle = new IdleTimer(options.limits.upstreamIdleMs, () => this.#requests > 0, stop);
   }
 
   /**
    * Acquires the connection for one request, and opens it if there is none. Rejects with the reason why there is none.
    */
   async acquire(call?: CallKey): Promise<AcquiredConnection> {
-    const { name, limits } = this.#options;
+    const { name } = this.#options;
+    const { upstreamRequests } = requestBounds;
     if (call) this.#checkSuspect(call);
-    if (this.#requests >= limits.upstreamRequests) {
-      throw new UpstreamError("upstream_busy", `${name} has ${limits.upstreamRequests} requests under way`);
+    if (this.#requests >= upstreamRequests) {
+      throw new UpstreamError("upstream_busy", `${name} has ${upstreamRequests} requests under way`);
     }
     this.#requests++;
     const open = this.#current ?? (await this.#connected().catch((error: unknown) => this.#notAcquired(error, call)));
@@ -224,7 +231,7 @@ export class Supervisor {
       if (leave) opening.catch(leave);
       const connection = await opening;
       if (leave) void connection.closed.then(leave);
-      const liveness = new Liveness(connection, this.#options.limits.upstreamPingMs);
+      const liveness = new Liveness(connection, bounds.upstreamPingMs);
       const made = { connection, startedAt, liveness, requests: 0, calls: [] };
       void connection.closed.then((closed) => this.#ended(made, closed));
       try {
@@ -274,7 +281,7 @@ export class Supervisor {
 
   /** The start itself worked: other calls do not wait. */
   #suspect(call: string, reason: string): void {
-    const known = this.#suspects.get(call) ?? new FailedStarts(this.#options.limits);
+    const known = this.#suspects.get(call) ?? new FailedStarts();
     known.add(reason);
     this.#suspects.set(call, known);
   }
@@ -419,22 +426,11 @@ function isGivenUp(error: unknown): boolean {
   return error instanceof BerthError && (error.code === "cancelled" || error.code === "upstream_timeout");
 }
 
-interface StartWaits {
-  /** The wait between a failed start and the next: the first one, and the longest. Each is twice the one before. */
-  readonly upstreamBackoffMs: number;
-  readonly upstreamBackoffMaxMs: number;
-}
-
 /** The back-off after failed starts. The first failure lets the next start try at once: most succeed. */
 class FailedStarts {
-  readonly #waits: StartWaits;
   #count = 0;
   #reason: string | undefined;
   #notBefore = 0;
-
-  constructor(waits: StartWaits) {
-    this.#waits = waits;
-  }
 
   /** Why the last start failed; undefined if it did not. */
   get reason(): string | undefined {
@@ -448,7 +444,7 @@ class FailedStarts {
   }
 
   add(reason: string): void {
-    const { upstreamBackoffMs, upstreamBackoffMaxMs } = this.#waits;
+    const { upstreamBackoffMs, upstreamBackoffMaxMs } = bounds;
     this.#reason = reason;
     const before = this.#count++;
     const waitMs = before === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (before - 1), upstreamBackoffMaxMs);

@@ -2,10 +2,10 @@ import type { CancelSignal } from "../lib/cancellation.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Peer } from "./channel.ts";
 import type { LongReader } from "./long-answers.ts";
-import type { Questions } from "./questions.ts";
+import { questionBounds, type Questions } from "./questions.ts";
 import type { RequestOptions, RequestParams, TaskOfUpstream, UpstreamCallOptions } from "./request.ts";
 import {
   LongAnswer,
@@ -18,7 +18,7 @@ import {
   type ToolResult,
   type UpstreamResult,
 } from "./results.ts";
-import { refusedByServer, UpstreamError } from "./upstream-error.ts";
+import { errorBounds, refusedByServer, UpstreamError } from "./upstream-error.ts";
 
 /**
  * Tasks of upstreams: `tools/call` answered with a task (the extension `io.modelcontextprotocol/tasks`, SEP-2663; and
@@ -35,15 +35,12 @@ export class CreatedTask {
   }
 }
 
-export type FollowLimits = Pick<
-  Limits,
-  | "upstreamRounds"
-  | "upstreamTaskPollMs"
-  | "upstreamTaskPollMaxMs"
-  | "upstreamTaskIdBytes"
-  | "taskTtlMs"
-  | "upstreamErrorBytes"
->;
+/** The shortest interval between two polls of a task, whatever its upstream advises. */
+const bounds = fixed({ upstreamTaskPollMs: 500 });
+
+/** The longest one. */
+const TASK_POLL_MAX_MS = 60_000;
+const TASK_ID_BYTES = 1_024;
 
 /** True for the result of a call that has become a task, in either era. */
 export function isTask(result: AnyResult, era: Peer["era"]): result is UpstreamResult {
@@ -59,22 +56,18 @@ function fieldOf(result: object, name: string): unknown {
 export function readCreatedTask(
   what: string,
   result: UpstreamResult,
-  {
-    era,
-    program,
-    limits,
-  }: { readonly era: Peer["era"]; readonly program: string | undefined; readonly limits: FollowLimits },
+  { era, program }: { readonly era: Peer["era"]; readonly program: string | undefined },
 ): TaskOfUpstream {
   const said = (era === "modern" ? result : result["task"]) as UpstreamResult;
   const { taskId, createdAt } = said;
   if (!isText(taskId) || taskId === "") throw broken(what, "its task has no taskId");
-  if (Buffer.byteLength(taskId) > limits.upstreamTaskIdBytes) {
-    throw broken(what, `the taskId of its task has more than ${limits.upstreamTaskIdBytes} bytes`);
+  if (Buffer.byteLength(taskId) > TASK_ID_BYTES) {
+    throw broken(what, `the taskId of its task has more than ${TASK_ID_BYTES} bytes`);
   }
   return {
     id: taskId,
     ...(isText(createdAt) && createdAt.length <= TIME_UNITS_MAX && { createdAt }),
-    pollMs: pollMsOf(said, limits, DEFAULT_POLL_MS),
+    pollMs: pollMsOf(said, DEFAULT_POLL_MS),
     ...(program !== undefined && { program }),
   };
 }
@@ -83,14 +76,10 @@ export function readCreatedTask(
 const TIME_UNITS_MAX = 64;
 const DEFAULT_POLL_MS = 1_000;
 
-function pollMsOf(
-  { pollIntervalMs, pollInterval }: UpstreamResult,
-  { upstreamTaskPollMs, upstreamTaskPollMaxMs }: FollowLimits,
-  otherwise: number,
-): number {
+function pollMsOf({ pollIntervalMs, pollInterval }: UpstreamResult, otherwise: number): number {
   const advised = pollIntervalMs ?? pollInterval;
   const ms = typeof advised === "number" && Number.isFinite(advised) ? Math.ceil(advised) : otherwise;
-  return Math.min(Math.max(ms, upstreamTaskPollMs), upstreamTaskPollMaxMs);
+  return Math.min(Math.max(ms, bounds.upstreamTaskPollMs), TASK_POLL_MAX_MS);
 }
 
 /** The end of a task that its upstream has cancelled by itself; the detail is what it says of that. */
@@ -100,7 +89,6 @@ export function cancelledThere(message: string): UpstreamError {
 
 /** The connection over which a task is followed. */
 export interface TaskPeer extends Pick<Peer, "era"> {
-  readonly limits: FollowLimits;
   readonly questions: Pick<Questions, "answerAll">;
   readonly long: LongReader | undefined;
   /** Sends a request about tasks, which says that its sender knows them. */
@@ -148,7 +136,7 @@ export class FollowedTask {
   async over(peer: TaskPeer, options: UpstreamCallOptions): Promise<TaskEnd> {
     try {
       for (;;) {
-        if (this.#isNew) await this.#pause(peer.limits, options.signal);
+        if (this.#isNew) await this.#pause(options.signal);
         this.#isNew = true;
         if (options.signal?.aborted) throw new BerthError("cancelled", this.what);
         const end = await this.#look(peer, options);
@@ -174,7 +162,7 @@ export class FollowedTask {
     const { detail, result } = await detailIn(peer, what, answer);
     this.#check(detail);
     this.heardAt = performance.now();
-    this.#pollMs = pollMsOf(detail, peer.limits, task.pollMs);
+    this.#pollMs = pollMsOf(detail, task.pollMs);
     const { status, statusMessage, error } = detail;
     const message = isText(statusMessage) ? statusMessage : undefined;
     switch (status) {
@@ -195,7 +183,7 @@ export class FollowedTask {
         return { error: endedWith(what, isObject(error) ? error : { message }) };
       case "cancelled":
         return {
-          error: cancelledThere(cutText(message ?? "The upstream cancelled it", peer.limits.upstreamErrorBytes)),
+          error: cancelledThere(cutText(message ?? "The upstream cancelled it", errorBounds.upstreamErrorBytes)),
         };
       default:
         throw broken(what, `its task has the unknown status ${shown(status)}`);
@@ -221,7 +209,7 @@ export class FollowedTask {
     const { what, task } = this;
     const open = Object.entries(isObject(asked) ? asked : {}).filter(([name]) => !this.#answered.has(name));
     if (open.length === 0) return;
-    if (this.#rounds >= peer.limits.upstreamRounds) {
+    if (this.#rounds >= questionBounds.upstreamRounds) {
       throw broken(what, `its task asked in more than ${this.#rounds} rounds`);
     }
     this.#rounds += 1;
@@ -264,7 +252,7 @@ export class FollowedTask {
     }
   }
 
-  async #pause({ upstreamTaskPollMs }: FollowLimits, signal: CancelSignal | undefined): Promise<void> {
+  async #pause(signal: CancelSignal | undefined): Promise<void> {
     await new Promise<void>((resolve) => {
       let timer: NodeJS.Timeout;
       const end = (): void => {
@@ -278,7 +266,7 @@ export class FollowedTask {
       this.#wake = () => {
         this.#wake = undefined;
         clearTimeout(timer);
-        endIn(Math.max(0, this.#lookedAt + upstreamTaskPollMs - performance.now()));
+        endIn(Math.max(0, this.#lookedAt + bounds.upstreamTaskPollMs - performance.now()));
       };
       endIn(this.#pollMs);
       if (signal?.aborted) end();

@@ -1,6 +1,10 @@
 import { cutText } from "../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { valuesIn } from "../lib/json.ts";
+import { fixed } from "../limits/fixed.ts";
+
+/** The text, and the data, of an error for clients: longer text is cut, longer data is left out. */
+export const errorBounds = fixed({ upstreamErrorBytes: 64 * 1024 });
 
 /**
  * An error of an upstream. `stderr` is the end of its output there: for the log and the user who started it, never for

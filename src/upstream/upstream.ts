@@ -7,8 +7,8 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { TraceContext } from "../lib/trace.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
-import type { AppLimits } from "./apps.ts";
 import { AttributedCalls, UnderWay } from "./attribution.ts";
 import type { Closed, ConnectOptions, Peer } from "./channel.ts";
 import { connectUpstream } from "./connect.ts";
@@ -19,15 +19,12 @@ import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from 
 import { hostedCapabilities } from "./questions.ts";
 import type { Ask, Progress, TaskOfUpstream, TaskUse, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
 import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
-import {
-  Supervisor,
-  type AcquiredConnection,
-  type CallKey,
-  type SupervisorLimits,
-  type UpstreamHealth,
-} from "./supervisor.ts";
-import { CreatedTask, type FollowLimits } from "./tasks.ts";
+import { Supervisor, type AcquiredConnection, type CallKey, type UpstreamHealth } from "./supervisor.ts";
+import { CreatedTask } from "./tasks.ts";
 import { UpstreamError } from "./upstream-error.ts";
+
+/** How long a question waits until it is clear which call it belongs to. */
+const bounds = fixed({ upstreamQuestionMs: 2_000 });
 
 export interface UpstreamOptions extends Omit<
   ConnectOptions,
@@ -41,11 +38,7 @@ export interface UpstreamOptions extends Omit<
   readonly hide?: (value: Json) => Json;
   /** Removes the same values from the server's contract. */
   readonly hideWhole?: HideWhole;
-  readonly limits: ConnectOptions["limits"] &
-    SupervisorLimits &
-    FollowLimits &
-    AppLimits &
-    Pick<Limits, "upstreamQuestionMs" | "upstreamTaskAwayMs">;
+  readonly limits: ConnectOptions["limits"] & Pick<Limits, "upstreamIdleMs">;
   /** Called with the server's contract, on each start and whenever it reports a changed list. */
   readonly onContract: (observed: Observed) => Promise<void>;
   readonly onResourceUpdated: (uri: string) => void;
@@ -141,7 +134,7 @@ export class Upstream {
   constructor(launch: Launch, options: UpstreamOptions) {
     this.launch = launch;
     this.#options = options;
-    this.#attributed = new AttributedCalls(options.limits.upstreamQuestionMs);
+    this.#attributed = new AttributedCalls(bounds.upstreamQuestionMs);
     this.#supervisor = new Supervisor({
       name: launch.name,
       limits: options.limits,
@@ -151,7 +144,7 @@ export class Upstream {
       onLost: (closed) => this.#lost(closed),
       onFailed: (error) => this.#failed(error),
     });
-    this.#tasks = new FollowedTasks(this.#supervisor, options.limits, (error) => this.#tellable(error));
+    this.#tasks = new FollowedTasks(this.#supervisor, (error) => this.#tellable(error));
   }
 
   get health(): UpstreamHealth {
@@ -323,7 +316,7 @@ export class Upstream {
 
   async #observe(connection: UpstreamConnection): Promise<Observed> {
     const { hideWhole } = this.#options;
-    const observed = await observe(connection, this.#unheard, this.#options.limits);
+    const observed = await observe(connection, this.#unheard);
     return hideWhole ? hideInOffers(observed, hideWhole) : observed;
   }
 

@@ -8,7 +8,6 @@ import { unnamedEntry } from "../../src/entry/entry.ts";
 import { approvedNow } from "../../src/host/catalog/approved.ts";
 import { makeCids } from "../../src/host/catalog/structure-cid.ts";
 import type { HostedUpstream } from "../../src/host/serving/hosted.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
@@ -60,7 +59,6 @@ describe("an upstream that two processes serve", () => {
           store: waiting,
           writable: true,
           isTrial: false,
-          limits: defaultLimits,
         },
       );
     });

@@ -5,21 +5,25 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { connect as connectRaw, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterEach, describe, it } from "node:test";
+import { after, afterEach, before, describe, it } from "node:test";
 import { connect as connectTls } from "node:tls";
 import { NodeCalls, NodeLost, NotTaken, type NodeCallsOptions } from "../../src/cluster/node-calls.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { piecesOf } from "../../src/lib/transfer.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
 const MS = 20_000;
 const BYTES = 1024 * 1024;
 const LIMITS = { nodeCallMs: MS, nodeCallBytes: BYTES, nodeConnections: 200 };
 /** Where it is about what is too slow. */
-const SHORT = { ...LIMITS, nodeCallMs: 1_500 };
+const SHORT_MS = 1_500;
 
 describe("calls between nodes", () => {
+  let restore: () => void;
+  before(() => (restore = lower(LIMITS)));
+  after(() => restore());
   const closers: (() => unknown)[] = [];
   afterEach(async () => {
     for (const close of closers.splice(0).toReversed()) await close();
@@ -46,7 +50,6 @@ describe("calls between nodes", () => {
       keys: [KEY],
       now: Date.now,
       makeFolder: (prefix) => mkdtempSync(join(folder(), prefix)),
-      limits: LIMITS,
       log: createLog("silent"),
       ...more,
     });
@@ -233,8 +236,9 @@ describe("calls between nodes", () => {
     assert.equal(await caller.calls.call("called", "add", "short"), "short");
   });
 
-  it("nodeCallMs: are cut when they arrive slowly, before the key is shown and after", async () => {
-    const { called } = await pair({ limits: SHORT });
+  it("nodeCallMs: are cut when they arrive slowly, before the key is shown and after", async (t) => {
+    t.after(lower({ nodeCallMs: SHORT_MS }));
+    const { called } = await pair();
     const began = performance.now();
     const silent = connectRaw(called.path);
     const idle = await joined(called.path);
@@ -243,7 +247,7 @@ describe("calls between nodes", () => {
     const trickle = setInterval(() => slow.write("x"), 100);
     await Promise.all([silent, idle, slow].map(allOf));
     clearInterval(trickle);
-    assert.ok(performance.now() - began < 10 * SHORT.nodeCallMs);
+    assert.ok(performance.now() - began < 10 * SHORT_MS);
   });
 
   it("get through while somebody opens connection after connection, and the flood is cut", async () => {
@@ -259,9 +263,9 @@ describe("calls between nodes", () => {
     for (const socket of flood) socket.destroy();
   });
 
-  it("may show the key later while hundreds of other connections are opened", async () => {
-    const limits = { ...LIMITS, nodeConnections: 1_000 };
-    const { caller, called } = await pair({ limits });
+  it("may show the key later while hundreds of other connections are opened", async (t) => {
+    t.after(lower({ nodeConnections: 1_000 }));
+    const { caller, called } = await pair();
     const opened = Array.from({ length: 300 }, () => connectRaw(called.path).on("error", () => {}));
     await Promise.all(opened.map((socket) => once(socket, "connect")));
     assert.equal(await caller.calls.call("called", "add", "after them"), "after them");
@@ -269,8 +273,9 @@ describe("calls between nodes", () => {
     for (const socket of opened) socket.destroy();
   });
 
-  it("nodeConnections: are refused beyond that many at once, and taken again when there are fewer", async () => {
-    const { caller, called } = await pair({ limits: { ...LIMITS, nodeConnections: 2 } });
+  it("nodeConnections: are refused beyond that many at once, and taken again when there are fewer", async (t) => {
+    t.after(lower({ nodeConnections: 2 }));
+    const { caller, called } = await pair();
     const ends: ((value: unknown) => void)[] = [];
     called.calls.on("waits", () => new Promise((resolve) => ends.push(resolve)));
     const waiting = [1, 2].map(() => caller.calls.call("called", "waits", {}));
@@ -298,8 +303,9 @@ describe("calls between nodes", () => {
     await assert.rejects(caller.calls.call("called", "add", {}), NotTaken);
   });
 
-  it("a node that takes connections and does nothing more is given up, and has not taken the call", async () => {
-    const { caller, known } = await pair({}, { limits: SHORT });
+  it("a node that takes connections and does nothing more is given up, and has not taken the call", async (t) => {
+    t.after(lower({ nodeCallMs: SHORT_MS }));
+    const { caller, known } = await pair();
     const path = join(folder(), "calls");
     const stuck = createServer((socket) => void socket.on("error", () => {})).listen(path);
     closers.push(() => stuck.close());

@@ -16,6 +16,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import type { ToolResult } from "../../src/upstream/results.ts";
 import { Upstream } from "../../src/upstream/upstream.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { processesWith } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { fixtures, launchOf } from "../support/upstreams.ts";
@@ -51,11 +52,11 @@ describe("the node that runs an upstream for all", () => {
       beat: cut((...beat: Parameters<NodeStore["beat"]>) => store.nodes.beat(...beat)),
       lease: cut((...lease: Parameters<NodeStore["lease"]>) => store.nodes.lease(...lease)),
     };
-    const limits = { ...defaultLimits, upstreamEndMs: 500, ...own };
+    const limits = { ...defaultLimits, ...own };
     const cluster = new Cluster({ nodes, limits, log });
     closers.push(() => cluster.close());
     const makeFolder = (prefix: string): string => mkdtempSync(join(folder(), prefix));
-    const calls = new NodeCalls({ cluster, keys: [key], now: () => store.now(), makeFolder, limits, log });
+    const calls = new NodeCalls({ cluster, keys: [key], now: () => store.now(), makeFolder, log });
     closers.push(() => calls.close());
     await calls.open();
     const clientInfo = { name: "test", version: "1" };
@@ -77,11 +78,11 @@ describe("the node that runs an upstream for all", () => {
 
   let marks = 0;
   /** Two nodes on one store, with an upstream of both, and the file of its calls. */
-  async function pair(nodeLeaseMs = LEASE_MS, nodeConnections = defaultLimits.nodeConnections) {
+  async function pair(nodeLeaseMs = LEASE_MS) {
     const dataDir = folder();
     const key = randomBytes(32);
-    const one = await node(dataDir, key, { nodeLeaseMs, nodeConnections });
-    const two = await node(dataDir, key, { nodeLeaseMs, nodeConnections });
+    const one = await node(dataDir, key, { nodeLeaseMs });
+    const two = await node(dataDir, key, { nodeLeaseMs });
     await until(() => one.cluster.others.size === 1 && two.cluster.others.size === 1);
     const mark = `owners-${process.pid}-${++marks}`;
     const file = join(dataDir, "calls");
@@ -140,8 +141,9 @@ describe("the node that runs an upstream for all", () => {
     assert.equal(hostedOn(one).upstream.health.requests, 0);
   });
 
-  it("leaves connections for the calls of other tenants, however many calls of one tenant wait", async () => {
-    const { one, two, hostedOn, callsMade } = await pair(LEASE_MS, 8);
+  it("leaves connections for the calls of other tenants, however many calls of one tenant wait", async (t) => {
+    t.after(lower({ nodeConnections: 8 }));
+    const { one, two, hostedOn, callsMade } = await pair();
     for (const tenant of ["acme", "globex"]) await say(hostedOn(one, tenant), "count");
     const stop = new AbortController();
     const wait = { method: "tools/call", name: "wait", args: { ms: 60_000 } } as const;

@@ -11,6 +11,7 @@ import { createLog } from "../../src/lib/log.ts";
 import { sharing } from "../../src/lib/shared-limits.ts";
 import { limitedPerMinute } from "../../src/lib/token-buckets.ts";
 import { openStore } from "../../src/store/open-store.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 const SETTINGS = { requests: "BERTH_A", requestsPerSecond: "BERTH_B" };
@@ -36,7 +37,7 @@ describe("limits that two nodes share", { concurrency: true }, () => {
     closers.push(() => store.close());
     const cluster = new Cluster({ nodes: store.nodes, limits: { nodeLeaseMs: 60_000 }, log: createLog("silent") });
     closers.push(() => cluster.close());
-    const shares = new Shares(cluster, { toldLimits: 1_000 });
+    const shares = new Shares(cluster);
     closers.push(() => shares.close());
     return { store, cluster, shares };
   }
@@ -198,21 +199,18 @@ describe("limits that two nodes share", { concurrency: true }, () => {
 
 describe("what a node says of its limits", () => {
   /** One node, what it told, and how the other one sounds. */
-  function oneOfTwo({ toldLimits = 1_000 } = {}) {
+  function oneOfTwo() {
     const others = new Map<string, JsonObject>([["other", {}]]);
     const told: JsonObject[] = [];
     let hear: (body: JsonObject) => unknown = () => {};
     let gone: (node: string) => void = () => {};
-    const shares = new Shares(
-      {
-        id: "own",
-        others,
-        on: (_topic, handler) => void (hear = handler),
-        onGone: (listener) => void (gone = listener),
-        tell: (_topic, body) => void told.push(body),
-      },
-      { toldLimits },
-    );
+    const shares = new Shares({
+      id: "own",
+      others,
+      on: (_topic, handler) => void (hear = handler),
+      onGone: (listener) => void (gone = listener),
+      tell: (_topic, body) => void told.push(body),
+    });
     return { shares, others, told, hear: (body: JsonObject) => hear(body), gone: (node: string) => gone(node) };
   }
 
@@ -260,8 +258,9 @@ describe("what a node says of its limits", () => {
     assert.deepEqual(told, []);
   });
 
-  it("names a bounded number of limits, and those of one tenant crowd out no other's", async () => {
-    const { shares, told } = oneOfTwo({ toldLimits: 5 });
+  it("names a bounded number of limits, and those of one tenant crowd out no other's", async (t) => {
+    t.after(lower({ toldLimits: 5 }));
+    const { shares, told } = oneOfTwo();
     for (let id = 0; id < 100; id++) gate(shares, "crowd", String(id)).enter(0);
     for (const owner of ["acme", "emca"]) gate(shares, owner).enter(0);
     await until(() => told.length > 0);

@@ -6,6 +6,7 @@ import { DevView } from "../../src/commands/dev-view.ts";
 import { stylesFor } from "../../src/commands/styles.ts";
 import { apiOf } from "../support/api.ts";
 import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
 const SECRET = "a-value-that-nobody-sees";
@@ -61,6 +62,7 @@ const CAN_BE_ASKED = { ...MODERN_META, "io.modelcontextprotocol/clientCapabiliti
 
 describe("what berth dev shows of what happens", () => {
   let berth: TestBerth;
+  let restore: () => void;
   let port: number;
   const web = createServer((incoming, outgoing) =>
     outgoing.writeHead(incoming.url?.startsWith("/gone") ? 404 : 200).end(),
@@ -73,6 +75,7 @@ describe("what berth dev shows of what happens", () => {
     port = await new Promise((listening) =>
       web.listen(0, "127.0.0.1", () => listening((web.address() as AddressInfo).port)),
     );
+    restore = lower({ devShownCharacters: 60 });
     berth = await startTestBerth({
       texts: { "live.ts": LIVE },
       mcps: { live: { definition: "live.ts", secrets: ["API_TOKEN"], network: [`127.0.0.1:${port}`] } },
@@ -89,7 +92,6 @@ describe("what berth dev shows of what happens", () => {
         style: (_, text) => text,
         isQuiet,
         ownFiles: (_, text) => text.replaceAll("definition:", ""),
-        limits: { devShownCharacters: 60 },
         slowMs,
       });
       berth.onHappening(view.onHappening);
@@ -97,6 +99,7 @@ describe("what berth dev shows of what happens", () => {
     }
   });
   after(async () => {
+    restore();
     web.close();
     await berth?.close();
   });

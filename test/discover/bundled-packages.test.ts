@@ -10,7 +10,7 @@ import { packageSet, type MadePackage } from "../support/tarballs.ts";
 
 type Made = Record<string, MadePackage & { version?: string }>;
 
-const limits = { packageFiles: 100, packageUnpackedBytes: 1_000_000 };
+const limits = { packageUnpackedBytes: 1_000_000 };
 
 async function withPackages(code: string, made: Made): Promise<{ source: DefinitionSource; files: PackageFiles }> {
   const { set, tarballs } = packageSet(made);
@@ -239,7 +239,7 @@ describe("types of npm packages", () => {
       export function open(issue: Issue): void {}
       export function add(person: own.infer<typeof shape>): ReturnType<typeof rows> { return rows(person.name); }`;
     const { source, files } = await withPackages(code, made);
-    const { tools, problems } = discover(source, undefined, files);
+    const { tools, problems } = discover(source, files);
     assert.deepEqual(problems, []);
     const [open, add] = tools;
     assert.deepEqual(open!.inputSchema["properties"], {
@@ -288,7 +288,7 @@ describe("types of npm packages", () => {
         return new Plain().missing + parser.own;
       }`;
     const { source, files } = await withPackages(code, made);
-    const { problems } = discover(source, undefined, files);
+    const { problems } = discover(source, files);
     assert.deepEqual(
       problems.map(({ line, message }) => [line, message]),
       [[7, "Property 'missing' does not exist on type 'Plain'."]],
@@ -318,7 +318,7 @@ describe("types of npm packages", () => {
       export function other(): string { return connect({ name: "a", port: "1" }); }`;
     const { source, files } = await withPackages(code, made);
     assert.ok(source.packages!.packages["node_modules/@types/node"]);
-    const { problems } = discover(source, undefined, files);
+    const { problems } = discover(source, files);
     assert.deepEqual(
       problems.map(({ line, message }) => [line, message]),
       [[4, "Type 'string' is not assignable to type 'number'."]],
@@ -329,7 +329,7 @@ describe("types of npm packages", () => {
     const made: Made = { "node_modules/@scope/bare": { files: { "index.js": "exports.x = 1;" } } };
     const code = `import { x } from "@scope/bare";\nexport function f(): number { return x; }`;
     const { source, files } = await withPackages(code, made);
-    const { problems } = discover(source, undefined, files);
+    const { problems } = discover(source, files);
     assert.deepEqual(
       problems.map(({ severity, line, message }) => [severity, line, message]),
       [

@@ -3,14 +3,15 @@ import { existsSync, readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { CompilerFrameReader, FrameTooLarge, frame } from "../../src/discover/compiler-frames.ts";
 import { openCompiler, type Compiler, type CompilerLimits } from "../../src/discover/compiler.ts";
+import { discover } from "../../src/discover/discover.ts";
 import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 const limits: CompilerLimits = {
   ...defaultLimits,
   compileMs: 600_000,
-  compileElapsedMs: 600_000,
   compileMemoryMb: 384,
 };
 
@@ -213,9 +214,9 @@ const wide = (name: string): string =>
   `export function ${name}(code: \`\${Digit}\${Digit}\${Digit}\`): string { return code; }\n`;
 const plain = (name: string): string => `export function ${name}(code: string): string { return code; }\n`;
 
-test("toolBytes: a function whose types unfold to long schemas is left out, with its place and what to do", async (context) => {
-  const compiler = open(context, { toolBytes: 4_000 });
-  const { tools, problems } = await compiler.compile(source(unfolding + plain("first") + wide("second")));
+test("toolBytes: a function whose types unfold to long schemas is left out, with its place and what to do", (context) => {
+  context.after(lower({ toolBytes: 4_000 }));
+  const { tools, problems } = discover(source(unfolding + plain("first") + wide("second")));
   assert.deepEqual(
     tools.map(({ name }) => name),
     ["first"],
@@ -227,11 +228,11 @@ test("toolBytes: a function whose types unfold to long schemas is left out, with
   assert.match(frame!, /export function second/);
 });
 
-test("contractBytes: functions beyond it are left out, tools, resources and prompts counted together", async (context) => {
-  const compiler = open(context, { contractBytes: 1_000 });
+test("contractBytes: functions beyond it are left out, tools, resources and prompts counted together", (context) => {
+  context.after(lower({ contractBytes: 1_000 }));
   const resource = "/** @resource a:b */\nexport const own = (): string => '';\n";
   const prompt = "/** @prompt */\n" + plain("ask");
-  const { tools, resources, prompts, problems } = await compiler.compile(
+  const { tools, resources, prompts, problems } = discover(
     source(plain("first") + resource + prompt + plain("second") + plain("third") + plain("fourth")),
   );
   const found = [...tools, ...resources, ...prompts];
@@ -243,12 +244,12 @@ test("contractBytes: functions beyond it are left out, tools, resources and prom
   }
 });
 
-test("contractValues: functions whose schemas have more values together are left out", async (context) => {
-  const compiler = open(context, { contractValues: 1_000 });
+test("contractValues: functions whose schemas have more values together are left out", (context) => {
+  context.after(lower({ contractValues: 1_000 }));
   const wide = (name: string): string =>
     `/** @inputSchema {"type":"object","properties":{"a":{"examples":[${"{},".repeat(600)}{}]}}} */\n` +
     `export function ${name}(args: unknown): string { return ""; }\n`;
-  const { tools, problems } = await compiler.compile(source(wide("first") + wide("second") + plain("third")));
+  const { tools, problems } = discover(source(wide("first") + wide("second") + plain("third")));
   assert.deepEqual(
     tools.map(({ name }) => name),
     ["first", "third"],

@@ -7,9 +7,10 @@ import { test, type TestContext } from "node:test";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { findImports } from "../../src/discover/imports.ts";
 import { codeFrame } from "../../src/lib/code-frame.ts";
+import { lower } from "../support/lowered-limits.ts";
 
 const byText = (left: unknown, right: unknown) => String(left).localeCompare(String(right));
-const small = { sourceFileBytes: 1000, sourceBytes: 2000, sourceFiles: 4 };
+const small = { sourceFileBytes: 1000, sourceBytes: 2000 };
 
 async function folder(context: TestContext, files: Record<string, string | Uint8Array>): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), "berth-gather-"));
@@ -116,6 +117,7 @@ test("a root that is itself a link serves its files", async (context) => {
 });
 
 test("sourceFileBytes, sourceBytes and sourceFiles limit what is read", async (context) => {
+  context.after(lower({ sourceFiles: 4 }));
   const root = await folder(context, {
     "long.ts": "/".repeat(1001),
     "sum.ts": `import "./one.ts"; import "./two.ts"; /*${"x".repeat(900)}*/`,

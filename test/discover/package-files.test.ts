@@ -4,7 +4,7 @@ import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.t
 import { packagesInReach } from "../../src/packages/package-set.ts";
 import { packageSet, type MadePackage } from "../support/tarballs.ts";
 
-const limits = { packageFiles: 100, packageUnpackedBytes: 1_000_000 };
+const limits = { packageUnpackedBytes: 1_000_000 };
 
 async function open(made: Record<string, MadePackage & { version?: string }>): Promise<PackageFiles> {
   const { set, tarballs } = packageSet(made);

@@ -6,25 +6,25 @@ import { dirname, join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { compileDefinition } from "../../src/discover/compile.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
-import { findSkills, type SkillLimits } from "../../src/discover/skills.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
+import { findSkills } from "../../src/discover/skills.ts";
+import { lower } from "../support/lowered-limits.ts";
 
 const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n\n# Tidy\n";
 
 const digest = (content: string | Uint8Array): string => createHash("sha256").update(content).digest("hex");
 
-function found(files: Record<string, string>, limits: Partial<SkillLimits> = {}, entry = "notes.ts") {
-  return findSkills({ entry, files: { [entry]: "", ...files } }, { ...defaultLimits, ...limits });
+function found(files: Record<string, string>, entry = "notes.ts") {
+  return findSkills({ entry, files: { [entry]: "", ...files } });
 }
 
 /** Each as `line:column message`. */
-function told(files: Record<string, string>, limits: Partial<SkillLimits> = {}): string[] {
-  return found(files, limits).problems.map(({ severity, line, column, message }) =>
+function told(files: Record<string, string>): string[] {
+  return found(files).problems.map(({ severity, line, column, message }) =>
     [severity === "warning" ? "warning:" : `${line ?? ""}:${column ?? ""}`, message].join(" "),
   );
 }
 
-const ofText = (text: string, limits?: Partial<SkillLimits>) => told({ "notes.skills/tidy/SKILL.md": text }, limits);
+const ofText = (text: string) => told({ "notes.skills/tidy/SKILL.md": text });
 
 describe("a folder beside a definition", () => {
   it("is its skills: each folder in it that has a SKILL.md, with every file", () => {
@@ -168,14 +168,16 @@ describe("a skill beyond a limit is left out, and the others are found", () => {
     ["skillFiles", 1, "The skill has 2 files, and may have 1"],
     ["skillBytes", SKILL.length + 4, `The skill has ${SKILL.length + 5} bytes, and may have ${SKILL.length + 4}`],
   ] as const) {
-    it(`of ${limit}`, () => {
-      const { skills, problems } = found(files, { [limit]: value });
+    it(`of ${limit}`, (t) => {
+      t.after(lower({ [limit]: value }));
+      const { skills, problems } = found(files);
       assert.deepEqual([skills.map(({ path }) => path), problems.map((each) => each.message)], [["other"], [message]]);
     });
   }
 
-  it("of skillFrontmatterBytes", () => {
-    assert.match(ofText(SKILL, { skillFrontmatterBytes: 20 })[0]!, /may have 20/);
+  it("of skillFrontmatterBytes", (t) => {
+    t.after(lower({ skillFrontmatterBytes: 20 }));
+    assert.match(ofText(SKILL)[0]!, /may have 20/);
   });
 });
 
@@ -253,7 +255,8 @@ describe("skills on the disk", () => {
       "notes.ts": "",
       ...Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`notes.skills/tidy/${index}.md`, "x"])),
     });
-    const { files, problems } = await gatherDefinition(root, "notes.ts", { ...defaultLimits, sourceFiles: 4 });
+    context.after(lower({ sourceFiles: 4 }));
+    const { files, problems } = await gatherDefinition(root, "notes.ts");
     assert.equal(Object.keys(files).length, 4);
     assert.match(problems[0]!.message, /more than 4 files/);
   });

@@ -7,7 +7,6 @@ import { famousLookalike } from "../../src/packages/famous.ts";
 import { NEEDS_MAX, parsePackages, readPackageSet, SET_VALUES_MAX } from "../../src/packages/package-set.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
-const packagesPerSet = 1_000;
 const named = <Value>(count: number, value: (at: number) => Value): Record<string, Value> =>
   Object.fromEntries(Array.from({ length: count }, (_, at) => [`name-${at}`, value(at)]));
 const locked = { name: "name-0", version: "1.0.0", integrity: `sha512-${"a".repeat(86)}==` };
@@ -28,7 +27,7 @@ describe("The variable packages", () => {
   });
 
   it("is refused with one problem that names the limit", async () => {
-    const said = await readSaidPackages(undefined, packagesPerSet);
+    const said = await readSaidPackages(undefined);
     assert.equal(said.kind, "wrong");
     const [problem, ...others] = said.kind === "wrong" ? said.problems : [];
     assert.match(problem!.message, new RegExp(`at most ${SET_VALUES_MAX} values`));
@@ -36,7 +35,7 @@ describe("The variable packages", () => {
   });
 
   it("has as many dependencies as a set may have packages, counted before one is read", async () => {
-    const said = await readSaidPackages({ dependencies: named(1_001, () => "not a range") }, packagesPerSet);
+    const said = await readSaidPackages({ dependencies: named(1_001, () => "not a range") });
     assert.deepEqual(said.kind === "wrong" && said.problems.map(({ code, pointer }) => [code, pointer]), [
       ["too-many-packages", "/dependencies"],
     ]);
@@ -44,13 +43,13 @@ describe("The variable packages", () => {
 
   it("lets other calls run while its ranges are read", async () => {
     const dependencies = named(1_000, range);
-    assert.ok((await turnsIn(() => readSaidPackages({ dependencies }, packagesPerSet))) > 10);
+    assert.ok((await turnsIn(() => readSaidPackages({ dependencies }))) > 10);
   });
 
   it("refuses a package that needs more than any package does", async () => {
     const needs = Array.from({ length: NEEDS_MAX + 1 }, (_, at) => `name-${at}`);
     const packages = { "node_modules/name-0": { ...locked, dependencies: needs } };
-    const said = await readSaidPackages({ dependencies: named(1, () => "1"), packages }, packagesPerSet);
+    const said = await readSaidPackages({ dependencies: named(1, () => "1"), packages });
     assert.match(said.kind === "wrong" ? said.problems[0]!.message : "", /must be up to 2000 names/);
   });
 

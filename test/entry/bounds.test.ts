@@ -13,6 +13,7 @@ import { ENTRY_NESTING_MAX, type JsonSchema } from "../../src/lib/json.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { openHosted } from "../support/host.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -359,7 +360,8 @@ describe("an entry of thousands of things", () => {
     ["contractValues", 1_000, /more than 1000 values together/],
   ] as const) {
     it(`${limit}: is refused where they have more together, though one function has their schema once`, async () => {
-      const hosted = await openHosted({}, { [limit]: most });
+      const hosted = await openHosted({});
+      const restore = lower({ [limit]: most });
       try {
         const definition = rawBlock("export const say = (text: string): string => text;\n");
         const tools = (count: number) =>
@@ -378,6 +380,7 @@ describe("an entry of thousands of things", () => {
         await assert.rejects(hosted.catalog("words"), told);
         assert.equal((await hosted.catalog(`words@${release}`)).contract.tools.length, 20);
       } finally {
+        restore();
         await hosted.close();
       }
     });

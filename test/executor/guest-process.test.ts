@@ -26,8 +26,7 @@ test("a guest whose frames take long to read delivers one chunk of them in one t
       if (turns.push(turn) === 4) resolve();
     };
     const command = { file: "none", args: [], env: {}, cwd: "/" };
-    const limits = { ...defaultLimits, guestBacklogBytes: 1_000, guestStalledMs: 1_000 };
-    void new GuestProcess(() => Promise.resolve(started), command, limits, { onFrame, onEnded: () => {} });
+    void new GuestProcess(() => Promise.resolve(started), command, defaultLimits, { onFrame, onEnded: () => {} });
     setImmediate(() => {
       count();
       for (let chunk = 0; chunk < 4; chunk++) pipe.write("[1]\n");

@@ -25,15 +25,12 @@ class Asker {
 
   constructor(port: HostPort, send?: () => never) {
     this.#program = { tenant: "default", bundle: "b", code: () => Promise.resolve(""), port };
-    this.#requests = new HostRequests(
-      {
-        send: send ?? ((frame, bytes) => void this.sent.push({ frame: JSON.parse(frame) as unknown[], bytes })),
-        taken: () => (this.sent.some(({ bytes }) => bytes) ? this.#room.promise : undefined),
-        spend: (ms) => (this.spentMs.push(ms), 0),
-        kill: () => this.killed++,
-      },
-      { stateValueBytes: 1024 },
-    );
+    this.#requests = new HostRequests({
+      send: send ?? ((frame, bytes) => void this.sent.push({ frame: JSON.parse(frame) as unknown[], bytes })),
+      taken: () => (this.sent.some(({ bytes }) => bytes) ? this.#room.promise : undefined),
+      spend: (ms) => (this.spentMs.push(ms), 0),
+      kill: () => this.killed++,
+    });
   }
 
   take(): void {

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { loadProblem } from "../../src/executor/load-problem.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { patientLimits } from "../support/patience.ts";
 
 const GOOD = "export const one = (): number => 1;\n";
@@ -32,8 +33,9 @@ describe("trying to load a program", () => {
     }
   });
 
-  it("loadElapsedMs: waits no longer for a top level that waits", async () => {
-    const outcome = await loaded("await new Promise(() => {});", { loadElapsedMs: 3_000 });
+  it("loadElapsedMs: waits no longer for a top level that waits", async (t) => {
+    t.after(lower({ loadElapsedMs: 3_000 }));
+    const outcome = await loaded("await new Promise(() => {});");
     const kind = (outcome as { kind: string }).kind;
     assert.ok(kind === "unfinished" || kind === "unknown", kind);
     const problem = loadProblem({ kind: "unfinished", loadElapsedMs: 3_000 }, "x.ts");

@@ -10,22 +10,18 @@ import type { ExecutorLog } from "../../src/executor/guest-log.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { assertNothingLeft, failureOf } from "../support/executor.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { descendants, isAlive } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
 after(assertNothingLeft);
 
 describe("opening an executor", () => {
-  const open = async (
-    mode: "auto" | "sandboxed",
-    path: string,
-    more: { sandboxTrialMs?: number; log?: ExecutorLog } = {},
-  ): ReturnType<typeof openExecutor> => {
-    const { sandboxTrialMs = defaultLimits.sandboxTrialMs, log } = more;
+  const open = async (mode: "auto" | "sandboxed", path: string, log?: ExecutorLog): ReturnType<typeof openExecutor> => {
     const before = process.env["PATH"];
     process.env["PATH"] = path;
     try {
-      const limits = { ...defaultLimits, guestSpareProcesses: 0, sandboxTrialMs };
+      const limits = { ...defaultLimits, guestSpareProcesses: 0 };
       return await openExecutor({ mode, limits, ...(log && { log }) });
     } finally {
       process.env["PATH"] = before;
@@ -84,7 +80,6 @@ describe("opening an executor", () => {
       text: string,
       mode: "auto" | "sandboxed",
       use: (opening: ReturnType<typeof openExecutor>, warned: object[]) => Promise<void>,
-      sandboxTrialMs?: number,
     ): Promise<void> =>
       withPrograms({ bwrap: text }, async (folder) => {
         // The user that guests have outside counts there, too.
@@ -92,7 +87,7 @@ describe("opening an executor", () => {
         const warned: object[] = [];
         const log = { debug() {}, info() {}, warn: (data: object) => void warned.push(data) };
         const path = `${folder}:${process.env["PATH"]}`;
-        await use(open(mode, path, { log, ...(sandboxTrialMs !== undefined && { sandboxTrialMs }) }), warned);
+        await use(open(mode, path, log), warned);
       });
 
     const passing = {
@@ -122,17 +117,13 @@ describe("opening an executor", () => {
         await executor.close();
       }));
 
-    it("sandboxTrialMs: nothing is served where that does not pass, in no mode, and it is said what to do", async () => {
+    it("sandboxTrialMs: nothing is served where that does not pass, in no mode, and it is said what to do", async (t) => {
+      t.after(lower({ sandboxTrialMs: 300 }));
       for (const mode of ["auto", "sandboxed"] as const) {
-        await openWith(
-          failing(1_000, passing["processes are short"]),
-          mode,
-          async (opening) => {
-            const message = /for now \(bwrap: Creating .*unavailable\), and has not for 300 ms: .*BERTH_GUESTS=trusted/;
-            await assert.rejects(opening, { code: "sandbox_unavailable", message });
-          },
-          300,
-        );
+        await openWith(failing(1_000, passing["processes are short"]), mode, async (opening) => {
+          const message = /for now \(bwrap: Creating .*unavailable\), and has not for 300 ms: .*BERTH_GUESTS=trusted/;
+          await assert.rejects(opening, { code: "sandbox_unavailable", message });
+        });
       }
     });
 

@@ -11,7 +11,6 @@ import { readImage } from "../../src/image/read.ts";
 import { importImage } from "../../src/image/tenant/import-tenant.ts";
 import { writeImage } from "../../src/image/write.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../../src/lib/cid.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
@@ -113,7 +112,7 @@ describe("what a boot image claims was compiled", () => {
   });
 
   test("is not believed of an image that came as a tenant's, whatever its CID", async () => {
-    await importImage(store, "acme", tampered(good), { by: "import", limits: defaultLimits });
+    await importImage(store, "acme", tampered(good), { by: "import" });
     await applyImage(store, "default", tampered(good));
     assert.deepEqual(await codeOf("acme"), { code: OWN, compiled: 1 });
   });

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import { importImage } from "../../src/image/tenant/import-tenant.ts";
 import { addressOfJson, rawBlock, type Cid } from "../../src/lib/cid.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import {
   countingCompiling,
@@ -19,7 +18,7 @@ describe("importing an image", () => {
     const store = await openSqliteStore({ dataDir: temporaryFolder() });
     context.after(() => store.close());
     const image = await imageOf({ servers: { mcp: "one" }, variables: { greeting: "Ahoy" } });
-    const importing = { by: "import", limits: defaultLimits };
+    const importing = { by: "import" };
     await importImage(store, "acme", image, importing);
     const key = countingCompiling().key(rawBlock(definitionOf("one")).cid, { language: "typescript", server: "mcp" });
     assert.ok(await store.name("acme", "server", "mcp"));

@@ -7,6 +7,7 @@ import { contentLine } from "../../src/image/tenant/tenant-file.ts";
 import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import type { Store } from "../../src/store/store.ts";
 import { gathered } from "../support/gathered.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { exported, forged, freshStore, imported, linesOf, problemsOf } from "../support/tenant-files.ts";
 import { addTenant } from "../support/tenants.ts";
 
@@ -295,7 +296,6 @@ describe("a file that somebody wrote who knows the format", () => {
       ["3 duplicate", [line("a"), line("a")]],
       ["3 wrong-order", [line("b"), line("a")]],
       ["3 wrong-order", [line("a", { state: "z" }), line("a", { state: "y" })]],
-      ["3 too-large", [line("a"), line("b")], { limits: { stateKeysPerServer: 1 } }],
       ["3 too-large", [line("a"), line("b")], { limits: { stateBytesPerServer: 3 } }],
       [
         ["3 wrong-order", "4 wrong-count"],
@@ -309,6 +309,9 @@ describe("a file that somebody wrote who knows the format", () => {
         lines[0]!.slice(0, 100),
       );
     }
+    const restore = lower({ stateKeysPerServer: 1 });
+    assert.deepEqual(await problemsOf(store, forged([HEADER, line("a"), line("b")])), ["3 too-large"]);
+    restore();
     await assertUntouched(store);
     await imported(store, forged([HEADER, line("a"), line("\uFF61"), line("😀"), line("b", { state: "other" })]), {
       as: "taken",
@@ -348,9 +351,10 @@ describe("a file that somebody wrote who knows the format", () => {
 
   it("C8 cannot take much memory: long lines, long files, deep and wide structures, counts beyond measure", async (t) => {
     const store = await freshStore(t);
-    const limits = { importLineBytes: 100_000 };
+    const restore = lower({ importLineBytes: 100_000 });
     const long = contentLine(rawBlock("").cid, Buffer.from("x".repeat(100_000)));
-    assert.deepEqual(await problemsOf(store, forged([HEADER, long]), { limits }), ["2 line-too-long"]);
+    assert.deepEqual(await problemsOf(store, forged([HEADER, long])), ["2 line-too-long"]);
+    restore();
     assert.deepEqual(await problemsOf(store, forged([HEADER, "x".repeat(70_000)])), ["2 unknown-line"]);
     const wide = `{"change":"server","name":${"[".repeat(70_000)}`;
     assert.deepEqual(await problemsOf(store, forged([HEADER, wide])), ["2 malformed-line"]);
@@ -372,7 +376,9 @@ describe("a file that somebody wrote who knows the format", () => {
     ]);
 
     const file = forged([HEADER, lineOf(rawBlock("one"))]);
-    assert.deepEqual(await problemsOf(store, file, { limits: { importBytes: file.length - 1 } }), ["- file-too-long"]);
+    const restoreBytes = lower({ importBytes: file.length - 1 });
+    assert.deepEqual(await problemsOf(store, file), ["- file-too-long"]);
+    restoreBytes();
     for (const count of ["1e308", "999999999999999999999", "-1", "null", '"1"']) {
       const [code] = await problemsOf(store, file.replace('"contents":1', `"contents":${count}`));
       assert.equal(code, "3 wrong-count", count);

@@ -39,7 +39,7 @@ test("an answer of an upstream that comes byte by byte takes no more memory than
     });
     const inflow = new Inflow(1_000_000);
     const fetched = boundedFetch(
-      { messageBytes: 1_000_000, batchMessages: 1, inflow, elsewhere: undefined },
+      { messageBytes: 1_000_000, inflow, elsewhere: undefined },
       async () => new Response(body, { headers: { "Content-Type": type } }),
     );
     const text = await (await fetched("http://server.example", { method: "POST" })).text();

@@ -10,6 +10,7 @@ import { parseAllowedHost } from "../../src/network/allow-list.ts";
 import { Door } from "../../src/network/door.ts";
 import type { SocketGrant, SocketLimits, Told } from "../../src/network/relay-wire.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { takesLessThan, until } from "../support/until.ts";
 
 /** A guest's way out, spoken to as hostile code would: without the runner's own client. */
@@ -60,7 +61,6 @@ describe("the door of a guest", () => {
     const door = new Door({
       path: join(folder, `door${opened.length}`),
       grant: { tenant: "acme", server: "report", hosts, privateToo: true, privateHosts: [], ...grant },
-      limits,
       ...options,
       tenant,
     });
@@ -247,11 +247,11 @@ describe("the door of a guest", () => {
     await until(() => tenant.use().open === 0, "nothing is left open");
   });
 
-  it("opens no more connections than a process and its tenant may have", async () => {
-    const limits = { openSockets: 3, openSocketsPerTenant: 4 };
-    const tenant = new TenantSockets({ ...defaultLimits, ...limits });
-    const one = await open({ limits, tenant });
-    const other = await open({ limits, tenant });
+  it("opens no more connections than a process and its tenant may have", async (t) => {
+    t.after(lower({ openSockets: 3, openSocketsPerTenant: 4 }));
+    const tenant = new TenantSockets(defaultLimits);
+    const one = await open({ tenant });
+    const other = await open({ tenant });
     const first = await reach(one.path);
     for (let n = 0; n < 2; n++) await reach(one.path);
     assert.match(await refusalOf(one.path, "127.0.0.1"), /^EMFILE: 3 connections of /);
@@ -263,8 +263,9 @@ describe("the door of a guest", () => {
     await reach(other.path);
   });
 
-  it("survives ten thousand connections of one guest", async () => {
-    const { path, tenant } = await open({ limits: { openSockets: 8 } });
+  it("survives ten thousand connections of one guest", async (t) => {
+    t.after(lower({ openSockets: 8 }));
+    const { path, tenant } = await open();
     let peak = 0;
     onConnection = (socket) => {
       peak = Math.max(peak, tenant.open);
@@ -354,9 +355,9 @@ describe("the door of a guest", () => {
     assert.equal(tenant.use().receivedBytes, sent.length);
   });
 
-  it("gives up a host that does not answer, and a name that is not found in time", async () => {
-    const limits = { socketConnectMs: 100 };
-    const never = await open({ limits, grant: { list: [`slow.test:${port}`] }, resolve: () => new Promise(() => {}) });
+  it("gives up a host that does not answer, and a name that is not found in time", async (t) => {
+    t.after(lower({ socketConnectMs: 100 }));
+    const never = await open({ grant: { list: [`slow.test:${port}`] }, resolve: () => new Promise(() => {}) });
     assert.match(await refusalOf(never.path, "slow.test"), /^ETIMEDOUT: .*longer than/);
     const unknown = await open({ grant: { list: [`gone.test:${port}`] }, resolve: async () => [] });
     assert.match(
@@ -370,9 +371,10 @@ describe("the door of a guest", () => {
     assert.equal(never.tenant.open + closed.tenant.open, 0);
   });
 
-  it("ends a connection that carries nothing, also because one side never reads, and says why", async () => {
+  it("ends a connection that carries nothing, also because one side never reads, and says why", async (t) => {
     onConnection = (peer) => void peer.pause();
-    const { path, tenant } = await open({ limits: { socketIdleMs: 200 } });
+    t.after(lower({ socketIdleMs: 200 }));
+    const { path, tenant } = await open();
     const { data, lines } = await reach(path);
     const chunk = Buffer.alloc(1024 * 1024);
     let isWritten = 0;

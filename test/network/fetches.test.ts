@@ -8,6 +8,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../../src/network/fetches.ts";
 import { openFetch, openPublicFetch } from "../../src/network/public-fetch.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 /** A guest's call that a test can end. */
@@ -278,8 +279,9 @@ describe("the network of a server's code", () => {
     }
   });
 
-  it("C8 fetchRequestBytes: a longer body is not sent", async () => {
-    const { request, begin } = open([`127.0.0.1:${port}`], { fetchRequestBytes: 1000 });
+  it("C8 fetchRequestBytes: a longer body is not sent", async (t) => {
+    t.after(lower({ fetchRequestBytes: 1000 }));
+    const { request, begin } = open([`127.0.0.1:${port}`]);
     const limit = /longer than 1000 bytes/;
     const base64 = Buffer.alloc(1001).toString("base64");
     await assert.rejects(begin(`http://127.0.0.1:${port}/`, { method: "POST", base64 }), limit);
@@ -315,9 +317,10 @@ describe("the network of a server's code", () => {
     await assert.rejects(begin(`http://127.0.0.1:${port}/`), /it sent more than 16 interim answers/);
   });
 
-  it("C8 fetchesPerCall and openFetches: neither one call nor a server's calls together fetch without end", async () => {
+  it("C8 fetchesPerCall and openFetches: neither one call nor a server's calls together fetch without end", async (t) => {
+    t.after(lower({ openFetches: 2 }));
     answer = (_request, response) => void response.write("open");
-    const { begin, request, fetches } = open([`127.0.0.1:${port}`], { fetchesPerCall: 3, openFetches: 2 });
+    const { begin, request, fetches } = open([`127.0.0.1:${port}`], { fetchesPerCall: 3 });
     await begin(`http://127.0.0.1:${port}/`);
     await begin(`http://127.0.0.1:${port}/`);
     const params = { id: 1, url: `http://127.0.0.1:${port}/`, method: "GET", headers: [] };
@@ -327,13 +330,14 @@ describe("the network of a server's code", () => {
     await assert.rejects(begin(`http://127.0.0.1:${port}/`), /\(BERTH_FETCHES_PER_CALL\)/);
   });
 
-  it("C8 what a call leaves open ends with it, and none of another call can be touched", async () => {
+  it("C8 what a call leaves open ends with it, and none of another call can be touched", async (t) => {
     let closed = 0;
     answer = (_request, response) => {
       response.on("close", () => closed++);
       response.write("open");
     };
-    const { begin, fetches, call, text } = open([`127.0.0.1:${port}`], { openFetches: 2 });
+    t.after(lower({ openFetches: 2 }));
+    const { begin, fetches, call, text } = open([`127.0.0.1:${port}`]);
     await begin(`http://127.0.0.1:${port}/`);
     const other = new Call();
     await assert.rejects(fetches.request("fetchRead", { id: 1 }, other), /this fetch is over/);

@@ -7,11 +7,12 @@ import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { openAgentToAnywhere } from "../../src/network/agent.ts";
-import { ConfinedNpm, type ConfinedLimits } from "../../src/packages/confined-npm.ts";
+import { ConfinedNpm } from "../../src/packages/confined-npm.ts";
 import type { FoundNpm } from "../../src/packages/find-npm.ts";
 import { NpmFailed } from "../../src/packages/npm-runs.ts";
 import type { Confinement } from "../../src/processes/own-program.ts";
 import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { startTestRegistry } from "../support/registry.ts";
 
 /** An npm that a hostile package has taken over: it does what `code` says. */
@@ -35,7 +36,12 @@ function autoApproved(code: string): FoundNpm {
 
 const packages = [{ name: "a", version: "1.0.0", integrity: "" }];
 
-async function openConfined(limits: Partial<ConfinedLimits> = {}, confinement: Confinement = "sandboxed") {
+let restore = (): void => {};
+after(() => restore());
+
+async function openConfined(bounds: Record<string, number> = {}, confinement: Confinement = "sandboxed") {
+  restore();
+  restore = lower({ packageFetchMs: 120_000, ...bounds });
   const registry = await startTestRegistry({ name: "a" });
   after(() => registry.close());
   const folders = mkdtempSync(join(tmpdir(), "berth-confined-npm-"));
@@ -46,7 +52,7 @@ async function openConfined(limits: Partial<ConfinedLimits> = {}, confinement: C
     start: spawnDirectly,
     makeFolder: (prefix) => mkdtempSync(join(folders, prefix)),
     dispatcher: openAgentToAnywhere(),
-    limits: { ...defaultLimits, packageFetchMs: 120_000, ...limits },
+    limits: defaultLimits,
   });
   after(() => npm.close());
   return { npm, registry };

@@ -8,10 +8,11 @@ import { after, describe, test } from "node:test";
 import type { RegistryConfig } from "../../src/config.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { openNpm, type Npm, type NpmLimits } from "../../src/packages/npm.ts";
+import { openNpm, type Npm } from "../../src/packages/npm.ts";
 import type { PackageSet } from "../../src/packages/package-set.ts";
 import type { Confinement } from "../../src/processes/own-program.ts";
 import { spawnDirectly, type Spawn, type SpawnRequest } from "../../src/processes/spawn/spawn.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { startTestRegistry, type TestRegistry } from "../support/registry.ts";
 
 const nothing = () => undefined;
@@ -41,23 +42,28 @@ const textOf = (error: unknown): string => {
   return [message, JSON.stringify(data), stack].join("\n");
 };
 
+let restore = (): void => {};
+after(() => restore());
+
 for (const mode of modes) {
   const folders = mkdtempSync(join(tmpdir(), "berth-npm-attacks-"));
   after(() => rmSync(folders, { recursive: true }));
 
   const open = (
     { url }: TestRegistry,
-    limits: Partial<NpmLimits> = {},
+    { packageSetBytes = defaultLimits.packageSetBytes, ...bounds }: Record<string, number> = {},
     more: Partial<RegistryConfig> = {},
     start: Spawn = spawnDirectly,
   ): Npm => {
+    restore();
+    restore = lower({ packageFetchMs: 120_000, ...bounds });
     const npm = openNpm({
       mode: "confined",
       registry: { url, token, tarballOrigins: [], ...more },
       confinement: mode,
       start,
       makeFolder: (prefix) => mkdtempSync(join(folders, prefix)),
-      limits: { ...defaultLimits, packageFetchMs: 120_000, ...limits },
+      limits: { ...defaultLimits, packageSetBytes },
     });
     after(() => npm.close());
     return npm;

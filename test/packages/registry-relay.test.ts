@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, describe, test } from "node:test";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { openAgentToAnywhere } from "../../src/network/agent.ts";
 import { RegistryRelay } from "../../src/packages/registry-relay.ts";
 import { startTestRegistry, type TestRegistry } from "../support/registry.ts";
@@ -18,7 +17,6 @@ async function relayOf(registry: TestRegistry, path = "") {
   const relay = new RegistryRelay({
     registry: { url: registry.url + path, token, tarballOrigins: [] },
     dispatcher,
-    limits: defaultLimits,
   });
   const socketPath = join(folder, "registry");
   await relay.listen(socketPath, undefined);

@@ -10,6 +10,7 @@ import { Attribution } from "../../src/upstream/attribution.ts";
 import { call, startTestBerth } from "../support/berth.ts";
 import { dataFolder, host } from "../support/hosted-upstreams.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { startRig } from "../support/mcp-host.ts";
 import { processesWith } from "../support/processes.ts";
 import { until } from "../support/until.ts";
@@ -52,7 +53,8 @@ test("a hosted server that nobody uses is ended, though the clock was set back",
 
 test("a server that said too much in a second is read on after it, though the clock was set back", async (t) => {
   let notified = 0;
-  const options = { limits: { upstreamNotificationsPerSecond: 100 }, onNotification: () => void notified++ };
+  t.after(lower({ upstreamNotificationsPerSecond: 100 }));
+  const options = { onNotification: () => void notified++ };
   const flood = hostile("floods notifications");
   await withUpstream(
     flood,

@@ -5,8 +5,10 @@ import { boot } from "../../src/commands/boot.ts";
 import { startBerth, type Berth } from "../../src/compose/main.ts";
 import type { Config } from "../../src/config.ts";
 import { createLog, type Log } from "../../src/lib/log.ts";
+import { changeFixed } from "../../src/limits/fixed.ts";
 import { compile } from "./compiler.ts";
 import { readTestConfig } from "./config.ts";
+import { loweredLimits } from "./lowered-limits.ts";
 import { patientEnv } from "./patience.ts";
 import { keysOfAll, ON_POSTGRES, startPostgres } from "./postgres.ts";
 import { FIRST_HOST, startSecondNode } from "./second-node.ts";
@@ -46,7 +48,9 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
   const shared = database !== undefined && { BERTH_DATABASE: database, ...keysOfAll() };
   const env = { ...image, ...shared, ...(NODES === 2 && { BERTH_HOST: FIRST_HOST }), ...sources.env };
   const config = readTestConfig(env, sources.config);
+  const restore = changeFixed(loweredLimits(env));
   const berth = await startBerth(config, sources.log ?? createLog(config.logLevel)).catch(async (error: unknown) => {
+    restore();
     await postgres?.close();
     throw error;
   });
@@ -59,6 +63,7 @@ export async function startTestBerth(sources: TestSources): Promise<TestBerth> {
     async close() {
       await second?.close();
       await berth.close();
+      restore();
       await postgres?.close();
       await rm(folder, { recursive: true, force: true });
     },

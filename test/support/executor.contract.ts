@@ -15,6 +15,7 @@ import {
   type Mode,
   type Rig,
 } from "./executor.ts";
+import { lower } from "./lowered-limits.ts";
 import { inOneOf, until } from "./until.ts";
 
 /** The common behaviour of every engine: values, streams, cancellation, errors, and each limit of functions. */
@@ -509,12 +510,18 @@ export function executorContract(mode: Mode): void {
     const same = shape("same", ["value"]);
     const gate = shape("gate", [], { context: true });
 
-    const withRig = async (limits: Parameters<typeof openRig>[1], use: (rig: Rig) => Promise<void>): Promise<void> => {
+    const withRig = async (
+      limits: Parameters<typeof openRig>[1],
+      use: (rig: Rig) => Promise<void>,
+      bounds: Record<string, number> = {},
+    ): Promise<void> => {
+      const restore = lower(bounds);
       const rig = await openRig(mode, limits);
       try {
         await use(rig);
       } finally {
         await rig.close();
+        restore();
       }
     };
 
@@ -571,18 +578,22 @@ export function executorContract(mode: Mode): void {
       }));
 
     it("guestBacklogBytes and guestStalledMs: who takes no answers asks nothing more, and is ended", () =>
-      withRig({ guestBacklogBytes: 1_000_000, guestStalledMs: 1_000 }, async (rig) => {
-        let answers = 0;
-        const port: HostPort = { request: () => Promise.resolve(`${++answers}`.padEnd(100_000)) };
-        const attack = shape("attack", ["group", "name"], { style: "object", context: true });
-        const args = { group: "floods", name: "unread" };
-        const program = programOf("hostile", "default", port);
-        const failure = failureOf(await rig.call(attack, args, { program }));
-        assert.equal(failure.reason, "protocol", failure.message);
-        assert.match(failure.message, /1000000 bytes .* 1000 ms/);
-        // The answers that fit, those in the pipe, and as many as may be requested at once.
-        assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
-      }));
+      withRig(
+        {},
+        async (rig) => {
+          let answers = 0;
+          const port: HostPort = { request: () => Promise.resolve(`${++answers}`.padEnd(100_000)) };
+          const attack = shape("attack", ["group", "name"], { style: "object", context: true });
+          const args = { group: "floods", name: "unread" };
+          const program = programOf("hostile", "default", port);
+          const failure = failureOf(await rig.call(attack, args, { program }));
+          assert.equal(failure.reason, "protocol", failure.message);
+          assert.match(failure.message, /1000000 bytes .* 1000 ms/);
+          // The answers that fit, those in the pipe, and as many as may be requested at once.
+          assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
+        },
+        { guestBacklogBytes: 1_000_000, guestStalledMs: 1_000 },
+      ));
 
     it("who answers a call without reading it is ended, so that no arguments stay in its pipe", () =>
       withRig({}, async (rig) => {
@@ -606,22 +617,30 @@ export function executorContract(mode: Mode): void {
       }));
 
     it("guestBacklogBytes: who takes its answers gets all of them, however many", () =>
-      withRig({ guestBacklogBytes: 100_000 }, async (rig) => {
-        const port: HostPort = { request: () => Promise.resolve("x".repeat(90_000)) };
-        const program = programOf("friendly", "default", port);
-        const ask = shape("asksOften", ["times"], { context: true });
-        for (let round = 0; round < 5; round++)
-          assert.equal(await rig.value(ask, { times: 60 }, { program }), 60 * 90_000);
-      }));
+      withRig(
+        {},
+        async (rig) => {
+          const port: HostPort = { request: () => Promise.resolve("x".repeat(90_000)) };
+          const program = programOf("friendly", "default", port);
+          const ask = shape("asksOften", ["times"], { context: true });
+          for (let round = 0; round < 5; round++)
+            assert.equal(await rig.value(ask, { times: 60 }, { program }), 60 * 90_000);
+        },
+        { guestBacklogBytes: 100_000 },
+      ));
 
     it("guestEventsPerCall: one event more ends the process", () =>
-      withRig({ guestEventsPerCall: 100 }, async (rig) => {
-        const count = shape("count", ["to"], { streaming: true });
-        assert.equal(await rig.value(count, { to: 100 }), "counted to 100");
-        const failure = failureOf(await rig.call(count, { to: 101 }));
-        assert.equal(failure.reason, "protocol");
-        assert.match(failure.message, /more than 100 events/);
-      }));
+      withRig(
+        {},
+        async (rig) => {
+          const count = shape("count", ["to"], { streaming: true });
+          assert.equal(await rig.value(count, { to: 100 }), "counted to 100");
+          const failure = failureOf(await rig.call(count, { to: 101 }));
+          assert.equal(failure.reason, "protocol");
+          assert.match(failure.message, /more than 100 events/);
+        },
+        { guestEventsPerCall: 100 },
+      ));
 
     it("callsPerTenant and queuedCallsPerTenant: the rest waits its turn, and one more is refused", () =>
       withRig({ callsPerTenant: 2, queuedCallsPerTenant: 1 }, async (rig) => {

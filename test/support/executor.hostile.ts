@@ -29,6 +29,7 @@ import {
   type Mode,
   type Rig,
 } from "./executor.ts";
+import { lower } from "./lowered-limits.ts";
 import { commandOf, descendants } from "./processes.ts";
 import { threadMs } from "./stopwatch.ts";
 import { until } from "./until.ts";
@@ -50,7 +51,8 @@ interface Attack {
   readonly peakMb: number;
 }
 
-const hostileLimits = { guestEventsPerCall: 1_000_000, callsPerTenant: 64, guestDiskMb: 16, guestFiles: 5_000 };
+const hostileLimits = { callsPerTenant: 64, guestDiskMb: 16 };
+const hostileBounds = { guestEventsPerCall: 1_000_000, guestFiles: 5_000 };
 
 /** `given` is what the hostile programs have besides their scratch folder; more than that is in `escapes.test.ts`. */
 export function hostileContract(mode: Mode, given: "nothing" | "folders and a network" = "nothing"): void {
@@ -58,10 +60,12 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
 
   describe(`a ${mode} executor survives, of a program with ${given}`, () => {
     let rig: Rig;
+    let restore: () => void;
     const folders: HostFolder[] = [];
     /** One neighbour for all attacks: an attack that it does not survive fails them all. */
     const neighbour = neighbourOf(claims ? "neighbour" : "default");
     before(async () => {
+      restore = lower(hostileBounds);
       rig = await openRig(mode, hostileLimits);
       if (given === "nothing") return;
       const path = realpathSync(mkdtempSync(join(tmpdir(), "berth-given-")));
@@ -71,6 +75,7 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
     });
     after(async () => {
       await rig.close();
+      restore();
       await assertNothingLeft();
       for (const { path } of folders) rmSync(path, { recursive: true });
     });

@@ -1,3 +1,4 @@
+import { changeFixed } from "../../src/limits/fixed.ts";
 import { defaultLimits, limitVariable, type Limits, type LimitSetting } from "../../src/limits/limits.ts";
 
 /**
@@ -14,15 +15,14 @@ const patience = {
 /** Likewise of the limits that no setting changes. */
 export const patientFixedLimits = {
   checkMs: 120_000,
-  compileElapsedMs: 600_000,
   headersMs: 120_000,
   issuerMs: 60_000,
-  loadElapsedMs: 120_000,
   requestMs: 120_000,
   transformMs: 300_000,
-  upstreamProbeMs: 60_000,
   upstreamSaveMs: 300_000,
 } satisfies Partial<Limits>;
+
+changeFixed({ compileElapsedMs: 600_000, loadElapsedMs: 120_000, upstreamProbeMs: 60_000 });
 
 export const patientLimits: Limits = { ...defaultLimits, ...patience, ...patientFixedLimits };
 

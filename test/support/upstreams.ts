@@ -1,5 +1,6 @@
 import { join, resolve } from "node:path";
 import { packageRoot } from "../../src/config.ts";
+import { changeFixed } from "../../src/limits/fixed.ts";
 import type { Limits } from "../../src/limits/limits.ts";
 import type { ConnectOptions } from "../../src/upstream/channel.ts";
 import { connectUpstream } from "../../src/upstream/connect.ts";
@@ -7,6 +8,8 @@ import type { UpstreamConnection } from "../../src/upstream/connection.ts";
 import type { Launch } from "../../src/upstream/launch.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
 import { patientLimits } from "./patience.ts";
+
+changeFixed({ upstreamEndMs: 500 });
 
 export const fixtures = join(packageRoot, "test", "fixtures", "upstreams");
 export const notes = `mcp+python://${join(fixtures, "notes.py")}`;
@@ -38,7 +41,7 @@ export function connect(
     folder: process.cwd(),
     clientInfo: { name: "berth-test", version: "1" },
     ...options,
-    limits: { ...patientLimits, upstreamEndMs: 500, ...options.limits },
+    limits: { ...patientLimits, ...options.limits },
   });
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { lower } from "../support/lowered-limits.ts";
 import { connect, everything, hostile, installed, notes, withUpstream } from "../support/upstreams.ts";
 
 test("J1 a Python script of the standard library is reached in the modern era", async () => {
@@ -106,26 +107,20 @@ test("a server that ends at a modern hello is started again and greeted the lega
   });
 });
 
-test("a server that is silent to a modern hello is greeted the legacy way on the same pipe", async () => {
-  await withUpstream(
-    hostile("is silent to a modern hello"),
-    (upstream) => {
-      assert.equal(upstream.era, "legacy");
-      return Promise.resolve();
-    },
-    { limits: { upstreamProbeMs: 300 } },
-  );
+test("a server that is silent to a modern hello is greeted the legacy way on the same pipe", async (t) => {
+  t.after(lower({ upstreamProbeMs: 300 }));
+  await withUpstream(hostile("is silent to a modern hello"), (upstream) => {
+    assert.equal(upstream.era, "legacy");
+    return Promise.resolve();
+  });
 });
 
-test("a modern server that takes long to start is still found modern", async () => {
-  await withUpstream(
-    notes,
-    (upstream) => {
-      assert.equal(upstream.era, "modern");
-      return Promise.resolve();
-    },
-    { limits: { upstreamProbeMs: 0 } },
-  );
+test("a modern server that takes long to start is still found modern", async (t) => {
+  t.after(lower({ upstreamProbeMs: 0 }));
+  await withUpstream(notes, (upstream) => {
+    assert.equal(upstream.era, "modern");
+    return Promise.resolve();
+  });
 });
 
 test("a call that is cancelled or takes too long rejects at once, and the connection goes on", async () => {

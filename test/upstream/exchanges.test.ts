@@ -8,6 +8,7 @@ import { openFetch } from "../../src/network/public-fetch.ts";
 import { boundedFetch, eventText } from "../../src/upstream/bounded-fetch.ts";
 import { Resumption } from "../../src/upstream/exchanges.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 import { connect } from "../support/upstreams.ts";
 
@@ -109,7 +110,8 @@ test("of notifications that a server does not take no more are open than upstrea
     t,
     ({ message }) => message.method === "tools/call" || message.method === "notifications/cancelled",
   );
-  const upstream = await connect(uri, { limits: { upstreamRequests: 2 } });
+  t.after(lower({ upstreamRequests: 2 }));
+  const upstream = await connect(uri);
   t.after(() => upstream.close());
   for (let calls = 1; calls <= 4; calls++) {
     const cancel = new AbortController();
@@ -157,7 +159,8 @@ test("of messages that a server of HTTP+SSE does not take no more are open than 
     return new Promise((resolve) => server.close(resolve));
   });
   const uri = `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/sse`;
-  const upstream = await connect(uri, { limits: { upstreamRequests: 2 } });
+  t.after(lower({ upstreamRequests: 2 }));
+  const upstream = await connect(uri);
   t.after(() => upstream.close());
   for (let calls = 1; calls <= 3; calls++) {
     void upstream.callTool("any", {}).catch(() => {});
@@ -190,7 +193,7 @@ test("an answer ends with its signal, whether anybody is reading it or not", asy
     for (const isRead of [true, false]) {
       let isCancelled = false;
       const body = new ReadableStream<Uint8Array>({ cancel: () => void (isCancelled = true) }, { highWaterMark: 0 });
-      const settings = { messageBytes: 1000, batchMessages: 100, inflow: new Inflow(1000), elsewhere: undefined };
+      const settings = { messageBytes: 1000, inflow: new Inflow(1000), elsewhere: undefined };
       const given = async (): Promise<Response> => new Response(body, { headers: { "content-type": type } });
       const over = new AbortController();
       const init = { method: "POST", signal: over.signal };

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { MessageRooms, programBacklog, type MessageRoom } from "../../src/lib/message-room.ts";
 import type { UpstreamConnection } from "../../src/upstream/connection.ts";
 import { UpstreamError } from "../../src/upstream/upstream-error.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { processesWith, statOf } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { connect, hostile, installed } from "../support/upstreams.ts";
@@ -46,9 +47,10 @@ test("a server that floods one line is ended at the limit upstreamMessageBytes",
   assert.match(error.message, /sent a line of more than 1000000 bytes/);
 });
 
-test("a server that never answers is given up after the limit upstreamStartMs", async () => {
+test("a server that never answers is given up after the limit upstreamStartMs", async (t) => {
+  t.after(lower({ upstreamProbeMs: 200 }));
   for (const way of ["never answers", "reads nothing"]) {
-    const error = await fails(way, { limits: { upstreamStartMs: 600, upstreamProbeMs: 200 } });
+    const error = await fails(way, { limits: { upstreamStartMs: 600 } });
     assert.equal(error.code, "upstream_timeout");
     assert.match(error.message, /did not say hello within 0\.6 s/);
   }
@@ -61,17 +63,18 @@ test("a start that is cancelled leaves nothing running", async () => {
   assert.deepEqual(processesWith(mark), []);
 });
 
-test("a server that floods stderr is served all the same, and only the end is kept", async () => {
-  const upstream = await connect(hostile("floods stderr"), { limits: { upstreamStderrBytes: 100 } });
+test("a server that floods stderr is served all the same, and only the end is kept", async (t) => {
+  t.after(lower({ upstreamStderrBytes: 100 }));
+  const upstream = await connect(hostile("floods stderr"));
   assert.equal((await upstream.callTool("any", {})).content[0]!["text"], "still here");
   await upstream.close();
   assert.equal((await upstream.closed).stderr, "y".repeat(100));
 });
 
-test("a server that floods with notifications is read no faster than upstreamNotificationsPerSecond", async () => {
+test("a server that floods with notifications is read no faster than upstreamNotificationsPerSecond", async (t) => {
+  t.after(lower({ upstreamNotificationsPerSecond: 100 }));
   let notified = 0;
   const upstream = await connect(hostile("floods notifications"), {
-    limits: { upstreamNotificationsPerSecond: 100 },
     onNotification: () => void notified++,
   });
   const startedAt = performance.now();
@@ -129,9 +132,10 @@ test("of programs that do not read, the one that waited longest is ended where i
 });
 
 for (const way of ["pings without end", "pings and reads nothing", "asks without end"]) {
-  test(`a program that ${way} is ended at the limit upstreamQuestions, and says so`, async () => {
+  test(`a program that ${way} is ended at the limit upstreamQuestions, and says so`, async (t) => {
+    t.after(lower({ upstreamQuestions: 10 }));
     const mark = randomUUID();
-    const options = { limits: { upstreamQuestions: 10 }, ask: () => new Promise<never>(() => {}) };
+    const options = { ask: () => new Promise<never>(() => {}) };
     const upstream = await connect(hostile(way, `&env.MARK=${mark}`), options);
     await assert.rejects(upstream.callTool("any", {}), {
       code: "upstream_ended",
@@ -143,28 +147,30 @@ for (const way of ["pings without end", "pings and reads nothing", "asks without
   });
 }
 
-test("a program that sends a batch longer than batchMessages is ended, and says so", async () => {
-  const upstream = await connect(hostile("sends a long batch"), { limits: { batchMessages: 50 } });
+test("a program that sends a batch longer than upstreamBatchMessages is ended, and says so", async () => {
+  const restore = lower({ upstreamBatchMessages: 50 });
+  const upstream = await connect(hostile("sends a long batch"));
   assert.deepEqual((await upstream.callTool("49", {})).content, []);
   await assert.rejects(upstream.callTool("50", {}), {
     code: "upstream_ended",
     message: /it sent a batch of more than 50 messages/,
   });
+  restore();
   const long = await connect(hostile("sends a long batch"));
   await assert.rejects(long.callTool("5000", {}), /a batch of more than 100 messages/);
 });
 
-test("a program may ask as often as it likes where it takes the answers", async () => {
-  const upstream = await connect(hostile("pings and takes answers"), { limits: { upstreamQuestions: 10 } });
+test("a program may ask as often as it likes where it takes the answers", async (t) => {
+  t.after(lower({ upstreamQuestions: 10 }));
+  const upstream = await connect(hostile("pings and takes answers"));
   assert.equal((await upstream.callTool("any", {})).content[0]!["text"], "200 answers");
   await upstream.close();
 });
 
-test("a server that ignores the end of its input and SIGTERM is ended all the same", async () => {
+test("a server that ignores the end of its input and SIGTERM is ended all the same", async (t) => {
+  t.after(lower({ upstreamEndMs: 100 }));
   const mark = randomUUID();
-  const upstream = await connect(hostile("ignores every ending", `&env.MARK=${mark}`), {
-    limits: { upstreamEndMs: 100 },
-  });
+  const upstream = await connect(hostile("ignores every ending", `&env.MARK=${mark}`));
   assert.equal(processesWith(mark).length, 1);
   await upstream.close();
   assert.deepEqual(processesWith(mark), []);
@@ -243,8 +249,9 @@ test("results that break the protocol, and errors that the server gives, are tol
   await upstream.close();
 });
 
-test("lists without end stop at the limit upstreamListPages", async () => {
-  const upstream = await connect(hostile("pages without end"), { limits: { upstreamListPages: 5 } });
+test("lists without end stop at the limit upstreamListPages", async (t) => {
+  t.after(lower({ upstreamListPages: 5 }));
+  const upstream = await connect(hostile("pages without end"));
   await assert.rejects(upstream.listTools(), { code: "upstream_protocol", message: /more than 5 pages/ });
   await upstream.close();
 });

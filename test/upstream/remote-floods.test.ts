@@ -7,6 +7,7 @@ import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
 import { call } from "../support/berth.ts";
 import { host } from "../support/hosted-upstreams.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 import { connect } from "../support/upstreams.ts";
 
@@ -88,7 +89,7 @@ function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: n
     { highWaterMark: 0 },
   );
   const headers = { "content-type": type };
-  const settings = { messageBytes: 2 ** 24, batchMessages: 100, inflow, elsewhere: undefined };
+  const settings = { messageBytes: 2 ** 24, inflow, elsewhere: undefined };
   const bounded = boundedFetch(settings, async () => new Response(body, { headers }));
   const reader = bounded("http://127.0.0.1/", { method: "POST" }).then((response) => response.body!.getReader());
   const read = async (): Promise<void> => {
@@ -148,7 +149,8 @@ test("a server at an address that floods with notifications has few of them hear
 
 test("a server at an address that pings without end is left at the limit upstreamQuestions, and says so", async (t) => {
   const { uri, sent } = await serverOf(t, flood(event({ id: 7, method: "ping" })));
-  const upstream = await connect(uri, { limits: { upstreamQuestions: 10 } });
+  t.after(lower({ upstreamQuestions: 10 }));
+  const upstream = await connect(uri);
   await assert.rejects(upstream.callTool("boom", {}), {
     code: "upstream_ended",
     message: /it had more than 10 requests of its own under way/,
@@ -163,8 +165,8 @@ test("a question that is cancelled again and again is counted until its answer w
   const pair =
     event({ id: 7, method: "ping" }) + event({ method: "notifications/cancelled", params: { requestId: 7 } });
   const { uri, sent } = await serverOf(t, flood(pair));
-  const limits = { upstreamQuestions: 10, upstreamNotificationsPerSecond: 1_000_000 };
-  const upstream = await connect(uri, { limits });
+  t.after(lower({ upstreamQuestions: 10, upstreamNotificationsPerSecond: 1_000_000 }));
+  const upstream = await connect(uri);
   t.after(() => upstream.close());
   void upstream.callTool("boom", {}).catch(() => {});
   await until(() => sent.some(({ method }) => method === undefined), "one is answered");
@@ -186,13 +188,14 @@ test("a hosted server at an address that sends interim answers without end is le
   assert.match(error.message, /it sent more than 16 interim answers/);
 });
 
-test("a server at an address that answers with a batch longer than batchMessages is refused", async (t) => {
+test("a server at an address that answers with a batch longer than upstreamBatchMessages is refused", async (t) => {
   const { uri } = await serverOf(t, (response, id) => {
     const notes = Array.from({ length: 50 }, () => ({ jsonrpc: "2.0", method: "notifications/message", params: {} }));
     response.writeHead(200, { "content-type": "application/json" });
     response.end(` ${JSON.stringify([...notes, { jsonrpc: "2.0", id, result: { content: [] } }])}`);
   });
-  const upstream = await connect(uri, { limits: { batchMessages: 50 } });
+  t.after(lower({ upstreamBatchMessages: 50 }));
+  const upstream = await connect(uri);
   t.after(() => upstream.close());
   const message = /a batch of more than 50 messages/;
   await assert.rejects(upstream.callTool("boom", {}), { message });
@@ -201,7 +204,7 @@ test("a server at an address that answers with a batch longer than batchMessages
 /** The result of an answer with this Content-Type, however it is read. */
 async function answered(contentType: string, body: string, init: RequestInit & { status?: number } = {}) {
   const { status = 200, ...request } = { method: "POST", ...init };
-  const settings = { messageBytes: 2 ** 24, batchMessages: 2, inflow: new Inflow(1e6), elsewhere: undefined };
+  const settings = { messageBytes: 2 ** 24, inflow: new Inflow(1e6), elsewhere: undefined };
   const given = async (): Promise<Response> => new Response(body, { status, headers: { "content-type": contentType } });
   return boundedFetch(settings, given)("http://127.0.0.1/", request);
 }
@@ -276,7 +279,7 @@ test("events are found whatever ends their lines, and wherever they are cut", as
     };
     const body = ReadableStream.from(pieces());
     const headers = { "content-type": "text/event-stream" };
-    const settings = { messageBytes: 1000, batchMessages: 100, inflow: new Inflow(1000), elsewhere: undefined };
+    const settings = { messageBytes: 1000, inflow: new Inflow(1000), elsewhere: undefined };
     const response = await boundedFetch(settings, async () => new Response(body, { headers }))("http://127.0.0.1/");
     assert.equal(await response.text(), seen, `in pieces of ${size}`);
   }
@@ -286,7 +289,7 @@ test("a server at an address does not say that it is connected to again at once,
   const waits = ["retry: 1", "retry:99999999999", "retry: 5000", "retry: soon", "data: retry: 1"].join("\n\n");
   const body = async (): Promise<Response> =>
     new Response(`${waits}\n\n`, { headers: { "content-type": "text/event-stream" } });
-  const settings = { messageBytes: 1000, batchMessages: 100, inflow: new Inflow(1000), elsewhere: undefined };
+  const settings = { messageBytes: 1000, inflow: new Inflow(1000), elsewhere: undefined };
   const seen = await (await boundedFetch(settings, body)("http://127.0.0.1/")).text();
   const expected = ["retry: 1000", "retry: 60000", "retry: 5000", "retry: 1000", "data: retry: 1", ""].join("\n\n");
   assert.equal(seen, expected);

@@ -26,7 +26,7 @@ async function answer(room: MessageRoom, type = "application/json") {
     start: (controller) => void (source = controller),
     cancel: () => void (isCancelled = true),
   });
-  const settings = { messageBytes: 10_000, batchMessages: 100, inflow: new Inflow(1e6), elsewhere: undefined, room };
+  const settings = { messageBytes: 10_000, inflow: new Inflow(1e6), elsewhere: undefined, room };
   const given = await boundedFetch(settings, async () => new Response(body, { headers: { "content-type": type } }))(
     "http://127.0.0.1/",
     { method: "POST" },

@@ -1,7 +1,6 @@
 import { jsonBlock } from "../../lib/cid.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { printableJson } from "../../lib/printable.ts";
-import { defaultLimits } from "../../limits/limits.ts";
 import { contractHash } from "../../upstream/contract-hash.ts";
 import type { ListedTool } from "../../upstream/lists.ts";
 import { observe } from "../../upstream/observed.ts";
@@ -54,7 +53,7 @@ export interface HashOptions extends RecordOptions {
  */
 export function hash(reference: string, options: HashOptions): Promise<number> {
   return reach(reference, options, async ({ upstream }) => {
-    const { contract } = await observe(upstream, [], defaultLimits);
+    const { contract } = await observe(upstream, []);
     await new RecordOutput("ndjson").write({
       schema_hash: contractHash(contract),
       contract_cid: jsonBlock(contract).cid,

@@ -7,10 +7,11 @@ import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import { readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
 import { parseReference } from "../../upstream/profiles/resolve.ts";
+import type { SuspendedLimits } from "../calls/upstream-call.ts";
 import type { CallOptions } from "../catalog/catalog.ts";
-import { HostedUpstream, type HostedLimits, type OpenUpstream } from "../serving/hosted.ts";
+import { HostedUpstream, type OpenUpstream } from "../serving/hosted.ts";
 
-export interface ExploreLimits extends HostedLimits {
+export interface ExploreLimits extends SuspendedLimits {
   /** Servers explored at once; the least recently used one makes room. */
   readonly exploredServers: number;
 }

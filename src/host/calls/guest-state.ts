@@ -1,7 +1,7 @@
 import { LaterAnswer, type HostAnswer } from "../../executor/executor.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { stateKeyProblem, stateValueProblem } from "../../lib/state-rules.ts";
+import { stateBounds, stateKeyProblem, stateValueProblem } from "../../lib/state-rules.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { StateEntry, StateItem, StateRoom, StateStore } from "../../store/store.ts";
 
@@ -15,7 +15,6 @@ import type { StateEntry, StateItem, StateRoom, StateStore } from "../../store/s
  * - `stateList`: `{prefix?, after?, limit?, values?}` → `{items, next?}`, each item with its key and its bytes.
  */
 export interface StateRules {
-  readonly limits: StateLimits;
   readonly roomOf: (tenant: string) => StateRoom;
   /** False on a read-only instance. */
   readonly writable: boolean;
@@ -23,26 +22,24 @@ export interface StateRules {
   readonly now: () => number;
 }
 
-export type StateLimits = Pick<Limits, "stateKeyBytes" | "stateValueBytes" | "stateListKeys" | "stateListBytes">;
-
-export type StateRoomLimits = Pick<Limits, "stateKeysPerServer" | "stateBytesPerServer" | "stateBytesPerTenant">;
+export type StateRoomLimits = Pick<Limits, "stateBytesPerServer" | "stateBytesPerTenant">;
 
 export function stateRules(dependencies: {
-  readonly limits: StateLimits & StateRoomLimits;
+  readonly limits: StateRoomLimits;
   readonly stateBytesOf?: ((tenant: string) => number) | undefined;
   readonly storedBytesOf?: ((tenant: string) => number) | undefined;
   readonly writable: boolean;
   readonly store: { now(): number };
 }): StateRules {
   const { store, limits, stateBytesOf, storedBytesOf, writable } = dependencies;
-  const { stateKeysPerServer, stateBytesPerServer, stateBytesPerTenant } = limits;
+  const { stateBytesPerServer, stateBytesPerTenant } = limits;
   const roomOf = (tenant: string): StateRoom => ({
-    keysPerServer: stateKeysPerServer,
+    keysPerServer: stateBounds.stateKeysPerServer,
     bytesPerServer: stateBytesPerServer,
     bytesPerTenant: stateBytesOf?.(tenant) ?? stateBytesPerTenant,
     storedBytesMax: storedBytesOf?.(tenant),
   });
-  return { limits, roomOf, writable, now: () => store.now() };
+  return { roomOf, writable, now: () => store.now() };
 }
 
 export type StateRequest = "stateGet" | "stateSet" | "stateDelete" | "stateList";
@@ -51,7 +48,7 @@ export type StateRequest = "stateGet" | "stateSet" | "stateDelete" | "stateList"
 const SHORT_BYTES = 8 * 1024;
 
 export function guestState(tenant: string, server: string, store: StateStore, rules: StateRules) {
-  const { limits, roomOf, writable, now } = rules;
+  const { roomOf, writable, now } = rules;
   const mayWrite = (): void => {
     if (!writable) throw new BerthError("read_only", "its servers can read their state, and not change it");
   };
@@ -66,7 +63,7 @@ export function guestState(tenant: string, server: string, store: StateStore, ru
   async function set(key: string, params: JsonObject): Promise<HostAnswer> {
     mayWrite();
     const { isJson, value } = valueIn(params);
-    const problem = stateValueProblem({ isJson, bytes: value }, limits);
+    const problem = stateValueProblem({ isJson, bytes: value });
     if (problem !== undefined)
       throw new BerthError("state_invalid", `the value for ${JSON.stringify(key)}: ${problem}`);
     const expected = optionalNumber(params, "expected");
@@ -80,11 +77,12 @@ export function guestState(tenant: string, server: string, store: StateStore, ru
     if (typeof prefix !== "string" || (after !== undefined && typeof after !== "string")) {
       throw new TypeError('"prefix" and "after" of a list of state are strings');
     }
-    for (const text of [prefix, after ?? ""]) if (text !== "") checkKey(text, limits);
-    const wanted = optionalNumber(params, "limit") ?? limits.stateListKeys;
+    for (const text of [prefix, after ?? ""]) if (text !== "") checkKey(text);
+    const { stateListKeys, stateListBytes } = stateBounds;
+    const wanted = optionalNumber(params, "limit") ?? stateListKeys;
     if (wanted < 1) throw new TypeError('"limit" of a list of state is at least 1');
-    const max = Math.min(wanted, limits.stateListKeys);
-    const valueBytesMax = values === true ? limits.stateListBytes : undefined;
+    const max = Math.min(wanted, stateListKeys);
+    const valueBytesMax = values === true ? stateListBytes : undefined;
     return new LaterAnswer("json", async () => {
       const { items, next } = await store.list(tenant, server, { prefix, after, max, valueBytesMax });
       return Buffer.from(JSON.stringify({ items: items.map(itemView), next }));
@@ -93,7 +91,7 @@ export function guestState(tenant: string, server: string, store: StateStore, ru
 
   return async (op: StateRequest, params: JsonObject): Promise<HostAnswer> => {
     if (op === "stateList") return list(params);
-    const key = keyIn(params, limits);
+    const key = keyIn(params);
     switch (op) {
       case "stateGet":
         return get(key);
@@ -120,14 +118,14 @@ function expiryOf(expiresInMs: number | undefined, now: number): number | null {
 /** A thousand years: what lasts longer is not to expire. */
 const LASTS_MS_MAX = 1_000 * 365 * 24 * 3_600_000;
 
-function keyIn({ key }: JsonObject, limits: StateLimits): string {
+function keyIn({ key }: JsonObject): string {
   if (typeof key !== "string") throw new TypeError("a key of state is a string");
-  checkKey(key, limits);
+  checkKey(key);
   return key;
 }
 
-function checkKey(key: string, limits: StateLimits): void {
-  const problem = stateKeyProblem(key, limits);
+function checkKey(key: string): void {
+  const problem = stateKeyProblem(key);
   if (problem !== undefined) throw new BerthError("state_invalid", problem);
 }
 

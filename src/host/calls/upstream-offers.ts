@@ -9,8 +9,9 @@ import type { Limits } from "../../limits/limits.ts";
 import { contextOf } from "../../outcome/answers.ts";
 import { contextMeta } from "../../outcome/context.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
+import { appBounds } from "../../upstream/apps.ts";
 import type { ToolResult } from "../../upstream/results.ts";
-import { PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
+import { errorBounds, PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
 import type { CallOptions, CallResult, Tool, Completer, Prompt, ReadResult, Resource } from "../catalog/catalog.ts";
 import { heldBack, type HostedUpstream } from "../serving/hosted.ts";
 import type { Consent } from "./consents.ts";
@@ -65,7 +66,7 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       if ("inputRequests" in result) return { outcome: "asked", asked: result };
       return { outcome: result.isError ? "error" : "ok", result, transient };
     },
-    readThrown: (error, options) => ({ outcome: "error", answer: () => asFailure(error, options, hosted.limits) }),
+    readThrown: (error, options) => ({ outcome: "error", answer: () => asFailure(error, options) }),
   };
   const tool = invocableTool(invocable, isTaskTool ? MAY_BECOME_TASK : undefined);
   if (!isTaskTool) return tool;
@@ -96,8 +97,8 @@ export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
 }
 
 /** An upstream that did not finish makes a failed call; the error of one that refused the request is passed on. */
-function asFailure(error: unknown, { failuresReject }: CallOptions, limits: HostedUpstream["limits"]): CallResult {
-  const passed = passedOn(error, limits, failuresReject === true && isEndOfTask(error));
+function asFailure(error: unknown, { failuresReject }: CallOptions): CallResult {
+  const passed = passedOn(error, failuresReject === true && isEndOfTask(error));
   if (!(passed instanceof BerthError) || failuresReject) throw passed;
   if (!(passed.code in UNFINISHED)) throw passed;
   return failure(passed.message);
@@ -142,7 +143,7 @@ export function upstreamResource(hosted: HostedUpstream, uri: string, { app, ski
         return read;
       } catch (error) {
         if (isNotFound(error)) throw new BerthError("resource_not_found", uri, { data: { uri }, cause: error });
-        throw passedOn(error, hosted.limits);
+        throw passedOn(error);
       }
     },
   };
@@ -150,7 +151,7 @@ export function upstreamResource(hosted: HostedUpstream, uri: string, { app, ski
 
 /** Throws `upstream_changed` for contents that nobody approved, and has the upstream looked at again. */
 function checkApp(hosted: HostedUpstream, uri: string, approved: Cid | null, { contents }: ReadResult): void {
-  if (approved !== null && digestOfApp(contents, hosted.limits.upstreamAppBytes) === approved) return;
+  if (approved !== null && digestOfApp(contents, appBounds.upstreamAppBytes) === approved) return;
   hosted.upstream.hasChanged();
   const detail = `the app "${uri}" is not what was approved; it is held back until a person approves the change`;
   throw new BerthError("upstream_changed", detail);
@@ -189,7 +190,7 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
         if ("inputRequests" in end) return end;
         return end.ended instanceof LongObject ? end.ended : gotPromptOf(end.ended);
       } catch (error) {
-        throw passedOn(error, hosted.limits);
+        throw passedOn(error);
       }
     },
   };
@@ -213,7 +214,7 @@ export function upstreamCompleter(hosted: HostedUpstream, ref: JsonObject, argum
         if ("inputRequests" in end) throw new BerthError("guest_failed", "a completion cannot ask questions");
         return completionOf(end.ended);
       } catch (error) {
-        throw passedOn(error, hosted.limits);
+        throw passedOn(error);
       }
     },
   };
@@ -226,7 +227,8 @@ function isNotFound(error: unknown): boolean {
 }
 
 /** Turns a failure into the error that the caller gets. An upstream's own errors keep their code, message and data. */
-function passedOn(error: unknown, { upstreamErrorBytes }: HostedUpstream["limits"], isWithinTask = false): unknown {
+function passedOn(error: unknown, isWithinTask = false): unknown {
+  const { upstreamErrorBytes } = errorBounds;
   // Only an administrator may see where it is wrong: the URI may hold what callers must not see.
   if (error instanceof BerthError && error.code === "launcher_invalid") {
     return new BerthError("upstream_not_started", error.message, { cause: error });

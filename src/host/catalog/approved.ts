@@ -11,7 +11,7 @@ import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
 import type { Hosting } from "../serving/hosting.ts";
 import type { Contract } from "./catalog.ts";
-import { driftOf, judge, NOTHING_ARRIVED, type ApprovedLimits, type Held, type Judgement } from "./judge.ts";
+import { driftOf, judge, NOTHING_ARRIVED, type Held, type Judgement } from "./judge.ts";
 import { ifRoom, roomForOthers } from "./release-recorder.ts";
 import {
   readContract,
@@ -31,7 +31,6 @@ export interface ApprovalDependencies {
   /** For a trial: nothing is remembered. */
   readonly isTrial: boolean;
   readonly storedBytesOf?: (tenant: string) => number;
-  readonly limits: ApprovedLimits;
 }
 
 /** The part of an upstream that may be served. */
@@ -65,7 +64,7 @@ async function judgedNow(
   entry: ServerEntry,
   dependencies: ApprovalDependencies,
 ): Promise<Own> {
-  const { store, writable, isTrial, limits } = dependencies;
+  const { store, writable, isTrial } = dependencies;
   const { uri } = hosted.upstream.launch;
   const expected = await rememberedCid(store, tenant, server);
   const known = await recall(tenant, server, uri, entry, dependencies);
@@ -73,7 +72,7 @@ async function judgedNow(
 
   const seen = hosted.observed?.contract;
   const { approved, arrived, observed, reviewed }: Approved = known ?? asApproved(seen!);
-  const judged = await judge(approved, seen ?? observed, { hold: entry.hold, limits, arrived, reviewed });
+  const judged = await judge(approved, seen ?? observed, { hold: entry.hold, arrived, reviewed });
   await nextTurn();
   const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
   if (!isTrial) {

@@ -1,3 +1,4 @@
+import { contractBounds } from "../../contract/contract-bounds.ts";
 import { isOwn } from "../../entry/address.ts";
 import { consentProblems, asksConsent } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
@@ -57,16 +58,7 @@ export interface LoadDependencies extends CompilingParts, UpstreamDependencies, 
   readonly limits: UpstreamDependencies["limits"] &
     UriLimits &
     FetchLimits &
-    Pick<
-      Limits,
-      | "environmentBytes"
-      | "transformMs"
-      | "transformBytes"
-      | "transformItems"
-      | "callMs"
-      | "contractBytes"
-      | "contractValues"
-    >;
+    Pick<Limits, "environmentBytes" | "transformMs" | "transformBytes" | "transformItems" | "callMs">;
 }
 
 /** The inputs of a release. */
@@ -137,7 +129,7 @@ async function prepareRelease(
   checkOptions(server, offered, entry);
   const skills = servedSkills(server, found.skills);
   makeWay(offered, server, skills);
-  if (!isEarlier) checkSize(server, offered, skills, dependencies.limits);
+  if (!isEarlier) checkSize(server, offered, skills);
   if (language === "shell") leaveOutNamesakes(server, offered, givenTo(entry, found, dependencies));
   const packages = dependencies.compileOnce.packages();
   const release = await createRelease({
@@ -336,12 +328,8 @@ function bySchemes<Item extends { readonly uri: string }, Found>(
 }
 
 /** Many tools of an entry may share one function, each with all of its schemas. */
-function checkSize(
-  server: string,
-  { tools, resources, prompts }: Offered,
-  skills: ServedSkills,
-  { contractBytes, contractValues }: Pick<Limits, "contractBytes" | "contractValues">,
-): void {
+function checkSize(server: string, { tools, resources, prompts }: Offered, skills: ServedSkills): void {
+  const { contractBytes, contractValues } = contractBounds;
   let [bytes, values] = [0, 0];
   const listed = [...tools.values(), ...resources.values(), ...prompts.values()].map(({ contract }) => contract);
   for (const contract of [...listed, ...skills.contracts]) {

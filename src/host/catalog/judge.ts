@@ -1,6 +1,7 @@
 import { appUriOf } from "../../contract/apps.ts";
 import { type ContractChange, ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
+import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { AppContract, Contract, PromptContract, SkillContract, ToolContract } from "../../contract/contract.ts";
 import { byKey, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
 import { changedText } from "../../contract/model-texts.ts";
@@ -8,7 +9,8 @@ import { skillFinder } from "../../contract/skills.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { appBounds } from "../../upstream/apps.ts";
+import { listBounds } from "../../upstream/long-answers.ts";
 import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
 import { takeOver, type TakenItem } from "./take-over.ts";
 
@@ -61,21 +63,21 @@ export interface Judgement {
 export async function judge(
   known: Contract,
   observed: Contract,
-  { hold, limits, arrived = NOTHING_ARRIVED, reviewed }: Judging,
+  { hold, arrived = NOTHING_ARRIVED, reviewed }: Judging,
 ): Promise<Judgement> {
   const nothing = { arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], autoApproved: [], refused: false };
   const asItIs = { ...nothing, served: observed };
   if (await isSameContract(known, observed)) return { ...asItIs, approved: known };
-  const { approved, items: autoApproved } = await takeOver(known, observed, reviewed, hold, limits);
+  const { approved, items: autoApproved } = await takeOver(known, observed, reviewed, hold);
   if (approved === observed) return { ...asItIs, approved, autoApproved };
   await makeCids(approved);
   await makeCids(observed);
-  const apps = siftApps(approved.apps, observed.apps, limits.upstreamApps);
-  const tools = sift("tool", approved.tools, observed.tools, limits, arrived.tools, (tool) => apps.holds(tool));
+  const apps = siftApps(approved.apps, observed.apps);
+  const tools = sift("tool", approved.tools, observed.tools, arrived.tools, (tool) => apps.holds(tool));
   await nextTurn();
-  const prompts = sift("prompt", approved.prompts, observed.prompts, limits, arrived.prompts);
+  const prompts = sift("prompt", approved.prompts, observed.prompts, arrived.prompts);
   await nextTurn();
-  const skills = sift("skill", approved.skills ?? [], observed.skills ?? [], limits, 0);
+  const skills = sift("skill", approved.skills ?? [], observed.skills ?? [], 0);
   await nextTurn();
   const changes = await driftOf(approved, observed, arrived);
   const { description: _, apps: __, skills: ___, ...rest } = observed;
@@ -107,25 +109,19 @@ function isRefused({ changes: which, texts }: HoldPolicy, changes: readonly Cont
 
 interface Judging {
   readonly hold: HoldPolicy;
-  readonly limits: ApprovedLimits;
   readonly arrived?: Arrived;
   /** The contract that a person, a lock or the first start last approved, if something was taken over since then. */
   readonly reviewed?: Contract | undefined;
 }
 
-/** The limits of one approved list, the same as those of a list of an upstream. */
-export type ApprovedLimits = Pick<
-  Limits,
-  "upstreamListItems" | "upstreamListBytes" | "contractValues" | "upstreamApps"
->;
-
 /**
  * The apps as they were approved, with new ones as far as there is room; gone ones stay, as gone tools do. A tool is held
  * back with its app: what a person sees and clicks counts as much as what a model reads.
  */
-function siftApps(approved: readonly AppContract[] = [], observed: readonly AppContract[] = [], appsMax: number) {
+function siftApps(approved: readonly AppContract[] = [], observed: readonly AppContract[] = []) {
+  const room = Math.max(0, appBounds.upstreamApps - approved.length);
   const known = new Map(approved.map((app) => [app.uri, app]));
-  const came = observed.filter(({ uri }) => !known.has(uri)).slice(0, Math.max(0, appsMax - approved.length));
+  const came = observed.filter(({ uri }) => !known.has(uri)).slice(0, room);
   const apps = [...approved, ...came].sort((one, other) => (one.uri < other.uri ? -1 : 1));
   const cids = new Map(apps.map(({ uri, cid }) => [uri, cid]));
   const held = new Set(observed.filter(({ uri, cid }) => cids.get(uri) !== cid).map(({ uri }) => uri));
@@ -155,7 +151,6 @@ function sift<Item extends HeldItem>(
   kind: HeldKind,
   approved: readonly Item[],
   observed: readonly Item[],
-  { upstreamListItems, upstreamListBytes, contractValues }: ApprovedLimits,
   arrivedBefore: number,
   holds: (item: Item) => boolean = () => false,
 ) {
@@ -172,8 +167,9 @@ function sift<Item extends HeldItem>(
   for (const item of approved) count(item);
   const isFree = (item: Item): boolean => {
     const own = sizeOf(item);
+    const { upstreamListItems, upstreamListBytes } = listBounds;
     if (items + 1 > upstreamListItems || bytes + own.bytes > upstreamListBytes) return false;
-    if (values + own.values > contractValues) return false;
+    if (values + own.values > contractBounds.contractValues) return false;
     count(item);
     return true;
   };

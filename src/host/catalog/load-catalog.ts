@@ -1,3 +1,4 @@
+import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { ReadEntry, ServerEntry } from "../../entry/entry.ts";
 import { readCheckedEntry } from "../../entry/mcps.ts";
 import type { HostPort } from "../../executor/executor.ts";
@@ -73,7 +74,7 @@ async function load(
   const { catalog, blocks } = built;
   if (dependencies.writable) await record(tenant, server, catalog.release, blocks, entry.upstream !== undefined);
   const written = blocks.find(({ cid }) => cid === catalog.contractCid)?.bytes.length;
-  const heldBytes = written && written + VALUE_BYTES * valuesIn(catalog.contract, dependencies.limits.contractValues);
+  const heldBytes = written && written + VALUE_BYTES * valuesIn(catalog.contract, contractBounds.contractValues);
   const all = [...problems, ...catalog.problems];
   return {
     catalog: { ...catalog, ...(heldBytes !== undefined && { heldBytes }), problems: all },

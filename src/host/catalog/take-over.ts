@@ -1,11 +1,12 @@
 import { compareInTurns } from "../../contract/compare.ts";
+import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { byKey, heldKinds, itemsOf, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
 import { changedText } from "../../contract/model-texts.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { listBounds } from "../../upstream/long-answers.ts";
 import { cidOf, makeCids, sizeOf } from "./structure-cid.ts";
 
 /** The part of an offer that the policy of an entry takes over without a person. */
@@ -32,7 +33,6 @@ export async function takeOver(
   observed: Contract,
   reviewed: Contract | undefined,
   { changes: held, texts }: HoldPolicy,
-  limits: ListLimits,
 ): Promise<AutoApproved> {
   if (held === "any") return { approved, items: [] };
   await makeCids(approved);
@@ -52,9 +52,9 @@ export async function takeOver(
   const wasHarmless = reviewed ? await harmlessAgainst(reviewed, found, texts) : () => true;
   const taken = [...found].filter(([key]) => isHarmless(key) && wasHarmless(key)).map(([, each]) => each);
   await nextTurn();
-  const tools = replaced("tool", approved.tools, taken, limits);
-  const prompts = replaced("prompt", approved.prompts, taken, limits);
-  const skills = replaced("skill", approved.skills ?? [], taken, limits);
+  const tools = replaced("tool", approved.tools, taken);
+  const prompts = replaced("prompt", approved.prompts, taken);
+  const skills = replaced("skill", approved.skills ?? [], taken);
   const isTold = !texts && approved.description !== observed.description;
   const { description, ...rest } = approved;
   const told = isTold ? observed.description : description;
@@ -74,9 +74,6 @@ export async function takeOver(
     ],
   };
 }
-
-/** The limits of a list of an upstream, as far as items of it grow. */
-type ListLimits = Pick<Limits, "upstreamListBytes" | "contractValues">;
 
 /** An item that differs from the approved one. */
 interface Found {
@@ -166,7 +163,6 @@ function replaced<Item extends HeldItem>(
   kind: HeldKind,
   approved: readonly Item[],
   found: readonly Found[],
-  { upstreamListBytes, contractValues }: ListLimits,
 ): { readonly items: readonly Item[]; readonly taken: readonly TakenItem[] } {
   const by = found.filter(({ subject }) => subject === kind).map(({ after }) => after as Item);
   if (by.length === 0) return { items: approved, taken: [] };
@@ -184,8 +180,8 @@ function replaced<Item extends HeldItem>(
     if (!now) return item;
     const [old, own] = [sizeOf(item), sizeOf(now)];
     const [moreBytes, moreValues] = [own.bytes - old.bytes, own.values - old.values];
-    if (moreBytes > 0 && bytes + moreBytes > upstreamListBytes) return item;
-    if (moreValues > 0 && values + moreValues > contractValues) return item;
+    if (moreBytes > 0 && bytes + moreBytes > listBounds.upstreamListBytes) return item;
+    if (moreValues > 0 && values + moreValues > contractBounds.contractValues) return item;
     bytes += moreBytes;
     values += moreValues;
     taken.push({ subject: kind, name });

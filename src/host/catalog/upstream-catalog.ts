@@ -37,7 +37,7 @@ import { upstreamProblems } from "../serving/tenant-rules.ts";
 import { approvedNow, problem, refused, start, type ApprovalDependencies, type Own } from "./approved.ts";
 import type { Catalog, Offer, Resource } from "./catalog.ts";
 import { identitiesOf } from "./identity.ts";
-import { NOTHING_HELD, type Held, type ApprovedLimits } from "./judge.ts";
+import { NOTHING_HELD, type Held } from "./judge.ts";
 import { notAmong, type ReleaseParts } from "./release.ts";
 import { contractBlock } from "./structure-cid.ts";
 
@@ -61,7 +61,7 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   /** By which several processes keep limits together; each has its own without it. */
   readonly sharedLimits?: SharedLimits;
   readonly log: Log;
-  readonly limits: RetryLimits & ApprovedLimits & Pick<Limits, "upstreamCallMs" | "retainedCallDays">;
+  readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs" | "retainedCallDays">;
 }
 
 interface MadeOfUpstream {

@@ -1,4 +1,5 @@
 import type { Scalar } from "../../contract/parameter-headers.ts";
+import { sourceBounds } from "../../discover/discovery.ts";
 import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { GuestFailure } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
@@ -154,7 +155,7 @@ export class Checks {
       draft: read,
       refusal,
       problems,
-    } = await this.#report(tenant, { draft, filesMax: this.#limits.sourceFiles });
+    } = await this.#report(tenant, { draft, filesMax: sourceBounds.sourceFiles });
     if (read === undefined) throw new BerthError(refusal?.code ?? "invalid_request", refusal?.message ?? problems[0]);
     return read;
   }
@@ -419,7 +420,6 @@ export type CheckLimits = Pick<
   | "outputBytes"
   | "messageValues"
   | "upstreamMessageBytes"
-  | "sourceFiles"
   | "checkMs"
   | "checkMemoryMb"
   | "queuedChecksPerTenant"

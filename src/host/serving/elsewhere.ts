@@ -1,4 +1,4 @@
-import { NodeLost, NotTaken, type CallWays, type NodeCalls } from "../../cluster/node-calls.ts";
+import { nodeCallBounds, NodeLost, NotTaken, type CallWays, type NodeCalls } from "../../cluster/node-calls.ts";
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Observed } from "../../upstream/observed.ts";
@@ -116,7 +116,7 @@ export class Elsewhere {
   async #ask(node: string, asked: UpstreamAsked, ms: number, { signal, onPart }: CallWays): Promise<UpstreamSaid> {
     const { tenant } = this.#name;
     const before = this.#forwarded.get(tenant) ?? 0;
-    if (before >= this.#limits.nodeConnections * TENANT_SHARE) {
+    if (before >= nodeCallBounds.nodeConnections * TENANT_SHARE) {
       const detail = `${before} calls of its tenant are waiting for upstreams that run on other nodes`;
       throw new UpstreamError("upstream_busy", detail, { data: { retriable: true } });
     }
@@ -141,7 +141,7 @@ export class Elsewhere {
   }
 }
 
-type ElsewhereLimits = Pick<Limits, "upstreamCallMs" | "upstreamStartMs" | "nodeConnections">;
+type ElsewhereLimits = Pick<Limits, "upstreamCallMs" | "upstreamStartMs">;
 
 /** No node of them all ran it in the time that a call waits for that. */
 export function noOwner(cause: NotTaken, seconds: number): UpstreamError {

@@ -7,7 +7,6 @@ import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Lease } from "../../lib/node-store.ts";
-import type { Limits } from "../../limits/limits.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import type { TaskOfUpstream } from "../../upstream/request.ts";
@@ -29,8 +28,6 @@ import type { Owner } from "./owner.ts";
 
 /** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;
-
-export type HostedLimits = SuspendedLimits & Pick<Limits, "upstreamErrorBytes" | "upstreamAppBytes">;
 
 export type UpstreamListener = Pick<
   UpstreamOptions,
@@ -61,7 +58,6 @@ const LEAVE_LOOK_MS = 50;
 export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
-  readonly limits: HostedLimits;
   readonly nodes: HostedNodes | undefined;
   /** The record to use where nothing can be stored. */
   remembered: RememberedChanges | undefined;
@@ -77,11 +73,10 @@ export class HostedUpstream {
   constructor(
     launch: Launch,
     open: OpenUpstream,
-    limits: HostedLimits,
+    limits: SuspendedLimits,
     listener: Omit<UpstreamListener, "check" | "onContract"> & { onChange: () => void },
     nodesOf?: (hosted: HostedUpstream) => HostedNodes | undefined,
   ) {
-    this.limits = limits;
     this.#onChange = listener.onChange;
     this.upstream = open(launch, {
       ...listener,

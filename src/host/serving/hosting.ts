@@ -15,18 +15,13 @@ import { launchedName } from "../../upstream/launcher-uri.ts";
 import type { UpstreamHealth } from "../../upstream/supervisor.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream } from "../../upstream/upstream.ts";
+import type { SuspendedLimits } from "../calls/upstream-call.ts";
 import type { Directory } from "../catalog/directory.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
 import { cidOf } from "../catalog/structure-cid.ts";
 import { Elsewhere, UPSTREAMS, type UpstreamAsked, type UpstreamName, type UpstreamSaid } from "./elsewhere.ts";
 import { packEnd, packError, packObserved, unpackRound } from "./forwarded.ts";
-import {
-  HostedUpstream,
-  type HostedLimits,
-  type HostedNodes,
-  type OpenUpstream,
-  type UpstreamListener,
-} from "./hosted.ts";
+import { HostedUpstream, type HostedNodes, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
 import { Owner, type LeaseNodes } from "./owner.ts";
 
 export interface HostingOptions {
@@ -37,7 +32,7 @@ export interface HostingOptions {
   };
   readonly open: (launch: Launch, listener: UpstreamListener, given: GivenToUpstream) => Upstream;
   readonly limitsOf: (tenant: string) => ProcessLimits;
-  readonly limits: HostedLimits & Pick<Limits, "upstreamStartMs" | "nodeLeaseMs" | "nodeConnections">;
+  readonly limits: SuspendedLimits & Pick<Limits, "upstreamStartMs" | "nodeLeaseMs">;
   readonly log: Log;
 }
 

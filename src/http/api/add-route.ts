@@ -28,7 +28,7 @@ export interface ApiOptions {
   readonly bodies: Bodies;
   /** Reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
-  readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes" | "stateValueBytes">;
+  readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
 }
 
 interface TenantUse {

@@ -1,6 +1,7 @@
 import { Router, type Request } from "express";
 import type { StateChange, StateEntry, StateItem, StateValue } from "../../edits/state-edits.ts";
 import { BerthError } from "../../lib/errors.ts";
+import { stateBounds } from "../../lib/state-rules.ts";
 import { changing, mayChange, named, readingWith } from "../access/permit.ts";
 import { cursorAfter, readListPage } from "../list-page.ts";
 import type { RoutedContext, RouteHandler } from "../routed.ts";
@@ -41,7 +42,7 @@ export function stateRoutes({ state, bodies, limits }: ApiOptions): Router {
   const putValue: RouteHandler = async (context) => {
     const { request, response, tenant } = context;
     const change = changeOf(context);
-    const value = await readValue(context, bodies, limits);
+    const value = await readValue(context, bodies);
     const version = await state.set(tenant, request.params["name"]!, keyIn(request), value, change);
     response.setHeader("ETag", `"${version}"`).json({ version });
   };
@@ -84,16 +85,12 @@ function changeOf(context: RoutedContext): StateChange {
 }
 
 /** The body is the value: JSON, or the base64 of bytes as plain text. */
-async function readValue(
-  context: RoutedContext,
-  bodies: ApiOptions["bodies"],
-  { stateValueBytes }: ApiOptions["limits"],
-): Promise<StateValue> {
+async function readValue(context: RoutedContext, bodies: ApiOptions["bodies"]): Promise<StateValue> {
   const { "content-type": type = "" } = context.request.headers;
   const isJson = JSON_TYPE.test(type);
   if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for base64");
   // A value that is only somewhat too long is refused by its own limit, not by this one.
-  const body = await bodies.read(context, 2 * stateValueBytes);
+  const body = await bodies.read(context, 2 * stateBounds.stateValueBytes);
   const expiresAt = expiryIn(context.request);
   if (isJson) return { isJson, value: Buffer.from(body), expiresAt };
   const base64 = body.trim();

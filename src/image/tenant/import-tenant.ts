@@ -94,12 +94,12 @@ function invalid(problems: readonly { message: string; line?: number }[]): Berth
 }
 
 /** Checks everything that an image from elsewhere holds. Throws `image_invalid`. */
-export function checkImage(image: Image, limits: { readonly sourceFiles: number }): void {
+export function checkImage(image: Image): void {
   const { content } = image.manifest;
   checkNames(image.manifest);
   verifyImage(image);
   for (const cid of content.filter(isStructure)) {
-    const problem = structureProblem(image.content(cid), limits);
+    const problem = structureProblem(image.content(cid));
     if (problem !== undefined) throw new BerthError("image_invalid", `the structure ${cid} cannot be kept: ${problem}`);
   }
 }
@@ -113,14 +113,14 @@ export async function importImage(
   store: Store,
   tenant: string,
   image: Image,
-  { by, limits }: { readonly by: string; readonly limits: { readonly sourceFiles: number } },
+  { by }: { readonly by: string },
 ): Promise<ApplyReport> {
   checkTenantName(tenant);
   if (tenant === DEFAULT_TENANT) {
     const why = `"${tenant}" follows the image that Berth is started with; "berth serve --image" starts it with another`;
     throw new BerthError("tenant_invalid", why);
   }
-  checkImage(image, limits);
+  checkImage(image);
   if (!(await store.tenants.find(tenant))) await store.tenants.create(tenant, { by });
   return applyImage(store, tenant, image, { believesCompiled: false });
 }

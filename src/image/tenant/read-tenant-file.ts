@@ -3,8 +3,9 @@ import { serverNameProblem, variableNameProblem } from "../../entry/fields.ts";
 import { isCid, isStructure, matches, type Cid } from "../../lib/cid.ts";
 import { isObject, nestsTooDeep, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { stateKeyProblem, stateValueProblem } from "../../lib/state-rules.ts";
+import { stateBounds, stateKeyProblem, stateValueProblem } from "../../lib/state-rules.ts";
 import { isTenantName } from "../../lib/tenant-name.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { nameFault } from "../../secrets/secret-rules.ts";
 import type { TenantStaging, NamedChange, KeptState } from "../../store/store.ts";
@@ -21,8 +22,13 @@ import {
   type TenantFileHeader,
 } from "./tenant-file.ts";
 
+const bounds = fixed({
+  /** An imported tenant's file, and its longest line, which is a content: a tarball in base64 fits. */
+  importBytes: 8 * 1024 * 1024 * 1024,
+  importLineBytes: 48 * 1024 * 1024,
+});
+
 export interface ReadOptions extends CheckOptions {
-  readonly limits: CheckOptions["limits"] & { readonly importBytes: number; readonly importLineBytes: number };
   /** Receives the header before the rest is read. A rejection ends the reading. */
   readonly onHeader?: (header: TenantFileHeader) => Promise<void>;
 }
@@ -56,7 +62,7 @@ export async function readTenantFile(
   into: Into,
   options: ReadOptions,
 ): Promise<ReadTenantFile> {
-  const { importBytes, importLineBytes } = options.limits;
+  const { importBytes, importLineBytes } = bounds;
   const checks = new TenantFileChecks(into, options);
   const bounded = new BoundedSource(source, importBytes);
   for await (const line of linesOf(bounded, importLineBytes)) {
@@ -119,16 +125,7 @@ class BoundedSource {
 interface CheckOptions {
   /** Sentences about problems with the limits of a tenant. */
   readonly limitProblems: (limits: JsonObject) => readonly string[];
-  readonly limits: Pick<
-    Limits,
-    | "sourceFiles"
-    | "variableBytes"
-    | "mcpsBytes"
-    | "stateKeyBytes"
-    | "stateValueBytes"
-    | "stateKeysPerServer"
-    | "stateBytesPerServer"
-  >;
+  readonly limits: Pick<Limits, "variableBytes" | "mcpsBytes" | "stateBytesPerServer">;
 }
 
 const AUTHOR_UNITS_MAX = 1_000;
@@ -251,7 +248,7 @@ class TenantFileChecks {
       return;
     }
     if (isStructure(cid)) {
-      const wrong = structureProblem(content.bytes, this.#options.limits);
+      const wrong = structureProblem(content.bytes);
       if (wrong !== undefined) this.complain("bad-structure", `The structure ${cid} cannot be kept: ${wrong}`);
     }
     this.bytes += content.bytes.length;
@@ -317,7 +314,7 @@ class TenantFileChecks {
   }
 
   async #takeState(bytes: Uint8Array): Promise<void> {
-    const { stateKeyBytes, stateValueBytes } = this.#options.limits;
+    const { stateKeyBytes, stateValueBytes } = stateBounds;
     // A value as text may be escaped wherever it has a quote, and a key everywhere.
     const lineBytesMax = 2 * stateValueBytes + ESCAPED_BYTES * stateKeyBytes + SHORT_LINE_BYTES;
     if (bytes.length > lineBytesMax) {
@@ -332,8 +329,8 @@ class TenantFileChecks {
     const { server, key, version, changedAt } = kept;
     const wrong =
       serverNameProblem(server) ??
-      stateKeyProblem(key, this.#options.limits) ??
-      stateValueProblem({ isJson: kept.isJson, bytes: kept.value }, this.#options.limits);
+      stateKeyProblem(key) ??
+      stateValueProblem({ isJson: kept.isJson, bytes: kept.value });
     if (wrong !== undefined) this.complain("bad-state", `This cannot be kept as state: ${wrong}`);
     if (Math.max(version, changedAt) > Date.now() + AHEAD_MS_MAX) {
       this.complain("future-time", "The version or the time is in the future by the clock of this machine");
@@ -350,7 +347,8 @@ class TenantFileChecks {
   }
 
   #checkStateRoom({ server, key, value }: KeptState): void {
-    const { stateKeysPerServer, stateBytesPerServer } = this.#options.limits;
+    const { stateKeysPerServer } = stateBounds;
+    const { stateBytesPerServer } = this.#options.limits;
     if (this.#kept.server !== server) this.#kept = { server, keys: 0, bytes: 0 };
     const before = this.#kept;
     const { keys, bytes } = (this.#kept = {

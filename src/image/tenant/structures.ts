@@ -1,3 +1,4 @@
+import { sourceBounds } from "../../discover/discovery.ts";
 import { canonicalJson } from "../../lib/canonical-json.ts";
 import { decodeRecord, isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -6,7 +7,7 @@ import type { NamedChange } from "../../store/store.ts";
 import { parseManifest } from "../read.ts";
 
 /** A sentence about what is wrong with a structure's bytes, whatever it is for. */
-export function structureProblem(bytes: Uint8Array, { sourceFiles }: { sourceFiles: number }): string | undefined {
+export function structureProblem(bytes: Uint8Array): string | undefined {
   if (nestingOf(bytes) > NESTING_MAX) return `it has more than ${NESTING_MAX} levels of lists and objects`;
   const value = parsed(bytes);
   if (value === undefined) return "it is not JSON";
@@ -14,6 +15,7 @@ export function structureProblem(bytes: Uint8Array, { sourceFiles }: { sourceFil
   if (!Buffer.from(canonicalJson(value)).equals(bytes)) {
     return "it is not canonical JSON (members sorted by name, each once, no spaces)";
   }
+  const { sourceFiles } = sourceBounds;
   const files = isObject(value) ? value["files"] : undefined;
   // A structure that may be a definition is read whole when it is served.
   if (isObject(files) && Object.keys(files).length > sourceFiles) {

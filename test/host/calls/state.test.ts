@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { BerthError } from "../../../src/lib/errors.ts";
 import type { StateStore } from "../../../src/store/store.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import type { Said } from "../../support/stdio-session.ts";
 
 const DEFINITION = `import type { ToolContext } from "berth";
@@ -53,11 +54,13 @@ for (const mode of ["sandboxed", "trusted"] as const) {
 
   describe(`the state of a server whose code is ${mode}`, { skip }, () => {
     let hosted: Hosted;
+    let restore: () => void;
     let broken: keyof StateStore | undefined;
     before(async () => {
+      restore = lower({ stateKeysPerServer: 200 });
       hosted = await openHosted(
         { notes: DEFINITION, other: DEFINITION, small: DEFINITION },
-        { stateKeysPerServer: 200, stateBytesPerServer: MEBIBYTE },
+        { stateBytesPerServer: MEBIBYTE },
         (store) => ({
           ...store,
           state: new Proxy(store.state, {
@@ -70,7 +73,10 @@ for (const mode of ["sandboxed", "trusted"] as const) {
         mode,
       );
     });
-    after(() => hosted.close());
+    after(async () => {
+      await hosted.close();
+      restore();
+    });
 
     const call = async (tool: string, args = {}, server = "notes"): Promise<Said> => {
       const result = await (await hosted.catalog(server)).tool(tool)!.call(args, {});
@@ -217,11 +223,9 @@ for (const mode of ["sandboxed", "trusted"] as const) {
       assert.ok(told === "done" || told.code === "state_full");
     });
 
-    it("is listed no further than its limits, and goes on from there", async () => {
-      const bounded = await openHosted(
-        { notes: DEFINITION },
-        { stateListKeys: 3, stateListBytes: 20, stateKeyBytes: 5 },
-      );
+    it("is listed no further than its limits, and goes on from there", async (t) => {
+      t.after(lower({ stateListKeys: 3, stateListBytes: 20, stateKeyBytes: 5 }));
+      const bounded = await openHosted({ notes: DEFINITION });
       try {
         const ask = async (tool: string, args: object): Promise<Said> => {
           const result = await (await bounded.catalog("notes")).tool(tool)!.call(args as Record<string, never>, {});

@@ -205,7 +205,6 @@ describe("the variable mcps", () => {
       mcpsEntries: 100,
       entryValues: 100,
       variablesPerTenant: 100,
-      packagesPerSet: 10,
       checkMs: 120_000,
       checkMemoryMb: 256,
     };
@@ -309,7 +308,6 @@ describe("the variable mcps", () => {
       mcpsEntries: 100,
       entryValues: 100,
       variablesPerTenant: 100,
-      packagesPerSet: 10,
       checkMs: 120_000,
       checkMemoryMb: 256,
     };

@@ -5,8 +5,8 @@ import type { HoldPolicy } from "../../../src/entry/hold-fields.ts";
 import { judge, type Judgement } from "../../../src/host/catalog/judge.ts";
 import { jsonBlock } from "../../../src/lib/cid.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
 import { contractOf, surveyOf } from "../../../src/upstream/survey.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { installed, withUpstream } from "../../support/upstreams.ts";
 
 const BREAKING: HoldPolicy = { changes: "breaking", texts: true, refuses: false };
@@ -34,7 +34,7 @@ function judged(
   more: Partial<Judging> = {},
 ): Promise<Judgement> {
   const whole = (of: ToolContract | Contract): Contract => ("tools" in of ? of : contract([of]));
-  return judge(whole(before), whole(after), { hold, limits: defaultLimits, ...more });
+  return judge(whole(before), whole(after), { hold, ...more });
 }
 
 const namesOf = (items: readonly { readonly name: string }[]): string[] => items.map(({ name }) => name);
@@ -160,22 +160,22 @@ describe("a change of a tool under hold: breaking", () => {
     }
   });
 
-  it("J6 does not let what is approved grow beyond a list, however often tools go and others grow", async () => {
+  it("J6 does not let what is approved grow beyond a list, however often tools go and others grow", async (t) => {
     const growing = (name: string, size: number): ToolContract => ({
       ...hello(Object.fromEntries(Array.from({ length: size }, (_, index) => [`p${index}`, STRING]))),
       name,
     });
-    const limits = { ...defaultLimits, upstreamListBytes: 10_000 };
+    const most = { upstreamListBytes: 10_000 };
+    t.after(lower(most));
     const names = Array.from({ length: 8 }, (_, index) => `t${index}`);
     let approved = contract(names.map((name) => growing(name, 1)));
     for (const name of names) {
-      ({ approved } = await judged(approved, contract([growing(name, 150)]), BREAKING, { limits }));
+      ({ approved } = await judged(approved, contract([growing(name, 150)])));
     }
     assert.equal(approved.tools.length, names.length);
-    assert.ok(jsonBlock(approved.tools).bytes.length <= limits.upstreamListBytes + names.length);
-    const grown = await judged(contract([growing("t0", 1)]), contract([growing("t0", 150)]), BREAKING, {
-      limits: { ...defaultLimits, contractValues: 100 },
-    });
+    assert.ok(jsonBlock(approved.tools).bytes.length <= most.upstreamListBytes + names.length);
+    t.after(lower({ contractValues: 100 }));
+    const grown = await judged(contract([growing("t0", 1)]), contract([growing("t0", 150)]));
     assert.deepEqual([namesOf(grown.autoApproved), namesOf(grown.held.tools)], [[], ["t0"]]);
   });
 });
@@ -224,15 +224,15 @@ describe("a change of a skill", () => {
     });
   }
 
-  it("J6 refuses the whole upstream where its entry says so", async () => {
+  it("J6 refuses the whole upstream where its entry says so", async (t) => {
     const other = { ...frontmatter({ description: "Other." }), uri: "skill://other/tidy/SKILL.md" };
     const of = (...skills: SkillContract[]): Contract => contract([], { skills });
-    const refuses = async (after: Contract, hold: HoldPolicy, more = {}): Promise<boolean> =>
-      (await judged(of(before), after, { ...hold, refuses: true }, more)).refused;
+    const refuses = async (after: Contract, hold: HoldPolicy): Promise<boolean> =>
+      (await judged(of(before), after, { ...hold, refuses: true })).refused;
     assert.equal(await refuses(of({ ...other, uri: before.uri }), ANY), true);
     assert.equal(await refuses(of(before, other), BREAKING), false, "it is new");
-    const limits = { ...defaultLimits, upstreamListItems: 1 };
-    assert.equal(await refuses(of(before, other), BREAKING, { limits }), true, "there is no room for it");
+    t.after(lower({ upstreamListItems: 1 }));
+    assert.equal(await refuses(of(before, other), BREAKING), true, "there is no room for it");
   });
 });
 

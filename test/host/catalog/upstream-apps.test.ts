@@ -4,10 +4,10 @@ import type { Contract } from "../../../src/contract/contract.ts";
 import { judge } from "../../../src/host/catalog/judge.ts";
 import { jsonBlock } from "../../../src/lib/cid.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, modern, type Reply, type TestBerth } from "../../support/berth.ts";
 import { host, scripted, type Script } from "../../support/hosted-upstreams.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { until } from "../../support/until.ts";
 
 const MIME_TYPE = "text/html;profile=mcp-app";
@@ -107,7 +107,7 @@ describe("the app of an upstream", () => {
     assert.match((await read(3)).error.message, /is not what was approved/);
   });
 
-  it("is not taken over where gone ones fill the number of apps: its tools wait", async () => {
+  it("is not taken over where gone ones fill the number of apps: its tools wait", async (t) => {
     const offer = (...numbers: number[]): Contract => ({
       tools: numbers.map((each) => ({
         name: `t${each}`,
@@ -120,8 +120,8 @@ describe("the app of an upstream", () => {
       prompts: [],
     });
     const hold = { changes: "any", texts: true, refuses: false } as const;
-    const limits = { ...defaultLimits, upstreamApps: 2 };
-    const { served, held } = await judge(offer(1, 2), offer(2, 3), { hold, limits });
+    t.after(lower({ upstreamApps: 2 }));
+    const { served, held } = await judge(offer(1, 2), offer(2, 3), { hold });
     const [names, waiting] = [served.tools, held.tools].map((tools) => tools.map(({ name }) => name));
     assert.deepEqual([names, waiting], [["t2"], ["t3"]]);
     assert.deepEqual(

@@ -4,10 +4,10 @@ import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
 import { driftOf, judge } from "../../../src/host/catalog/judge.ts";
 import { cidOf, makeCids } from "../../../src/host/catalog/structure-cid.ts";
 import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
-import { defaultLimits as limits } from "../../../src/limits/limits.ts";
 import { readPages, mendTool, readEntries } from "../../../src/upstream/lists.ts";
 import { contractOf as contractIn } from "../../../src/upstream/survey.ts";
 import * as fc from "../../support/fast-check.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 const ANY = { changes: "any", texts: true, refuses: false } as const;
 const MANY = 400;
@@ -98,19 +98,19 @@ describe("contracts of hosted servers with many tools", () => {
   it("have no names that are longer than what is said of them", async () => {
     const entries = ["a".repeat(3_000), "b"].map((name) => ({ name, inputSchema: {} }));
     const page = (): Promise<{ tools: object[] }> => Promise.resolve({ tools: entries });
-    const { leftOut, ...read } = await readPages("tools/list", { key: "tools", nameKey: "name" }, limits, page);
+    const { leftOut, ...read } = await readPages("tools/list", { key: "tools", nameKey: "name" }, page);
     assert.deepEqual(read.entries, [entries[1]]);
     assert.deepEqual(leftOut, [{ name: "a".repeat(128), why: "its name has more than 2048 characters" }]);
   });
 
-  it("contractValues: have no more values than a list may have, whose further entries are left out", async () => {
+  it("contractValues: have no more values than a list may have, whose further entries are left out", async (t) => {
     const entries = ["a", "b"].map((name) => ({
       name,
       inputSchema: { examples: Array.from({ length: 60 }, () => ({})) },
     }));
     const page = (): Promise<{ tools: object[] }> => Promise.resolve({ tools: entries });
-    const few = { ...limits, contractValues: 100, upstreamApps: 64 };
-    const read = await readPages("tools/list", { key: "tools", nameKey: "name" }, few, page);
+    t.after(lower({ contractValues: 100 }));
+    const read = await readPages("tools/list", { key: "tools", nameKey: "name" }, page);
     assert.deepEqual(read.entries, [entries[0]]);
     const why = "with it the list has more than 100 values";
     assert.deepEqual(read.leftOut, [{ name: "b", why }]);
@@ -120,7 +120,7 @@ describe("contracts of hosted servers with many tools", () => {
     const [approved, observed] = [slowly(contractOf(MANY)), slowly(contractOf(MANY))];
     const tools = observed.contract.tools.slice(1);
     const { served } = await approved.watch(
-      observed.watch(judge(approved.contract, { ...observed.contract, tools }, { hold: ANY, limits })),
+      observed.watch(judge(approved.contract, { ...observed.contract, tools }, { hold: ANY })),
     );
     assert.equal(served.tools.length, MANY - 1);
     for (const { counts } of [approved, observed]) {
@@ -128,29 +128,24 @@ describe("contracts of hosted servers with many tools", () => {
     }
   });
 
-  it("fill what is approved no further than a list may be long: what is new there waits for a person", async () => {
-    const few = { upstreamListItems: 40, upstreamListBytes: Infinity, contractValues: Infinity, upstreamApps: 64 };
+  it("fill what is approved no further than a list may be long: what is new there waits for a person", async (t) => {
+    t.after(lower({ upstreamListItems: 40 }));
     const approved = contractOf(30);
     const tools = contractOf(30).tools.map((tool) => Object.assign({}, tool, { name: `new-${tool.name}` }));
-    const byItems = await judge(approved, { ...approved, tools }, { hold: ANY, limits: few });
+    const byItems = await judge(approved, { ...approved, tools }, { hold: ANY });
     const counts = ({ approved, served, held }: typeof byItems): number[] =>
       [approved, served, held].map((each) => each.tools.length);
     assert.deepEqual(counts(byItems), [40, 10, 20]);
     const size = jsonBlock(approved.tools).bytes.length;
-    const byBytes = await judge(
-      approved,
-      { ...approved, tools },
-      {
-        hold: ANY,
-        limits: { upstreamListItems: 1_000, upstreamListBytes: size * 1.5, contractValues: Infinity, upstreamApps: 64 },
-      },
-    );
+    const restore = lower({ upstreamListItems: 1_000, upstreamListBytes: size * 1.5 });
+    const byBytes = await judge(approved, { ...approved, tools }, { hold: ANY });
+    restore();
     assert.ok(byBytes.held.tools.length > 10 && byBytes.served.tools.length > 10, String(counts(byBytes)));
     // Approved entries that are gone never make room, or they could return as something else.
     const again = await judge(
       byItems.approved,
       { ...approved, tools: [{ ...approved.tools[0]!, title: "Other" }] },
-      { hold: ANY, limits: few },
+      { hold: ANY },
     );
     assert.deepEqual(counts(again), [40, 0, 1]);
   });
@@ -167,7 +162,7 @@ describe("contracts of hosted servers with many tools", () => {
   it("are compared in what differs, as if all of them were compared", async () => {
     const [approved, observed] = [contractOf(30), contractOf(30)];
     assert.deepEqual(await driftOf(approved, observed), []);
-    assert.deepEqual((await judge(approved, observed, { hold: ANY, limits })).held.tools, []);
+    assert.deepEqual((await judge(approved, observed, { hold: ANY })).held.tools, []);
     const other = { ...observed.tools[3]!, description: "Something else." };
     const tools = [other, ...observed.tools.slice(4), { ...observed.tools[0]!, name: "renamed" }];
     const changes = await driftOf(approved, { ...observed, tools });
@@ -181,7 +176,7 @@ describe("contracts of hosted servers with many tools", () => {
       ],
     );
     assert.deepEqual(
-      (await judge(approved, { ...observed, tools }, { hold: ANY, limits })).held.tools.map(({ name }) => name),
+      (await judge(approved, { ...observed, tools }, { hold: ANY })).held.tools.map(({ name }) => name),
       ["tool-3"],
     );
   });

@@ -7,6 +7,7 @@ import type { UpstreamError } from "../../../src/upstream/upstream-error.ts";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
 import { dataFolder, host } from "../../support/hosted-upstreams.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { givingWayBy, processesWith, statOf } from "../../support/processes.ts";
 import { ServeProcess } from "../../support/serve-process.ts";
 import { until } from "../../support/until.ts";
@@ -63,8 +64,8 @@ test("a start that is given up before it is done leaves no process and no folder
     return spawnDirectly(request);
   });
   // So long its end is waited for, three times; it takes none of that.
-  const limits = { upstreamEndMs: 30_000 };
-  await assert.rejects(connectTo(t, mark, { start, limits, signal: givingUp.signal }), { code: "cancelled" });
+  t.after(lower({ upstreamEndMs: 30_000 }));
+  await assert.rejects(connectTo(t, mark, { start, signal: givingUp.signal }), { code: "cancelled" });
   const isServer = ({ file }: SpawnRequest): boolean => file === process.execPath;
   assert.equal(asked.filter(isServer).length, 1);
   assert.deepEqual(processesWith(mark), []);
@@ -76,7 +77,8 @@ test("a start that never gets done is given up after the limit upstreamStartMs",
   const busy = setInterval(() => {}, 1000);
   t.after(() => clearInterval(busy));
   const { start, asked } = recorded(() => new Promise(() => {}));
-  const limits = { upstreamStartMs: 1_000, upstreamEndMs: 20 };
+  t.after(lower({ upstreamEndMs: 20 }));
+  const limits = { upstreamStartMs: 1_000 };
   await assert.rejects(connectTo(t, "never", { start, limits }), { code: "upstream_timeout" });
   assert.ok(!existsSync(asked[0]!.cwd!));
 });
