@@ -27,7 +27,8 @@ describe("nodes behind a load balancer", () => {
     const all = nodes.urls.length;
     assert.equal(await serving(), all);
     await nodes.endNode(0, "SIGKILL");
-    assert.equal(await serving(), all - 1);
+    // The balancer closes its client's connection when it used one to the node before it noticed that this one ended.
+    await until(async () => (await serving().catch(() => undefined)) === all - 1);
     await nodes.startNode(0);
     // On a busy machine, a node may be too slow for a health check or two.
     await until(async () => (await serving()) === all);
