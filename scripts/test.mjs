@@ -1,7 +1,8 @@
 import { fork } from "node:child_process";
 // Runs the test suite with Node's own runner over dist/test, files side by side.
-// Extra arguments choose files by a part of their path: `npm test -- discover store/backup`; a JavaScript file is taken as it
-// is. `--nodes 2` has tests of one Berth reach two processes on its data folder in turn; `--postgres` puts the store of each
+// Without arguments it leaves out `*.extended.test.ts`, which `--extended` alone runs: what repeats a behaviour that is proved
+// elsewhere, with another store, node, client or version of Node. Arguments choose files of both kinds by a part of their
+// path: `npm test -- discover store/backup`; a JavaScript file is taken as it is. `--nodes 2` has tests of one Berth reach two processes on its data folder in turn; `--postgres` puts the store of each
 // on a Postgres. Exit code 0: every test passed, and nothing of the run was left behind. SIGUSR2 has it say where each file is.
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
@@ -23,7 +24,7 @@ const LATE_MS = 600_000;
 const DEAREST = 10;
 
 const { values, positionals: chosen } = parseArgs({
-  options: { nodes: { type: "string" }, postgres: { type: "boolean" } },
+  options: { extended: { type: "boolean" }, nodes: { type: "string" }, postgres: { type: "boolean" } },
   allowPositionals: true,
 });
 if (![undefined, "1", "2"].includes(values.nodes)) throw new Error("--nodes must be 1 or 2");
@@ -31,7 +32,11 @@ if (values.nodes === "2") process.env["BERTH_TEST_NODES"] = "2";
 if (values.postgres) process.env["BERTH_TEST_STORE"] = "postgres";
 const compiled = readdirSync("dist/test", { recursive: true, encoding: "utf8" })
   .filter((file) => file.endsWith(".test.js"))
-  .filter((file) => chosen.length === 0 || chosen.some((part) => `test/${file}`.includes(part.replace(/\.ts$/, ".js"))))
+  .filter((file) =>
+    chosen.length === 0
+      ? file.endsWith(".extended.test.js") === Boolean(values.extended)
+      : chosen.some((part) => `test/${file}`.includes(part.replace(/\.ts$/, ".js"))),
+  )
   .map((file) => join("dist/test", file));
 const files = [...compiled, ...chosen.filter((file) => /\.m?js$/.test(file) && existsSync(file))].sort();
 

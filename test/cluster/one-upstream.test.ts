@@ -7,7 +7,7 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
 import { call, modern, MODERN_META } from "../support/berth.ts";
 import { changing, open, tool, type Changing } from "../support/hosted-upstreams.ts";
-import { Nodes, NODE_KINDS, nodesOf } from "../support/nodes.ts";
+import { Nodes, NODES_TITLE, ON_WORKERS } from "../support/nodes.ts";
 import { processesWith } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { everything, fixtures, installed } from "../support/upstreams.ts";
@@ -18,268 +18,262 @@ const counting = `mcp+node://${join(fixtures, "counting.mjs")}`;
 const ASKABLE = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
 const ADA = { action: "accept", content: { name: "Ada" } };
 
-for (const kind of NODE_KINDS) {
-  describe(`an upstream of ${nodesOf(kind)}`, () => {
-    const closers: (() => void)[] = [];
-    let nodes: Nodes;
-    let folder: string;
-    let shifting: Changing;
-    before(async () => {
-      shifting = changing({ after: (close) => void closers.push(close as () => void) }, [
-        tool("swap", "Changes."),
-        tool("first", "It is there."),
-      ]);
-      folder = mkdtempSync(join(tmpdir(), "berth-one-"));
-      closers.push(() => rmSync(folder, { recursive: true, force: true }));
-      const written = `?arg=${encodeURIComponent(join(folder, "calls"))}`;
-      nodes = await Nodes.start({
-        kind,
-        env: { BERTH_UPSTREAM_PROGRAMS: "on" },
-        texts: { "sees.sh": SEES, "reaches.ts": REACHES },
-        mcps: {
-          memory: { upstream: `${memory}?env.BERTH_TEST_MARK=${MARK}-memory` },
-          every: { upstream: `${everything}&env.BERTH_TEST_MARK=${MARK}-every` },
-          written: { upstream: `${counting}${written}&env.BERTH_TEST_MARK=${MARK}-written` },
-          counting: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-counting` },
-          secretive: {
-            upstream: `${counting}?env.TOKEN=%24%7BTOKEN%7D&env.BERTH_TEST_MARK=${MARK}-secretive`,
-            secrets: ["TOKEN"],
-          },
-          many: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-many`, runs: "everywhere" },
-          shifting: { upstream: shifting.uri },
+describe(`an upstream of ${NODES_TITLE}`, () => {
+  const closers: (() => void)[] = [];
+  let nodes: Nodes;
+  let folder: string;
+  let shifting: Changing;
+  before(async () => {
+    shifting = changing({ after: (close) => void closers.push(close as () => void) }, [
+      tool("swap", "Changes."),
+      tool("first", "It is there."),
+    ]);
+    folder = mkdtempSync(join(tmpdir(), "berth-one-"));
+    closers.push(() => rmSync(folder, { recursive: true, force: true }));
+    const written = `?arg=${encodeURIComponent(join(folder, "calls"))}`;
+    nodes = await Nodes.start({
+      env: { BERTH_UPSTREAM_PROGRAMS: "on" },
+      texts: { "sees.sh": SEES, "reaches.ts": REACHES },
+      mcps: {
+        memory: { upstream: `${memory}?env.BERTH_TEST_MARK=${MARK}-memory` },
+        every: { upstream: `${everything}&env.BERTH_TEST_MARK=${MARK}-every` },
+        written: { upstream: `${counting}${written}&env.BERTH_TEST_MARK=${MARK}-written` },
+        counting: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-counting` },
+        secretive: {
+          upstream: `${counting}?env.TOKEN=%24%7BTOKEN%7D&env.BERTH_TEST_MARK=${MARK}-secretive`,
+          secrets: ["TOKEN"],
         },
-      });
-    });
-    after(async () => {
-      await nodes.close();
-      for (const close of closers) close();
-    });
-
-    const state = async (index: number, server: string): Promise<JsonObject> =>
-      (await (await fetch(`${nodes.urls[index]}/api/servers/${server}/upstream`)).json()) as JsonObject;
-    const textOf = async (index: number, server: string, name: string, args: Record<string, unknown> = {}) => {
-      const result = await call(`${nodes.urls[index]}/mcp/${server}`, name, args);
-      return (result.content?.[0]?.text as string | undefined) ?? JSON.stringify(result);
-    };
-    const next = (node: number): number => (node + 1) % nodes.urls.length;
-    /** The node that runs a server, and another one. */
-    const rolesOf = async (server: string): Promise<[owner: number, other: number]> => {
-      const runs = async (index: number): Promise<boolean> =>
-        ((await state(index, server))["node"] as JsonObject | undefined)?.["isThis"] === true;
-      const found = await until(async () => {
-        for (const index of nodes.urls.keys()) if (await runs(index)) return { owner: index };
-        return undefined;
-      });
-      return [found.owner, next(found.owner)];
-    };
-
-    it("runs once: what was written through one node is read through the other", async () => {
-      for (const index of nodes.urls.keys()) {
-        const entities = [{ name: `of node ${index}`, entityType: "note", observations: [] }];
-        await textOf(index, "memory", "create_entities", { entities });
-      }
-      const balanced = await call(`${nodes.url}/mcp/memory`, "read_graph");
-      assert.match(balanced.content[0].text, /of node 0[^]*of node 1/);
-      for (const index of nodes.urls.keys())
-        assert.match(await textOf(index, "memory", "read_graph"), /of node 0[^]*of node 1/);
-      assert.equal(processesWith(`${MARK}-memory`).length, 1);
-    });
-
-    it("asks through one node and is answered through the other, in either era", async (t) => {
-      const ask = (server: string, index: number, more: object) =>
-        modern(`${nodes.urls[index]}/mcp/${server}`, "tools/call", {
-          name: "ask",
-          arguments: {},
-          _meta: ASKABLE,
-          ...more,
-        });
-      for (const server of ["counting", "many"]) {
-        for (const first of nodes.urls.keys()) {
-          const { requestState, inputRequests } = (await ask(server, first, {})).body.result;
-          const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, ADA]));
-          const { result } = (await ask(server, next(first), { requestState, inputResponses })).body;
-          assert.match(result.content[0].text, /^\d+ for Ada$/);
-        }
-      }
-      for (const mode of ["legacy", "auto"] as const) {
-        const client = await open(t, nodes, "counting", mode);
-        const result = await client.callTool({ name: "ask", arguments: {} });
-        assert.match(JSON.stringify(result.content), /for Ada/);
-        // Each of its requests goes to the next node.
-        const real = await open(t, nodes, "every", mode);
-        const answered = await real.callTool({ name: "trigger-elicitation-request", arguments: {} });
-        assert.match(JSON.stringify(answered.content), /Ada/);
-      }
-    });
-
-    it("goes on elsewhere when its node is killed, and calls fail at once meanwhile", async () => {
-      for (const index of nodes.urls.keys())
-        assert.equal(await textOf(index, "every", "echo", { message: "hi" }), "Echo: hi");
-      const [owner, other] = await rolesOf("every");
-      const long = textOf(other, "every", "trigger-long-running-operation", { duration: 60, steps: 2 });
-      await until(async () => (await state(other, "every"))["requests"] === 1);
-      await nodes.endNode(owner, "SIGKILL");
-      const killedAt = performance.now();
-      assert.match(await long, /^The upstream has ended; try again/);
-      // Much sooner than the node counts as gone.
-      assert.ok(performance.now() - killedAt < 6_000);
-      for (;;) {
-        const askedAt = performance.now();
-        const asked = textOf(other, "every", "echo", { message: "again" });
-        const { node } = (await state(other, "every")) as { node?: { isThis: boolean } };
-        // It starts then, which takes as long as the machine needs.
-        if (node?.isThis) assert.ok(performance.now() - killedAt < 20_000);
-        const answer = await asked;
-        if (answer === "Echo: again") break;
-        assert.match(answer, /try again/);
-        assert.ok(performance.now() - askedAt < 10_000, "no call hangs");
-      }
-      await until(() => processesWith(`${MARK}-every`).length === 1, "that of the killed node ends");
-      await nodes.startNode(owner);
-    });
-
-    it("carries each call out once at most, whatever happens to its node, and loses none without a word", async () => {
-      await textOf(0, "written", "count");
-      const [owner] = await rolesOf("written");
-      const ended = new Map<number, string>();
-      let sent = 0;
-      const over = new AbortController();
-      const client = async (): Promise<void> => {
-        while (!over.signal.aborted) {
-          const number = ++sent;
-          const result = await call(`${nodes.url}/mcp/written`, "measure", { text: "", number }).catch(String);
-          ended.set(number, result.content?.[0]?.text ?? JSON.stringify(result));
-        }
-      };
-      const clients = Array.from({ length: 4 }, client);
-      await until(() => sent > 200);
-      await nodes.endNode(owner, "SIGKILL");
-      const before = sent;
-      await until(() => [...ended].some(([number, text]) => number > before && text === "0"), "calls succeed again");
-      over.abort();
-      await Promise.all(clients);
-      const carriedOut = linesOf(join(folder, "calls")).flatMap((line) => /"number":(\d+)/.exec(line)?.[1] ?? []);
-      assert.equal(new Set(carriedOut).size, carriedOut.length, "none was carried out twice");
-      for (const [number, text] of ended) {
-        if (text === "0") assert.ok(carriedOut.includes(String(number)), `${number} was carried out`);
-      }
-      await nodes.startNode(owner);
-    });
-
-    // Nothing else depends on how its nodes were started.
-    if (kind === "workers") return;
-
-    it("runs on each node where its entry says so", async () => {
-      assert.notEqual(await textOf(0, "many", "pid"), await textOf(1, "many", "pid"));
-      assert.equal(await textOf(0, "counting", "pid"), await textOf(1, "counting", "pid"));
-      const [owner, other] = await rolesOf("counting");
-      const pages = [owner, other].map(async (index) =>
-        (await fetch(`${nodes.urls[index]}/mcp/meta/counting?tab=upstream`)).text(),
-      );
-      const { node } = (await state(owner, "counting")) as { node: { id: string } };
-      const [here, there] = await Promise.all(pages);
-      assert.ok(here!.includes(`${node.id}, which shows this`));
-      assert.ok(there!.includes(node.id) && !there!.includes("which shows this"));
-    });
-
-    it("takes and gives long texts, and reads resources, through the other node", async () => {
-      const [, other] = await rolesOf("counting");
-      const text = "ä".repeat(1_000_000);
-      assert.equal(await textOf(other, "counting", "measure", { text }), "1000000");
-      assert.equal(await textOf(other, "counting", "long", { length: 1_000_000 }), text);
-      const { body } = await modern(`${nodes.urls[other]}/mcp/counting`, "resources/read", { uri: "note://one" });
-      assert.match(body.result.contents[0].text, /^read by \d+$/);
-    });
-
-    it("tells its lines and progress to a caller of the other node, and its updates to a listener there", async (t) => {
-      const [owner, other] = await rolesOf("counting");
-      const client = await open(t, { url: nodes.urls[other]! }, "counting", "legacy");
-      const heard: unknown[] = [];
-      client.setNotificationHandler("notifications/message", ({ params }) => void heard.push(params.data));
-      client.setNotificationHandler("notifications/resources/updated", ({ params }) => void heard.push(params.uri));
-      await client.setLoggingLevel("debug");
-      await client.subscribeResource({ uri: "note://one" });
-      const onprogress = ({ progress }: { progress: number }): void => void heard.push(progress);
-      await client.callTool({ name: "say", arguments: {} }, { onprogress });
-      await until(() => heard.includes("a line") && heard.includes(1));
-      // A node knows within a second for which tenants another one listens.
-      await until(async () => {
-        await textOf(owner, "counting", "touch", { uri: "note://one" });
-        return heard.includes("note://one");
-      });
-    });
-
-    it("that changes what it offers is listed anew on both, and its changed tool held back", async () => {
-      const listed = async (index: number): Promise<string[]> => {
-        const { body } = await modern(`${nodes.urls[index]}/mcp/shifting`, "tools/list");
-        return (body.result?.tools ?? []).map(({ name }: { name: string }) => name);
-      };
-      for (const index of nodes.urls.keys()) await textOf(index, "shifting", "first");
-      shifting.offerNext([tool("swap", "Changes."), tool("first", "It is another."), tool("second", "It is new.")]);
-      await textOf(0, "shifting", "swap");
-      for (const index of nodes.urls.keys())
-        await until(
-          async () => String(await listed(index)) === "swap,second",
-          `node ${index} lists what is offered now`,
-        );
-      for (const index of nodes.urls.keys())
-        assert.match(await textOf(index, "shifting", "first"), /The upstream has changed/);
-    });
-
-    it("gets another secret, and ends with its entry, whichever node is told", async () => {
-      const apis = nodes.urls.map((url) => apiOf({ url }));
-      await apis[0]!.send("PUT", "/secrets/TOKEN", { value: "1 is the first value of it" });
-      await until(async () => (await textOf(0, "secretive", "token")) === "token: 1 ");
-      const [owner, other] = await rolesOf("secretive");
-      assert.equal(await textOf(other, "secretive", "token"), "token: 1 ");
-      await apis[other]!.send("PUT", "/secrets/TOKEN", { value: "2 is the second value of it" });
-      await until(async () => (await textOf(other, "secretive", "token")) === "token: 2 ");
-      assert.equal(await textOf(owner, "secretive", "token"), "token: 2 ");
-      const { status, body } = await apis[other]!.send("DELETE", "/entries/secretive?allow_breaking=1", undefined, {
-        "If-Match": "*",
-      });
-      assert.ok(status < 300, JSON.stringify(body));
-      await until(() => processesWith(`${MARK}-secretive`).length === 0);
-    });
-
-    it("is left to the other node when its own ends, which then runs it at once", async () => {
-      const [owner, other] = await rolesOf("counting");
-      const before = await textOf(other, "counting", "pid");
-      await nodes.endNode(owner, "SIGTERM");
-      assert.notEqual(await textOf(other, "counting", "pid"), before);
-      assert.equal(processesWith(`${MARK}-counting`).length, 1);
-      await nodes.startNode(owner);
-      assert.equal(await textOf(owner, "counting", "pid"), await textOf(other, "counting", "pid"));
-    });
-
-    it("is called in no way that a guest could call it: no guest sees the sockets of nodes", async () => {
-      const sockets = readdirSync(tmpdir())
-        .filter((name) => name.startsWith("berth-work-"))
-        .flatMap((name) => entriesOf(join(tmpdir(), name)).filter((path) => path.includes("/node-")))
-        .map((path) => join(path, "calls"));
-      assert.ok(sockets.length >= 2);
-      for (const path of sockets) {
-        assert.equal(await textOf(0, "sees", "sees", { path }), "nothing\n");
-        assert.match(await textOf(0, "reaches", "reaches", { path }), /^not reached/);
-      }
-    });
-
-    it("is taken over from a node that stands still, which refuses to go on with it when it moves again", async () => {
-      await textOf(0, "counting", "count");
-      const [owner, other] = await rolesOf("counting");
-      const before = await textOf(other, "counting", "pid");
-      const waiting = textOf(other, "counting", "wait", { ms: 120_000 });
-      await until(async () => (await state(owner, "counting"))["requests"] === 1);
-      nodes.node(owner).child.kill("SIGSTOP");
-      assert.match(await waiting, /^The upstream has ended; try again/);
-      await until(async () => /^\d+$/.test(await textOf(other, "counting", "pid")));
-      nodes.node(owner).child.kill("SIGCONT");
-      await until(async () => (await textOf(owner, "counting", "pid")) === (await textOf(other, "counting", "pid")));
-      assert.notEqual(await textOf(owner, "counting", "pid"), before);
-      await until(() => processesWith(`${MARK}-counting`).length === 1);
+        many: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-many`, runs: "everywhere" },
+        shifting: { upstream: shifting.uri },
+      },
     });
   });
-}
+  after(async () => {
+    await nodes.close();
+    for (const close of closers) close();
+  });
+
+  const state = async (index: number, server: string): Promise<JsonObject> =>
+    (await (await fetch(`${nodes.urls[index]}/api/servers/${server}/upstream`)).json()) as JsonObject;
+  const textOf = async (index: number, server: string, name: string, args: Record<string, unknown> = {}) => {
+    const result = await call(`${nodes.urls[index]}/mcp/${server}`, name, args);
+    return (result.content?.[0]?.text as string | undefined) ?? JSON.stringify(result);
+  };
+  const next = (node: number): number => (node + 1) % nodes.urls.length;
+  /** The node that runs a server, and another one. */
+  const rolesOf = async (server: string): Promise<[owner: number, other: number]> => {
+    const runs = async (index: number): Promise<boolean> =>
+      ((await state(index, server))["node"] as JsonObject | undefined)?.["isThis"] === true;
+    const found = await until(async () => {
+      for (const index of nodes.urls.keys()) if (await runs(index)) return { owner: index };
+      return undefined;
+    });
+    return [found.owner, next(found.owner)];
+  };
+
+  it("runs once: what was written through one node is read through the other", async () => {
+    for (const index of nodes.urls.keys()) {
+      const entities = [{ name: `of node ${index}`, entityType: "note", observations: [] }];
+      await textOf(index, "memory", "create_entities", { entities });
+    }
+    const balanced = await call(`${nodes.url}/mcp/memory`, "read_graph");
+    assert.match(balanced.content[0].text, /of node 0[^]*of node 1/);
+    for (const index of nodes.urls.keys())
+      assert.match(await textOf(index, "memory", "read_graph"), /of node 0[^]*of node 1/);
+    assert.equal(processesWith(`${MARK}-memory`).length, 1);
+  });
+
+  it("asks through one node and is answered through the other, in either era", async (t) => {
+    const ask = (server: string, index: number, more: object) =>
+      modern(`${nodes.urls[index]}/mcp/${server}`, "tools/call", {
+        name: "ask",
+        arguments: {},
+        _meta: ASKABLE,
+        ...more,
+      });
+    for (const server of ["counting", "many"]) {
+      for (const first of nodes.urls.keys()) {
+        const { requestState, inputRequests } = (await ask(server, first, {})).body.result;
+        const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, ADA]));
+        const { result } = (await ask(server, next(first), { requestState, inputResponses })).body;
+        assert.match(result.content[0].text, /^\d+ for Ada$/);
+      }
+    }
+    for (const mode of ["legacy", "auto"] as const) {
+      const client = await open(t, nodes, "counting", mode);
+      const result = await client.callTool({ name: "ask", arguments: {} });
+      assert.match(JSON.stringify(result.content), /for Ada/);
+      // Each of its requests goes to the next node.
+      const real = await open(t, nodes, "every", mode);
+      const answered = await real.callTool({ name: "trigger-elicitation-request", arguments: {} });
+      assert.match(JSON.stringify(answered.content), /Ada/);
+    }
+  });
+
+  it("goes on elsewhere when its node is killed, and calls fail at once meanwhile", async () => {
+    for (const index of nodes.urls.keys())
+      assert.equal(await textOf(index, "every", "echo", { message: "hi" }), "Echo: hi");
+    const [owner, other] = await rolesOf("every");
+    const long = textOf(other, "every", "trigger-long-running-operation", { duration: 60, steps: 2 });
+    await until(async () => (await state(other, "every"))["requests"] === 1);
+    await nodes.endNode(owner, "SIGKILL");
+    const killedAt = performance.now();
+    assert.match(await long, /^The upstream has ended; try again/);
+    // Much sooner than the node counts as gone.
+    assert.ok(performance.now() - killedAt < 6_000);
+    for (;;) {
+      const askedAt = performance.now();
+      const asked = textOf(other, "every", "echo", { message: "again" });
+      const { node } = (await state(other, "every")) as { node?: { isThis: boolean } };
+      // It starts then, which takes as long as the machine needs.
+      if (node?.isThis) assert.ok(performance.now() - killedAt < 20_000);
+      const answer = await asked;
+      if (answer === "Echo: again") break;
+      assert.match(answer, /try again/);
+      assert.ok(performance.now() - askedAt < 10_000, "no call hangs");
+    }
+    await until(() => processesWith(`${MARK}-every`).length === 1, "that of the killed node ends");
+    await nodes.startNode(owner);
+  });
+
+  it("carries each call out once at most, whatever happens to its node, and loses none without a word", async () => {
+    await textOf(0, "written", "count");
+    const [owner] = await rolesOf("written");
+    const ended = new Map<number, string>();
+    let sent = 0;
+    const over = new AbortController();
+    const client = async (): Promise<void> => {
+      while (!over.signal.aborted) {
+        const number = ++sent;
+        const result = await call(`${nodes.url}/mcp/written`, "measure", { text: "", number }).catch(String);
+        ended.set(number, result.content?.[0]?.text ?? JSON.stringify(result));
+      }
+    };
+    const clients = Array.from({ length: 4 }, client);
+    await until(() => sent > 200);
+    await nodes.endNode(owner, "SIGKILL");
+    const before = sent;
+    await until(() => [...ended].some(([number, text]) => number > before && text === "0"), "calls succeed again");
+    over.abort();
+    await Promise.all(clients);
+    const carriedOut = linesOf(join(folder, "calls")).flatMap((line) => /"number":(\d+)/.exec(line)?.[1] ?? []);
+    assert.equal(new Set(carriedOut).size, carriedOut.length, "none was carried out twice");
+    for (const [number, text] of ended) {
+      if (text === "0") assert.ok(carriedOut.includes(String(number)), `${number} was carried out`);
+    }
+    await nodes.startNode(owner);
+  });
+
+  // Nothing else depends on how its nodes were started.
+  if (ON_WORKERS) return;
+
+  it("runs on each node where its entry says so", async () => {
+    assert.notEqual(await textOf(0, "many", "pid"), await textOf(1, "many", "pid"));
+    assert.equal(await textOf(0, "counting", "pid"), await textOf(1, "counting", "pid"));
+    const [owner, other] = await rolesOf("counting");
+    const pages = [owner, other].map(async (index) =>
+      (await fetch(`${nodes.urls[index]}/mcp/meta/counting?tab=upstream`)).text(),
+    );
+    const { node } = (await state(owner, "counting")) as { node: { id: string } };
+    const [here, there] = await Promise.all(pages);
+    assert.ok(here!.includes(`${node.id}, which shows this`));
+    assert.ok(there!.includes(node.id) && !there!.includes("which shows this"));
+  });
+
+  it("takes and gives long texts, and reads resources, through the other node", async () => {
+    const [, other] = await rolesOf("counting");
+    const text = "ä".repeat(1_000_000);
+    assert.equal(await textOf(other, "counting", "measure", { text }), "1000000");
+    assert.equal(await textOf(other, "counting", "long", { length: 1_000_000 }), text);
+    const { body } = await modern(`${nodes.urls[other]}/mcp/counting`, "resources/read", { uri: "note://one" });
+    assert.match(body.result.contents[0].text, /^read by \d+$/);
+  });
+
+  it("tells its lines and progress to a caller of the other node, and its updates to a listener there", async (t) => {
+    const [owner, other] = await rolesOf("counting");
+    const client = await open(t, { url: nodes.urls[other]! }, "counting", "legacy");
+    const heard: unknown[] = [];
+    client.setNotificationHandler("notifications/message", ({ params }) => void heard.push(params.data));
+    client.setNotificationHandler("notifications/resources/updated", ({ params }) => void heard.push(params.uri));
+    await client.setLoggingLevel("debug");
+    await client.subscribeResource({ uri: "note://one" });
+    const onprogress = ({ progress }: { progress: number }): void => void heard.push(progress);
+    await client.callTool({ name: "say", arguments: {} }, { onprogress });
+    await until(() => heard.includes("a line") && heard.includes(1));
+    // A node knows within a second for which tenants another one listens.
+    await until(async () => {
+      await textOf(owner, "counting", "touch", { uri: "note://one" });
+      return heard.includes("note://one");
+    });
+  });
+
+  it("that changes what it offers is listed anew on both, and its changed tool held back", async () => {
+    const listed = async (index: number): Promise<string[]> => {
+      const { body } = await modern(`${nodes.urls[index]}/mcp/shifting`, "tools/list");
+      return (body.result?.tools ?? []).map(({ name }: { name: string }) => name);
+    };
+    for (const index of nodes.urls.keys()) await textOf(index, "shifting", "first");
+    shifting.offerNext([tool("swap", "Changes."), tool("first", "It is another."), tool("second", "It is new.")]);
+    await textOf(0, "shifting", "swap");
+    for (const index of nodes.urls.keys())
+      await until(async () => String(await listed(index)) === "swap,second", `node ${index} lists what is offered now`);
+    for (const index of nodes.urls.keys())
+      assert.match(await textOf(index, "shifting", "first"), /The upstream has changed/);
+  });
+
+  it("gets another secret, and ends with its entry, whichever node is told", async () => {
+    const apis = nodes.urls.map((url) => apiOf({ url }));
+    await apis[0]!.send("PUT", "/secrets/TOKEN", { value: "1 is the first value of it" });
+    await until(async () => (await textOf(0, "secretive", "token")) === "token: 1 ");
+    const [owner, other] = await rolesOf("secretive");
+    assert.equal(await textOf(other, "secretive", "token"), "token: 1 ");
+    await apis[other]!.send("PUT", "/secrets/TOKEN", { value: "2 is the second value of it" });
+    await until(async () => (await textOf(other, "secretive", "token")) === "token: 2 ");
+    assert.equal(await textOf(owner, "secretive", "token"), "token: 2 ");
+    const { status, body } = await apis[other]!.send("DELETE", "/entries/secretive?allow_breaking=1", undefined, {
+      "If-Match": "*",
+    });
+    assert.ok(status < 300, JSON.stringify(body));
+    await until(() => processesWith(`${MARK}-secretive`).length === 0);
+  });
+
+  it("is left to the other node when its own ends, which then runs it at once", async () => {
+    const [owner, other] = await rolesOf("counting");
+    const before = await textOf(other, "counting", "pid");
+    await nodes.endNode(owner, "SIGTERM");
+    assert.notEqual(await textOf(other, "counting", "pid"), before);
+    assert.equal(processesWith(`${MARK}-counting`).length, 1);
+    await nodes.startNode(owner);
+    assert.equal(await textOf(owner, "counting", "pid"), await textOf(other, "counting", "pid"));
+  });
+
+  it("is called in no way that a guest could call it: no guest sees the sockets of nodes", async () => {
+    const sockets = readdirSync(tmpdir())
+      .filter((name) => name.startsWith("berth-work-"))
+      .flatMap((name) => entriesOf(join(tmpdir(), name)).filter((path) => path.includes("/node-")))
+      .map((path) => join(path, "calls"));
+    assert.ok(sockets.length >= 2);
+    for (const path of sockets) {
+      assert.equal(await textOf(0, "sees", "sees", { path }), "nothing\n");
+      assert.match(await textOf(0, "reaches", "reaches", { path }), /^not reached/);
+    }
+  });
+
+  it("is taken over from a node that stands still, which refuses to go on with it when it moves again", async () => {
+    await textOf(0, "counting", "count");
+    const [owner, other] = await rolesOf("counting");
+    const before = await textOf(other, "counting", "pid");
+    const waiting = textOf(other, "counting", "wait", { ms: 120_000 });
+    await until(async () => (await state(owner, "counting"))["requests"] === 1);
+    nodes.node(owner).child.kill("SIGSTOP");
+    assert.match(await waiting, /^The upstream has ended; try again/);
+    await until(async () => /^\d+$/.test(await textOf(other, "counting", "pid")));
+    nodes.node(owner).child.kill("SIGCONT");
+    await until(async () => (await textOf(owner, "counting", "pid")) === (await textOf(other, "counting", "pid")));
+    assert.notEqual(await textOf(owner, "counting", "pid"), before);
+    await until(() => processesWith(`${MARK}-counting`).length === 1);
+  });
+});
 
 const SEES = `#!/bin/sh
 # @param {string} path - Where to look.

@@ -5,7 +5,7 @@ import { apiOf } from "../support/api.ts";
 import { call, modern } from "../support/berth.ts";
 import { LegacyClient, type EventReader } from "../support/legacy-client.ts";
 import { openStream, type OpenStream } from "../support/mcp-host.ts";
-import { Nodes, NODE_KINDS, nodesOf, withClockAhead } from "../support/nodes.ts";
+import { Nodes, NODES_TITLE, withClockAhead } from "../support/nodes.ts";
 import { stopwatch } from "../support/stopwatch.ts";
 import { WITH_TASKS, YES } from "../support/task-offer.ts";
 import { inOneOf, until } from "../support/until.ts";
@@ -72,235 +72,231 @@ const IN_FORCE_MS = 1_000;
 const TRIES = 5;
 const NODE_LEASE_MS = 5_000;
 
-for (const kind of NODE_KINDS) {
-  // The clocks of the processes differ by two minutes.
-  describe(`sessions and tasks of ${nodesOf(kind)}`, () => {
-    let nodes: Nodes;
-    before(async () => {
-      nodes = await Nodes.start({
-        kind,
-        texts: { "kit.ts": DEFINITION },
-        env: { BERTH_NODE_LEASE_MS: String(NODE_LEASE_MS) },
-        envs: [withClockAhead(60), withClockAhead(-60)],
-      });
-    });
-    after(() => nodes.close());
-
-    const kit = (at: number): string => `${nodes.urls[at]}/mcp/kit`;
-    const textOf = async (at: number, tool: string, args: Record<string, unknown>): Promise<string> =>
-      (await call(kit(at), tool, args)).content[0].text as string;
-    const ask = async (at: number, method: string, params: JsonObject) => {
-      const taskId = params["taskId"];
-      const headers = typeof taskId === "string" ? { "Mcp-Name": taskId } : undefined;
-      return (await modern(kit(at), method, { _meta: WITH_TASKS, ...params }, headers)).body;
-    };
-    const begin = async (at: number, name: string, args: JsonObject): Promise<string> =>
-      (await ask(at, "tools/call", { name, arguments: args })).result.taskId as string;
-    const statusAt = async (at: number, taskId: string): Promise<JsonObject> =>
-      (await ask(at, "tasks/get", { taskId })).result as JsonObject;
-
-    function elsewhere(client: LegacyClient, at: number): LegacyClient {
-      const same = new LegacyClient(kit(at), client.version);
-      same.session = client.session;
-      return same;
-    }
-
-    async function asking(name: string): Promise<{ client: LegacyClient; reader: EventReader; id: string }> {
-      const client = await LegacyClient.start(kit(0), "2025-11-25", { elicitation: {} });
-      const reader = await client.call("ask", { name }, name);
-      for (;;) {
-        const { id, method } = await reader.nextMessage();
-        if (method === "elicitation/create") return { client, reader, id };
-      }
-    }
-
-    /** The median of how long something takes. */
-    async function usually(act: (name: string) => Promise<number>): Promise<number> {
-      const all: number[] = [];
-      for (let count = 0; count < TRIES; count++) all.push(await act(`${act.name} ${count}`));
-      return all.sort((one, other) => one - other)[Math.floor(TRIES / 2)]!;
-    }
-
-    it("share the requests of a client", async () => {
-      // A worker that is held up for a moment gets no connection meanwhile.
-      await inOneOf(10, async () => {
-        const serving = new Set<string>();
-        for (let count = 0; count < 6; count++)
-          serving.add((await call(`${nodes.url}/mcp/kit`, "who")).content[0].text);
-        assert.equal(serving.size, nodes.urls.length);
-      });
-    });
-
-    it("an answer, a cancellation and the end of a session are in force at the other node within a second", async () => {
-      const answering = await usually(async (name) => {
-        const { client, reader, id } = await asking(name);
-        const tookMs = stopwatch();
-        assert.equal((await elsewhere(client, 1).answer(id, YES)).status, 202);
-        assert.equal((await reader.nextMessage()).result.content[0].text, "accept");
-        return tookMs();
-      });
-      const cancelling = await usually(async (name) => {
-        const { client, reader } = await asking(name);
-        const tookMs = stopwatch();
-        assert.equal(await elsewhere(client, 1).notify("notifications/cancelled", { requestId: name }), 202);
-        for (let message; (message = await reader.nextMessage());) assert.equal(message.result, undefined);
-        return tookMs();
-      });
-      const ending = await usually(async (name) => {
-        const { client, reader } = await asking(name);
-        const tookMs = stopwatch();
-        assert.equal(await elsewhere(client, 1).end(), 204);
-        await until(async () => (await client.request("ping")).status === 404);
-        while (await reader.nextMessage());
-        return tookMs();
-      });
-      for (const ms of [answering, cancelling, ending])
-        assert.ok(ms < IN_FORCE_MS, `${answering} ${cancelling} ${ending}`);
-    });
-
-    it("a subscription made at one node, whose stream is at the other, hears of an update at either", async () => {
-      const client = await LegacyClient.start(kit(0));
-      const stream = await client.listen();
-      await elsewhere(client, 1).result("resources/subscribe", { uri: "news://today" });
-      const updated: unknown[] = [];
-      const reading = (async () => {
-        for (let event; (event = await stream.nextMessage());) updated.push(event.params?.uri);
-      })();
-      for (const at of [1, 0, 1]) {
-        const before = updated.length;
-        await call(kit(at), "print");
-        await until(() => updated.length > before);
-      }
-      assert.deepEqual(new Set(updated), new Set(["news://today"]));
-      stream.close();
-      await reading.catch(() => {});
-    });
-
-    it("a modern listener hears of an edit and of a task at the other node", async () => {
-      const taskId = await begin(0, "work", { name: "heard" });
-      const stream: OpenStream = await openStream(kit(1), "subscriptions/listen", {
-        _meta: WITH_TASKS,
-        notifications: { toolsListChanged: true, resourceSubscriptions: ["news://today"], taskIds: [taskId] },
-      });
-      assert.equal((await stream.next()).method, "notifications/subscriptions/acknowledged");
-      assert.equal((await stream.next()).params.status, "working");
-      await textOf(1, "finish", { name: "heard" });
-      let told = await stream.next();
-      while (told.params.status === "working") told = await stream.next();
-      assert.deepEqual([told.params.taskId, told.params.status], [taskId, "completed"]);
-      assert.equal(told.params.result.content[0].text, "heard is done");
-
-      const api = apiOf({ url: nodes.urls[0]! });
-      const edited = `${DEFINITION}\nexport const added = (): string => "added";\n`;
-      assert.ok((await api.put("/definitions/kit", edited)).status < 300);
-      assert.equal((await stream.next()).method, "notifications/tools/list_changed");
-      await call(kit(0), "print");
-      assert.equal((await stream.next()).params.uri, "news://today");
-      stream.close();
-    });
-
-    it("a question of a modern call at one node is answered at the other", async () => {
-      const params = { name: "ask", arguments: { name: "modern" } };
-      const { inputRequests, requestState, resultType } = (await ask(0, "tools/call", params)).result;
-      assert.equal(resultType, "input_required");
-      const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, YES]));
-      const answered = await ask(1, "tools/call", { ...params, requestState, inputResponses });
-      assert.equal(answered.result.content[0].text, "accept");
-    });
-
-    it("a task of one node is polled, cancelled and found stopped at the other", async () => {
-      const polled = await begin(0, "work", { name: "polled" });
-      assert.equal((await statusAt(1, polled))["status"], "working");
-      await textOf(1, "finish", { name: "polled" });
-      await until(async () => (await statusAt(1, polled))["status"] === "completed");
-
-      const ended = await usually(async (name) => {
-        const taskId = await begin(0, "work", { name });
-        await until(async () => (await textOf(0, "begun", { name })) === "1");
-        const tookMs = stopwatch();
-        await ask(1, "tasks/cancel", { taskId });
-        assert.equal((await statusAt(0, taskId))["status"], "cancelled");
-        return tookMs();
-      });
-      assert.ok(ended < IN_FORCE_MS, String(ended));
-    });
-
-    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-      it(`a call's stream goes on at the other node after ${signal}: nothing is lost, nothing comes twice`, async () => {
-        const client = await LegacyClient.start(kit(0));
-        const reader = await elsewhere(client, 1).call("count", { to: 100_000 }, "counting");
-        let last: string | undefined;
-        const heard: number[] = [];
-        while (heard.length < 5) {
-          const event = await reader.next();
-          last = event?.id ?? last;
-          if (event?.message?.params) heard.push(Number(event.message.params.message));
-        }
-        reader.close();
-        // The node has written what comes after that, so that it can be lost.
-        await until(async () => (await textOf(0, "begun", { name: "nobody" })) === "0");
-        await nodes.endNode(1, signal);
-        const rest = await client.listen(last);
-        assert.equal(rest.status, 200);
-        let answer;
-        for (let event; (event = await rest.nextMessage());) {
-          if (event.id === "counting") answer = event;
-          else heard.push(Number(event.params.message));
-        }
-        assert.deepEqual(
-          heard,
-          heard.map((_, index) => index + 1),
-        );
-        assert.ok(answer, "the call has an answer");
-        if (signal === "SIGKILL") assert.deepEqual(answer.error.data, { retriable: true });
-        assert.deepEqual(await client.result("ping"), {}, "its session goes on");
-        await nodes.startNode(1);
-      });
-    }
-
-    it("tasks of a killed node fail within its lease and a second, and none runs again", async () => {
-      const finished = await begin(1, "work", { name: "finished" });
-      await textOf(0, "finish", { name: "finished" });
-      await until(async () => (await statusAt(1, finished))["status"] === "completed");
-      let tries = 0;
-      await inOneOf(3, async () => {
-        tries++;
-        const tools = ["work", "look"];
-        const nameOf = (tool: string): string => `${tool} of the killed ${tries}`;
-        const running = await Promise.all(tools.map((tool) => begin(1, tool, { name: nameOf(tool) })));
-        for (const tool of tools) await until(async () => (await textOf(1, "begun", { name: nameOf(tool) })) === "1");
-        const stream = await openStream(kit(0), "subscriptions/listen", {
-          _meta: WITH_TASKS,
-          notifications: { taskIds: running },
-        });
-        const heard = new Map<string, string>();
-        const listening = (async () => {
-          for (let told; (told = await stream.next());) heard.set(told.params.taskId, told.params.status);
-        })();
-        listening.catch(() => {});
-        await until(() => running.every((taskId) => heard.has(taskId)));
-
-        await nodes.endNode(1, "SIGKILL");
-        const tookMs = stopwatch();
-        const failed = await until(async () => {
-          const all = await Promise.all(running.map((taskId) => statusAt(0, taskId)));
-          return all.every(({ status }) => status === "failed") ? all : undefined;
-        });
-        const failedMs = tookMs();
-        assert.deepEqual(
-          failed.map(({ error }) => (error as { data: JsonObject }).data),
-          [{ retriable: false }, { retriable: true }],
-        );
-        await until(() => running.every((taskId) => heard.get(taskId) === "failed"), "its listeners hear of it");
-        stream.close();
-        await nodes.startNode(1);
-        for (const at of [0, 1]) {
-          assert.equal((await statusAt(at, finished))["status"], "completed");
-          for (const taskId of running) assert.equal((await statusAt(at, taskId))["status"], "failed");
-        }
-        for (const tool of tools) assert.equal(await textOf(0, "begun", { name: nameOf(tool) }), "1");
-        assert.ok(failedMs < NODE_LEASE_MS + IN_FORCE_MS, `${failedMs} ms`);
-      });
+// The clocks of the processes differ by two minutes.
+describe(`sessions and tasks of ${NODES_TITLE}`, () => {
+  let nodes: Nodes;
+  before(async () => {
+    nodes = await Nodes.start({
+      texts: { "kit.ts": DEFINITION },
+      env: { BERTH_NODE_LEASE_MS: String(NODE_LEASE_MS) },
+      envs: [withClockAhead(60), withClockAhead(-60)],
     });
   });
-}
+  after(() => nodes.close());
+
+  const kit = (at: number): string => `${nodes.urls[at]}/mcp/kit`;
+  const textOf = async (at: number, tool: string, args: Record<string, unknown>): Promise<string> =>
+    (await call(kit(at), tool, args)).content[0].text as string;
+  const ask = async (at: number, method: string, params: JsonObject) => {
+    const taskId = params["taskId"];
+    const headers = typeof taskId === "string" ? { "Mcp-Name": taskId } : undefined;
+    return (await modern(kit(at), method, { _meta: WITH_TASKS, ...params }, headers)).body;
+  };
+  const begin = async (at: number, name: string, args: JsonObject): Promise<string> =>
+    (await ask(at, "tools/call", { name, arguments: args })).result.taskId as string;
+  const statusAt = async (at: number, taskId: string): Promise<JsonObject> =>
+    (await ask(at, "tasks/get", { taskId })).result as JsonObject;
+
+  function elsewhere(client: LegacyClient, at: number): LegacyClient {
+    const same = new LegacyClient(kit(at), client.version);
+    same.session = client.session;
+    return same;
+  }
+
+  async function asking(name: string): Promise<{ client: LegacyClient; reader: EventReader; id: string }> {
+    const client = await LegacyClient.start(kit(0), "2025-11-25", { elicitation: {} });
+    const reader = await client.call("ask", { name }, name);
+    for (;;) {
+      const { id, method } = await reader.nextMessage();
+      if (method === "elicitation/create") return { client, reader, id };
+    }
+  }
+
+  /** The median of how long something takes. */
+  async function usually(act: (name: string) => Promise<number>): Promise<number> {
+    const all: number[] = [];
+    for (let count = 0; count < TRIES; count++) all.push(await act(`${act.name} ${count}`));
+    return all.sort((one, other) => one - other)[Math.floor(TRIES / 2)]!;
+  }
+
+  it("share the requests of a client", async () => {
+    // A worker that is held up for a moment gets no connection meanwhile.
+    await inOneOf(10, async () => {
+      const serving = new Set<string>();
+      for (let count = 0; count < 6; count++) serving.add((await call(`${nodes.url}/mcp/kit`, "who")).content[0].text);
+      assert.equal(serving.size, nodes.urls.length);
+    });
+  });
+
+  it("an answer, a cancellation and the end of a session are in force at the other node within a second", async () => {
+    const answering = await usually(async (name) => {
+      const { client, reader, id } = await asking(name);
+      const tookMs = stopwatch();
+      assert.equal((await elsewhere(client, 1).answer(id, YES)).status, 202);
+      assert.equal((await reader.nextMessage()).result.content[0].text, "accept");
+      return tookMs();
+    });
+    const cancelling = await usually(async (name) => {
+      const { client, reader } = await asking(name);
+      const tookMs = stopwatch();
+      assert.equal(await elsewhere(client, 1).notify("notifications/cancelled", { requestId: name }), 202);
+      for (let message; (message = await reader.nextMessage());) assert.equal(message.result, undefined);
+      return tookMs();
+    });
+    const ending = await usually(async (name) => {
+      const { client, reader } = await asking(name);
+      const tookMs = stopwatch();
+      assert.equal(await elsewhere(client, 1).end(), 204);
+      await until(async () => (await client.request("ping")).status === 404);
+      while (await reader.nextMessage());
+      return tookMs();
+    });
+    for (const ms of [answering, cancelling, ending])
+      assert.ok(ms < IN_FORCE_MS, `${answering} ${cancelling} ${ending}`);
+  });
+
+  it("a subscription made at one node, whose stream is at the other, hears of an update at either", async () => {
+    const client = await LegacyClient.start(kit(0));
+    const stream = await client.listen();
+    await elsewhere(client, 1).result("resources/subscribe", { uri: "news://today" });
+    const updated: unknown[] = [];
+    const reading = (async () => {
+      for (let event; (event = await stream.nextMessage());) updated.push(event.params?.uri);
+    })();
+    for (const at of [1, 0, 1]) {
+      const before = updated.length;
+      await call(kit(at), "print");
+      await until(() => updated.length > before);
+    }
+    assert.deepEqual(new Set(updated), new Set(["news://today"]));
+    stream.close();
+    await reading.catch(() => {});
+  });
+
+  it("a modern listener hears of an edit and of a task at the other node", async () => {
+    const taskId = await begin(0, "work", { name: "heard" });
+    const stream: OpenStream = await openStream(kit(1), "subscriptions/listen", {
+      _meta: WITH_TASKS,
+      notifications: { toolsListChanged: true, resourceSubscriptions: ["news://today"], taskIds: [taskId] },
+    });
+    assert.equal((await stream.next()).method, "notifications/subscriptions/acknowledged");
+    assert.equal((await stream.next()).params.status, "working");
+    await textOf(1, "finish", { name: "heard" });
+    let told = await stream.next();
+    while (told.params.status === "working") told = await stream.next();
+    assert.deepEqual([told.params.taskId, told.params.status], [taskId, "completed"]);
+    assert.equal(told.params.result.content[0].text, "heard is done");
+
+    const api = apiOf({ url: nodes.urls[0]! });
+    const edited = `${DEFINITION}\nexport const added = (): string => "added";\n`;
+    assert.ok((await api.put("/definitions/kit", edited)).status < 300);
+    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
+    await call(kit(0), "print");
+    assert.equal((await stream.next()).params.uri, "news://today");
+    stream.close();
+  });
+
+  it("a question of a modern call at one node is answered at the other", async () => {
+    const params = { name: "ask", arguments: { name: "modern" } };
+    const { inputRequests, requestState, resultType } = (await ask(0, "tools/call", params)).result;
+    assert.equal(resultType, "input_required");
+    const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, YES]));
+    const answered = await ask(1, "tools/call", { ...params, requestState, inputResponses });
+    assert.equal(answered.result.content[0].text, "accept");
+  });
+
+  it("a task of one node is polled, cancelled and found stopped at the other", async () => {
+    const polled = await begin(0, "work", { name: "polled" });
+    assert.equal((await statusAt(1, polled))["status"], "working");
+    await textOf(1, "finish", { name: "polled" });
+    await until(async () => (await statusAt(1, polled))["status"] === "completed");
+
+    const ended = await usually(async (name) => {
+      const taskId = await begin(0, "work", { name });
+      await until(async () => (await textOf(0, "begun", { name })) === "1");
+      const tookMs = stopwatch();
+      await ask(1, "tasks/cancel", { taskId });
+      assert.equal((await statusAt(0, taskId))["status"], "cancelled");
+      return tookMs();
+    });
+    assert.ok(ended < IN_FORCE_MS, String(ended));
+  });
+
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    it(`a call's stream goes on at the other node after ${signal}: nothing is lost, nothing comes twice`, async () => {
+      const client = await LegacyClient.start(kit(0));
+      const reader = await elsewhere(client, 1).call("count", { to: 100_000 }, "counting");
+      let last: string | undefined;
+      const heard: number[] = [];
+      while (heard.length < 5) {
+        const event = await reader.next();
+        last = event?.id ?? last;
+        if (event?.message?.params) heard.push(Number(event.message.params.message));
+      }
+      reader.close();
+      // The node has written what comes after that, so that it can be lost.
+      await until(async () => (await textOf(0, "begun", { name: "nobody" })) === "0");
+      await nodes.endNode(1, signal);
+      const rest = await client.listen(last);
+      assert.equal(rest.status, 200);
+      let answer;
+      for (let event; (event = await rest.nextMessage());) {
+        if (event.id === "counting") answer = event;
+        else heard.push(Number(event.params.message));
+      }
+      assert.deepEqual(
+        heard,
+        heard.map((_, index) => index + 1),
+      );
+      assert.ok(answer, "the call has an answer");
+      if (signal === "SIGKILL") assert.deepEqual(answer.error.data, { retriable: true });
+      assert.deepEqual(await client.result("ping"), {}, "its session goes on");
+      await nodes.startNode(1);
+    });
+  }
+
+  it("tasks of a killed node fail within its lease and a second, and none runs again", async () => {
+    const finished = await begin(1, "work", { name: "finished" });
+    await textOf(0, "finish", { name: "finished" });
+    await until(async () => (await statusAt(1, finished))["status"] === "completed");
+    let tries = 0;
+    await inOneOf(3, async () => {
+      tries++;
+      const tools = ["work", "look"];
+      const nameOf = (tool: string): string => `${tool} of the killed ${tries}`;
+      const running = await Promise.all(tools.map((tool) => begin(1, tool, { name: nameOf(tool) })));
+      for (const tool of tools) await until(async () => (await textOf(1, "begun", { name: nameOf(tool) })) === "1");
+      const stream = await openStream(kit(0), "subscriptions/listen", {
+        _meta: WITH_TASKS,
+        notifications: { taskIds: running },
+      });
+      const heard = new Map<string, string>();
+      const listening = (async () => {
+        for (let told; (told = await stream.next());) heard.set(told.params.taskId, told.params.status);
+      })();
+      listening.catch(() => {});
+      await until(() => running.every((taskId) => heard.has(taskId)));
+
+      await nodes.endNode(1, "SIGKILL");
+      const tookMs = stopwatch();
+      const failed = await until(async () => {
+        const all = await Promise.all(running.map((taskId) => statusAt(0, taskId)));
+        return all.every(({ status }) => status === "failed") ? all : undefined;
+      });
+      const failedMs = tookMs();
+      assert.deepEqual(
+        failed.map(({ error }) => (error as { data: JsonObject }).data),
+        [{ retriable: false }, { retriable: true }],
+      );
+      await until(() => running.every((taskId) => heard.get(taskId) === "failed"), "its listeners hear of it");
+      stream.close();
+      await nodes.startNode(1);
+      for (const at of [0, 1]) {
+        assert.equal((await statusAt(at, finished))["status"], "completed");
+        for (const taskId of running) assert.equal((await statusAt(at, taskId))["status"], "failed");
+      }
+      for (const tool of tools) assert.equal(await textOf(0, "begun", { name: nameOf(tool) }), "1");
+      assert.ok(failedMs < NODE_LEASE_MS + IN_FORCE_MS, `${failedMs} ms`);
+    });
+  });
+});

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { atAnAddress, type AtAnAddress } from "../support/at-an-address.ts";
 import { modern, type Reply } from "../support/berth.ts";
 import { openStream } from "../support/mcp-host.ts";
-import { Nodes, nodesOf } from "../support/nodes.ts";
+import { Nodes, NODES_TITLE } from "../support/nodes.ts";
 import { nameOf, WITH_TASKS } from "../support/task-offer.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -16,7 +16,7 @@ const ADA = { action: "accept", content: { name: "Ada" } };
 const UNKNOWN = -32602;
 const GONE = /the process of Berth that followed it at the upstream's program is gone, and its outcome is unknown/;
 
-describe(`tasks of upstreams at ${nodesOf("processes")}`, () => {
+describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
   let nodes: Nodes;
   let far: readonly AtAnAddress[];
   let mine: Record<string, string>;

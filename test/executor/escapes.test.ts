@@ -11,6 +11,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { Fetches } from "../../src/network/fetches.ts";
 import { hostileContract } from "../support/executor.hostile.ts";
 import { assertNothingLeft, networkOf, openRig, programOf, shape, type Mode, type Rig } from "../support/executor.ts";
+import { GUESTS } from "../support/guests.ts";
 
 /**
  * Every way out that does not end its process, tried by a guest with each combination of what a guest may be given: a
@@ -171,8 +172,5 @@ function stateOf(home: string): Record<string, string> {
   );
 }
 
-for (const mode of ["sandboxed", "trusted"] as const) {
-  if (mode === "sandboxed" && process.platform !== "linux") continue;
-  escapesContract(mode);
-  hostileContract(mode, "folders and a network");
-}
+escapesContract(GUESTS);
+hostileContract(GUESTS, "folders and a network");

@@ -10,14 +10,14 @@ import { BerthError } from "../../src/lib/errors.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { openNpm, type Npm } from "../../src/packages/npm.ts";
 import type { PackageSet } from "../../src/packages/package-set.ts";
-import type { Confinement } from "../../src/processes/own-program.ts";
 import { spawnDirectly, type Spawn, type SpawnRequest } from "../../src/processes/spawn/spawn.ts";
+import { GUESTS } from "../support/guests.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { startTestRegistry, type TestRegistry } from "../support/registry.ts";
 
 const nothing = () => undefined;
 const token = "token-of-the-operator-0f1e2d3c";
-const modes: readonly Confinement[] = process.platform === "linux" ? ["sandboxed", "trusted"] : ["trusted"];
+const mode = GUESTS;
 
 async function registryOf(...packages: Parameters<typeof startTestRegistry>): Promise<TestRegistry> {
   const registry = await startTestRegistry(...packages);
@@ -45,203 +45,201 @@ const textOf = (error: unknown): string => {
 let restore = (): void => {};
 after(() => restore());
 
-for (const mode of modes) {
-  const folders = mkdtempSync(join(tmpdir(), "berth-npm-attacks-"));
-  after(() => rmSync(folders, { recursive: true }));
+const folders = mkdtempSync(join(tmpdir(), "berth-npm-attacks-"));
+after(() => rmSync(folders, { recursive: true }));
 
-  const open = (
-    { url }: TestRegistry,
-    { packageSetBytes = defaultLimits.packageSetBytes, ...bounds }: Record<string, number> = {},
-    more: Partial<RegistryConfig> = {},
-    start: Spawn = spawnDirectly,
-  ): Npm => {
-    restore();
-    restore = lower({ packageFetchMs: 120_000, ...bounds });
-    const npm = openNpm({
-      mode: "confined",
-      registry: { url, token, tarballOrigins: [], ...more },
-      confinement: mode,
-      start,
-      makeFolder: (prefix) => mkdtempSync(join(folders, prefix)),
-      limits: { ...defaultLimits, packageSetBytes },
+const open = (
+  { url }: TestRegistry,
+  { packageSetBytes = defaultLimits.packageSetBytes, ...bounds }: Record<string, number> = {},
+  more: Partial<RegistryConfig> = {},
+  start: Spawn = spawnDirectly,
+): Npm => {
+  restore();
+  restore = lower({ packageFetchMs: 120_000, ...bounds });
+  const npm = openNpm({
+    mode: "confined",
+    registry: { url, token, tarballOrigins: [], ...more },
+    confinement: mode,
+    start,
+    makeFolder: (prefix) => mkdtempSync(join(folders, prefix)),
+    limits: { ...defaultLimits, packageSetBytes },
+  });
+  after(() => npm.close());
+  return npm;
+};
+const refused = async (work: Promise<unknown>, said: RegExp): Promise<BerthError> => {
+  const error: unknown = await work.then(
+    () => assert.fail("it was not refused"),
+    (error: unknown) => error,
+  );
+  assert.ok(error instanceof BerthError, String(error));
+  assert.match(error.message, said);
+  assert.ok(!textOf(error).includes(token), "no error has the token");
+  return error;
+};
+
+describe(`a hostile registry or package, ${mode}`, () => {
+  test("reaches no other host through the address of a tarball", async () => {
+    const other = await registryOf({ name: "other" });
+    const registry = await registryOf({
+      name: "pointing",
+      dist: { tarball: `${other.url}other/-/other-1.0.0.tgz` },
     });
-    after(() => npm.close());
-    return npm;
-  };
-  const refused = async (work: Promise<unknown>, said: RegExp): Promise<BerthError> => {
-    const error: unknown = await work.then(
-      () => assert.fail("it was not refused"),
-      (error: unknown) => error,
+    const { message } = await refused(
+      open(registry).resolve({ pointing: "*" }),
+      /node_modules\/pointing: it is an address elsewhere/,
     );
-    assert.ok(error instanceof BerthError, String(error));
-    assert.match(error.message, said);
-    assert.ok(!textOf(error).includes(token), "no error has the token");
-    return error;
-  };
+    assert.ok(!message.includes(registry.url), "tenants are not told where the operator's registry is");
+    assert.deepEqual(other.requests, []);
+  });
 
-  describe(`a hostile registry or package, ${mode}`, () => {
-    test("reaches no other host through the address of a tarball", async () => {
-      const other = await registryOf({ name: "other" });
-      const registry = await registryOf({
-        name: "pointing",
-        dist: { tarball: `${other.url}other/-/other-1.0.0.tgz` },
-      });
-      const { message } = await refused(
-        open(registry).resolve({ pointing: "*" }),
-        /node_modules\/pointing: it is an address elsewhere/,
-      );
-      assert.ok(!message.includes(registry.url), "tenants are not told where the operator's registry is");
-      assert.deepEqual(other.requests, []);
-    });
-
-    test("reaches no other host by a redirect, and no address of this machine", async () => {
-      const other = await registryOf({ name: "redirected" });
-      const targets = [
-        `${other.url}redirected/-/redirected-1.0.0.tgz`,
-        "http://169.254.169.254/latest/meta-data/",
-        "http://127.0.0.1:1/",
-        "file:///etc/passwd",
-      ];
-      for (const location of targets) {
-        const registry = await registryOf({ name: "redirected" });
-        registry.at("/redirected/-/redirected-1.0.0.tgz", (_request, response) => {
-          response.writeHead(302, { location }).end();
-        });
-        const npm = open(registry);
-        const set = await npm.resolve({ redirected: "*" });
-        await refused(npm.fetch(set, nothing), /redirects to .*BERTH_REGISTRY_TARBALL_ORIGINS/);
-      }
-      assert.deepEqual(other.requests, []);
-    });
-
-    test("is followed to an origin that the operator named, without the token", async () => {
-      const other = await registryOf({ name: "redirected" });
+  test("reaches no other host by a redirect, and no address of this machine", async () => {
+    const other = await registryOf({ name: "redirected" });
+    const targets = [
+      `${other.url}redirected/-/redirected-1.0.0.tgz`,
+      "http://169.254.169.254/latest/meta-data/",
+      "http://127.0.0.1:1/",
+      "file:///etc/passwd",
+    ];
+    for (const location of targets) {
       const registry = await registryOf({ name: "redirected" });
-      const path = "/redirected/-/redirected-1.0.0.tgz";
-      registry.at(path, (_request, response) => {
-        response.writeHead(302, { location: new URL(path, other.url).href }).end();
+      registry.at("/redirected/-/redirected-1.0.0.tgz", (_request, response) => {
+        response.writeHead(302, { location }).end();
       });
-      const npm = open(registry, {}, { tarballOrigins: [new URL(other.url).origin] });
-      const { blocks } = await npm.fetch(await npm.resolve({ redirected: "*" }), nothing);
-      assert.equal(blocks.length, 1);
-      assert.deepEqual([...new Set(other.authorizations)], [undefined]);
-      assert.deepEqual([...new Set(registry.authorizations)], [`Bearer ${token}`]);
-    });
-
-    test("gets no answer kept that it redirects in a circle", async () => {
-      const registry = await registryOf();
-      registry.at("/circle", (_request, response) => void response.writeHead(302, { location: "/circle" }).end());
-      await refused(open(registry).resolve({ circle: "*" }), /redirects more than 3 times/);
-    });
-
-    test("is cut off where the description of a package has no end", async () => {
-      const registry = await registryOf();
-      registry.at("/endless", (_request, response) => endless(response, '{"name":"endless","versions":{'));
-      const npm = open(registry, { packageAnswerBytes: 1024 * 1024 });
-      await refused(npm.resolve({ endless: "*" }), /endless is larger than 1048576 bytes/);
-    });
-
-    test("is cut off where a tarball has no end, or says how long it is", async () => {
-      for (const length of [undefined, 1e12]) {
-        const registry = await registryOf({ name: "endless" });
-        registry.at("/endless/-/endless-1.0.0.tgz", (_request, response) => {
-          if (length !== undefined) response.setHeader("content-length", length);
-          endless(response, "");
-        });
-        const npm = open(registry, { packageBytes: 1024 * 1024 });
-        const set = await npm.resolve({ endless: "*" });
-        await refused(npm.fetch(set, nothing), /endless-1\.0\.0\.tgz is larger than 1048576 bytes/);
-      }
-    });
-
-    test("has to end in time", async () => {
-      const registry = await registryOf();
-      registry.at("/silent", () => {});
-      await refused(open(registry, { packageFetchMs: 3_000 }).resolve({ silent: "*" }), /more than 3000 ms/);
-    });
-
-    test("gets no more requests and bytes than one set may take", async () => {
-      const names = Array.from({ length: 12 }, (_, index) => `n${index}`);
-      const registry = await registryOf(
-        ...names.map((name) => ({ name, files: { "x.bin": randomBytes(64 * 1024).toString("base64") } })),
-      );
-      const dependencies = Object.fromEntries(names.map((name) => [name, "*"]));
-      await refused(open(registry, { packageFetchRequests: 10 }).resolve(dependencies), /more than 10 requests/);
-      const npm = open(registry, { packageFetchBytes: 256 * 1024 });
-      const set = await npm.resolve(dependencies);
-      await refused(npm.fetch(set, nothing), /more than 262144 bytes from the registry/);
-      const small = open(registry, { packageSetBytes: 256 * 1024 });
-      await refused(small.fetch(set, nothing), /more than 262144 bytes together \(BERTH_PACKAGE_SET_BYTES\)/);
-    });
-
-    test("leads to no more packages than a set may have", async () => {
-      const names = Array.from({ length: 300 }, (_, index) => `many${index}`);
-      const registry = await registryOf({
-        name: "many",
-        manifest: { dependencies: Object.fromEntries(names.map((name) => [name, "*"])) },
-      });
-      // Each of them is described alike, at an address of its own.
-      for (const name of names) registry.publish({ name });
-      const npm = open(registry, { packagesPerSet: 100, packageFetchMs: 600_000 });
-      await refused(npm.resolve({ many: "*" }), /more than 100 packages/);
-    });
-
-    test("gives npm no name and no version that is an option, a path, or an address", async () => {
-      const npm = open(await registryOf());
-      const locked = { name: "a", version: "1.0.0", integrity: `sha512-${"A".repeat(86)}==` };
-      for (const wrong of [
-        { version: "file:/etc/passwd" },
-        { version: "git+ssh://h.example/x.git" },
-        { version: "latest" },
-        { name: "--registry=http://h.example" },
-        { name: "../../etc" },
-      ]) {
-        const set: PackageSet = { dependencies: { a: "*" }, packages: { "node_modules/a": { ...locked, ...wrong } } };
-        await refused(npm.fetch(set, nothing), /this is no set of packages/);
-      }
-      await refused(npm.resolve({ a: "*" }, undefined, ["--global"]), /is no name of a package/);
-      await refused(npm.resolve({ "--global": "*" }), /is no name of a package/);
-    });
-
-    test("leaves no file and no process behind", async () => {
-      const registry = await registryOf({ name: "plain" });
       const npm = open(registry);
-      await npm.fetch(await npm.resolve({ plain: "*" }), nothing);
-      assert.deepEqual(readdirSync(folders), []);
-    });
+      const set = await npm.resolve({ redirected: "*" });
+      await refused(npm.fetch(set, nothing), /redirects to .*BERTH_REGISTRY_TARBALL_ORIGINS/);
+    }
+    assert.deepEqual(other.requests, []);
   });
 
-  describe(`where npm runs, ${mode}`, () => {
-    test("has no variable of the service, no token, and an empty home", async () => {
-      const requests: SpawnRequest[] = [];
-      const start: Spawn = (request) => {
-        requests.push(request);
-        return spawnDirectly(request);
-      };
-      process.env["BERTH_TEST_SECRET"] = token;
-      after(() => delete process.env["BERTH_TEST_SECRET"]);
-      const registry = await registryOf({ name: "plain" });
-      await open(registry, {}, {}, start).resolve({ plain: "*" });
-      assert.ok(requests.length > 0);
-      for (const { args, env } of requests) {
-        assert.deepEqual(env, {});
-        assert.ok(!JSON.stringify(args).includes(token));
-      }
+  test("is followed to an origin that the operator named, without the token", async () => {
+    const other = await registryOf({ name: "redirected" });
+    const registry = await registryOf({ name: "redirected" });
+    const path = "/redirected/-/redirected-1.0.0.tgz";
+    registry.at(path, (_request, response) => {
+      response.writeHead(302, { location: new URL(path, other.url).href }).end();
     });
+    const npm = open(registry, {}, { tarballOrigins: [new URL(other.url).origin] });
+    const { blocks } = await npm.fetch(await npm.resolve({ redirected: "*" }), nothing);
+    assert.equal(blocks.length, 1);
+    assert.deepEqual([...new Set(other.authorizations)], [undefined]);
+    assert.deepEqual([...new Set(registry.authorizations)], [`Bearer ${token}`]);
+  });
 
-    test("counts no configuration of a user's", async () => {
-      const home = mkdtempSync(join(folders, "home-"));
-      const trap = await registryOf({ name: "plain", version: "6.6.6" });
-      writeFileSync(join(home, ".npmrc"), `registry=${trap.url}\nignore-scripts=false\n`);
-      const before = process.env["HOME"];
-      process.env["HOME"] = home;
-      after(() => {
-        process.env["HOME"] = before;
+  test("gets no answer kept that it redirects in a circle", async () => {
+    const registry = await registryOf();
+    registry.at("/circle", (_request, response) => void response.writeHead(302, { location: "/circle" }).end());
+    await refused(open(registry).resolve({ circle: "*" }), /redirects more than 3 times/);
+  });
+
+  test("is cut off where the description of a package has no end", async () => {
+    const registry = await registryOf();
+    registry.at("/endless", (_request, response) => endless(response, '{"name":"endless","versions":{'));
+    const npm = open(registry, { packageAnswerBytes: 1024 * 1024 });
+    await refused(npm.resolve({ endless: "*" }), /endless is larger than 1048576 bytes/);
+  });
+
+  test("is cut off where a tarball has no end, or says how long it is", async () => {
+    for (const length of [undefined, 1e12]) {
+      const registry = await registryOf({ name: "endless" });
+      registry.at("/endless/-/endless-1.0.0.tgz", (_request, response) => {
+        if (length !== undefined) response.setHeader("content-length", length);
+        endless(response, "");
       });
-      const set = await open(await registryOf({ name: "plain" })).resolve({ plain: "*" });
-      assert.equal(set.packages["node_modules/plain"]!.version, "1.0.0");
-      assert.deepEqual(trap.requests, []);
-      rmSync(home, { recursive: true });
-    });
+      const npm = open(registry, { packageBytes: 1024 * 1024 });
+      const set = await npm.resolve({ endless: "*" });
+      await refused(npm.fetch(set, nothing), /endless-1\.0\.0\.tgz is larger than 1048576 bytes/);
+    }
   });
-}
+
+  test("has to end in time", async () => {
+    const registry = await registryOf();
+    registry.at("/silent", () => {});
+    await refused(open(registry, { packageFetchMs: 3_000 }).resolve({ silent: "*" }), /more than 3000 ms/);
+  });
+
+  test("gets no more requests and bytes than one set may take", async () => {
+    const names = Array.from({ length: 12 }, (_, index) => `n${index}`);
+    const registry = await registryOf(
+      ...names.map((name) => ({ name, files: { "x.bin": randomBytes(64 * 1024).toString("base64") } })),
+    );
+    const dependencies = Object.fromEntries(names.map((name) => [name, "*"]));
+    await refused(open(registry, { packageFetchRequests: 10 }).resolve(dependencies), /more than 10 requests/);
+    const npm = open(registry, { packageFetchBytes: 256 * 1024 });
+    const set = await npm.resolve(dependencies);
+    await refused(npm.fetch(set, nothing), /more than 262144 bytes from the registry/);
+    const small = open(registry, { packageSetBytes: 256 * 1024 });
+    await refused(small.fetch(set, nothing), /more than 262144 bytes together \(BERTH_PACKAGE_SET_BYTES\)/);
+  });
+
+  test("leads to no more packages than a set may have", async () => {
+    const names = Array.from({ length: 300 }, (_, index) => `many${index}`);
+    const registry = await registryOf({
+      name: "many",
+      manifest: { dependencies: Object.fromEntries(names.map((name) => [name, "*"])) },
+    });
+    // Each of them is described alike, at an address of its own.
+    for (const name of names) registry.publish({ name });
+    const npm = open(registry, { packagesPerSet: 100, packageFetchMs: 600_000 });
+    await refused(npm.resolve({ many: "*" }), /more than 100 packages/);
+  });
+
+  test("gives npm no name and no version that is an option, a path, or an address", async () => {
+    const npm = open(await registryOf());
+    const locked = { name: "a", version: "1.0.0", integrity: `sha512-${"A".repeat(86)}==` };
+    for (const wrong of [
+      { version: "file:/etc/passwd" },
+      { version: "git+ssh://h.example/x.git" },
+      { version: "latest" },
+      { name: "--registry=http://h.example" },
+      { name: "../../etc" },
+    ]) {
+      const set: PackageSet = { dependencies: { a: "*" }, packages: { "node_modules/a": { ...locked, ...wrong } } };
+      await refused(npm.fetch(set, nothing), /this is no set of packages/);
+    }
+    await refused(npm.resolve({ a: "*" }, undefined, ["--global"]), /is no name of a package/);
+    await refused(npm.resolve({ "--global": "*" }), /is no name of a package/);
+  });
+
+  test("leaves no file and no process behind", async () => {
+    const registry = await registryOf({ name: "plain" });
+    const npm = open(registry);
+    await npm.fetch(await npm.resolve({ plain: "*" }), nothing);
+    assert.deepEqual(readdirSync(folders), []);
+  });
+});
+
+describe(`where npm runs, ${mode}`, () => {
+  test("has no variable of the service, no token, and an empty home", async () => {
+    const requests: SpawnRequest[] = [];
+    const start: Spawn = (request) => {
+      requests.push(request);
+      return spawnDirectly(request);
+    };
+    process.env["BERTH_TEST_SECRET"] = token;
+    after(() => delete process.env["BERTH_TEST_SECRET"]);
+    const registry = await registryOf({ name: "plain" });
+    await open(registry, {}, {}, start).resolve({ plain: "*" });
+    assert.ok(requests.length > 0);
+    for (const { args, env } of requests) {
+      assert.deepEqual(env, {});
+      assert.ok(!JSON.stringify(args).includes(token));
+    }
+  });
+
+  test("counts no configuration of a user's", async () => {
+    const home = mkdtempSync(join(folders, "home-"));
+    const trap = await registryOf({ name: "plain", version: "6.6.6" });
+    writeFileSync(join(home, ".npmrc"), `registry=${trap.url}\nignore-scripts=false\n`);
+    const before = process.env["HOME"];
+    process.env["HOME"] = home;
+    after(() => {
+      process.env["HOME"] = before;
+    });
+    const set = await open(await registryOf({ name: "plain" })).resolve({ plain: "*" });
+    assert.equal(set.packages["node_modules/plain"]!.version, "1.0.0");
+    assert.deepEqual(trap.requests, []);
+    rmSync(home, { recursive: true });
+  });
+});

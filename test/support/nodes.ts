@@ -10,18 +10,12 @@ import { ServeProcess } from "./serve-process.ts";
 import { until } from "./until.ts";
 import { WorkerNodes } from "./worker-nodes.ts";
 
-/** Nodes are processes of their own, or workers of one `berth serve`; on Postgres, workers would show nothing more. */
-export const NODE_KINDS: readonly NodeKind[] = ON_POSTGRES ? ["processes"] : ["processes", "workers"];
-export type NodeKind = "processes" | "workers";
-
+/** Nodes are processes of their own; in some extended tests, workers of one `berth serve`. */
+export const ON_WORKERS = process.env["BERTH_TEST_WORKERS"] === "1";
 /** For the names of tests. */
-export function nodesOf(kind: NodeKind): string {
-  return ON_POSTGRES ? "three processes on Postgres" : `two ${kind}`;
-}
+export const NODES_TITLE = ON_POSTGRES ? "three processes on Postgres" : ON_WORKERS ? "two workers" : "two processes";
 
 export interface NodesOptions extends Omit<TestSources, "config" | "log"> {
-  /** Default: processes. */
-  readonly kind?: NodeKind;
   /**
    * The environment of each node, beside that of all; its length is the number of nodes, of which there are at least two,
    * on Postgres three. Workers have the same.
@@ -68,7 +62,6 @@ export class Nodes {
   }
 
   static async start({
-    kind,
     env,
     envs = [],
     database: given,
@@ -89,7 +82,7 @@ export class Nodes {
     const database = url !== undefined && { BERTH_DATABASE: url, ...keysOfAll() };
     const nodes = new Nodes(folder, postgres, { ...made, BERTH_LOG: "warn", ...database, ...env }, each, ports);
     try {
-      if (kind === "workers") await nodes.#startWorkers();
+      if (ON_WORKERS) await nodes.#startWorkers();
       // The first one makes the store.
       else for (const index of each.keys()) await nodes.startNode(index);
       await nodes.#startProxy();

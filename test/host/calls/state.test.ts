@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { BerthError } from "../../../src/lib/errors.ts";
 import type { StateStore } from "../../../src/store/store.ts";
+import { GUESTS } from "../../support/guests.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import type { Said } from "../../support/stdio-session.ts";
@@ -49,242 +50,238 @@ export const later = async (): Promise<any> => leaked.get("a").catch((error: Err
 
 const MEBIBYTE = 1024 * 1024;
 
-for (const mode of ["sandboxed", "trusted"] as const) {
-  const skip = mode === "sandboxed" && process.platform !== "linux" ? "there is no sandbox here" : false;
+const mode = GUESTS;
 
-  describe(`the state of a server whose code is ${mode}`, { skip }, () => {
-    let hosted: Hosted;
-    let restore: () => void;
-    let broken: keyof StateStore | undefined;
-    before(async () => {
-      restore = lower({ stateKeysPerServer: 200 });
-      hosted = await openHosted(
-        { notes: DEFINITION, other: DEFINITION, small: DEFINITION },
-        { stateBytesPerServer: MEBIBYTE },
-        (store) => ({
-          ...store,
-          state: new Proxy(store.state, {
-            get: (state, name: keyof StateStore) =>
-              name === broken
-                ? () => Promise.reject(new BerthError("store_failed", "the disk of the data folder fails"))
-                : state[name],
-          }),
+describe(`the state of a server whose code is ${mode}`, () => {
+  let hosted: Hosted;
+  let restore: () => void;
+  let broken: keyof StateStore | undefined;
+  before(async () => {
+    restore = lower({ stateKeysPerServer: 200 });
+    hosted = await openHosted(
+      { notes: DEFINITION, other: DEFINITION, small: DEFINITION },
+      { stateBytesPerServer: MEBIBYTE },
+      (store) => ({
+        ...store,
+        state: new Proxy(store.state, {
+          get: (state, name: keyof StateStore) =>
+            name === broken
+              ? () => Promise.reject(new BerthError("store_failed", "the disk of the data folder fails"))
+              : state[name],
         }),
-        mode,
-      );
-    });
-    after(async () => {
-      await hosted.close();
-      restore();
-    });
-
-    const call = async (tool: string, args = {}, server = "notes"): Promise<Said> => {
-      const result = await (await hosted.catalog(server)).tool(tool)!.call(args, {});
-      assert.ok("content" in result);
-      const [block] = result.content as readonly { text?: string }[];
-      if (result.isError) throw new Error(block!.text);
-      return result.structuredContent ?? (block?.text === undefined ? undefined : valueOf(block.text));
-    };
-
-    it("outlives calls, processes, releases and restarts", async () => {
-      const version = await call("set", { key: "a", value: { title: "kept", tags: ["x", null] } });
-      assert.deepEqual(await call("get", { key: "a" }), { title: "kept", tags: ["x", null] });
-      await hosted.define("notes", `${DEFINITION}\nexport const isNew = (): boolean => true;`);
-      assert.equal(await call("isNew"), true);
-      assert.deepEqual(await call("get", { key: "a" }), { title: "kept", tags: ["x", null] });
-      await hosted.restart();
-      const { value, version: now } = await call("entry", { key: "a" });
-      assert.deepEqual([value.title, now], ["kept", version]);
-    });
-
-    it("is out of reach of other servers, whatever key they name", async () => {
-      await call("set", { key: "mine", value: 1 });
-      assert.equal(await call("get", { key: "mine" }, "other"), "nothing");
-      assert.equal(await call("remove", { key: "mine" }, "other"), false);
-      assert.deepEqual((await call("list", { options: {} }, "other")).entries, []);
-      for (const key of ["notes/mine", "../notes/mine", "notes\u0020mine", "' OR 1=1 --"]) {
-        assert.equal(await call("get", { key }, "other"), "nothing");
-      }
-      assert.equal(await call("get", { key: "mine" }), 1);
-    });
-
-    it("keeps bytes as bytes, and every JSON value as it is", async () => {
-      assert.deepEqual(await call("bytes", { length: 65_536 }), { isBytes: true, length: 65_536, last: 255 });
-      assert.deepEqual(await call("bytes", { length: 0 }), { isBytes: true, length: 0 });
-      for (const value of [null, false, 0, "", [], {}, "ü😀\u2028", 1e300, { "": [[]] }, '"\\'.repeat(10_000)]) {
-        await call("set", { key: "json", value });
-        assert.deepEqual((await call("entry", { key: "json" })).value, value);
-      }
-    });
-
-    it("takes keys of any characters but control characters, and lists them by what they begin with", async () => {
-      const keys = [
-        "a b",
-        "a/../b",
-        "%2e%2e",
-        "<script>",
-        "'\"`",
-        "__proto__",
-        "constructor",
-        "😀",
-        "\u202eabc",
-        "ä".repeat(254),
-      ];
-      for (const key of keys) await call("set", { key: `odd:${key}`, value: key });
-      const { entries } = await call("list", { options: { prefix: "odd:", values: true } });
-      assert.deepEqual(entries.map(({ value }: { value: string }) => value).sort(), keys.toSorted());
-      for (const key of ["", "\u0000", "a\nb", "\u007f", "\ud800", "x".repeat(513), "ä".repeat(257)]) {
-        await assert.rejects(
-          call("set", { key, value: 1 }),
-          /a key of state (?:is not empty|has at most 512 bytes|has no control)/,
-        );
-        await assert.rejects(call("get", { key }), /a key of state/);
-      }
-    });
-
-    it("refuses values that are no JSON, are too long, or nest too deep, and says which", async () => {
-      const refusals = {
-        undefined: /the value for the key "odd" is undefined/,
-        function: /is a function/,
-        bigint: /BigInt/,
-        map: /holds a Map at \/m, which JSON cannot carry; store/,
-        nan: /would be null .*\/0 is NaN/,
-        bytes: /holds bytes, .* a key of their own/,
-        cycle: /circular/,
-        deep: /nests more than 256 levels/,
-      };
-      for (const [kind, message] of Object.entries(refusals))
-        await assert.rejects(call("setOdd", { kind }), { message });
-      const long = /65539 bytes, and a value of state has at most 65536; keep it in parts/;
-      await assert.rejects(call("set", { key: "long", value: "x".repeat(65_537) }), { message: long });
-      await call("set", { key: "long", value: "x".repeat(65_534) });
-      await assert.rejects(call("bytes", { length: 65_537 }), /65537 bytes/);
-      assert.equal(await call("get", { key: "odd" }), "nothing");
-    });
-
-    it("lets one of several writers win, and loses no change made by update", async () => {
-      const version = await call("set", { key: "race", value: 0 });
-      const tries = await Promise.all(
-        Array.from({ length: 10 }, (_, value) => call("swap", { key: "race", version, value })),
-      );
-      const won = tries.filter((version) => version !== "nothing");
-      assert.equal(won.length, 1);
-      assert.deepEqual((await call("entry", { key: "race" })).value, tries.indexOf(won[0]));
-      assert.equal(await call("swap", { key: "race", version: 0, value: "new" }), "nothing");
-      assert.equal(await call("remove", { key: "race", version }), false);
-      assert.equal(await call("remove", { key: "race", version: won[0] }), true);
-      await Promise.all(Array.from({ length: 20 }, () => call("count")));
-      assert.equal(await call("get", { key: "count" }), 20);
-    });
-
-    it("lets a value expire, and takes no time that is none", async () => {
-      await call("set", { key: "short", value: 1, ms: 1 });
-      while ((await call("get", { key: "short" })) !== "nothing");
-      const { expiresAt } =
-        (await call("set", { key: "hour", value: 1, ms: 3_600_000 }), await call("entry", { key: "hour" }));
-      assert.ok(expiresAt > Date.now() + 3_000_000 && expiresAt <= Date.now() + 3_600_000);
-      for (const ms of [0, -1, 0.5, 1e15])
-        await assert.rejects(call("set", { key: "short", value: 1, ms }), /expiresInMs/);
-    });
-
-    it("is listed in pages, with or without values", async () => {
-      for (let index = 0; index < 5; index++)
-        await call("set", { key: `page/${index}`, value: "x".repeat(index) }, "other");
-      const first = await call("list", { options: { prefix: "page/", limit: 3 } }, "other");
-      assert.deepEqual(
-        first.entries.map(({ key, bytes, value }: Said) => [key, bytes, value]),
-        [
-          ["page/0", 2, undefined],
-          ["page/1", 3, undefined],
-          ["page/2", 4, undefined],
-        ],
-      );
-      const rest = await call("list", { options: { prefix: "page/", after: first.next, values: true } }, "other");
-      assert.deepEqual([rest.next, rest.entries.map(({ value }: Said) => value)], [undefined, ["xxx", "xxxx"]]);
-      await assert.rejects(call("list", { options: { limit: 0 } }, "other"), /"limit"/);
-      await assert.rejects(call("list", { options: { prefix: "\u0000" } }, "other"), /control characters/);
-    });
-
-    it("keeps no more than its room, however it is flooded, and serves on", async () => {
-      const ends: string[] = [];
-      for (let round = 0; round < 5; round++)
-        ends.push(...(await call("flood", { times: 60, length: 10_000 }, "small")));
-      assert.deepEqual(new Set(ends), new Set(["kept"]), "the same keys again take no more room");
-      const more = await call("flood", { times: 64, length: 60_000 }, "small");
-      assert.ok(more.includes("state_full"), more.join());
-      const size = (await hosted.store.state.sizes("default")).find(({ server }) => server === "small");
-      assert.ok(size!.bytes <= MEBIBYTE, `${size!.bytes}`);
-      const waiting = await call("flood", { times: 300, length: 1 }, "small");
-      assert.ok(
-        waiting.some((end: string) => /requests are already waiting/.test(end)),
-        "no more than 64 at a time",
-      );
-      const told = await call("caught", { key: "one more key" }, "small");
-      assert.ok(told === "done" || told.code === "state_full");
-    });
-
-    it("is listed no further than its limits, and goes on from there", async (t) => {
-      t.after(lower({ stateListKeys: 3, stateListBytes: 20, stateKeyBytes: 5 }));
-      const bounded = await openHosted({ notes: DEFINITION });
-      try {
-        const ask = async (tool: string, args: object): Promise<Said> => {
-          const result = await (await bounded.catalog("notes")).tool(tool)!.call(args as Record<string, never>, {});
-          assert.ok("content" in result);
-          if (result.isError) throw new Error((result.content[0] as Said).text);
-          return result.structuredContent;
-        };
-        for (const key of ["a", "b", "c", "d", "e"]) await ask("set", { key, value: "x".repeat(8) });
-        await assert.rejects(ask("set", { key: "longer", value: 1 }), /at most 5 bytes/);
-        const keysOf = (found: Said): string[] => found.entries.map(({ key }: Said) => key);
-        const first = await ask("list", { options: { limit: 100 } });
-        assert.deepEqual([keysOf(first), first.next], [["a", "b", "c"], "c"]);
-        assert.deepEqual(keysOf(await ask("list", { options: { after: "c" } })), ["d", "e"]);
-        assert.deepEqual(keysOf(await ask("list", { options: { values: true } })), ["a", "b"], "20 bytes of values");
-      } finally {
-        await bounded.close();
-      }
-    });
-
-    it("fails as store_failed, and is tried again, while the store cannot be read or written", async () => {
-      await call("set", { key: "a", value: 1 });
-      for (const [name, tool, args] of [
-        ["get", "get", { key: "a" }],
-        ["set", "set", { key: "a", value: 2 }],
-        ["list", "list", { options: {} }],
-        ["delete", "remove", { key: "a" }],
-      ] as const) {
-        broken = name;
-        await assert.rejects(call(tool, args), /The store failed: .*\nThe same call may succeed when repeated\./s);
-      }
-      broken = "set";
-      assert.deepEqual(await call("caught", { key: "b" }), {
-        code: "store_failed",
-        transient: true,
-        message: "The store failed: the disk of the data folder fails",
-      });
-      broken = undefined;
-      assert.equal(await call("get", { key: "a" }), 1, "nothing was changed");
-    });
-
-    it("cannot be reached outside of a call, and not by a call that has ended", async () => {
-      await call("leak");
-      assert.match(await call("later"), /only be asked while a call is in flight/);
-    });
-
-    it("can be read and not changed on a read-only instance", async () => {
-      await call("set", { key: "a", value: 1 });
-      await hosted.restart({ writable: false });
-      try {
-        assert.equal(await call("get", { key: "a" }), 1);
-        await assert.rejects(call("set", { key: "a", value: 2 }), /started read-only/);
-        await assert.rejects(call("remove", { key: "a" }), /started read-only/);
-      } finally {
-        await hosted.restart();
-      }
-      assert.equal(await call("get", { key: "a" }), 1);
-    });
+      }),
+      mode,
+    );
   });
-}
+  after(async () => {
+    await hosted.close();
+    restore();
+  });
+
+  const call = async (tool: string, args = {}, server = "notes"): Promise<Said> => {
+    const result = await (await hosted.catalog(server)).tool(tool)!.call(args, {});
+    assert.ok("content" in result);
+    const [block] = result.content as readonly { text?: string }[];
+    if (result.isError) throw new Error(block!.text);
+    return result.structuredContent ?? (block?.text === undefined ? undefined : valueOf(block.text));
+  };
+
+  it("outlives calls, processes, releases and restarts", async () => {
+    const version = await call("set", { key: "a", value: { title: "kept", tags: ["x", null] } });
+    assert.deepEqual(await call("get", { key: "a" }), { title: "kept", tags: ["x", null] });
+    await hosted.define("notes", `${DEFINITION}\nexport const isNew = (): boolean => true;`);
+    assert.equal(await call("isNew"), true);
+    assert.deepEqual(await call("get", { key: "a" }), { title: "kept", tags: ["x", null] });
+    await hosted.restart();
+    const { value, version: now } = await call("entry", { key: "a" });
+    assert.deepEqual([value.title, now], ["kept", version]);
+  });
+
+  it("is out of reach of other servers, whatever key they name", async () => {
+    await call("set", { key: "mine", value: 1 });
+    assert.equal(await call("get", { key: "mine" }, "other"), "nothing");
+    assert.equal(await call("remove", { key: "mine" }, "other"), false);
+    assert.deepEqual((await call("list", { options: {} }, "other")).entries, []);
+    for (const key of ["notes/mine", "../notes/mine", "notes\u0020mine", "' OR 1=1 --"]) {
+      assert.equal(await call("get", { key }, "other"), "nothing");
+    }
+    assert.equal(await call("get", { key: "mine" }), 1);
+  });
+
+  it("keeps bytes as bytes, and every JSON value as it is", async () => {
+    assert.deepEqual(await call("bytes", { length: 65_536 }), { isBytes: true, length: 65_536, last: 255 });
+    assert.deepEqual(await call("bytes", { length: 0 }), { isBytes: true, length: 0 });
+    for (const value of [null, false, 0, "", [], {}, "ü😀\u2028", 1e300, { "": [[]] }, '"\\'.repeat(10_000)]) {
+      await call("set", { key: "json", value });
+      assert.deepEqual((await call("entry", { key: "json" })).value, value);
+    }
+  });
+
+  it("takes keys of any characters but control characters, and lists them by what they begin with", async () => {
+    const keys = [
+      "a b",
+      "a/../b",
+      "%2e%2e",
+      "<script>",
+      "'\"`",
+      "__proto__",
+      "constructor",
+      "😀",
+      "\u202eabc",
+      "ä".repeat(254),
+    ];
+    for (const key of keys) await call("set", { key: `odd:${key}`, value: key });
+    const { entries } = await call("list", { options: { prefix: "odd:", values: true } });
+    assert.deepEqual(entries.map(({ value }: { value: string }) => value).sort(), keys.toSorted());
+    for (const key of ["", "\u0000", "a\nb", "\u007f", "\ud800", "x".repeat(513), "ä".repeat(257)]) {
+      await assert.rejects(
+        call("set", { key, value: 1 }),
+        /a key of state (?:is not empty|has at most 512 bytes|has no control)/,
+      );
+      await assert.rejects(call("get", { key }), /a key of state/);
+    }
+  });
+
+  it("refuses values that are no JSON, are too long, or nest too deep, and says which", async () => {
+    const refusals = {
+      undefined: /the value for the key "odd" is undefined/,
+      function: /is a function/,
+      bigint: /BigInt/,
+      map: /holds a Map at \/m, which JSON cannot carry; store/,
+      nan: /would be null .*\/0 is NaN/,
+      bytes: /holds bytes, .* a key of their own/,
+      cycle: /circular/,
+      deep: /nests more than 256 levels/,
+    };
+    for (const [kind, message] of Object.entries(refusals)) await assert.rejects(call("setOdd", { kind }), { message });
+    const long = /65539 bytes, and a value of state has at most 65536; keep it in parts/;
+    await assert.rejects(call("set", { key: "long", value: "x".repeat(65_537) }), { message: long });
+    await call("set", { key: "long", value: "x".repeat(65_534) });
+    await assert.rejects(call("bytes", { length: 65_537 }), /65537 bytes/);
+    assert.equal(await call("get", { key: "odd" }), "nothing");
+  });
+
+  it("lets one of several writers win, and loses no change made by update", async () => {
+    const version = await call("set", { key: "race", value: 0 });
+    const tries = await Promise.all(
+      Array.from({ length: 10 }, (_, value) => call("swap", { key: "race", version, value })),
+    );
+    const won = tries.filter((version) => version !== "nothing");
+    assert.equal(won.length, 1);
+    assert.deepEqual((await call("entry", { key: "race" })).value, tries.indexOf(won[0]));
+    assert.equal(await call("swap", { key: "race", version: 0, value: "new" }), "nothing");
+    assert.equal(await call("remove", { key: "race", version }), false);
+    assert.equal(await call("remove", { key: "race", version: won[0] }), true);
+    await Promise.all(Array.from({ length: 20 }, () => call("count")));
+    assert.equal(await call("get", { key: "count" }), 20);
+  });
+
+  it("lets a value expire, and takes no time that is none", async () => {
+    await call("set", { key: "short", value: 1, ms: 1 });
+    while ((await call("get", { key: "short" })) !== "nothing");
+    const { expiresAt } =
+      (await call("set", { key: "hour", value: 1, ms: 3_600_000 }), await call("entry", { key: "hour" }));
+    assert.ok(expiresAt > Date.now() + 3_000_000 && expiresAt <= Date.now() + 3_600_000);
+    for (const ms of [0, -1, 0.5, 1e15])
+      await assert.rejects(call("set", { key: "short", value: 1, ms }), /expiresInMs/);
+  });
+
+  it("is listed in pages, with or without values", async () => {
+    for (let index = 0; index < 5; index++)
+      await call("set", { key: `page/${index}`, value: "x".repeat(index) }, "other");
+    const first = await call("list", { options: { prefix: "page/", limit: 3 } }, "other");
+    assert.deepEqual(
+      first.entries.map(({ key, bytes, value }: Said) => [key, bytes, value]),
+      [
+        ["page/0", 2, undefined],
+        ["page/1", 3, undefined],
+        ["page/2", 4, undefined],
+      ],
+    );
+    const rest = await call("list", { options: { prefix: "page/", after: first.next, values: true } }, "other");
+    assert.deepEqual([rest.next, rest.entries.map(({ value }: Said) => value)], [undefined, ["xxx", "xxxx"]]);
+    await assert.rejects(call("list", { options: { limit: 0 } }, "other"), /"limit"/);
+    await assert.rejects(call("list", { options: { prefix: "\u0000" } }, "other"), /control characters/);
+  });
+
+  it("keeps no more than its room, however it is flooded, and serves on", async () => {
+    const ends: string[] = [];
+    for (let round = 0; round < 5; round++) ends.push(...(await call("flood", { times: 60, length: 10_000 }, "small")));
+    assert.deepEqual(new Set(ends), new Set(["kept"]), "the same keys again take no more room");
+    const more = await call("flood", { times: 64, length: 60_000 }, "small");
+    assert.ok(more.includes("state_full"), more.join());
+    const size = (await hosted.store.state.sizes("default")).find(({ server }) => server === "small");
+    assert.ok(size!.bytes <= MEBIBYTE, `${size!.bytes}`);
+    const waiting = await call("flood", { times: 300, length: 1 }, "small");
+    assert.ok(
+      waiting.some((end: string) => /requests are already waiting/.test(end)),
+      "no more than 64 at a time",
+    );
+    const told = await call("caught", { key: "one more key" }, "small");
+    assert.ok(told === "done" || told.code === "state_full");
+  });
+
+  it("is listed no further than its limits, and goes on from there", async (t) => {
+    t.after(lower({ stateListKeys: 3, stateListBytes: 20, stateKeyBytes: 5 }));
+    const bounded = await openHosted({ notes: DEFINITION });
+    try {
+      const ask = async (tool: string, args: object): Promise<Said> => {
+        const result = await (await bounded.catalog("notes")).tool(tool)!.call(args as Record<string, never>, {});
+        assert.ok("content" in result);
+        if (result.isError) throw new Error((result.content[0] as Said).text);
+        return result.structuredContent;
+      };
+      for (const key of ["a", "b", "c", "d", "e"]) await ask("set", { key, value: "x".repeat(8) });
+      await assert.rejects(ask("set", { key: "longer", value: 1 }), /at most 5 bytes/);
+      const keysOf = (found: Said): string[] => found.entries.map(({ key }: Said) => key);
+      const first = await ask("list", { options: { limit: 100 } });
+      assert.deepEqual([keysOf(first), first.next], [["a", "b", "c"], "c"]);
+      assert.deepEqual(keysOf(await ask("list", { options: { after: "c" } })), ["d", "e"]);
+      assert.deepEqual(keysOf(await ask("list", { options: { values: true } })), ["a", "b"], "20 bytes of values");
+    } finally {
+      await bounded.close();
+    }
+  });
+
+  it("fails as store_failed, and is tried again, while the store cannot be read or written", async () => {
+    await call("set", { key: "a", value: 1 });
+    for (const [name, tool, args] of [
+      ["get", "get", { key: "a" }],
+      ["set", "set", { key: "a", value: 2 }],
+      ["list", "list", { options: {} }],
+      ["delete", "remove", { key: "a" }],
+    ] as const) {
+      broken = name;
+      await assert.rejects(call(tool, args), /The store failed: .*\nThe same call may succeed when repeated\./s);
+    }
+    broken = "set";
+    assert.deepEqual(await call("caught", { key: "b" }), {
+      code: "store_failed",
+      transient: true,
+      message: "The store failed: the disk of the data folder fails",
+    });
+    broken = undefined;
+    assert.equal(await call("get", { key: "a" }), 1, "nothing was changed");
+  });
+
+  it("cannot be reached outside of a call, and not by a call that has ended", async () => {
+    await call("leak");
+    assert.match(await call("later"), /only be asked while a call is in flight/);
+  });
+
+  it("can be read and not changed on a read-only instance", async () => {
+    await call("set", { key: "a", value: 1 });
+    await hosted.restart({ writable: false });
+    try {
+      assert.equal(await call("get", { key: "a" }), 1);
+      await assert.rejects(call("set", { key: "a", value: 2 }), /started read-only/);
+      await assert.rejects(call("remove", { key: "a" }), /started read-only/);
+    } finally {
+      await hosted.restart();
+    }
+    assert.equal(await call("get", { key: "a" }), 1);
+  });
+});
 
 function valueOf(text: string): unknown {
   try {

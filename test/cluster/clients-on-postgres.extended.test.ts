@@ -1,0 +1,3 @@
+/** The same over three nodes on one Postgres, each with a data folder of its own. */
+process.env["BERTH_TEST_STORE"] = "postgres";
+await import("./clients.extended.test.ts");

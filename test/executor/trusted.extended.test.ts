@@ -1,0 +1,17 @@
+/** What is proved with sandboxed guests, with trusted ones. */
+process.env["BERTH_TEST_GUESTS"] = "trusted";
+const { executorContract } = await import("../support/executor.contract.ts");
+const { hostileContract } = await import("../support/executor.hostile.ts");
+const { scriptsContract } = await import("../support/executor.scripts.ts");
+
+executorContract("trusted");
+hostileContract("trusted");
+scriptsContract("trusted");
+await import("./escapes.test.ts");
+await import("./questions.test.ts");
+await import("../examples/postgres.test.ts");
+await import("../host/calls/folders.test.ts");
+await import("../host/calls/state.test.ts");
+await import("../network/cuts.test.ts");
+await import("../network/guest-sockets.test.ts");
+await import("../packages/npm-attacks.test.ts");
