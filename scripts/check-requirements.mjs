@@ -1,6 +1,6 @@
 // docs/requirements.md and the titles of tests tell the same: each id at the beginning or the end of a title is on the
-// page, and each entry of the page links exactly the files whose tests carry its id, or says why there is no test. The
-// tests that docs/security.md names exist.
+// page, and each entry of the page links exactly the files whose tests carry its id, at least one of them in `npm test`, or says why there is no test.
+// The tests that docs/security.md names exist.
 // `--write` writes the links anew, as after a move of tests.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 
@@ -41,6 +41,8 @@ const written = page.replaceAll(ENTRY, (entry, id, tests) => {
   const links = linksOf(id);
   const first = entry.slice(0, entry.indexOf("\n") + 1);
   if (links) {
+    if (![...files.get(id)].some((file) => !file.endsWith(".extended.test.ts")))
+      faults.push(`${id} has only extended tests`);
     if (tests !== `Tests: ${links}`) faults.push(`${id} does not link just the tests that carry it: ${links}`);
     return `${first}  Tests: ${links}\n`;
   }
