@@ -14,12 +14,12 @@ import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { callOf, recordsOf } from "../support/audit.ts";
-import { onEachStore, type AuditedPlace } from "../support/audited-stores.ts";
+import { onStore, type AuditedPlace } from "../support/audited-stores.ts";
 import { cli } from "../support/commands.ts";
 import { gathered } from "../support/gathered.ts";
 import { until } from "../support/until.ts";
 
-onEachStore("the chains of the audit log", (make, kind) => {
+onStore("the chains of the audit log", (make, kind) => {
   let place: AuditedPlace;
   let store: Store & SecretStore;
   beforeEach(async () => {

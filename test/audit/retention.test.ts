@@ -7,13 +7,13 @@ import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import type { Store } from "../../src/store/store.ts";
 import { recordsOf } from "../support/audit.ts";
-import { onEachStore, type AuditedPlace } from "../support/audited-stores.ts";
+import { onStore, type AuditedPlace } from "../support/audited-stores.ts";
 import { gathered } from "../support/gathered.ts";
 
 const DAY_MS = 86_400_000;
 const KEEP = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 0, auditCallBytesPerTenant: 0 };
 
-onEachStore("the retention of the audit log", (make) => {
+onStore("the retention of the audit log", (make) => {
   let place: AuditedPlace;
   let store: Store;
   beforeEach(async () => {

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, it } from "node:test";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { recordTogether, saveUnderKills, WRITERS } from "../support/audit-writers.ts";
-import { onEachStore, type AuditedPlace } from "../support/audited-stores.ts";
+import { onStore, type AuditedPlace } from "../support/audited-stores.ts";
 
 /** `npm run soak` has 10,000 of each. */
 const SAVES = 600;
 const RECORDS = 1_500;
 
-onEachStore("several processes that write one audit log", (make) => {
+onStore("several processes that write one audit log", (make) => {
   let place: AuditedPlace;
   beforeEach(async () => {
     place = await make();

@@ -14,11 +14,11 @@ import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import type { Store } from "../../src/store/store.ts";
 import { callOf, recordsOf } from "../support/audit.ts";
-import { onEachStore, type AuditedPlace } from "../support/audited-stores.ts";
+import { onStore, type AuditedPlace } from "../support/audited-stores.ts";
 import { gathered } from "../support/gathered.ts";
 import { until } from "../support/until.ts";
 
-onEachStore("what waits to be recorded", (make, kind) => {
+onStore("what waits to be recorded", (make, kind) => {
   let place: AuditedPlace;
   let store: Store;
   let audit: Audit;

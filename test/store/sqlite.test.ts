@@ -12,7 +12,6 @@ import { rawBlock } from "../../src/lib/cid.ts";
 import { CHANGE_BYTES } from "../../src/store/rules.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import { onFlush } from "../support/flush.ts";
 import { storeContract } from "../support/store.contract.ts";
 import { turnsIn } from "../support/turns-in.ts";
@@ -31,12 +30,6 @@ storeContract(
   "SQLite",
   () => openSqliteStore({ dataDir: (lastFolder = dataFolder()) }),
   () => openSqliteStore({ dataDir: lastFolder }),
-);
-
-storeContract(
-  "SQLite on a thread",
-  () => openThreadedStore({ dataDir: (lastFolder = dataFolder()) }),
-  () => openThreadedStore({ dataDir: lastFolder }),
 );
 
 test("long content is held against its CID in turns with other work, and refused where it is other bytes", async () => {

@@ -6,7 +6,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { Folder } from "./audit.ts";
 import { setClock } from "./clock.ts";
-import { startPostgres, type TestPostgres } from "./postgres.ts";
+import { ON_POSTGRES, startPostgres, type TestPostgres } from "./postgres.ts";
 import { storeDatabases } from "./store-databases.ts";
 
 /** An empty store whose audit log a test attacks. */
@@ -28,12 +28,9 @@ export interface AuditedPlace {
   remove(): Promise<void>;
 }
 
-/** A suite over every store. `make` is called for each test. */
-export function onEachStore(
-  what: string,
-  suite: (make: () => Promise<AuditedPlace>, kind: AuditedPlace["kind"]) => void,
-) {
-  describe(`${what}, in SQLite`, () => suite(async () => new FolderPlace(), "SQLite"));
+/** A suite over a store: in SQLite, or in Postgres in a run with `BERTH_TEST_STORE`. `make` is called for each test. */
+export function onStore(what: string, suite: (make: () => Promise<AuditedPlace>, kind: AuditedPlace["kind"]) => void) {
+  if (!ON_POSTGRES) return void describe(`${what}, in SQLite`, () => suite(async () => new FolderPlace(), "SQLite"));
   describe(`${what}, in Postgres`, () => {
     let postgres: TestPostgres;
     let fresh: () => Promise<string>;

@@ -1,0 +1,7 @@
+/** What is proved of the audit log in SQLite, in Postgres. */
+process.env["BERTH_TEST_STORE"] = "postgres";
+await import("./chain.test.ts");
+await import("./retention.test.ts");
+await import("./several-writers.test.ts");
+await import("./writer.test.ts");
+await import("../host/calls/consents.test.ts");
