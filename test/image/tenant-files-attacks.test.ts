@@ -60,9 +60,10 @@ describe("a tenant's file", () => {
     const lines = [DATED, ...contentLines(plan, mcps)];
     const names = [nameLine("variable", "mcps", mcps.cid), nameLine("variable", "plan", plan.cid)];
     const file = forged([...lines, ...names]);
-    t.after(lower({ variableBytes: 10, mcpsBytes: 19 }));
+    const restore = lower({ variableBytes: 10, mcpsBytes: 19 });
     assert.deepEqual(await problemsOf(store, file), ["4 too-large", "5 too-large"]);
     await assertUntouched(store);
+    restore();
     t.after(lower({ variableBytes: 11, mcpsBytes: 20 }));
     await imported(store, file, { as: "taken" });
   });
