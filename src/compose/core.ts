@@ -320,7 +320,7 @@ export async function openCore(
     });
     closers.push(() => endpoint.settled());
     const tenancy = opened(
-      await openTenancy({ served, tenants: store.tenants, ...serving({ host, endpoint, executor }), limits, log }),
+      await openTenancy({ served, tenants: store.tenants, ...serving({ host, endpoint, executor }), log }),
     );
     closers.push(followChanges(store, host, tenancy, log));
     await tenancy.admit(DEFAULT_TENANT);

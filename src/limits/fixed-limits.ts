@@ -4,74 +4,20 @@
 
 /** The limits of connections, requests and streams over HTTP, and the times of a shutdown. */
 const httpLimits = {
-  /** The body of a request with a few names: a request for a token, an approval. */
-  shortBodyBytes: 64 * 1024,
-  /** The body of a sign-in, which anybody may send: a token, and the page to go to next. */
-  signInBytes: 8 * 1024,
-  /** Likewise for all sign-ins together, which count to no tenant. */
-  unfinishedSignInBytes: 4 * 1024 * 1024,
   /** A longer body or function result is read, checked and written by the check process. */
   inlineBodyBytes: 64 * 1024,
   /** Values of one longer message, such as members and items, besides the arguments or the result of its call. */
   messageValues: 40_000,
-  /** The default and maximum number of items on one page of servers, variables, definitions, entries or secrets. */
-  pageItems: 100,
-  pageItemsMax: 1_000,
-  /** How long a search of the page `/mcp` may load servers; it says how many were left out, and goes on from there. */
-  serverSearchMs: 1_000,
-  /** How long the headers of a request may take to arrive. */
-  headersMs: 10_000,
-  /** How long a whole request may take to arrive. */
-  requestMs: 30_000,
-  /** The headers of one request. */
-  headerBytes: 16 * 1024,
-  /** Requests of one connection that wait for earlier answers; above this, the connection is cut. */
-  pipelinedRequests: 32,
-  /** How long a client may accept nothing of what is sent to it. */
-  stalledMs: 60_000,
-  /** How long requests, streams and tasks under way may take to end where another worker replaces theirs. */
-  replaceMs: 60_000,
 };
 
 /** The limits of what tenants, tokens and anonymous callers may take of shared resources. */
 const admissionLimits = {
-  /** Addresses whose anonymous requests are counted separately; all others count together. */
-  anonymousAddresses: 10_000,
   /** Values that wait to be checked: first ones of a tool, wrong ones, large and intricate ones. */
   queuedChecksPerTenant: 1_024,
   /** Lines of guests outside any call that the log gets, after an initial burst of 1,000; 0 for no limit. */
   strayLogLinesPerMinutePerTenant: 120,
   /** Concurrent saves and reviews of one tenant, most of which wait for the compiler. */
   draftsPerTenant: 128,
-  /** The time after which an unused tenant is unloaded until the next request for it. */
-  tenantIdleMs: 3_600_000,
-};
-
-/** The limits of authentication: access tokens, and the servers that issue them. */
-const accessLimits = {
-  /** Access tokens that are remembered, which saves a look-up in the store or a signature check. */
-  knownTokens: 10_000,
-  /**
-   * How long a token of Berth's own counts as valid before it is looked up again. A revocation is in force at once, also
-   * by another process; this is for the case that its news is lost.
-   */
-  knownTokenMs: 60_000,
-  /** Berth's own tokens of one tenant, including ended ones until others need their room. */
-  tokensPerTenant: 10_000,
-  /** How long the signature of an access token counts as verified. */
-  verifiedTokenMs: 60_000,
-  /** The pause between two searches for a missing key of an authorization server. */
-  jwksCooldownMs: 30_000,
-  /** The time after which the keys of an authorization server are read again. */
-  jwksMaxAgeMs: 600_000,
-  /** The time for one request to an authorization server, with its answer. */
-  issuerMs: 5_000,
-  /** The answer to such a request. */
-  issuerBytes: 256 * 1024,
-  /** Requests with access tokens that wait at the same time for the keys of one authorization server. */
-  issuerWaiting: 256,
-  /** Authorization servers whose keys are kept, one per tenant. */
-  issuers: 256,
 };
 
 /** The limits of the protocol's state: sessions, streams, questions, tasks. */
@@ -104,9 +50,6 @@ const mcpLimits = {
   restingStreamsPerSession: 1_000,
   /** Resources to which one session is subscribed. */
   subscriptionsPerSession: 256,
-  /** Open connections of HTTP+SSE, the transport of 2024-11-05, in one process. */
-  sseConnections: 1000,
-  sseConnectionsPerTenant: 750,
   /** Events kept on each stream of a session for a client that lost its connection. */
   streamEvents: 1000,
   streamBytes: 256 * 1024,
@@ -261,7 +204,6 @@ const logLimits = {
 export const fixedLimits = {
   ...httpLimits,
   ...admissionLimits,
-  ...accessLimits,
   ...mcpLimits,
   ...hostLimits,
   ...executorLimits,

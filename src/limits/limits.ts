@@ -225,6 +225,8 @@ function derivedFrom(limits: typeof settable) {
     runningTaskBytesPerTenant: Math.max(64 * MIB, bodyBytes),
     /** Received parts of incomplete bodies. */
     ...budget("unfinishedBodyBytes", 256 * MIB, 64 * MIB, bodyBytes),
+    /** Likewise of sign-ins, which count to no tenant. */
+    unfinishedSignInBytes: 4 * MIB,
     /** Bodies of calls that wait or run. */
     ...budget("heldBodyBytes", 384 * MIB, 128 * MIB, bodyBytes),
     /** Bytes of long answers and streams that clients have not read yet; the longest waiting one is cut. */
@@ -272,7 +274,8 @@ export const limitSettings = Object.keys(settable) as LimitSetting[];
 export const limitsOfMachine = {
   unfinishedBodyBytes: "bodyBytes",
   unfinishedBodyBytesPerTenant: "bodyBytes",
-  unfinishedSignInBytes: "signInBytes",
+  /** One sign-in. */
+  unfinishedSignInBytes: 8 * 1024,
   heldBodyBytes: "bodyBytes",
   heldBodyBytesPerTenant: "bodyBytes",
   unreadBytes: "unreadStreamBytes",

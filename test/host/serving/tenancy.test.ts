@@ -8,6 +8,7 @@ import { rawBlock } from "../../../src/lib/cid.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../../src/store/store.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { addTenant } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
@@ -15,23 +16,25 @@ describe("which tenants a process serves", () => {
   let folder: string;
   let store: Store;
   let tenancy: Tenancy;
+  let restore: () => void;
   const busy = new Set<string>();
   const done: string[] = [];
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
     store = await openSqliteStore({ dataDir: folder });
     for (const name of ["acme", "umbrella", "idle"]) await store.tenants.create(name, { by: "test" });
+    restore = lower({ tenantIdleMs: 40 });
     tenancy = await openTenancy({
       served: new ServedTenants(),
       tenants: store.tenants,
       open: async (tenant) => void done.push(`open ${tenant}`),
       rest: (tenant) => !busy.has(tenant) && done.push(`rest ${tenant}`) > 0,
       end: async (tenant) => void done.push(`end ${tenant}`),
-      limits: { tenantIdleMs: 40 },
       log: createLog("silent"),
     });
   });
   after(async () => {
+    restore();
     await tenancy.close();
     await store.close();
     await rm(folder, { recursive: true });
@@ -152,8 +155,7 @@ describe("what one tenant makes long", () => {
     };
     const open = async (): Promise<void> => {};
     const served = new ServedTenants();
-    const limits = { tenantIdleMs: 60_000 };
-    const tenancy = await openTenancy({ served, tenants: store.tenants, open, rest: () => false, end, limits, log });
+    const tenancy = await openTenancy({ served, tenants: store.tenants, open, rest: () => false, end, log });
     for (const name of ["slow", "quick"]) await tenancy.admit(name);
     await other.tenants.change("slow", { by: "test", suspended: true });
     await until(() => ended.includes("slow"), "it is being ended");
