@@ -20,61 +20,12 @@ const admissionLimits = {
   draftsPerTenant: 128,
 };
 
-/** The limits of the protocol's state: sessions, streams, questions, tasks. */
+/** The limits of consent. */
 const mcpLimits = {
-  /** How long a modern client may take to return with the answers to questions. */
-  requestStateMs: 1_800_000,
   /** How long a user may take to consent to a call that its entry's "consent" asks about. */
   consentMs: 300_000,
   /** The arguments of such a call that the user is shown; longer ones are cut in their middle. */
   consentCharacters: 4_000,
-  /** Messages of one batch. */
-  batchMessages: 100,
-  /** The items of one page of a list. A shorter list comes in one page: many clients never ask for a second. */
-  listPageBytes: 2 * 1024 * 1024,
-  /** Likewise as a number of items; 0 for no limit. */
-  listPageItems: 0,
-  /** The questions of one call to its client at a time; sampling includes texts and pictures. */
-  questionBytes: 1024 * 1024,
-  /**
-   * All answers to the questions of one call, plus 32 bytes for each value in them: each round reads and writes them.
-   */
-  answerBytes: 1024 * 1024,
-  /** Bytes of the answers to one batch; further answers are refused, except the first. */
-  batchBytes: 4 * 1024 * 1024,
-  /** The stored data of a tenant's sessions until they end: levels and subscriptions, and 1 KiB for each. */
-  keptSessionBytesPerTenant: 256 * 1024 * 1024,
-  /** Open streams of one session. */
-  streamsPerSession: 32,
-  /** Ended streams of a session that are kept for a client that returns; above this, the oldest goes. */
-  restingStreamsPerSession: 1_000,
-  /** Resources to which one session is subscribed. */
-  subscriptionsPerSession: 256,
-  /** Events kept on each stream of a session for a client that lost its connection. */
-  streamEvents: 1000,
-  streamBytes: 256 * 1024,
-  /** Events kept on all streams together, and how long after a stream ended or its client left. */
-  replayBytes: 64 * 1024 * 1024,
-  /** Likewise for each tenant. When the total is too large, the tenant that keeps most loses some. */
-  replayBytesPerTenant: 48 * 1024 * 1024,
-  replayMs: 300_000,
-  /** The time after which a stream counts as broken if its process is silent. */
-  streamLeaseMs: 3_000,
-  /** The delay that a client is told to wait before it resumes a stream. */
-  streamRetryMs: 1000,
-  /** The time after which a silent call gets a stream, so that it outlives its connection. */
-  silentCallMs: 100,
-  /** Log lines of one call that wait for its client; further ones are dropped and counted. */
-  waitingLogBytes: 256 * 1024,
-  /** The time after which a listening client is pinged, and how long it may take to reply. */
-  pingMs: 120_000,
-  /** Streams in one process that follow one task. */
-  listenersPerTask: 32,
-  /**
-   * Tasks of one tenant that are kept, including running ones, and the bytes of their arguments, answers and results.
-   */
-  keptTasksPerTenant: 100_000,
-  keptTaskBytesPerTenant: 1024 * 1024 * 1024,
 };
 
 /** The limits of one call, of a server's parts, and of what is reported about it. */
@@ -82,7 +33,6 @@ const hostLimits = {
   /** How long, and with how much memory, the check process may validate a value or compile a schema. */
   checkMs: 3_000,
   checkMemoryMb: 256,
-  retryMs: 200,
   /** How often one call or read may be forwarded to another function, by redirects and function addresses. */
   followedUris: 5,
   /** Names in the query of a function's address. */

@@ -247,6 +247,9 @@ function derivedFrom(limits: typeof settable) {
     upstreamMessageBytes,
     ...budget("unfinishedUpstreamBytes", 256 * MIB, 64 * MIB, upstreamMessageBytes),
     ...budget("programBacklogBytes", 384 * MIB, 128 * MIB, upstreamMessageBytes),
+    /** Events kept on all streams together, and on those of one tenant. When the total is too large, the tenant that keeps most loses some. */
+    replayBytes: 64 * MIB,
+    replayBytesPerTenant: 48 * MIB,
     sourceFileBytes: Math.ceil(limits.sourceBytes / 4),
     /** Size of the scratch folder of one script run. */
     scriptDiskMb: limits.guestDiskMb,
@@ -291,8 +294,9 @@ export const limitsOfMachine = {
   queuedRetainedCallBytesPerTenant: "retainedCallBytes",
   draftBytes: "bodyBytes",
   draftBytesPerTenant: "bodyBytes",
-  replayBytes: "streamBytes",
-  replayBytesPerTenant: "streamBytes",
+  /** The events of one stream. */
+  replayBytes: MIB / 4,
+  replayBytesPerTenant: MIB / 4,
   runningTaskBytesPerTenant: "bodyBytes",
   /** One contract. */
   catalogBytes: MIB,

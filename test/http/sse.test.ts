@@ -7,6 +7,7 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { resolveClient } from "../support/clients/real-client.ts";
 import { read, type EventReader } from "../support/legacy-client.ts";
+import { lowerInSuite } from "../support/lower-in-suite.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { startRig, type Rig } from "../support/mcp-host.ts";
 import { until } from "../support/until.ts";
@@ -115,19 +116,18 @@ describe("a connection of HTTP+SSE whose client reads nothing", () => {
 });
 
 describe("HTTP+SSE, the transport of 2024-11-05", () => {
+  lowerInSuite({ sseConnections: 3 });
   let rig: Rig;
   let sse: string;
-  let restore!: () => void;
   let stopped = 0;
   let see!: () => void;
   const seen = new Promise<void>((resolve) => (see = resolve));
   before(async () => {
-    restore = lower({ sseConnections: 3 });
     rig = await startRig();
     sse = `${rig.url("one")}/sse`;
     offer();
   });
-  after(() => rig.close().finally(restore));
+  after(() => rig.close());
 
   function offer(more: object = {}): void {
     rig.host.offer("one", {
@@ -354,9 +354,9 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
 });
 
 describe("SDK 1.32 over Streamable HTTP, in a session", () => {
-  it("T9.5 it is asked, told of changes, resumes and ends its session", async () => {
-    const limits = { ...defaultLimits, streamConnectionMs: 60, streamRetryMs: 10, silentCallMs: 10 };
-    const rig = await startRig({ limits });
+  it("T9.5 it is asked, told of changes, resumes and ends its session", async (t) => {
+    t.after(lower({ streamRetryMs: 10, silentCallMs: 10 }));
+    const rig = await startRig({ limits: { ...defaultLimits, streamConnectionMs: 60 } });
     let finish!: (text: string) => void;
     rig.host.offer("one", {
       tools: {

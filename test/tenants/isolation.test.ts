@@ -65,7 +65,7 @@ describe("what one tenant has is out of reach of another", () => {
   /** CIDs of what acme has. */
   const cids: Record<string, string> = {};
   before(async () => {
-    const env = { BERTH_EXPLORE: "on", BERTH_LIST_PAGE_ITEMS: "50" };
+    const env = { BERTH_EXPLORE: "on", BERTH_LIST_PAGE_BYTES: "10000" };
     berth = await startTestBerth({ texts: { "vault.ts": VAULT }, env });
     acme = `${berth.url}/t/acme`;
     evil = `${berth.url}/t/evil`;

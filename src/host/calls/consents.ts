@@ -6,6 +6,7 @@ import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { CONSENT_KEY, consentQuestion, readConsent } from "../../outcome/consent.ts";
+import { REQUEST_STATE_MS } from "../../outcome/question.ts";
 import type { CallOptions, InputRequired } from "../catalog/catalog.ts";
 import type { CalledTool, Observers } from "./observe.ts";
 import { shownArguments, visible } from "./shown-arguments.ts";
@@ -111,8 +112,8 @@ export class Consents {
 
   /** Longer than the consent can be shown, and than a call can wait for further answers. */
   async #put(tenant: string, { id, until }: Asked, value: string, expected: number): Promise<number | undefined> {
-    const { records, limits } = this.#parts;
-    const expiresAt = Math.max(until, records.now() + limits.requestStateMs) + KNOWN_MS;
+    const { records } = this.#parts;
+    const expiresAt = Math.max(until, records.now() + REQUEST_STATE_MS) + KNOWN_MS;
     return records.putRecord(tenant, KIND, id, { value, expected, expiresAt });
   }
 
@@ -143,7 +144,7 @@ export interface ConsentParts {
   readonly limits: ConsentLimits;
 }
 
-export type ConsentLimits = Pick<Limits, "consentMs" | "consentCharacters" | "requestStateMs">;
+export type ConsentLimits = Pick<Limits, "consentMs" | "consentCharacters">;
 
 /** The consent that the calls of one tool need. */
 export interface Consent {

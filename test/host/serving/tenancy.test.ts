@@ -8,22 +8,21 @@ import { rawBlock } from "../../../src/lib/cid.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../../src/store/store.ts";
-import { lower } from "../../support/lowered-limits.ts";
+import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { addTenant } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
 describe("which tenants a process serves", () => {
+  lowerInSuite({ tenantIdleMs: 40 });
   let folder: string;
   let store: Store;
   let tenancy: Tenancy;
-  let restore: () => void;
   const busy = new Set<string>();
   const done: string[] = [];
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
     store = await openSqliteStore({ dataDir: folder });
     for (const name of ["acme", "umbrella", "idle"]) await store.tenants.create(name, { by: "test" });
-    restore = lower({ tenantIdleMs: 40 });
     tenancy = await openTenancy({
       served: new ServedTenants(),
       tenants: store.tenants,
@@ -34,7 +33,6 @@ describe("which tenants a process serves", () => {
     });
   });
   after(async () => {
-    restore();
     await tenancy.close();
     await store.close();
     await rm(folder, { recursive: true });
