@@ -13,10 +13,10 @@ import { requestText } from "../json-rpc.ts";
 import type { Answer, ClientLogs, Post } from "../protocol.ts";
 import { listenToNodes } from "./other-nodes.ts";
 import type { Session } from "./session.ts";
-import { Sessions, type SessionLimits } from "./sessions.ts";
+import { Sessions } from "./sessions.ts";
 import { StreamStore } from "./stream-store.ts";
 import { streamBounds, type Stream } from "./stream.ts";
-import { Streams, type SessionStreamLimits } from "./streams.ts";
+import { Streams } from "./streams.ts";
 
 /**
  * The era of `initialize`: 2024-11-05 to 2025-11-25. It owns sessions, their streams, and the server's requests to a
@@ -38,7 +38,7 @@ export interface LegacyOptions {
   readonly records: Records;
   readonly cluster: Pick<Cluster, "id" | "on" | "onLapse" | "tell" | "heard">;
   readonly errands: Errands;
-  readonly limits: SessionLimits & SessionStreamLimits & Pick<Limits, "answerMs">;
+  readonly limits: Limits;
   readonly log: Log;
   readonly logs: ClientLogs;
 }

@@ -230,7 +230,7 @@ function whoHasMost<Who, Count>(counts: ReadonlyMap<Who, Count>, asking: Who, co
   return who;
 }
 
-export type SessionLimits = Pick<Limits, "sessions" | "sessionMs">;
+type SessionLimits = Pick<Limits, "sessions" | "sessionMs">;
 
 function binding({ tenant, server, principal }: Whose): string[] {
   return ["session", tenant, server, ...(principal ? [principal.id] : [])];

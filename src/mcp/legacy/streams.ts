@@ -218,4 +218,4 @@ export function requestIds(bodies: readonly unknown[]): RequestId[] {
   });
 }
 
-export type SessionStreamLimits = Pick<Limits, "replayBytes" | "replayBytesPerTenant" | "streamConnectionMs">;
+type SessionStreamLimits = Pick<Limits, "replayBytes" | "replayBytesPerTenant" | "streamConnectionMs">;
