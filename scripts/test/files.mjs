@@ -14,7 +14,7 @@ export class TestFiles {
    * Tests that have begun and not ended, by the file's path in `test` without its ending, which source and compiled file share.
    */
   #tests = new Map();
-  /** The start time of each process. */
+  /** When each process was first seen, by the file that it was started with: a process id may be used again. */
   #since = new Map();
   /** The processes that were reported as late. */
   #late = new Set();
@@ -51,13 +51,13 @@ export class TestFiles {
   #look({ lateMs, endMs }) {
     const now = Date.now();
     for (const { pid, entry } of this.#running()) {
-      const since = this.#since.get(pid) ?? now;
-      this.#since.set(pid, since);
+      const since = this.#since.get(entry) ?? now;
+      this.#since.set(entry, since);
       if (now - since >= endMs) {
         this.#tell(`${entry} was ended: it had not ended by itself within ${endMs / 1_000} s\n`);
         endTree(pid);
-      } else if (now - since >= lateMs && !this.#late.has(pid)) {
-        this.#late.add(pid);
+      } else if (now - since >= lateMs && !this.#late.has(entry)) {
+        this.#late.add(entry);
         void this.#say(pid, entry);
       }
     }

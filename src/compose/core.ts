@@ -133,7 +133,7 @@ export async function openCore(
   const { guests: mode, limits } = config;
   const tried = tryGuests({ mode, limits, log });
   try {
-    const given = await openFolders(config.folders, ownPlaces(config), limits);
+    const given = await openFolders(config.folders, ownPlaces(config));
     const { dataDir, database } = config;
     // Keys in the folder come after the store, which tells what is wrong about a folder.
     const outerKeys = database === undefined ? undefined : await openKeys(config);
@@ -188,7 +188,7 @@ export async function openCore(
       opened,
     ) as [Compiler, Compiler];
 
-    const stored = openSecrets(store, keys.secrets, config.limits);
+    const stored = openSecrets(store, keys.secrets);
     const secrets = ownGrants ? withGiven(stored, ownGrants) : stored;
     const checks = opened(
       new Checks(config.limits, {
@@ -213,7 +213,6 @@ export async function openCore(
       records: store,
       observers,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
-      limits,
     });
     observers.onConsent((tenant, facts) => audit.consent(tenant, facts));
     const metrics = createMetrics(packageVersion(), config.limits);
@@ -231,7 +230,7 @@ export async function openCore(
       ),
       compileKey,
       compiler: compilerCid(),
-      keptCode: new KeptCode(limits),
+      keptCode: new KeptCode(),
       log,
       observers,
       retainedCalls,
@@ -278,14 +277,12 @@ export async function openCore(
       store,
       edits,
       supply,
-      limits,
       writable: hosting.writable,
       mayHave,
       directory: (tenant) => host.directory(tenant),
     });
     const secretEdits = createSecretEdits({
       store,
-      limits: config.limits,
       secrets,
       writable: hosting.writable,
       directory: (tenant) => host.directory(tenant),
@@ -320,7 +317,7 @@ export async function openCore(
     });
     closers.push(() => endpoint.settled());
     const tenancy = opened(
-      await openTenancy({ served, tenants: store.tenants, ...serving({ host, endpoint, executor }), limits, log }),
+      await openTenancy({ served, tenants: store.tenants, ...serving({ host, endpoint, executor }), log }),
     );
     closers.push(followChanges(store, host, tenancy, log));
     await tenancy.admit(DEFAULT_TENANT);

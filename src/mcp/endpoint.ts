@@ -8,16 +8,17 @@ import { hasInexactNumbers } from "../lib/exact-numbers.ts";
 import { isObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { parseJson } from "../lib/parse-json.ts";
+import { readingBounds } from "../lib/reading-bounds.ts";
 import type { Records } from "../lib/records.ts";
 import { createSealer } from "../lib/seal.ts";
 import { defaultLimits, type Limits } from "../limits/limits.ts";
 import { admit, admitMethods } from "./admit.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { idOf, readMessage, type Message } from "./json-rpc.ts";
-import { closeLegacy, createLegacy, endSession, type LegacyLimits } from "./legacy/legacy.ts";
+import { closeLegacy, createLegacy, endSession } from "./legacy/legacy.ts";
 import { listenLegacy } from "./legacy/listen.ts";
 import { receiveLegacy } from "./legacy/receive.ts";
-import { answerModern, createModern, type ModernLimits } from "./modern/modern.ts";
+import { answerModern, createModern } from "./modern/modern.ts";
 import type { Answer, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
@@ -77,12 +78,12 @@ export interface EndpointOptions {
   readonly accessRequired?: boolean;
   /** Reads long bodies; without it they are read like all others. */
   readonly checks?: Pick<Checks, "readMessage" | "scalarsIn">;
-  readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes" | "inlineBodyBytes">;
+  readonly limits?: Limits;
 }
 
 export function createEndpoint(options: EndpointOptions): Endpoint {
   const { host, checks, log, limits = defaultLimits, sealKeys = [randomBytes(32)] } = options;
-  const logs = { waitingLogBytes: limits.waitingLogBytes, dropped: 0 };
+  const logs = { dropped: 0 };
   const parts = {
     ...options,
     records: inParts(options.records),
@@ -92,7 +93,6 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   };
   const modern = createModern(parts);
   const legacy = createLegacy(parts);
-  const inlineUnits = checks ? limits.inlineBodyBytes : Infinity;
 
   return {
     async post(tenant, server, post) {
@@ -149,8 +149,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   };
 
   function read(tenant: string, body: string): unknown {
-    const isForReader = body.length > inlineUnits || (checks !== undefined && hasInexactNumbers(body));
-    return isForReader ? checks!.readMessage(tenant, body) : parseJson(body);
+    const isLong = body.length > readingBounds.inlineBodyBytes || hasInexactNumbers(body);
+    return checks && isLong ? checks.readMessage(tenant, body) : parseJson(body);
   }
 
   /** The way of a message: whether it may come in, the catalog, the era. */

@@ -6,7 +6,9 @@ import { runInNewContext } from "node:vm";
 import type { ApiOptions } from "../../src/http/api/add-route.ts";
 import { apiRoutes } from "../../src/http/api/api.ts";
 import { Bodies } from "../../src/http/body.ts";
+import { readingBounds } from "../../src/lib/reading-bounds.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { SECRET_BYTES } from "../../src/secrets/secret-rules.ts";
 import { apiOf } from "../support/api.ts";
 import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { startRig } from "../support/mcp-host.ts";
@@ -64,26 +66,26 @@ describe("a body of the JSON API", () => {
         });
         const text = await response.text();
         assert.ok(response.status < 500, text);
-        assert.ok(parsedUnits <= defaultLimits.inlineBodyBytes, `${parsedUnits} units: ${response.status} ${text}`);
+        assert.ok(parsedUnits <= readingBounds.inlineBodyBytes, `${parsedUnits} units: ${response.status} ${text}`);
       });
     }
   }
 
-  it("is at most shortBodyBytes long where it says a few names", async () => {
-    const wish = { can: ["call"], name: "x".repeat(defaultLimits.shortBodyBytes) };
+  it("has at most 64 KiB if it holds only a few names", async () => {
+    const wish = { can: ["call"], name: "x".repeat(65_536) };
     const refused = await apiOf(berth).send("POST", "/tokens", wish);
     assert.equal(refused.status, 413);
     assert.match(refused.body.error.message, /65536 bytes; send less/);
   });
 
-  it("is a secret of secretBytes, however it is written", async () => {
+  it("is a secret of SECRET_BYTES, however it is written", async () => {
     const api = apiOf(berth);
-    const value = "\u0001".repeat(defaultLimits.secretBytes);
+    const value = "\u0001".repeat(SECRET_BYTES);
     assert.equal((await api.send("PUT", "/secrets/LONG", { value })).status, 204);
     assert.equal((await api.send("PUT", "/secrets/LONG", value)).status, 204);
     assert.equal((await api.send("PUT", "/secrets/LONG", { value: `${value}.` })).status, 422);
     assert.equal((await api.send("PUT", "/secrets/LONG", { value, more: 1 })).status, 400);
-    assert.equal((await api.send("PUT", "/secrets/LONG", "x".repeat(7 * defaultLimits.secretBytes))).status, 413);
+    assert.equal((await api.send("PUT", "/secrets/LONG", "x".repeat(7 * SECRET_BYTES))).status, 413);
   });
 
   it("is a draft of many files as well where it is long", async () => {
@@ -107,7 +109,7 @@ describe("a body of the JSON API", () => {
       body: JSON.stringify(Object.fromEntries(servers)),
     });
     assert.match(await response.text(), /missing-definition/);
-    assert.ok(parsedUnits <= defaultLimits.inlineBodyBytes, String(parsedUnits));
+    assert.ok(parsedUnits <= readingBounds.inlineBodyBytes, String(parsedUnits));
   });
 
   it("says of a long draft what it says of a short one", async () => {
@@ -145,7 +147,7 @@ describe("a body of an MCP request", () => {
   });
 });
 
-describe("a body longer than inlineBodyBytes, where that is set", () => {
+describe("a body longer than inlineBodyBytes, where that is lowered", () => {
   let berth: TestBerth;
   const env = { BERTH_INLINE_BODY_BYTES: "1000" };
   before(async () => void (berth = await startTestBerth({ texts: { "own.ts": own }, env })));
@@ -237,10 +239,10 @@ describe("bodies that are not whole", () => {
     await until(async () => (await heldBytes()) === 0);
   });
 
-  it("signInBytes: a longer sign-in is refused", async () => {
+  it("a sign-in of more than 8 KiB is refused", async () => {
     const signIn = (length: number) => post(`${berth.url}/sign-in`, { token: "x".repeat(length) });
     assert.equal((await signIn(4_000)).status, 401);
-    const { status, body } = await signIn(defaultLimits.signInBytes);
+    const { status, body } = await signIn(8_192);
     assert.equal(status, 413);
     assert.match(body.error.message, /8192 bytes/);
   });

@@ -6,13 +6,18 @@ import { isObject, type JsonObject, type Json } from "../../lib/json.ts";
 import { isLogLevel } from "../../lib/log-level.ts";
 import { Ticker } from "../../lib/ticker.ts";
 import type { Trace } from "../../lib/trace.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
+import { QUESTION_BYTES } from "../../outcome/question.ts";
 import type { TaskOfUpstream, TaskUse, UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCaller, UpstreamRequest, UpstreamResults } from "../../upstream/upstream.ts";
 import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } from "../catalog/catalog.ts";
 
-export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
+/** Concurrent calls that wait for the answer to a question of an upstream. */
+const bounds = fixed({ upstreamSuspended: 1_000 });
+
+export type SuspendedLimits = Pick<Limits, "answerMs" | "upstreamCallMs">;
 
 /** The options of a caller that a round needs: another node may have sent them. */
 export interface RoundOptions extends Pick<
@@ -48,8 +53,7 @@ export class SuspendedCalls {
     request: Request,
     options: RoundOptions,
   ): Promise<RoundEnd<ResultOf<Request>>> {
-    const { questionBytes } = this.#limits;
-    return this.#run(new OpenCall(this.#upstream, request, options.principal?.id, questionBytes, this.#node), options);
+    return this.#run(new OpenCall(this.#upstream, request, options.principal?.id, this.#node), options);
   }
 
   /** Resumes the call that the answers are for; undefined where it is not here. */
@@ -77,7 +81,7 @@ export class SuspendedCalls {
     } finally {
       this.#running.remove(call);
     }
-    if (this.#suspended.size >= this.#limits.upstreamSuspended) {
+    if (this.#suspended.size >= bounds.upstreamSuspended) {
       call.signal.abort();
       throw new BerthError("upstream_busy", "too many calls wait for the answer to a question");
     }
@@ -177,7 +181,6 @@ export class OpenCall<Request extends UpstreamRequest> {
   #round: Round<ResultOf<Request>> | undefined;
   #key: string | undefined;
   #questions: Map<string, AskedQuestion> | undefined;
-  readonly #questionBytes: number;
   #asked = 0;
   /** The bytes of all open questions. */
   #askedBytes = 0;
@@ -186,17 +189,10 @@ export class OpenCall<Request extends UpstreamRequest> {
   #expiry: NodeJS.Timeout | undefined;
 
   /** `node` is the id of this one. */
-  constructor(
-    upstream: Requested,
-    request: Request,
-    principal: string | undefined,
-    questionBytes: number,
-    node: string,
-  ) {
+  constructor(upstream: Requested, request: Request, principal: string | undefined, node: string) {
     this.#upstream = upstream;
     this.#request = request;
     this.#node = node;
-    this.#questionBytes = questionBytes;
     this.principal = principal;
     this.task = request.method === "tools/call" ? request.task : undefined;
   }
@@ -300,7 +296,7 @@ export class OpenCall<Request extends UpstreamRequest> {
     const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
     const bytes = Buffer.byteLength(name ?? "") + Buffer.byteLength(JSON.stringify(params));
     this.#askedBytes += bytes;
-    if (this.#askedBytes > this.#questionBytes) throw this.#asksTooMuch();
+    if (this.#askedBytes > QUESTION_BYTES) throw this.#asksTooMuch();
     const questions = (this.#questions ??= new Map<string, AskedQuestion>());
     return new Promise((answer) => {
       questions.set(key, { request: { method: method as InputRequest["method"], params }, bytes, answer });
@@ -321,7 +317,7 @@ export class OpenCall<Request extends UpstreamRequest> {
 
   /** Keeps no questions: the call may be suspended until its client comes back. */
   #asksTooMuch(): BerthError {
-    const detail = `its open questions have more than ${this.#questionBytes} bytes together`;
+    const detail = `its open questions have more than ${QUESTION_BYTES} bytes together`;
     this.#failure ??= new BerthError("guest_failed", detail);
     this.#questions?.clear();
     this.#endRound()?.reject(this.#failure);

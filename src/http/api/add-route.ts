@@ -9,9 +9,7 @@ import type { RetainedCalls } from "../../host/calls/retained-calls.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Limits } from "../../limits/limits.ts";
 import type { Bodies } from "../body.ts";
-import type { ListPageLimits } from "../list-page.ts";
 import { routed, type Permit, type RouteHandler } from "../routed.ts";
 
 /** The parts that routes of the API are made with. */
@@ -28,7 +26,6 @@ export interface ApiOptions {
   readonly bodies: Bodies;
   /** Reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
-  readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
 }
 
 interface TenantUse {

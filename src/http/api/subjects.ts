@@ -5,6 +5,7 @@ import type { Subject } from "../../edits/edits.ts";
 import { parseDraft, type Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnAmongAll } from "../../lib/event-loop.ts";
+import { readingBounds } from "../../lib/reading-bounds.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RequestContext } from "../request-context.ts";
@@ -26,14 +27,14 @@ const POWERS = { variable: "values", definition: "source", entry: "entry" } as c
 
 /** `/api/variables`, `/api/definitions` and `/api/entries`: the same routes for each kind of subject. */
 export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
-  const { edits, access, limits } = options;
+  const { edits, access } = options;
   const list = lists[kind];
   const aboutServer = kind !== "variable";
   const subjectOf = ({ request }: RoutedContext): Subject => ({ kind, name: request.params["name"]! });
 
   const getList: RouteHandler = async (context) => {
     const { tenant, principal } = context;
-    const page = readListPage(context.request, limits);
+    const page = readListPage(context.request);
     const isShown = (name: string): boolean => mayKnow(principal, aboutServer ? name : undefined);
     const { names, next } = namesOnPage(await edits.names(tenant, kind), page, isShown);
     context.response.json({ [list]: await edits.list(tenant, kind, names), ...(next !== undefined && { next }) });
@@ -143,7 +144,7 @@ const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
 async function readDraft(
   context: RequestContext,
   subject: Subject,
-  { bodies, checks, limits: { inlineBodyBytes } }: Pick<ApiOptions, "bodies" | "checks" | "limits">,
+  { bodies, checks }: Pick<ApiOptions, "bodies" | "checks">,
 ): Promise<Draft | null> {
   const { "content-type": type = "", "content-encoding": encoding = "identity" } = context.request.headers;
   const isJson = JSON_TYPE.test(type);
@@ -151,7 +152,7 @@ async function readDraft(
   if (encoding !== "identity") throw new BerthError("unsupported_media_type", "and its Content-Encoding identity");
   const body = await bodies.read(context);
   if (!isJson) return textDraft(subject, body);
-  return body.length > inlineBodyBytes ? checks.readDraft(context.tenant, body) : parseDraft(body);
+  return body.length > readingBounds.inlineBodyBytes ? checks.readDraft(context.tenant, body) : parseDraft(body);
 }
 
 function textDraft({ kind, name }: Subject, text: string): Draft {
