@@ -1,5 +1,6 @@
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
+import { fixed } from "../limits/fixed.ts";
 import { shareOfWorker, tenantLimitNames, type Limits, type TenantLimits } from "../limits/limits.ts";
 
 const NAMES = Object.keys(tenantLimitNames) as (keyof TenantLimits)[];
@@ -59,6 +60,9 @@ export function readTenantLimits(before: JsonObject, texts: readonly string[]): 
   return limits;
 }
 
+/** How long content that nothing refers to stays readable, and how long it can be taken back after that. */
+export const collectionBounds = fixed({ collectGraceMs: 3_600_000 });
+
 /** The order for a collection: how long each tenant keeps history. */
 export function collectionOf(
   tenants: readonly { readonly name: string; readonly limits: JsonObject }[],
@@ -69,7 +73,7 @@ export function collectionOf(
       tenant: name,
       historyMs: tenantLimits(defaults, limits).historyDays * DAY_MS,
     })),
-    graceMs: defaults.collectGraceMs,
+    graceMs: collectionBounds.collectGraceMs,
   };
 }
 

@@ -1,11 +1,21 @@
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
-import { entryOf, SERVICE, type AuditLinks, type AuditEntry, type AuditKind } from "./audit-entry.ts";
+import { fixed } from "../limits/fixed.ts";
+import { entryOf, SERVICE, type AuditLinks, type AuditEntry, type AuditKind, type Keep } from "./audit-entry.ts";
 import type { AuditedCall } from "./call-block.ts";
 import type { AuditFilter } from "./filter.ts";
 import { searchLog, type FoundRecords } from "./search.ts";
-import { AuditWriter, type WriterLimits } from "./writer.ts";
+import { AuditWriter } from "./writer.ts";
+
+const bounds = fixed({
+  /** Refused attempts on one tenant that are recorded individually; further ones are only counted. */
+  auditRefusalsPerMinute: 20,
+  /** Consents of one tenant that were asked for, declined or refused, likewise; each granted one is recorded. */
+  auditConsentsPerMinute: 120,
+});
+/** Links of the audit log that one page of a search examines. */
+const SEARCH_LINKS = 1_000;
 
 /** Records what a running service does, apart from changes, which the store records itself. */
 export interface Audit {
@@ -41,12 +51,7 @@ interface AuditOptions {
   readonly madeAt: (tenant: string) => Promise<number>;
   /** Tells if this process is the one of several that removes what is too old or too much. Default: it is. */
   readonly mayRetain?: () => Promise<boolean>;
-  readonly limits: WriterLimits & {
-    /** The number of links that one search looks through. */
-    readonly auditSearchLinks: number;
-    readonly auditRefusalsPerMinute: number;
-    readonly auditConsentsPerMinute: number;
-  };
+  readonly limits: Keep;
   readonly log: Log;
 }
 
@@ -55,8 +60,8 @@ export async function openAudit(options: AuditOptions): Promise<Audit> {
   const { links, calls, version, madeAt, mayRetain, limits, log } = options;
   const writer = new AuditWriter(links, limits, log, mayRetain);
   const note = (entry: AuditEntry): void => writer.note(entry);
-  const refusals = new SomeRecords(limits.auditRefusalsPerMinute, note, "login", { outcome: "refused" });
-  const consents = new SomeRecords(limits.auditConsentsPerMinute, note, "consent", {});
+  const refusals = new SomeRecords(bounds.auditRefusalsPerMinute, note, "login", { outcome: "refused" });
+  const consents = new SomeRecords(bounds.auditConsentsPerMinute, note, "consent", {});
   const lifetime = { process: process.pid, startedAt: new Date(performance.timeOrigin).toISOString() };
   writer.note(entryOf(SERVICE, "service", { action: "started", ...lifetime, version, calls }));
   await writer.write(true);
@@ -72,7 +77,7 @@ export async function openAudit(options: AuditOptions): Promise<Audit> {
     },
     async search(tenant, query) {
       const since = Math.max(query.since ?? 0, await madeAt(tenant));
-      const found = await searchLog(links, { ...query, tenant, since, linksMax: limits.auditSearchLinks });
+      const found = await searchLog(links, { ...query, tenant, since, linksMax: SEARCH_LINKS });
       if (!found) throw new BerthError("invalid_params", "the cursor is not from an earlier answer");
       return { ...found, records: found.records.map(withoutPlaces) };
     },

@@ -1,14 +1,15 @@
 import { nextTurn } from "../lib/event-loop.ts";
 import type { Log } from "../lib/log.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { AuditEntry, AuditLinks, Keep } from "./audit-entry.ts";
 import { CallBlock, type AuditedCall } from "./call-block.ts";
 
-export interface WriterLimits extends Keep {
-  /** The most calls of one tenant that wait to be recorded. */
-  readonly auditQueuedCalls: number;
-  /** How long a call waits to be recorded. */
-  readonly auditDelayMs: number;
-}
+const bounds = fixed({
+  /** Calls of one tenant that wait to be recorded; further ones are only counted. */
+  auditQueuedCalls: 10_000,
+  /** How long an ended call waits to be recorded. */
+  auditDelayMs: 1_000,
+});
 
 /** A block of this size is written at once, so that none takes long to write. */
 const BLOCK_CALLS = 1_000;
@@ -27,7 +28,7 @@ const RETENTION_STEPS = 8;
  */
 export class AuditWriter {
   readonly #links: AuditLinks;
-  readonly #limits: WriterLimits;
+  readonly #limits: Keep;
   readonly #log: Log;
   readonly #mayRetain: () => Promise<boolean>;
   readonly #blocks = new Map<string, CallBlock>();
@@ -48,7 +49,7 @@ export class AuditWriter {
   dropped = 0;
 
   /** `mayRetain` tells if this process is the one of several that keeps to the limits of what is kept. */
-  constructor(links: AuditLinks, limits: WriterLimits, log: Log, mayRetain: () => Promise<boolean> = async () => true) {
+  constructor(links: AuditLinks, limits: Keep, log: Log, mayRetain: () => Promise<boolean> = async () => true) {
     this.#links = links;
     this.#limits = limits;
     this.#log = log;
@@ -66,20 +67,20 @@ export class AuditWriter {
     const { tenant } = call.tool;
     let block = this.#blocks.get(tenant);
     if (!block) this.#blocks.set(tenant, (block = new CallBlock(tenant)));
-    if (block.calls >= this.#limits.auditQueuedCalls) {
+    if (block.calls >= bounds.auditQueuedCalls) {
       block.dropped += 1;
       this.dropped += 1;
       return;
     }
     block.add(call);
     if (block.calls >= BLOCK_CALLS && this.#failures === 0) this.#hurrying ??= setImmediate(() => void this.write());
-    this.#timer ??= setTimeout(() => void this.write(), this.#limits.auditDelayMs);
+    this.#timer ??= setTimeout(() => void this.write(), bounds.auditDelayMs);
   }
 
   /** Unbounded: the caller limits the number of entries. */
   note(entry: AuditEntry): void {
     this.#others.push(entry);
-    this.#timer ??= setTimeout(() => void this.write(), this.#limits.auditDelayMs);
+    this.#timer ??= setTimeout(() => void this.write(), bounds.auditDelayMs);
   }
 
   /** Never rejects: entries that cannot be written now wait. */
@@ -117,7 +118,7 @@ export class AuditWriter {
     }
     const isMore = this.#piece.length > 0 || this.#blocks.size > 0 || this.#others.length > 0;
     if ((isMore || this.#retainAt === RETAIN_NOW) && !this.#isClosed) {
-      this.#timer ??= setTimeout(() => void this.write(), this.#limits.auditDelayMs);
+      this.#timer ??= setTimeout(() => void this.write(), bounds.auditDelayMs);
     }
   }
 

@@ -1,4 +1,4 @@
-import { collectionOf } from "../admission/tenant-limits.ts";
+import { collectionBounds, collectionOf } from "../admission/tenant-limits.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { CollectionResult, CollectedAmounts } from "../store/store.ts";
 import { printJson } from "./print.ts";
@@ -19,18 +19,18 @@ export function collect({ data, tenant, dryRun: isTrial = false, json }: Collect
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
     const collected = await store.collect({ ...collectionOf(tenants, limits), isTrial });
     if (json) printJson(collected, 2);
-    else for (const line of linesOf(collected, isTrial, limits.collectGraceMs)) console.log(line);
+    else for (const line of linesOf(collected, isTrial)) console.log(line);
     if (!json && !isTrial && database === undefined)
       console.log(`The store's file has room for ${collected.reusableBytes} bytes before it grows.`);
     return 0;
   });
 }
 
-function linesOf({ freed, waiting, lapsed }: CollectionResult, isTrial: boolean, graceMs: number): string[] {
+function linesOf({ freed, waiting, lapsed }: CollectionResult, isTrial: boolean): string[] {
   const lines = amountLines(freed).map((line) => `${isTrial ? "would free" : "freed"}  ${line}`);
   if (lapsed > 0) lines.push(`${isTrial ? "would drop" : "dropped"}  ${lapsed} earlier values whose time is over`);
   if (lines.length === 0) lines.push(isTrial ? "There is nothing to free now." : "There was nothing to free.");
-  const minutes = Math.ceil(graceMs / 60_000);
+  const minutes = Math.ceil(collectionBounds.collectGraceMs / 60_000);
   const when = `freed by collections that follow, at the earliest ${minutes} and again ${minutes} minutes later`;
   lines.push(...amountLines(waiting).map((line) => `waits  ${line}: ${when}`));
   return lines;

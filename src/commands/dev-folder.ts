@@ -56,7 +56,7 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
   const isStrict = options.strict ?? false;
   const data = options.data ?? own.devData;
   const read = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, folder: own, data }) });
-  const grants = await DevGrants.open(options, read.limits);
+  const grants = await DevGrants.open(options);
   const config = grants.openTo(read);
   const served = new ServedFolder(own, config);
   const begun: FolderChange[] = [];

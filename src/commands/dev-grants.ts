@@ -8,7 +8,6 @@ import type { Berth } from "../compose/main.ts";
 import type { Config } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
-import type { Limits } from "../limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { nameFault, valueFault } from "../secrets/secret-rules.ts";
 import type { SecretFacts } from "../secrets/secrets.ts";
@@ -27,19 +26,17 @@ export interface DevGrantsOptions {
 export class DevGrants implements OwnGrants {
   readonly network: readonly AllowedHost[];
   readonly #path: string | undefined;
-  readonly #limits: Limits;
   #values: ReadonlyMap<string, string> = new Map();
   #facts: ReadonlyMap<string, SecretFacts> = new Map();
 
-  private constructor(path: string | undefined, network: readonly AllowedHost[], limits: Limits) {
+  private constructor(path: string | undefined, network: readonly AllowedHost[]) {
     this.#path = path;
     this.network = network;
-    this.#limits = limits;
   }
 
   /** Rejects with `config_invalid` for a file that cannot be read, and for what is no host. */
-  static async open({ envFile, allowNet = [] }: DevGrantsOptions, limits: Limits): Promise<DevGrants> {
-    const grants = new DevGrants(envFile, allowNet.flatMap(readHosts), limits);
+  static async open({ envFile, allowNet = [] }: DevGrantsOptions): Promise<DevGrants> {
+    const grants = new DevGrants(envFile, allowNet.flatMap(readHosts));
     await grants.read();
     return grants;
   }
@@ -115,7 +112,7 @@ export class DevGrants implements OwnGrants {
   }
 
   #faultOf(name: string, value: string): string | undefined {
-    return nameFault(name) ?? valueFault(value, this.#limits);
+    return nameFault(name) ?? valueFault(value);
   }
 }
 

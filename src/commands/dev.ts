@@ -61,7 +61,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   const folder = options.data ?? folders.make("dev-");
   try {
     const read = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
-    const grants = await DevGrants.open(options, read.limits);
+    const grants = await DevGrants.open(options);
     const config = grants.openTo(read);
     let files: DevFiles | undefined;
     const fill: Fill = async (store, tenant) => {

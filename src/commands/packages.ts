@@ -27,9 +27,9 @@ const rights = rightsOf(undefined, { openPrograms: true });
 
 /** `berth packages list`: the packages that definitions of a tenant may import, and all that these need. */
 export function listPackages(options: PackagesOptions & { readonly json?: boolean }): Promise<number> {
-  return withStore(options, async (store, { limits }) => {
+  return withStore(options, async (store) => {
     await checkTenant(store, options.tenant);
-    const { cid, npm, packages } = await readTenantPackages({ store, limits }, options.tenant);
+    const { cid, npm, packages } = await readTenantPackages(store, options.tenant);
     if (options.json) {
       printJson({ cid, ...(npm !== undefined && { npm }), packages }, 2);
       return 0;

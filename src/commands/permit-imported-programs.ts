@@ -1,4 +1,3 @@
-import type { McpsLimits } from "../entry/mcps.ts";
 import { readDirectory } from "../host/catalog/directory.ts";
 import { programOf } from "../host/serving/tenant-rules.ts";
 import type { Cid } from "../lib/cid.ts";
@@ -34,7 +33,6 @@ export async function importedPrograms(
   tenant: string,
   mcps: Cid | undefined,
   content: (cid: Cid) => Promise<Uint8Array | undefined>,
-  limits: McpsLimits,
 ): Promise<ImportedProgram[]> {
   if (mcps === undefined) return [];
   const named = { kind: "variable", name: "mcps", cid: mcps, changedAt: 0 } as const;
@@ -46,7 +44,7 @@ export async function importedPrograms(
     names: () => Promise.resolve([]),
     content: (_tenant: string, cid: Cid) => content(cid),
   };
-  const { servers } = await readDirectory({ store, limits }, tenant);
+  const { servers } = await readDirectory(store, tenant);
   return Array.from(servers).flatMap(([server, { entry }]) =>
     entry.upstream !== undefined && programOf(tenant, { entry, enabled: true }) !== undefined
       ? [{ server, upstream: entry.upstream }]

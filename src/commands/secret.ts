@@ -69,12 +69,11 @@ function withSecrets(
   const ofKeys = (config: Config) =>
     config.database === undefined ? undefined : proofsOf({ secrets: openSecretKeys(config) });
   return withStore({ ...options, proofsOf: ofKeys }, async (store, config) => {
-    const { limits } = config;
     if (tenant !== undefined && !(await store.tenants.find(tenant))) {
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
     }
-    const secrets = openSecrets(store, openSecretKeys(config), limits);
-    return work({ secrets, edits: createSecretEdits({ store, limits, secrets, writable: true }) });
+    const secrets = openSecrets(store, openSecretKeys(config));
+    return work({ secrets, edits: createSecretEdits({ store, secrets, writable: true }) });
   });
 }
 

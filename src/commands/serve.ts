@@ -142,7 +142,7 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
         limitsAfter: (own, ofFile) => limitsAfterImport(config.limits, own, ofFile),
         async mayPublish(found, content) {
           if (mayStartPrograms(config, found.tenant)) {
-            const programs = await importedPrograms(found.tenant, found.mcps, content, config.limits);
+            const programs = await importedPrograms(found.tenant, found.mcps, content);
             permitPrograms(programs, options.programs);
           }
           return true;

@@ -104,7 +104,7 @@ function withState(
   return withStore(options, async (store, { limits }) => {
     const found = await store.tenants.find(tenant);
     if (!found) throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
-    const directory = await readDirectory({ store, limits }, tenant);
+    const directory = await readDirectory(store, tenant);
     const { stateBytes, storedBytes } = tenantLimits(limits, found.limits);
     const rules = stateRules({
       store,

@@ -197,7 +197,7 @@ export function importTenantFile(file: string, options: ImportCommandOptions): P
         limitsAfter: (own, ofFile) => limitsAfterImport(config.limits, own, ofFile),
         async mayPublish(found, content) {
           checkRoom(found, config);
-          const programs = await importedPrograms(found.tenant, found.mcps, content, config.limits);
+          const programs = await importedPrograms(found.tenant, found.mcps, content);
           permitPrograms(programs, options.programs || check);
           return !check && (yes || !(await isReplaced(found.tenant)) || confirmReplacement(found.tenant, file));
         },
@@ -217,7 +217,7 @@ export function importTenantFile(file: string, options: ImportCommandOptions): P
 }
 
 function importImageFolder(folder: string, options: ImportCommandOptions): Promise<number> {
-  return withStore({ ...options, mayMake: true }, async (store, { limits }) => {
+  return withStore({ ...options, mayMake: true }, async (store) => {
     const { as, replace, check } = options;
     if (as === undefined) throw new BerthError("tenant_invalid", "an image names no tenant; use --as NAME");
     if (replace)
@@ -228,7 +228,7 @@ function importImageFolder(folder: string, options: ImportCommandOptions): Promi
     // An entry of the image may refer to content that the tenant already has.
     const content = async (cid: Cid): Promise<Uint8Array | undefined> =>
       held.has(cid) ? image.content(cid) : store.content(as, cid);
-    permitPrograms(await importedPrograms(as, mcps, content, limits), options.programs || check);
+    permitPrograms(await importedPrograms(as, mcps, content), options.programs || check);
     if (check) {
       checkImage(image);
       console.error(`${folder} is whole: the image ${image.cid}.`);

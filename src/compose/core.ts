@@ -133,7 +133,7 @@ export async function openCore(
   const { guests: mode, limits } = config;
   const tried = tryGuests({ mode, limits, log });
   try {
-    const given = await openFolders(config.folders, ownPlaces(config), limits);
+    const given = await openFolders(config.folders, ownPlaces(config));
     const { dataDir, database } = config;
     // Keys in the folder come after the store, which tells what is wrong about a folder.
     const outerKeys = database === undefined ? undefined : await openKeys(config);
@@ -188,7 +188,7 @@ export async function openCore(
       opened,
     ) as [Compiler, Compiler];
 
-    const stored = openSecrets(store, keys.secrets, config.limits);
+    const stored = openSecrets(store, keys.secrets);
     const secrets = ownGrants ? withGiven(stored, ownGrants) : stored;
     const checks = opened(
       new Checks(config.limits, {
@@ -231,7 +231,7 @@ export async function openCore(
       ),
       compileKey,
       compiler: compilerCid(),
-      keptCode: new KeptCode(limits),
+      keptCode: new KeptCode(),
       log,
       observers,
       retainedCalls,
@@ -278,14 +278,12 @@ export async function openCore(
       store,
       edits,
       supply,
-      limits,
       writable: hosting.writable,
       mayHave,
       directory: (tenant) => host.directory(tenant),
     });
     const secretEdits = createSecretEdits({
       store,
-      limits: config.limits,
       secrets,
       writable: hosting.writable,
       directory: (tenant) => host.directory(tenant),

@@ -43,7 +43,7 @@ export function exploring(
     makeFolder,
     variables,
     capabilities: {},
-    long: longReader(checks, DEFAULT_TENANT, limits.inlineBodyBytes),
+    long: longReader(checks, DEFAULT_TENANT),
     fetch: openFetch(),
     rooms: roomsOf(DEFAULT_TENANT),
   };
@@ -74,7 +74,7 @@ export function hostedOpener(limits: Limits, { start, makeFolder, checks, roomsO
       limits,
       start,
       makeFolder,
-      long: longReader(checks, tenant, limits.inlineBodyBytes),
+      long: longReader(checks, tenant),
       rooms: roomsOf(tenant),
       ...listener,
       fetch: isOwn ? ownFetch : publicFetch,

@@ -5,10 +5,10 @@ import { unknownSettings } from "./unknown-settings.ts";
 
 /** The log of a serving process. Node's warnings go there, too, each kind once, and no longer straight to stderr. */
 export function serviceLog(
-  { logLevel, adminToken, database, limits }: Config,
+  { logLevel, adminToken, database }: Config,
   inEachLine?: Readonly<Record<string, number>>,
 ): Log {
-  const own = createLog(logLevel, [adminToken, ...inDatabase(database)], limits.logBufferBytes);
+  const own = createLog(logLevel, [adminToken, ...inDatabase(database)]);
   const log = inEachLine ? own.child(inEachLine) : own;
   // The primary process reports for its workers.
   if (!inEachLine) for (const sentence of unknownSettings(process.env)) log.warn(sentence);

@@ -8,7 +8,6 @@ import { rawBlock, type Cid } from "../lib/cid.ts";
 import type { Current, Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
 import { turnTaker } from "../lib/event-loop.ts";
-import type { Reader } from "../lib/json-source.ts";
 import { soundObject } from "../lib/json.ts";
 import { locationOf, type Problem } from "../lib/problem.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
@@ -17,11 +16,11 @@ import { ifSound } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
 import { DraftRoom, languageOfDraft, type DraftLimits, type DraftRoomLimits } from "./draft-checks.ts";
 import type { Edits, Listed, SaveOptions, Subject } from "./edits.ts";
-import { examine, newProblems, type Examiner } from "./examine.ts";
+import { examine, newProblems } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
 import { PackageSupply } from "./package-supply.ts";
-import { contractOf, openPast, singleText, type PastLimits } from "./past.ts";
-import { planEdit, planRestore, type EditPlan, type VariableLimits } from "./plan.ts";
+import { contractOf, openPast, singleText } from "./past.ts";
+import { planEdit, planRestore, type EditPlan } from "./plan.ts";
 import { reviewedStore } from "./proposed-store.ts";
 
 export interface EditsDependencies extends HostDependencies {
@@ -32,12 +31,8 @@ export interface EditsDependencies extends HostDependencies {
   readonly reviewsPerMinuteOf?: (tenant: string) => number;
   readonly limits: HostDependencies["limits"] &
     DraftLimits &
-    PastLimits &
     DraftRoomLimits &
-    Reader["limits"] &
-    VariableLimits &
-    Examiner["limits"] &
-    Pick<Limits, "reviewedBytes" | "reviewedPackageBytes">;
+    Pick<Limits, "pastEntriesBytes" | "reviewedBytes" | "reviewedPackageBytes">;
   /** By default, only sets of packages can be saved whose tarballs the tenant holds. */
   readonly packageSupply?: PackageSupply;
   /** Tells if a tenant may have packages; all may without it. */
@@ -59,8 +54,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   const room = new DraftRoom(limits);
 
   /** The directory as the store has it now, which may be newer than the host's. */
-  const directoryOf = (tenant: string): Promise<Directory> =>
-    readDirectory({ store, limits }, tenant, host.directory(tenant));
+  const directoryOf = (tenant: string): Promise<Directory> => readDirectory(store, tenant, host.directory(tenant));
 
   const { savesPerMinuteOf, reviewsPerMinuteOf, sharedLimits } = dependencies;
   const checkSaves = limitedPerMinute("save", "savesPerMinute", savesPerMinuteOf, sharedLimits);
@@ -139,8 +133,8 @@ export function createEdits(dependencies: EditsDependencies): Edits {
   async function entriesOf(tenant: string): Promise<RawEntries | undefined> {
     const known = (await directoryOf(tenant)).mcps;
     const variable = known && (await store.name(tenant, "variable", "mcps"))?.cid;
-    if (known && variable === known.cid) return rawEntriesIn({ variable, text: "", isReferred: false }, known, limits);
-    return rawEntriesIn(await readMcpsText(store, tenant), undefined, limits);
+    if (known && variable === known.cid) return rawEntriesIn({ variable, text: "", isReferred: false }, known);
+    return rawEntriesIn(await readMcpsText(store, tenant));
   }
 
   async function currentDraft(tenant: string, subject: Subject): Promise<(Draft & { cid: Cid }) | undefined> {
@@ -217,7 +211,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     contract: (tenant, server, release) => contractOf(store, tenant, server, release),
     restoreRelease(tenant, server, release, options) {
       const makePlan = async () =>
-        planRestore(reviewing.store, { tenant, limits }, await directoryOf(tenant), server, release, options);
+        planRestore(reviewing.store, tenant, await directoryOf(tenant), server, release, options);
       return room.hold(tenant, null, () => save(tenant, makePlan, { kind: "release", name: server }, options));
     },
     async withdrawRelease(tenant, server, release, { isWithdrawn, by, rights }) {

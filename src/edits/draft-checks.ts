@@ -2,20 +2,17 @@ import { sourceBounds } from "../discover/discovery.ts";
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { isAsset, isBytes } from "../discover/resolve.ts";
 import { isSkillFile } from "../discover/skill-files.ts";
+import { entryBounds } from "../entry/entry-bounds.ts";
 import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { isOwnPath, languageOf } from "../image/definition.ts";
 import type { Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Problem } from "../lib/problem.ts";
+import { fixed } from "../limits/fixed.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
 import type { Subject } from "./edits.ts";
 
-export interface DraftLimits {
-  readonly variableBytes: number;
-  readonly mcpsBytes: number;
-  readonly sourceFileBytes: number;
-  readonly sourceBytes: number;
-}
+export type DraftLimits = Pick<Limits, "sourceFileBytes" | "sourceBytes">;
 
 /** The problems of a draft before its content is read. */
 export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftLimits): Problem[] {
@@ -32,7 +29,7 @@ export function checkDraft({ kind, name }: Subject, draft: Draft, limits: DraftL
     ...problems,
     ...(kind === "definition"
       ? checkFiles(draft, limits)
-      : checkSize(draft, kind === "variable" && name === "mcps" ? limits.mcpsBytes : limits.variableBytes)),
+      : checkSize(draft, entryBounds[kind === "variable" && name === "mcps" ? "mcpsBytes" : "variableBytes"])),
   ];
 }
 
@@ -98,7 +95,10 @@ function fault(code: string, message: string): Problem {
   return { code, message, severity: "error" };
 }
 
-export type DraftRoomLimits = Pick<Limits, "draftsPerTenant" | "draftBytes" | "draftBytesPerTenant">;
+/** Concurrent saves and reviews of one tenant, most of which wait for the compiler. */
+const bounds = fixed({ draftsPerTenant: 128 });
+
+export type DraftRoomLimits = Pick<Limits, "draftBytes" | "draftBytesPerTenant">;
 
 /** The time after which room may be free again. */
 const RETRY_AFTER_S = 1;
@@ -132,7 +132,8 @@ export class DraftRoom {
   }
 
   #check(tenant: string, units: number): void {
-    const { draftsPerTenant, draftBytes, draftBytesPerTenant } = this.#limits;
+    const { draftsPerTenant } = bounds;
+    const { draftBytes, draftBytesPerTenant } = this.#limits;
     const held = this.#heldBy.get(tenant) ?? { drafts: 0, units: 0 };
     if (held.drafts >= draftsPerTenant) throw full(`${draftsPerTenant} saves and reviews`);
     if (units === 0) return;

@@ -30,15 +30,19 @@ import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
 import { isSameJson, type Json } from "../lib/json.ts";
 import { distinctProblems, furtherProblems, type Problem, PROBLEMS_MAX } from "../lib/problem.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameMove, Store } from "../store/store.ts";
 import { packageChanges, packageWarnings } from "./package-changes.ts";
 import type { EditPlan } from "./plan.ts";
 import { proposeTo, type ProposedStore, type ReviewedStore } from "./proposed-store.ts";
 
+/** How long a save or a review waits for the lists of all upstreams that it starts; others start later. */
+const bounds = fixed({ upstreamSaveMs: 30_000 });
+/** How many upstreams a save starts at a time. */
+const UPSTREAM_STARTS = 8;
+
 export interface Examiner extends HostDependencies {
-  readonly limits: HostDependencies["limits"] & Pick<Limits, "upstreamSaveMs" | "upstreamSaveStarts">;
   readonly store: ReviewedStore;
   readonly host: Host;
 }
@@ -76,7 +80,7 @@ export async function examine(
   const prepared = new BoundedMap<string, PreparedServer>(PREPARED_MAX);
   let foreseen: Foreseen | undefined;
   if (plan.problems.length === 0) {
-    const after = await readDirectory({ ...examiner, store: plan.proposed }, tenant, plan.before, plan.mcps);
+    const after = await readDirectory(plan.proposed, tenant, plan.before, plan.mcps);
     foreseen = { directory: after, prepared };
     problems.add(newProblems(plan, plan.before.problems, after.problems));
     // A configuration that is refused as a whole would only remove servers.
@@ -91,7 +95,7 @@ export async function examine(
     const [stood, stands] = [upstreamsOf(plan.before, names, standing), upstreamsOf(after, names, plan.proposed)];
     const looks = [...stands.values(), ...stood.values()];
     const look = ({ name, listed, store }: Look): Promise<State> => stateOf(examiner, tenant, name, listed, store);
-    const states = await lookSideBySide(looks, look, dependencies.limits, signal);
+    const states = await lookSideBySide(looks, look, signal);
     for (const name of names) {
       await nextTurn();
       if (signal?.aborted) throw new BerthError("cancelled");
@@ -275,9 +279,9 @@ function upstreamsOf({ servers }: Directory, names: readonly string[], store: St
 async function lookSideBySide(
   looks: readonly Look[],
   look: (look: Look) => Promise<State>,
-  { upstreamSaveMs, upstreamSaveStarts }: Examiner["limits"],
   signal: CancelSignal | undefined,
 ): Promise<ReadonlyMap<Look | undefined, State>> {
+  const { upstreamSaveMs } = bounds;
   const states = new Map<Look | undefined, State>(looks.map((each) => [each, starting(each.name, upstreamSaveMs)]));
   if (looks.length === 0) return states;
   const waiting = [...looks];
@@ -288,7 +292,7 @@ async function lookSideBySide(
       if (!over.signal.aborted) states.set(each, state);
     }
   };
-  const all = Promise.all(Array.from({ length: upstreamSaveStarts }, lookInTurn));
+  const all = Promise.all(Array.from({ length: UPSTREAM_STARTS }, lookInTurn));
   all.catch(() => {});
   const stop = (): void => over.abort();
   const timer = setTimeout(stop, upstreamSaveMs);
@@ -353,7 +357,7 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
     ...examiner,
     store,
     serverOf: (tenant, name) => examiner.host.server(tenant, name),
-    activities: new Activities({ recentCalls: 0, countedServers: 0 }),
+    activities: new Activities(),
     observers: new Observers(),
     isTrial: true,
   };

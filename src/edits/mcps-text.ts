@@ -1,9 +1,9 @@
 import { CONFIG_CIDS_MAX, referredIn } from "../entry/entry.ts";
 import { SCHEMA_KEY } from "../entry/fields.ts";
-import { entryBounds, mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
+import { readableEntry, readableMcps } from "../entry/mcps.ts";
 import type { ReadMcps } from "../host/catalog/directory.ts";
 import { isCid, rawBlock, type Cid } from "../lib/cid.ts";
-import { placeProblems, type Reader } from "../lib/json-source.ts";
+import { placeProblems } from "../lib/json-source.ts";
 import {
   objectSpan,
   parseInTurns,
@@ -75,12 +75,8 @@ export async function guardMcps(proposed: ProposedStore, tenant: string, { varia
  * The entries of a text as written; undefined where that is no object. If `known` was read from the same configuration,
  * nothing is read again: thousands of entries would take long.
  */
-export async function rawEntriesIn(
-  { variable, text }: McpsText,
-  known: ReadMcps | undefined,
-  limits: McpsLimits,
-): Promise<RawEntries | undefined> {
-  if (known === undefined || known.cid !== variable) return readRawEntries(text, mcpsBounds(limits));
+export async function rawEntriesIn({ variable, text }: McpsText, known?: ReadMcps): Promise<RawEntries | undefined> {
+  if (known === undefined || known.cid !== variable) return readRawEntries(text, readableMcps());
   return entriesOf(known.entries);
 }
 
@@ -123,7 +119,6 @@ export async function resolveEntry(
   store: Store,
   tenant: string,
   raw: unknown,
-  limits: McpsLimits,
 ): Promise<{ entry: unknown; through?: Cid }> {
   let entry = raw;
   let through: Cid | undefined;
@@ -131,7 +126,7 @@ export async function resolveEntry(
     const next = referredIn(entry);
     if (next === undefined) break;
     const text = await ifSound(textAt(store, tenant, next));
-    const referred = await readRawEntries(text ?? "", entryBounds(limits));
+    const referred = await readRawEntries(text ?? "", readableEntry());
     if (!referred) break;
     through = next;
     entry = Object.fromEntries(Array.from(referred.keys(), (key) => [key, referred.get(key)]));
@@ -230,7 +225,7 @@ export type EditPlace = (problems: readonly Problem[]) => Promise<Problem[]>;
  * Places problems in a text by their JSON pointers. `prefix` is the part of the pointers that leads to the text itself:
  * problems elsewhere stay as they are. A text that is no JSON places nothing.
  */
-export function placeIn(reader: Reader, file: string, text: string, prefix: readonly string[] = []): EditPlace {
+export function placeIn(tenant: string, file: string, text: string, prefix: readonly string[] = []): EditPlace {
   const start = prefix.map((name) => `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
   const isInside = ({ pointer }: Problem): boolean =>
     pointer !== undefined && (pointer === start || pointer.startsWith(`${start}/`));
@@ -238,7 +233,7 @@ export function placeIn(reader: Reader, file: string, text: string, prefix: read
   return async (problems) => {
     const own = problems.filter(isInside).map(fromText);
     if (own.length === 0) return [...problems];
-    const placed = (await placeProblems(file, text, own, reader))?.values();
+    const placed = (await placeProblems(file, text, own, tenant))?.values();
     return problems.map((problem) => (placed && isInside(problem) ? placed.next().value! : problem));
   };
 }

@@ -1,6 +1,5 @@
 import type { Rights } from "../access/rights.ts";
 import type { Review, Saved } from "../contract/review.ts";
-import type { McpsLimits } from "../entry/mcps.ts";
 import { packageSetOf } from "../host/catalog/compile-once.ts";
 import { readDirectory, type Directory } from "../host/catalog/directory.ts";
 import { importsOfServers } from "../host/catalog/package-users.ts";
@@ -76,7 +75,6 @@ export interface PackageEditsDependencies {
   readonly store: Store;
   readonly edits: Edits;
   readonly supply: PackageSupply;
-  readonly limits: McpsLimits;
   readonly writable: boolean;
   readonly mayHave: (tenant: string) => boolean;
   /** The known directory of a tenant that is served. */
@@ -86,7 +84,7 @@ export interface PackageEditsDependencies {
 const subject: Subject = { kind: "variable", name: PACKAGES };
 
 export function createPackageEdits(dependencies: PackageEditsDependencies): PackageEdits {
-  const { store, edits, supply, limits, writable, mayHave, directory } = dependencies;
+  const { store, edits, supply, writable, mayHave, directory } = dependencies;
 
   /** Before anything is asked of a registry. */
   function check(tenant: string, rights: Rights): void {
@@ -128,7 +126,7 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
   return {
     mayHave,
 
-    read: (tenant) => readTenantPackages({ store, limits }, tenant, directory?.(tenant)),
+    read: (tenant) => readTenantPackages(store, tenant, directory?.(tenant)),
 
     async review(tenant, change, rights, signal) {
       check(tenant, rights);
@@ -153,15 +151,11 @@ export function createPackageEdits(dependencies: PackageEditsDependencies): Pack
 }
 
 /** The packages of a tenant, and who uses them. `known` is its directory, where that is known. */
-export async function readTenantPackages(
-  { store, limits }: Pick<PackageEditsDependencies, "store" | "limits">,
-  tenant: string,
-  known?: Directory,
-): Promise<TenantPackages> {
+export async function readTenantPackages(store: Store, tenant: string, known?: Directory): Promise<TenantPackages> {
   const cid = (await store.name(tenant, "variable", PACKAGES))?.cid ?? null;
   const set = await packageSetOf(store, tenant);
   if (!set) return { cid, packages: [] };
-  const { servers } = await readDirectory({ store, limits }, tenant, known);
+  const { servers } = await readDirectory(store, tenant, known);
   const users = new Map<string, string[]>();
   const reach = new Map<string, readonly string[]>();
   for await (const { server, imports } of importsOfServers(store, tenant, servers)) {

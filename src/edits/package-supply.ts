@@ -24,8 +24,6 @@ export interface SuppliedSet {
   readonly blocks: readonly Block[];
 }
 
-export type SupplyLimits = Pick<Limits, "reviewedPackageBytes">;
-
 /** The time after which another set of the same tenant may be resolved. */
 const RETRY_AFTER_S = 5;
 /** A save that follows a review saves what was reviewed, and a registry that has moved since changes nothing of that. */
@@ -50,7 +48,7 @@ export class PackageSupply {
   readonly #busy = new Set<string>();
 
   /** Without a source, only sets whose tarballs the tenant holds already can be had. */
-  constructor(source: PackageSource | undefined, { reviewedPackageBytes }: SupplyLimits) {
+  constructor(source: PackageSource | undefined, { reviewedPackageBytes }: Pick<Limits, "reviewedPackageBytes">) {
     this.#source = source;
     this.#tarballs = new FetchedTarballs(reviewedPackageBytes);
   }

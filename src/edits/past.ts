@@ -1,15 +1,15 @@
 import type { Contract } from "../contract/contract.ts";
 import { soundContract } from "../contract/sound.ts";
 import { referredIn } from "../entry/entry.ts";
-import { mcpsBounds, type McpsLimits } from "../entry/mcps.ts";
+import { readableMcps } from "../entry/mcps.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
 import { storedDefinition } from "../image/definition.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";
 import { decodeJsonInTurns, decodeRecord, isCid, rawBlock, type Cid } from "../lib/cid.ts";
 import type { Draft } from "../lib/draft.ts";
 import { nextTurn, turnTaker } from "../lib/event-loop.ts";
-import type { ObjectBounds } from "../lib/json-spans.ts";
 import { isObject, isSameJson, type Json } from "../lib/json.ts";
+import type { Limits } from "../limits/limits.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameChange, Store } from "../store/store.ts";
 import type { Subject, Version } from "./edits.ts";
@@ -23,18 +23,13 @@ export interface Past {
   draft(tenant: string, subject: Subject, cid: Cid): Promise<Draft | undefined>;
 }
 
-export interface PastLimits extends McpsLimits {
-  /** The memory for the history of entries, of all tenants together. */
-  readonly pastEntriesBytes: number;
-}
-
 /**
  * The most versions to list of one subject, since repeated saves make any number. Earlier ones are found by their CIDs.
  */
 const VERSIONS_MAX = 1_000;
 
-export function openPast(store: Store, limits: PastLimits): Past {
-  const entries = new PastEntries(store, limits);
+export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastEntriesBytes">): Past {
+  const entries = new PastEntries(store, pastEntriesBytes);
   const elsewhere = new DefinitionsElsewhere();
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
@@ -85,7 +80,7 @@ export function openPast(store: Store, limits: PastLimits): Past {
     if (referred === undefined) return definition;
     const known = elsewhere.get(tenant, referred);
     if (known !== undefined) return known;
-    const { entry } = await resolveEntry(store, tenant, { config_cid: referred }, limits);
+    const { entry } = await resolveEntry(store, tenant, { config_cid: referred });
     const found = isObject(entry) ? definitionIn(entry) : null;
     elsewhere.set(tenant, referred, found);
     return found;
@@ -150,15 +145,13 @@ function isOfEntry(change: NameChange | EntryChange): change is EntryChange {
 class PastEntries {
   readonly #store: Store;
   readonly #bytesMax: number;
-  readonly #bounds: ObjectBounds;
   /** By tenant, the most recently used last. */
   readonly #known = new Map<string, Walk>();
   readonly #walking = new Map<string, Promise<Walk>>();
 
-  constructor(store: Store, limits: PastLimits) {
+  constructor(store: Store, bytesMax: number) {
     this.#store = store;
-    this.#bytesMax = limits.pastEntriesBytes;
-    this.#bounds = mcpsBounds(limits);
+    this.#bytesMax = bytesMax;
   }
 
   /** Oldest first. Changes in a damaged value are not known. */
@@ -265,7 +258,7 @@ class PastEntries {
     const referred = text.trim();
     const value = isCid(referred) ? await ifSound(textAt(this.#store, tenant, referred)) : text;
     if (value === undefined) return undefined;
-    const entries = (await readRawEntries(value, this.#bounds)) ?? nothing;
+    const entries = (await readRawEntries(value, readableMcps())) ?? nothing;
     await nextTurn();
     return entries;
   }

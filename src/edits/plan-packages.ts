@@ -1,11 +1,11 @@
+import { entryBounds } from "../entry/entry-bounds.ts";
 import { packageSetOf } from "../host/catalog/compile-once.ts";
 import { rawBlock, type Block } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { nextTurn } from "../lib/event-loop.ts";
-import { jsonProblems, type Reader } from "../lib/json-source.ts";
+import { jsonProblems } from "../lib/json-source.ts";
 import { prettyJsonInTurns } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, parsePackages, type PackageSet } from "../packages/package-set.ts";
 import type { PackageSupply } from "./package-supply.ts";
 import { readSaidPackages, type SaidPackages } from "./package-text.ts";
@@ -18,9 +18,9 @@ export interface PackagePlanning {
   readonly mayHave: (tenant: string) => boolean;
 }
 
-interface PackagesRequest extends Reader {
+interface PackagesRequest {
   readonly store: ReviewedStore;
-  readonly limits: Reader["limits"] & Pick<Limits, "variableBytes">;
+  readonly tenant: string;
 }
 
 /** A value of the variable, with everything that it needs. */
@@ -49,7 +49,7 @@ export async function planPackages(
   text: string | null,
   { supply, mayHave }: PackagePlanning,
 ): Promise<PlannedPackages> {
-  const { store, tenant, limits } = request;
+  const { store, tenant } = request;
   const before = await packageSetOf(store, tenant);
   const nothing = { text: text ?? "", before, after: undefined, blocks: [], problems: [] };
   if (text === null) return nothing;
@@ -59,7 +59,7 @@ export async function planPackages(
       "the operator of this Berth can allow it with BERTH_TENANT_PACKAGES";
     return { ...nothing, problems: [{ code: "packages-off", message, severity: "error" }] };
   }
-  const wrong = await jsonProblems(PACKAGES, text, request);
+  const wrong = await jsonProblems(PACKAGES, text, tenant);
   if (wrong.length > 0) return { ...nothing, problems: wrong };
   await nextTurn();
   const said = await readSaidPackages(parsePackages(text));
@@ -71,8 +71,8 @@ export async function planPackages(
     const isComplete = said.kind === "set" && isSupplied(said.set, supplied.set);
     const whole = isComplete ? text : await packageSetText(supplied.set);
     const bytes = Buffer.byteLength(whole);
-    if (bytes > limits.variableBytes) {
-      const message = `The set has ${bytes} bytes as text, and the limit is ${limits.variableBytes}: leave out what no definition imports`;
+    if (bytes > entryBounds.variableBytes) {
+      const message = `The set has ${bytes} bytes as text, and the limit is ${entryBounds.variableBytes}: leave out what no definition imports`;
       return { ...nothing, problems: [{ code: "too-large", message, severity: "error" }] };
     }
     return { text: whole, before, after: supplied.set, blocks: supplied.blocks, problems: [] };

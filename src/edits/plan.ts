@@ -1,5 +1,5 @@
 import type { Rights } from "../access/rights.ts";
-import { entryBounds, readNamedEntry, type McpsLimits } from "../entry/mcps.ts";
+import { readableEntry, readNamedEntry } from "../entry/mcps.ts";
 import { packageSetOf } from "../host/catalog/compile-once.ts";
 import type { Directory, ReadMcps } from "../host/catalog/directory.ts";
 import { packagesImportedBy } from "../host/catalog/package-users.ts";
@@ -12,11 +12,11 @@ import { decodeRecord, isCid, jsonBlock, rawBlock, type Cid } from "../lib/cid.t
 import type { Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
 import { nextTurn } from "../lib/event-loop.ts";
-import { jsonProblems, type Reader } from "../lib/json-source.ts";
+import { jsonProblems } from "../lib/json-source.ts";
 import { parseInTurns } from "../lib/json-spans.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import { asPackageSet, PACKAGES, packagesInReach, type PackagesInReach } from "../packages/package-set.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { NameMove, NameRecord } from "../store/store.ts";
@@ -66,12 +66,13 @@ export interface EditPlan {
   readonly place: EditPlace;
 }
 
-export type VariableLimits = Pick<Limits, "variablesPerTenant">;
+/** Variables of one tenant: listing them reads all their names. */
+const bounds = fixed({ variablesPerTenant: 12_000 });
 
 /** Neither compiles nor changes anything. `before` is the current directory, `variable` the variable to edit. */
 export function planEdit(
   store: ReviewedStore,
-  limits: DraftLimits & PlanRequest["limits"] & VariableLimits,
+  limits: DraftLimits,
   tenant: string,
   before: Directory,
   { kind, name }: Subject,
@@ -83,7 +84,6 @@ export function planEdit(
   const request: PlanRequest = {
     store,
     tenant,
-    limits,
     before,
     name,
     draft,
@@ -93,10 +93,10 @@ export function planEdit(
   };
   switch (kind) {
     case "variable":
-      if (name !== PACKAGES) return planVariable(request, limits);
+      if (name !== PACKAGES) return planVariable(request);
       // Every definition of the tenant may import them.
       if (!rights.has("values", undefined)) throw rights.refusal("values", undefined, "to change the packages");
-      return planPackageSet(request, limits, packages);
+      return planPackageSet(request, packages);
     case "entry":
       return planEntry(request);
     case "definition":
@@ -110,13 +110,12 @@ export function planEdit(
  */
 export async function planRestore(
   store: ReviewedStore,
-  reader: Reader & { readonly limits: McpsLimits },
+  tenant: string,
   before: Directory,
   server: string,
   release: Cid,
   { keepEntry = false, rights }: { keepEntry?: boolean; rights: Rights },
 ): Promise<EditPlan> {
-  const { tenant, limits } = reader;
   const isKnown = await store.had(tenant, "release", server, release);
   const parts = isKnown ? await partsOf(store, tenant, release) : undefined;
   const config = parts && (await structureAt(store, tenant, parts.config));
@@ -126,9 +125,9 @@ export async function planRestore(
   const mcps = await readMcpsText(store, tenant);
   const proposed = proposeTo(store);
   const whole = wholeOf(mcps, before);
-  const entries = await rawEntriesIn(mcps, whole, limits);
+  const entries = await rawEntriesIn(mcps, whole);
   const mayReadAll = rights.has("contents", undefined);
-  const request = { store, tenant, limits, before, mayReadAll };
+  const request = { store, tenant, before, mayReadAll };
   await guardPackages(proposed, tenant);
   const plan = {
     current: (await store.name(tenant, "release", server))?.cid ?? null,
@@ -138,7 +137,7 @@ export async function planRestore(
     before,
     proposed,
     isWritten: () => false,
-    place: placeInEntries({ reader, name: server, mcps, before, mayReadAll }),
+    place: placeInEntries({ tenant, name: server, mcps, before, mayReadAll }),
   };
   if (keepEntry) {
     const { definition } = parts;
@@ -191,9 +190,9 @@ async function otherPackages(
 
 const OTHERS_TOLD_MAX = 5;
 
-interface PlanRequest extends Reader {
+interface PlanRequest {
   readonly store: ReviewedStore;
-  readonly limits: McpsLimits & Reader["limits"];
+  readonly tenant: string;
   readonly before: Directory;
   readonly name: string;
   /** The current value of a variable. */
@@ -206,7 +205,7 @@ interface PlanRequest extends Reader {
   readonly problems: readonly Problem[];
 }
 
-async function planVariable(request: PlanRequest, { variablesPerTenant }: VariableLimits): Promise<EditPlan> {
+async function planVariable(request: PlanRequest): Promise<EditPlan> {
   const { store, tenant, before, name, current, draft } = request;
   const text = draft?.files[draft.entry] ?? "";
   const block = rawBlock(text);
@@ -215,8 +214,7 @@ async function planVariable(request: PlanRequest, { variablesPerTenant }: Variab
     name === "mcps" && draft && request.problems.length === 0
       ? await configurationIn(request, text)
       : { text, problems: [] };
-  const tooMany =
-    draft && current === null && name !== "mcps" ? await problemOfNumber(request, variablesPerTenant) : [];
+  const tooMany = draft && current === null && name !== "mcps" ? await problemOfNumber(request) : [];
   const proposed = proposeTo(store);
   const set: NameMove[] = [{ kind: "variable", name, cid: next, expected: current }];
   await proposed.change(tenant, { by: "edit", put: draft ? [block] : [], set });
@@ -227,35 +225,32 @@ async function planVariable(request: PlanRequest, { variablesPerTenant }: Variab
     before,
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
-    place: placeIn(request, "mcps", written.text),
+    place: placeIn(tenant, "mcps", written.text),
   };
 }
 
-async function planPackageSet(
-  request: PlanRequest,
-  limits: DraftLimits & PlanRequest["limits"] & VariableLimits,
-  packages: PackagePlanning,
-): Promise<EditPlan> {
-  const { draft } = request;
-  if (request.problems.length > 0) return planVariable(request, limits);
+async function planPackageSet(request: PlanRequest, packages: PackagePlanning): Promise<EditPlan> {
+  const { tenant, draft } = request;
+  if (request.problems.length > 0) return planVariable(request);
   const text = draft ? draft.files[draft.entry]! : null;
-  const planned = await planPackages({ ...request, limits }, text, packages);
+  const planned = await planPackages(request, text, packages);
   const whole = draft && { entry: draft.entry, files: { [draft.entry]: planned.text } };
   const problems = planned.problems;
-  const plan = await planVariable({ ...request, draft: whole, problems }, limits);
-  if (problems.length === 0) await plan.proposed.change(request.tenant, { by: "edit", put: planned.blocks });
+  const plan = await planVariable({ ...request, draft: whole, problems });
+  if (problems.length === 0) await plan.proposed.change(tenant, { by: "edit", put: planned.blocks });
   return {
     ...plan,
     packages: planned,
     // What was wrong with a server before is not the fault of the packages.
     isWritten: () => false,
-    place: placeIn(request, PACKAGES, text ?? ""),
+    place: placeIn(tenant, PACKAGES, text ?? ""),
   };
 }
 
 /** An existing variable can always be written, and so can `mcps`, without which nothing works. */
-async function problemOfNumber({ store, tenant }: PlanRequest, variablesPerTenant: number): Promise<Problem[]> {
+async function problemOfNumber({ store, tenant }: PlanRequest): Promise<Problem[]> {
   const { length } = await store.names(tenant, "variable");
+  const { variablesPerTenant } = bounds;
   if (length < variablesPerTenant) return [];
   return [
     {
@@ -270,10 +265,10 @@ async function problemOfNumber({ store, tenant }: PlanRequest, variablesPerTenan
 async function configurationIn(request: PlanRequest, value: string): Promise<{ text: string; problems: Problem[] }> {
   const { store, tenant } = request;
   const cid = value.trim();
-  if (!isCid(cid)) return { text: value, problems: await jsonProblems("mcps", value, request) };
+  if (!isCid(cid)) return { text: value, problems: await jsonProblems("mcps", value, tenant) };
   if (await store.content(tenant, cid)) {
     const text = await textAt(store, tenant, cid);
-    return { text, problems: await jsonProblems(cid, text, request) };
+    return { text, problems: await jsonProblems(cid, text, tenant) };
   }
   const message = `There is no content with the CID ${cid}; save the configuration itself, not its CID`;
   const problem: Problem = { code: "missing-content", message, severity: "error", file: "mcps", line: 1, column: 1 };
@@ -281,10 +276,10 @@ async function configurationIn(request: PlanRequest, value: string): Promise<{ t
 }
 
 async function planEntry(request: PlanRequest): Promise<EditPlan> {
-  const { store, tenant, limits, before, name, draft } = request;
+  const { store, tenant, before, name, draft } = request;
   const mcps = await readMcpsText(store, tenant);
   const whole = wholeOf(mcps, before);
-  const entries = await rawEntriesIn(mcps, whole, limits);
+  const entries = await rawEntriesIn(mcps, whole);
   const raw = entries?.get(name);
   const text = draft?.files[draft.entry] ?? "";
   const { value, wrong } = await readWritten(request, text);
@@ -309,7 +304,7 @@ async function planEntry(request: PlanRequest): Promise<EditPlan> {
     mcps: foreseen,
     proposed,
     isWritten: ({ pointer }) => pointer !== undefined,
-    place: placeIn(request, name, text, [name]),
+    place: placeIn(tenant, name, text, [name]),
   };
 }
 
@@ -318,13 +313,13 @@ async function readWritten(
   request: PlanRequest,
   text: string,
 ): Promise<{ readonly value?: Json; readonly wrong: readonly Problem[] }> {
-  const { name, draft, limits } = request;
+  const { tenant, name, draft } = request;
   if (draft === null || request.problems.length > 0) return { wrong: [] };
-  const wrong = await jsonProblems(name, text, request);
+  const wrong = await jsonProblems(name, text, tenant);
   if (wrong.length > 0) return { wrong };
-  const { value, tooMuch } = await parseInTurns(text, entryBounds(limits));
+  const { value, tooMuch } = await parseInTurns(text, readableEntry());
   if (!tooMuch) return { value: value as Json, wrong };
-  return { wrong: readNamedEntry(name, null, { valuesMax: limits.entryValues, isTooLong: true }).problems };
+  return { wrong: readNamedEntry(name, null, { isTooLong: true }).problems };
 }
 
 async function planDefinition(request: PlanRequest): Promise<EditPlan> {
@@ -354,7 +349,7 @@ async function planDefinition(request: PlanRequest): Promise<EditPlan> {
     mcps: foreseen,
     proposed,
     isWritten: ({ pointer }) => pointer === undefined,
-    place: placeOf(draft, { reader: request, name, mcps, before, mayReadAll }),
+    place: placeOf(draft, { tenant, name, mcps, before, mayReadAll }),
   };
 }
 
@@ -384,7 +379,7 @@ function placeOf(draft: Draft | null, configured: Configured): EditPlace {
 }
 
 interface Configured {
-  readonly reader: Reader & { readonly limits: McpsLimits };
+  readonly tenant: string;
   readonly name: string;
   readonly mcps: McpsText;
   readonly before: Directory;
@@ -395,22 +390,22 @@ interface Configured {
  * Places problems of entries for the author of one server's source. An author that may not read everything is shown
  * only that server's entry: in the whole configuration, others may stand on the same line.
  */
-function placeInEntries({ reader, name, mcps, before, mayReadAll }: Configured): EditPlace {
-  if (mayReadAll) return placeIn(reader, "mcps", mcps.text);
+function placeInEntries({ tenant, name, mcps, before, mayReadAll }: Configured): EditPlace {
+  if (mayReadAll) return placeIn(tenant, "mcps", mcps.text);
   return async (problems) => {
-    const raw = (await rawEntriesIn(mcps, wholeOf(mcps, before), reader.limits))?.get(name);
-    return placeIn(reader, name, raw === undefined ? "" : entryText(raw), [name])(problems);
+    const raw = (await rawEntriesIn(mcps, wholeOf(mcps, before)))?.get(name);
+    return placeIn(tenant, name, raw === undefined ? "" : entryText(raw), [name])(problems);
   };
 }
 
 /** If the entry hosts an upstream, nobody would see the source until the entry changes. */
 async function unseenSource(
-  { store, tenant, limits, before }: Pick<PlanRequest, "store" | "tenant" | "limits" | "before">,
+  { store, tenant, before }: Pick<PlanRequest, "store" | "tenant" | "before">,
   name: string,
   mcps: McpsText,
 ): Promise<Problem[]> {
-  const entries = await rawEntriesIn(mcps, wholeOf(mcps, before), limits);
-  const { entry } = await resolveEntry(store, tenant, entries?.get(name), limits);
+  const entries = await rawEntriesIn(mcps, wholeOf(mcps, before));
+  const { entry } = await resolveEntry(store, tenant, entries?.get(name));
   if (!isObject(entry) || !Object.hasOwn(entry, "upstream")) return [];
   const message = `The entry of "${name}" hosts an upstream, so a definition would not be served; change the entry first`;
   return [{ code: "two-kinds", message, severity: "error" }];
@@ -426,15 +421,15 @@ function wholeOf(mcps: McpsText, before: Directory): ReadMcps | undefined {
  */
 async function moveDefinition(
   proposed: ProposedStore,
-  { tenant, limits, before, mayReadAll }: Pick<PlanRequest, "tenant" | "limits" | "before" | "mayReadAll">,
+  { tenant, before, mayReadAll }: Pick<PlanRequest, "tenant" | "before" | "mayReadAll">,
   name: string,
   definition: Cid,
   mcps: McpsText,
 ): Promise<ReadMcps | undefined> {
   const whole = wholeOf(mcps, before);
-  const entries = await rawEntriesIn(mcps, whole, limits);
+  const entries = await rawEntriesIn(mcps, whole);
   const raw = entries?.get(name);
-  const { entry, through } = await resolveEntry(proposed, tenant, raw, limits);
+  const { entry, through } = await resolveEntry(proposed, tenant, raw);
   if (isObject(entry) && Object.hasOwn(entry, "definition")) {
     const cid = await moveInEntry(proposed, tenant, name, definition, through, mcps);
     return withEntry(whole, cid, name, { ...(entry as JsonObject), definition });
@@ -472,13 +467,13 @@ async function moveInEntry(
 /** A server without its definition no longer exists, so its record and its entry go, too. */
 async function removeServer(
   proposed: ProposedStore,
-  { tenant, limits, before }: PlanRequest,
+  { tenant, before }: PlanRequest,
   name: string,
   mcps: McpsText,
 ): Promise<ReadMcps | undefined> {
   await removeRecord(proposed, tenant, name);
   const whole = wholeOf(mcps, before);
-  if ((await rawEntriesIn(mcps, whole, limits))?.has(name)) {
+  if ((await rawEntriesIn(mcps, whole))?.has(name)) {
     return withEntry(whole, await writeMember(proposed, tenant, mcps, [name], null), name);
   }
   await guardMcps(proposed, tenant, mcps);

@@ -1,8 +1,7 @@
-import type { McpsLimits } from "../entry/mcps.ts";
 import { readDirectory, type Directory } from "../host/catalog/directory.ts";
 import { BerthError } from "../lib/errors.ts";
 import { turnTaker } from "../lib/event-loop.ts";
-import type { Limits } from "../limits/limits.ts";
+import { secretBounds } from "../secrets/secret-rules.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
 
@@ -30,7 +29,6 @@ const SERVERS_TOLD_MAX = 20;
 
 export interface SecretEditsDependencies {
   readonly store: Store;
-  readonly limits: McpsLimits & Pick<Limits, "secretsPerTenant">;
   readonly secrets: Secrets;
   readonly writable: boolean;
   /** The known directory of a tenant that is served. */
@@ -41,7 +39,6 @@ export interface SecretEditsDependencies {
 
 export function createSecretEdits({
   store,
-  limits,
   secrets,
   writable,
   directory,
@@ -56,13 +53,13 @@ export function createSecretEdits({
       const wanted = new Map<string, { readonly servers: string[]; more: number }>();
       let unset = 0;
       const takeTurns = turnTaker();
-      for (const [server, { entry }] of (await readDirectory({ store, limits }, tenant, directory?.(tenant))).servers) {
+      for (const [server, { entry }] of (await readDirectory(store, tenant, directory?.(tenant))).servers) {
         await takeTurns();
         for (const name of entry.secrets) {
           const known = wanted.get(name);
           if (known && known.servers.length === SERVERS_TOLD_MAX) known.more += 1;
           else if (known) known.servers.push(server);
-          else if (facts.has(name) || unset++ < limits.secretsPerTenant) {
+          else if (facts.has(name) || unset++ < secretBounds.secretsPerTenant) {
             wanted.set(name, { servers: [server], more: 0 });
           }
         }

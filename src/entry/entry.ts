@@ -6,6 +6,7 @@ import type { AllowedHost } from "../network/allow-list.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { readConsentTools } from "./consent-field.ts";
+import { entryBounds } from "./entry-bounds.ts";
 import { readEnvironment, type EntryEnvironment } from "./environment-fields.ts";
 import { cidFields, entryFields } from "./fields.ts";
 import {
@@ -88,8 +89,6 @@ export type Hook = "tools" | "resources" | "prompts";
 export interface EntryReading extends ToolReading {
   /** True for the entry of an earlier release: what could be saved then is still served. */
   readonly isEarlier?: boolean;
-  /** The most values that it may have; without it there is no limit. */
-  readonly valuesMax?: number;
   /** True when it has more, or is too long, and was not read. */
   readonly isTooLong?: boolean;
   /** Set when it stands elsewhere and was not read: the most bytes that all such entries may have together. */
@@ -234,14 +233,15 @@ export const ENTRY_ITEMS_MAX = 1_000;
 
 /** Keeps the fields that are neither too deep nor have too many items; none if the entry is too long. */
 function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Json {
-  const { valuesMax = Infinity, isTooLong = false, roomBytes } = reading;
+  const { isTooLong = false, roomBytes } = reading;
+  const { entryValues } = entryBounds;
   if (roomBytes !== undefined) {
     const message = `What entries say elsewhere, by "config_cid", has at most ${roomBytes} bytes together`;
     complain(place, "too-many-bytes", `${message}, once for each of them; shorten it, or take servers out`);
     return {};
   }
   const tooLong = (): Json => {
-    const message = `An entry has at most ${valuesMax} values, members and items`;
+    const message = `An entry has at most ${entryValues} values, members and items`;
     complain(place, "too-many-values", `${message}; shorten it, or split the server`);
     return {};
   };
@@ -267,7 +267,7 @@ function withinBounds(raw: Json, place: ConfigPlace, reading: EntryReading): Jso
     const { [name]: _, ...others } = fields;
     fields = others;
   }
-  return (fields === raw ? values : valuesIn(fields, valuesMax)) > valuesMax ? tooLong() : fields;
+  return (fields === raw ? values : valuesIn(fields, entryValues)) > entryValues ? tooLong() : fields;
 }
 
 const ITEMS: ReadonlySet<string> = new Set(["tools", "resources", "prompts"]);

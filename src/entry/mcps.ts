@@ -2,8 +2,8 @@ import { parseJsonSource, placedIn } from "../lib/json-source.ts";
 import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Limits } from "../limits/limits.ts";
 import { complain, inside, type ConfigPlace } from "./config-place.ts";
+import { entryBounds } from "./entry-bounds.ts";
 import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
 import { SCHEMA_KEY, serverNameProblem } from "./fields.ts";
 import { knownFaults, type FaultOf } from "./tool-fields.ts";
@@ -21,15 +21,15 @@ export interface ParsedMcps {
   readonly unreadable?: Problem;
 }
 
-export type McpsLimits = Pick<Limits, "mcpsEntries" | "entryValues" | "mcpsBytes" | "variableBytes">;
-
 /** How much of a configuration is read. */
-export function mcpsBounds({ mcpsEntries, entryValues, variableBytes }: McpsLimits): ObjectBounds {
+export function readableMcps(): ObjectBounds {
+  const { mcpsEntries, entryValues, variableBytes } = entryBounds;
   return { members: mcpsEntries + 1, values: entryValues, units: variableBytes, allValues: Infinity };
 }
 
 /** How much of the text of one entry is read. */
-export function entryBounds({ entryValues }: McpsLimits): ObjectBounds {
+export function readableEntry(): ObjectBounds {
+  const { entryValues } = entryBounds;
   return { members: entryValues, values: entryValues, units: Infinity, allValues: entryValues };
 }
 
@@ -37,13 +37,13 @@ export function entryBounds({ entryValues }: McpsLimits): ObjectBounds {
  * Reads the raw entries while other calls have turns. A value that is not a JSON object, or has too many members, gives
  * no entries and one problem (T1.4).
  */
-export async function parseMcps(text: string, limits: McpsLimits): Promise<ParsedMcps> {
-  const { mcpsEntries } = limits;
+export async function parseMcps(text: string): Promise<ParsedMcps> {
+  const { mcpsEntries } = entryBounds;
   const place: ConfigPlace = { pointer: "", problems: [] };
   const { problems } = place;
   const nothing = (): ParsedMcps => unreadableMcps(problems);
   try {
-    const { value, tooMuch } = await parseInTurns(text, mcpsBounds(limits));
+    const { value, tooMuch } = await parseInTurns(text, readableMcps());
     const entries = entriesIn(value, place);
     if (!isObject(value)) return nothing();
     if (tooMuch === "all" || Object.keys(entries).length > mcpsEntries) {

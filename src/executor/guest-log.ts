@@ -29,8 +29,6 @@ export function readLog(
   return { ...line, logger: hide ? (hide(name) as string) : name };
 }
 
-type StrayLogLimits = Pick<Limits, "strayLogLinesPerMinutePerTenant">;
-
 /** The burst that is allowed after a time of rest. */
 const LINES_AT_ONCE = 1_000;
 /** The log gets the beginning of a longer line. */
@@ -40,8 +38,10 @@ const LINE_UNITS_MAX = 4_096;
  * Writes guests' lines that belong to no call into the log, and bounds them: a tenant's code that nobody calls must not
  * fill the disk. Dropped lines are counted, and reported with the tenant's next line.
  */
-export function strayLog(limits: StrayLogLimits, log: ExecutorLog | undefined): LogSink {
-  const perMinute = limits.strayLogLinesPerMinutePerTenant;
+export function strayLog(
+  { strayLogLinesPerMinutePerTenant: perMinute }: Pick<Limits, "strayLogLinesPerMinutePerTenant">,
+  log: ExecutorLog | undefined,
+): LogSink {
   const buckets = new TokenBuckets(() => ({ perMinute, burst: LINES_AT_ONCE }));
   const left = new Map<string, number>();
   return ({ tenant, bundle }, { message, ...line }) => {

@@ -3,6 +3,7 @@ import { hasMoreValues, NESTING_MAX, nestsTooDeep, tryParseJson } from "../lib/j
 import { textOf } from "../lib/long-text.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
 import { Outbox } from "../lib/outbox.ts";
+import { readingBounds } from "../lib/reading-bounds.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { atEndOfTurn } from "../lib/turn.ts";
 import { fixed } from "../limits/fixed.ts";
@@ -236,7 +237,7 @@ interface FrameHandlers {
   onFault(message: string): void;
 }
 
-export type FrameLimits = Pick<Limits, "guestFrameBytes" | "inlineBodyBytes" | "messageValues">;
+export type FrameLimits = Pick<Limits, "guestFrameBytes">;
 
 const NEWLINE = 10;
 /** Matches a frame whose value may be as long as a result, and captures the number of its call. */
@@ -298,7 +299,7 @@ export class FrameReader {
   }
 
   #isReadElsewhere(line: Buffer): boolean {
-    if (line.length <= this.#limits.inlineBodyBytes) return false;
+    if (line.length <= readingBounds.inlineBodyBytes) return false;
     const result = RESULT.exec(line.toString("latin1", 0, BEGINNING_BYTES));
     return result !== null && this.#handlers.onLongResult?.(Number(result[1]), line) === true;
   }
@@ -308,14 +309,15 @@ export class FrameReader {
       let end = text.indexOf("\n", start);
       if (end < 0) end = text.length;
       const line = start === 0 && end === text.length ? text : text.slice(start, end);
-      const isLong = line.length > this.#limits.inlineBodyBytes;
+      const isLong = line.length > readingBounds.inlineBodyBytes;
       if (!isLong || !this.#isReadElsewhere(Buffer.from(line))) this.#read(line);
       start = end + 1;
     }
   }
 
   #read(line: string): void {
-    const { guestFrameBytes, inlineBodyBytes, messageValues } = this.#limits;
+    const { guestFrameBytes } = this.#limits;
+    const { inlineBodyBytes, messageValues } = readingBounds;
     if (line.length > guestFrameBytes) return this.#fault(`wrote a frame of more than ${guestFrameBytes} bytes`);
     if (line.length > inlineBodyBytes && !RESULT.test(line) && hasMoreValues(line, messageValues)) {
       return this.#fault(`wrote a message of more than ${messageValues} values`);

@@ -146,12 +146,6 @@ function noSandbox(what: string, { problem, mayPass }: Trouble): Probe {
     : { reason: `the sandbox ${what} here (${problem}): ${sandboxAdvice}`, mayPass };
 }
 
-const PROBE_LIMITS = {
-  guestFrameBytes: 1024,
-  inlineBodyBytes: 1024,
-  messageValues: 1024,
-};
-
 function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
   return new Promise((resolve) => {
     let isReady = false;
@@ -161,19 +155,24 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
       isLate = true;
       end();
     }, PROBE_MS);
-    const guest = new GuestProcess(spawnDirectly, launcher.guest(), PROBE_LIMITS, {
-      onFrame: (frame) => {
-        isReady ||= frame[0] === toHost.ready;
-        if (isReady) end();
+    const guest = new GuestProcess(
+      spawnDirectly,
+      launcher.guest(),
+      { guestFrameBytes: 1024 },
+      {
+        onFrame: (frame) => {
+          isReady ||= frame[0] === toHost.ready;
+          if (isReady) end();
+        },
+        onEnded: (error) => {
+          clearTimeout(timer);
+          if (isReady) return resolve(undefined);
+          const said = guest.stderr.trim();
+          const mayPass = isLate || !isVerdict({ ...guest.exit!, said });
+          resolve({ problem: firstLine(said) || error.message, mayPass });
+        },
       },
-      onEnded: (error) => {
-        clearTimeout(timer);
-        if (isReady) return resolve(undefined);
-        const said = guest.stderr.trim();
-        const mayPass = isLate || !isVerdict({ ...guest.exit!, said });
-        resolve({ problem: firstLine(said) || error.message, mayPass });
-      },
-    });
+    );
   });
 }
 

@@ -5,7 +5,7 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject, soundObject } from "../lib/json.ts";
 import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
 import { within } from "../lib/within.ts";
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 
 /**
  * Folders of the machine that the operator declares, and that entries name. This owns which may be declared at all, who
@@ -103,6 +103,9 @@ export interface OwnPlaces {
   readonly programs: readonly string[];
 }
 
+/** How long a call waits for the file system of a folder that its server is given. */
+const bounds = fixed({ folderMs: 5_000 });
+
 /** The machine itself rather than files on it; `/run` holds the sockets of its services. */
 const MACHINE = ["/proc", "/sys", "/dev", "/run"];
 
@@ -110,11 +113,7 @@ const MACHINE = ["/proc", "/sys", "/dev", "/run"];
  * The declared folders, each looked at. Rejects with `config_invalid`, and every reason, where one must not be given to
  * any code.
  */
-export async function openFolders(
-  declared: readonly DeclaredFolder[],
-  own: OwnPlaces,
-  limits: Pick<Limits, "folderMs">,
-): Promise<Folders> {
+export async function openFolders(declared: readonly DeclaredFolder[], own: OwnPlaces): Promise<Folders> {
   const problems: string[] = [];
   const real = new Map<string, string>();
   for (const { name, path, writable } of declared) {
@@ -131,7 +130,7 @@ export async function openFolders(
   }
   problems.push(...overlaps(declared, real));
   if (problems.length > 0) throw new BerthError("config_invalid", problems.join("; "));
-  return new Folders(declared, real, limits);
+  return new Folders(declared, real);
 }
 
 async function refusalOf(path: string, writable: boolean, own: OwnPlaces): Promise<string | undefined> {
@@ -216,20 +215,13 @@ export class Folders {
   readonly #declared: ReadonlyMap<string, DeclaredFolder>;
   /** The real paths as they were checked, by name. */
   readonly #real: ReadonlyMap<string, string>;
-  readonly #folderMs: number;
   readonly #look: typeof lookAt;
   /** By name. A file system that does not answer holds one thread for each of its folders, however many calls wait. */
   readonly #looking = new Map<string, Promise<string | undefined>>();
 
-  constructor(
-    declared: readonly DeclaredFolder[],
-    real: ReadonlyMap<string, string>,
-    { folderMs }: Pick<Limits, "folderMs">,
-    look = lookAt,
-  ) {
+  constructor(declared: readonly DeclaredFolder[], real: ReadonlyMap<string, string>, look = lookAt) {
     this.#declared = new Map(declared.map((folder) => [folder.name, folder]));
     this.#real = real;
-    this.#folderMs = folderMs;
     this.#look = look;
   }
 
@@ -260,10 +252,10 @@ export class Folders {
       this.#looking.set(name, looking);
     }
     const answer = await within(
-      this.#folderMs,
+      bounds.folderMs,
       looking.then((found) => ({ found })),
     );
-    if (!answer) throw new FolderFault(slow(name, this.#folderMs), true);
+    if (!answer) throw new FolderFault(slow(name), true);
     return answer.found;
   }
 
@@ -284,7 +276,7 @@ async function lookAt(path: string): Promise<string | undefined> {
   }
 }
 
-export const noFolders = new Folders([], new Map(), { folderMs: 0 });
+export const noFolders = new Folders([], new Map());
 
 function notDeclared(name: string): string {
   return (
@@ -293,7 +285,8 @@ function notDeclared(name: string): string {
   );
 }
 
-function slow(name: string, folderMs: number): string {
+function slow(name: string): string {
+  const { folderMs } = bounds;
   return `The folder "${name}" did not answer within ${folderMs} ms; its file system may be out of reach`;
 }
 

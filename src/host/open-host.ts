@@ -1,7 +1,6 @@
 import type { Cluster } from "../cluster/cluster.ts";
 import { URI_UNITS_MAX } from "../discover/uri-template.ts";
 import { unnamedEntry } from "../entry/entry.ts";
-import type { McpsLimits } from "../entry/mcps.ts";
 import type { HostPort } from "../executor/executor.ts";
 import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -46,20 +45,7 @@ export interface HostDependencies extends Omit<
   readonly builtIn?: { readonly tenant: string; readonly server: BuiltInServer };
   /** A tenant's own limit of the bytes of its servers' state. */
   readonly stateBytesOf?: (tenant: string) => number;
-  readonly limits: LoadDependencies["limits"] &
-    McpsLimits &
-    Pick<
-      Limits,
-      | "allServersBytes"
-      | "catalogs"
-      | "catalogBytes"
-      | "countedServers"
-      | "recentCalls"
-      | "recentLines"
-      | "recentLinesServers"
-      | "visibilityChangesPerMinute"
-    > &
-    StateRoomLimits;
+  readonly limits: LoadDependencies["limits"] & StateRoomLimits & Pick<Limits, "catalogBytes">;
 }
 
 /**
@@ -81,9 +67,9 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const isTold = watchers.resourceUpdated(tenant, server, uri);
     return (elsewhere?.updated(tenant, server, uri) ?? true) && isTold;
   };
-  const activities = new Activities(limits);
+  const activities = new Activities();
   const observers = dependencies.observers ?? new Observers();
-  const recentLines = new RecentLines(limits);
+  const recentLines = new RecentLines();
   observers.add(recentLines.onCall);
   observers.addLines(recentLines.onLine);
   const overviews = new Overviews();
@@ -104,7 +90,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const before = foreseen?.directory ?? directories.get(tenant);
     const source = before ? store : await readAhead(store, tenant, DECISIVE);
     const [directory, withdrawnNow, packagesNow] = await Promise.all([
-      readDirectory({ store: source, limits }, tenant, before),
+      readDirectory(source, tenant, before),
       readWithdrawn(source, tenant, withdrawn.get(tenant)),
       packageSetOf(source, tenant),
     ]);
@@ -276,7 +262,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     if (!listed) return pinned(tenant, name);
     if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
     const isOfNow = async (): Promise<boolean> => {
-      const { servers } = await readDirectory({ store, limits }, tenant, directories.get(tenant));
+      const { servers } = await readDirectory(store, tenant, directories.get(tenant));
       const now = servers.get(name);
       return now !== undefined && saidOf(now) === saidOf(listed);
     };
@@ -432,9 +418,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
   for (const tenant of tenants) await reload(tenant);
   const { builtIn } = dependencies;
-  const { recentCalls } = limits;
-  const more = builtIn ? withBuiltIn(own, builtIn.tenant, builtIn.server, { recentCalls, observers }) : own;
-  return withAllServers(more, limits);
+  return withAllServers(builtIn ? withBuiltIn(own, builtIn.tenant, builtIn.server, observers) : own);
 }
 
 interface LookOptions {

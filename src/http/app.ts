@@ -2,7 +2,6 @@ import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, Request, RequestHandler } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { McpsLimits } from "../entry/mcps.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -87,11 +86,7 @@ interface AppOptions extends AppParts {
   readonly resources: Resources;
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
-  readonly limits: ListPageLimits &
-    McpsLimits &
-    McpOptions["limits"] &
-    ServersRouteOptions["limits"] &
-    ApiOptions["limits"];
+  readonly limits: ListPageLimits & McpOptions["limits"] & ServersRouteOptions["limits"];
 }
 
 /** The Express application: everything but the MCP endpoint. Routes are named by their URL. */

@@ -3,7 +3,6 @@ import type { Admission } from "../admission/admission.ts";
 import { AnonymousLimits, type AnonymousLimitNumbers } from "../admission/anonymous-limits.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Errands } from "../cluster/errands.ts";
-import type { McpsLimits } from "../entry/mcps.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
@@ -30,14 +29,10 @@ import { writeFailure } from "./write-answer.ts";
 /** A quiet connection is probed after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
 
-export interface HttpLimits
-  extends StreamLimits, UnreadLimits, AnonymousLimitNumbers, ListPageLimits, BodyLimits, McpsLimits {
+export interface HttpLimits extends StreamLimits, UnreadLimits, AnonymousLimitNumbers, ListPageLimits, BodyLimits {
   readonly sseConnections: number;
   readonly databaseOutageMs: number;
-  readonly inlineBodyBytes: number;
-  readonly queryNames: number;
   readonly serverSearchMs: number;
-  readonly secretBytes: number;
   readonly sseConnectionsPerTenant: number;
   readonly unreadSseBytesPerTenant: number;
   readonly headerBytes: number;

@@ -14,6 +14,7 @@ import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { LongText } from "../lib/long-text.ts";
 import { parseJson } from "../lib/parse-json.ts";
+import { readingBounds } from "../lib/reading-bounds.ts";
 import type { Limits } from "../limits/limits.ts";
 import { admit } from "../mcp/admit.ts";
 import { readAccept } from "./accept.ts";
@@ -38,7 +39,7 @@ export interface ServersRouteOptions {
   readonly bodies: Bodies;
   /** Reads long arguments and results. */
   readonly checks: Pick<Checks, "readArguments" | "remake">;
-  readonly limits: Pick<Limits, "inlineBodyBytes" | "queryNames" | "stalledMs">;
+  readonly limits: Pick<Limits, "stalledMs">;
   readonly log: Log;
 }
 
@@ -136,25 +137,21 @@ async function argumentsOf(
   { query }: Target,
   { contract }: Tool,
   context: RequestContext,
-  {
-    bodies,
-    checks,
-    limits: { inlineBodyBytes, queryNames },
-  }: Pick<ServersRouteOptions, "bodies" | "checks" | "limits">,
+  { bodies, checks }: Pick<ServersRouteOptions, "bodies" | "checks">,
 ): Promise<JsonObject | JsonText> {
   const { request, tenant } = context;
   if (request.method === "GET") {
     if (contract.annotations?.destructiveHint === true) {
       throw new BerthError("method_not_allowed", `GET; "${contract.name}" may destroy something, so it takes POST`);
     }
-    return queryArguments(query ?? "", contract.inputSchema, queryNames);
+    return queryArguments(query ?? "", contract.inputSchema);
   }
   if (query !== undefined)
     throw new BerthError("invalid_params", "a POST takes its arguments in the body, not in the query");
   checkContent(request.headers);
   const body = await bodies.read(context);
   context.atClose({ leave: bodies.hold(tenant, body) });
-  if (body.length > inlineBodyBytes) return checks.readArguments(tenant, body);
+  if (body.length > readingBounds.inlineBodyBytes) return checks.readArguments(tenant, body);
   const args = body === "" ? {} : parseJson(body);
   if (!isObject(args)) throw new BerthError("invalid_params", "the body must be an object of arguments");
   return args as JsonObject;

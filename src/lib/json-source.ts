@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
-import type { Limits } from "../limits/limits.ts";
 import { codeFrame } from "./code-frame.ts";
 import { BerthError } from "./errors.ts";
 import { FairSemaphore } from "./fair-semaphore.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "./problem.ts";
+import { readingBounds } from "./reading-bounds.ts";
 
 /** A JSON value that remembers where it was written, so that any problem with it can be shown there. */
 export interface JsonNode {
@@ -54,9 +54,9 @@ export function parseJsonSource(file: string, text: string): { root?: JsonNode; 
 }
 
 /** Finds the problems in a JSON text of a tenant. Nobody else waits for it, however long the text is. */
-export async function jsonProblems(file: string, text: string, reader: Reader): Promise<Problem[]> {
+export async function jsonProblems(file: string, text: string, tenant: string): Promise<Problem[]> {
   if (text.length <= SHORT_UNITS) return parseJsonSource(file, text).problems;
-  const found = await inThread({ file, text }, reader);
+  const found = await inThread({ file, text }, tenant);
   if (!("why" in found)) return found.problems ?? [];
   const message = `It could not be read ${found.why}; make it smaller`;
   return [{ code: "invalid-json", message, severity: "error", file, line: 1, column: 1 }];
@@ -78,20 +78,14 @@ export async function placeProblems(
   file: string,
   text: string,
   problems: readonly Problem[],
-  reader: Reader,
+  tenant: string,
 ): Promise<Problem[] | undefined> {
   if (text.length > SHORT_UNITS) {
-    const found = await inThread({ file, text, problems }, reader);
+    const found = await inThread({ file, text, problems }, tenant);
     return "why" in found ? undefined : found.problems;
   }
   const { root } = parseJsonSource(file, text);
   return root && placedIn(root, problems);
-}
-
-/** The tenant for whom a long text is read, and the limits of that. */
-export interface Reader {
-  readonly tenant: string;
-  readonly limits: Pick<Limits, "checkMs" | "checkMemoryMb">;
 }
 
 /** Problems with the places of their pointers; where a pointer leads to nothing, the nearest enclosing place. */
@@ -129,10 +123,7 @@ function newQueue(): FairSemaphore {
 const RETRY_AFTER_S = 1;
 
 /** The thread's result, or why there is none. */
-async function inThread(
-  source: LongSource,
-  { tenant, limits }: Reader,
-): Promise<{ problems?: Problem[] } | { why: string }> {
+async function inThread(source: LongSource, tenant: string): Promise<{ problems?: Problem[] } | { why: string }> {
   const turns = turnsOf[source.text.length > MEDIUM_UNITS ? "long" : "medium"];
   const turn = turns.enter(tenant, () => {});
   if (!turn) {
@@ -144,16 +135,14 @@ async function inThread(
   }
   await turn;
   try {
-    return await readInThread(source, limits);
+    return await readInThread(source);
   } finally {
     turns.leave(tenant);
   }
 }
 
-async function readInThread(
-  text: LongSource,
-  { checkMs, checkMemoryMb }: Reader["limits"],
-): Promise<{ problems?: Problem[] } | { why: string }> {
+async function readInThread(text: LongSource): Promise<{ problems?: Problem[] } | { why: string }> {
+  const { checkMs, checkMemoryMb } = readingBounds;
   const worker = new Worker(workerFile, {
     workerData: text,
     resourceLimits: { maxOldGenerationSizeMb: checkMemoryMb },

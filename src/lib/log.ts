@@ -1,5 +1,5 @@
 import { destination, pino, symbols, type DestinationStream, type Logger } from "pino";
-import { defaultLimits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import { printableJson } from "./printable.ts";
 import { within } from "./within.ts";
 
@@ -17,17 +17,16 @@ const AGAIN_MS = 100;
 /** The time to write the rest when the process ends. */
 const LAST_LINES_MS = 1_000;
 
+/** Log lines that stderr does not take; further ones are dropped and counted. */
+const bounds = fixed({ logBufferBytes: 1024 * 1024 });
+
 /**
  * JSON lines on stderr, so that stdout stays free for protocols and data. No line holds a credential: neither a text
- * that looks like one, nor any of `secrets`. Lines that stderr does not take wait, in up to `bufferBytes`; further ones
+ * that looks like one, nor any of `secrets`. Lines that stderr does not take wait, in up to `logBufferBytes`; further ones
  * are dropped and counted.
  */
-export function createLog(
-  level: string,
-  secrets: readonly (string | undefined)[] = [],
-  bufferBytes: number = defaultLimits.logBufferBytes,
-): Log {
-  const stream = new LogStream(bufferBytes);
+export function createLog(level: string, secrets: readonly (string | undefined)[] = []): Log {
+  const stream = new LogStream();
   const log = pino(logOptions(level, secrets), stream);
   stream.onCaughtUp = (dropped) => log.warn({ dropped }, "log lines were dropped because stderr was blocked");
   return log;
@@ -57,10 +56,10 @@ class LogStream implements DestinationStream {
   /** Runs while lines wait. */
   #tries: NodeJS.Timeout | undefined;
 
-  constructor(bufferBytes: number) {
+  constructor() {
     // Node opens it on first access: from then on a pipe does not block.
     void process.stderr;
-    this.#stream = destination({ fd: 2, sync: true, maxLength: bufferBytes, retryEAGAIN: () => false });
+    this.#stream = destination({ fd: 2, sync: true, maxLength: bounds.logBufferBytes, retryEAGAIN: () => false });
     // Pino's own listener stops logging for ever when the reader of a named pipe is replaced.
     this.#stream.removeAllListeners("error").on("error", () => this.#tryAgain());
     this.#stream.on("drop", () => (this.dropped += 1));

@@ -248,6 +248,18 @@ function derivedFrom(limits: typeof settable) {
     sourceFileBytes: Math.ceil(limits.sourceBytes / 4),
     /** Size of the scratch folder of one script run. */
     scriptDiskMb: limits.guestDiskMb,
+    /** Guest processes that are started before a call needs them. */
+    guestSpareProcesses: 2,
+    /** Log lines of guests outside any call, after an initial burst of 1,000. */
+    strayLogLinesPerMinutePerTenant: 120,
+    /** Sets of packages that are resolved or fetched simultaneously. */
+    packageFetches: 2,
+    /** Tarballs that were fetched for reviews, for the saves that may follow. */
+    reviewedPackageBytes: 128 * MIB,
+    /** Past entries of `mcps` that are kept in memory for histories. */
+    pastEntriesBytes: 32 * MIB,
+    /** Calls of a tenant that wait to be retained; further ones are dropped. */
+    queuedRetainedCallBytesPerTenant: 8 * MIB,
   };
 }
 
@@ -285,7 +297,8 @@ export const limitsOfMachine = {
   processStartsPerMinutePerTenant: 1,
   cpuMsPerSecondPerTenant: 1,
   strayLogLinesPerMinutePerTenant: 1,
-  queuedRetainedCallBytesPerTenant: "retainedCallBytes",
+  /** The arguments or the result of one call. */
+  queuedRetainedCallBytesPerTenant: 32 * 1024,
   draftBytes: "bodyBytes",
   draftBytesPerTenant: "bodyBytes",
   replayBytes: "streamBytes",
@@ -302,7 +315,8 @@ export const limitsOfMachine = {
   unfinishedGuestBytes: "guestFrameBytes",
   unfinishedGuestBytesPerTenant: "guestFrameBytes",
   packageFetches: 1,
-  pastEntriesBytes: "mcpsBytes",
+  /** The longest `mcps`. */
+  pastEntriesBytes: 4 * MIB,
   unfinishedUpstreamBytes: "upstreamMessageBytes",
   unfinishedUpstreamBytesPerTenant: "upstreamMessageBytes",
   programBacklogBytes: "upstreamMessageBytes",

@@ -8,6 +8,7 @@ import { hasInexactNumbers } from "../lib/exact-numbers.ts";
 import { isObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import { parseJson } from "../lib/parse-json.ts";
+import { readingBounds } from "../lib/reading-bounds.ts";
 import type { Records } from "../lib/records.ts";
 import { createSealer } from "../lib/seal.ts";
 import { defaultLimits, type Limits } from "../limits/limits.ts";
@@ -77,7 +78,7 @@ export interface EndpointOptions {
   readonly accessRequired?: boolean;
   /** Reads long bodies; without it they are read like all others. */
   readonly checks?: Pick<Checks, "readMessage" | "scalarsIn">;
-  readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes" | "inlineBodyBytes">;
+  readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes">;
 }
 
 export function createEndpoint(options: EndpointOptions): Endpoint {
@@ -92,7 +93,6 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   };
   const modern = createModern(parts);
   const legacy = createLegacy(parts);
-  const inlineUnits = checks ? limits.inlineBodyBytes : Infinity;
 
   return {
     async post(tenant, server, post) {
@@ -149,8 +149,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   };
 
   function read(tenant: string, body: string): unknown {
-    const isForReader = body.length > inlineUnits || (checks !== undefined && hasInexactNumbers(body));
-    return isForReader ? checks!.readMessage(tenant, body) : parseJson(body);
+    const isLong = body.length > readingBounds.inlineBodyBytes || hasInexactNumbers(body);
+    return checks && isLong ? checks.readMessage(tenant, body) : parseJson(body);
   }
 
   /** The way of a message: whether it may come in, the catalog, the era. */

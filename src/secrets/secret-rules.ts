@@ -1,7 +1,10 @@
-import type { Limits } from "../limits/limits.ts";
+import { fixed } from "../limits/fixed.ts";
 
-/** The limits of secrets. */
-export type SecretLimits = Pick<Limits, "secretBytes" | "secretsPerTenant">;
+/** The secrets of one tenant. */
+export const secretBounds = fixed({ secretsPerTenant: 1000 });
+
+/** The value of a secret. */
+export const SECRET_BYTES = 64 * 1024;
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 /** Variables of scripts and of the programs in them: a secret of such a name could change what a script does. */
@@ -18,11 +21,11 @@ export function nameFault(name: string): string | undefined {
 }
 
 /** As `nameFault`, for a value, which is never part of the sentence. */
-export function valueFault(value: string, { secretBytes }: SecretLimits): string | undefined {
+export function valueFault(value: string): string | undefined {
   if (value.length < LENGTH_MIN) {
     return `it has fewer than ${LENGTH_MIN} characters, and could not be kept out of logs and errors`;
   }
   if (value.includes("\0")) return "it holds a zero character, which no program can take";
   const bytes = Buffer.byteLength(value);
-  return bytes > secretBytes ? `it has ${bytes} bytes, and may have ${secretBytes}` : undefined;
+  return bytes > SECRET_BYTES ? `it has ${bytes} bytes, and may have ${SECRET_BYTES}` : undefined;
 }

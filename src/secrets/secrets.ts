@@ -2,7 +2,7 @@ import { BerthError } from "../lib/errors.ts";
 import type { SealedSecret, SecretStore } from "../store/store.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { seal, unseal, type SecretKey } from "./sealing.ts";
-import { nameFault, valueFault, type SecretLimits } from "./secret-rules.ts";
+import { nameFault, secretBounds, valueFault } from "./secret-rules.ts";
 
 /**
  * Secrets of tenants: values under names, sealed at rest. It owns the rules for secrets, the sealing and the change of
@@ -43,7 +43,7 @@ export interface Rotation {
 /** How often it starts again when others change the key at the same time. */
 const ATTEMPTS_MAX = 5;
 
-export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLimits): Secrets {
+export function openSecrets(store: SecretStore, ring: KeyRing): Secrets {
   let known: readonly SecretKey[] = [];
 
   /** Reads the files again only for an unknown key. */
@@ -79,11 +79,12 @@ export function openSecrets(store: SecretStore, ring: KeyRing, limits: SecretLim
     },
 
     async set(tenant, name, value, by) {
-      const fault = nameFault(name) ?? valueFault(value, limits);
+      const fault = nameFault(name) ?? valueFault(value);
       if (fault !== undefined) throw new BerthError("secret_invalid", fault);
+      const { secretsPerTenant } = secretBounds;
       const names = await store.secrets(tenant);
-      if (names.length >= limits.secretsPerTenant && !names.some((each) => each.name === name)) {
-        throw new BerthError("secret_invalid", `there are already ${limits.secretsPerTenant}, and no more are allowed`);
+      if (names.length >= secretsPerTenant && !names.some((each) => each.name === name)) {
+        throw new BerthError("secret_invalid", `there are already ${secretsPerTenant}, and no more are allowed`);
       }
       for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
         const inUse = await store.secretKeyId();

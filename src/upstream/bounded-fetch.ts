@@ -158,7 +158,7 @@ async function* bodyOf(body: Pieces, held: Held, reading: BoundedReading): Piece
     held.add(piece);
   }
   const whole = held.take();
-  if (elsewhere && isForReader(elsewhere.long, bufferOf(whole))) {
+  if (elsewhere && isForReader(bufferOf(whole))) {
     const read = await elsewhere.long.message(whole);
     // The client finds out that it is no message.
     yield encoded(read.text === undefined && read.fault === undefined ? "" : without(read, elsewhere));
@@ -193,7 +193,7 @@ async function* eventsOf(body: Pieces, held: Held, reading: BoundedReading): Pie
       at = end;
       events += 1;
       const event = held.take();
-      if (!elsewhere || !isForReader(elsewhere.long, bufferOf(event))) {
+      if (!elsewhere || !isForReader(bufferOf(event))) {
         text += eventText(bufferOf(event).toString("latin1"));
       } else {
         if (text !== "") yield await handOn();

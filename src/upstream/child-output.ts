@@ -93,7 +93,7 @@ export class ChildOutput {
   #take(line: Buffer): void {
     if (this.#isFaulty) return;
     if (this.#waiting) this.#waiting.push(line);
-    else if (this.#long && isForReader(this.#long, line)) void this.#readElsewhere(this.#long, line);
+    else if (this.#long && isForReader(line)) void this.#readElsewhere(this.#long, line);
     else this.#read(line);
   }
 
@@ -111,7 +111,7 @@ export class ChildOutput {
     this.#readAll = new Promise((resolve) => (this.#onRead = resolve));
     this.#stdout.pause();
     for (let line = waiting.shift(); line && !this.#isFaulty; line = waiting.shift()) {
-      if (isForReader(long, line)) await this.#readLong(long, line);
+      if (isForReader(line)) await this.#readLong(long, line);
       else this.#read(line);
     }
     this.#waiting = undefined;

@@ -2,8 +2,8 @@ import { contractBounds } from "../contract/contract-bounds.ts";
 import type { Scalar } from "../contract/parameter-headers.ts";
 import { hasInexactNumbers, readExactly, type ExactJson } from "../lib/exact-numbers.ts";
 import { isObject, NESTING_MAX, nestsTooDeep, valuesIn, type JsonText } from "../lib/json.ts";
+import { readingBounds } from "../lib/reading-bounds.ts";
 import { fixed } from "../limits/fixed.ts";
-import type { Limits } from "../limits/limits.ts";
 import { messagesIn } from "./messages.ts";
 import {
   LongAnswer,
@@ -24,7 +24,6 @@ import { shortError } from "./upstream-error.ts";
  * is known.
  */
 export interface LongReader {
-  readonly inlineBodyBytes: number;
   /** Takes ownership of the bytes. */
   message(bytes: Uint8Array<ArrayBuffer>): Promise<LongMessage>;
   /** The same for an event of a stream (`text/event-stream`). */
@@ -65,8 +64,6 @@ export interface LongEvent extends LongMessage {
   readonly head: string;
 }
 
-export type LongLimits = Pick<Limits, "messageValues">;
-
 /** Bounds of one list of an upstream; entries beyond them are left out, or the list is refused. */
 export const listBounds = fixed({
   upstreamListItems: 10_000,
@@ -79,8 +76,8 @@ const ENTRY_BYTES = 128 * 1024;
 const NOTICE_BYTES = 4 * 1024 * 1024;
 
 /** True for a message that its reader reads: it is long, or has numbers that the serving thread would write otherwise. */
-export function isForReader({ inlineBodyBytes }: LongReader, message: Buffer): boolean {
-  return message.length > inlineBodyBytes || hasInexactNumbers(message.toString("latin1"));
+export function isForReader(message: Buffer): boolean {
+  return message.length > readingBounds.inlineBodyBytes || hasInexactNumbers(message.toString("latin1"));
 }
 
 /** Wraps a result of a long message. */
@@ -89,7 +86,7 @@ export function longResult({ result }: LongMessage["results"][number]): LongAnsw
 }
 
 /** The work of a `LongReader` on one message. */
-export function readLongMessage(json: string, { messageValues }: LongLimits): LongMessage {
+export function readLongMessage(json: string, valuesMax: number): LongMessage {
   let exact: ExactJson;
   try {
     exact = readExactly(json);
@@ -117,8 +114,8 @@ export function readLongMessage(json: string, { messageValues }: LongLimits): Lo
     message["result"] = {};
   }
   if (nestsTooDeep(value, Infinity)) return faulty(`that nests more than ${NESTING_MAX} levels deep`);
-  if (valuesIn(value, messageValues) > messageValues) {
-    return faulty(`of more than ${messageValues} values`);
+  if (valuesIn(value, valuesMax) > valuesMax) {
+    return faulty(`of more than ${valuesMax} values`);
   }
   const text = written(value);
   if (text.length > NOTICE_BYTES) return faulty(`of more than ${NOTICE_BYTES} bytes`);
@@ -126,14 +123,14 @@ export function readLongMessage(json: string, { messageValues }: LongLimits): Lo
 }
 
 /** The same for an event: its data is the text after `data:` in its lines. */
-export function readLongEvent(event: string, limits: LongLimits): LongEvent {
+export function readLongEvent(event: string, valuesMax: number): LongEvent {
   const head: string[] = [];
   const data: string[] = [];
   for (const line of event.split(/\r\n|\r|\n/)) {
     if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
     else if (line !== "") head.push(line);
   }
-  return { ...readLongMessage(data.join("\n"), limits), head: head.map((line) => `${line}\n`).join("") };
+  return { ...readLongMessage(data.join("\n"), valuesMax), head: head.map((line) => `${line}\n`).join("") };
 }
 
 function faulty(which: string): LongMessage {

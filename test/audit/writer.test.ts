@@ -10,12 +10,13 @@ import { verifyLog } from "../../src/audit/verify.ts";
 import { canonicalJson } from "../../src/lib/canonical-json.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
-import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import type { Store } from "../../src/store/store.ts";
 import { callOf, recordsOf } from "../support/audit.ts";
 import { onEachStore, type AuditedPlace } from "../support/audited-stores.ts";
 import { gathered } from "../support/gathered.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
 onEachStore("what waits to be recorded", (make, kind) => {
@@ -24,6 +25,7 @@ onEachStore("what waits to be recorded", (make, kind) => {
   let audit: Audit;
   /** How often the store could not be written. */
   let failures: number;
+  let restore = (): void => {};
   let onFailure: () => void;
   /** How often an error was reported. */
   let errors: number;
@@ -35,12 +37,13 @@ onEachStore("what waits to be recorded", (make, kind) => {
   });
   afterEach(async () => {
     await audit.close();
+    restore();
     await store.close();
     await place.remove();
   });
 
-  const open = async (some: Partial<Limits> = {}): Promise<Audit> => {
-    const limits = { ...defaultLimits, auditDelayMs: 60_000, ...some };
+  const open = async (some: Record<string, number> = {}): Promise<Audit> => {
+    restore = lower({ auditDelayMs: 60_000, ...some });
     const log = { error: () => void (errors += 1) } as unknown as Log;
     failures = errors = 0;
     onFailure = () => {};
@@ -58,7 +61,7 @@ onEachStore("what waits to be recorded", (make, kind) => {
       }
     };
     const links = { ...store.audit, append };
-    audit = await openAudit({ links, calls: true, version: "1", madeAt: async () => 0, limits, log });
+    audit = await openAudit({ links, calls: true, version: "1", madeAt: async () => 0, limits: defaultLimits, log });
     return audit;
   };
   const recorded = async (kind: "call" | "login" | "service"): Promise<number> =>
@@ -70,7 +73,7 @@ onEachStore("what waits to be recorded", (make, kind) => {
       const links: AuditLinks = { ...store.audit, retain: async () => (steps++, false) };
       const log = {} as Log;
       const parts = { calls: true, version: "1", madeAt: async () => 0, mayRetain: async () => mayRetain };
-      audit = await openAudit({ links, ...parts, limits: { ...defaultLimits, auditDelayMs: 60_000 }, log });
+      audit = await openAudit({ links, ...parts, limits: defaultLimits, log });
       assert.equal(steps, mayRetain ? 1 : 0);
       await audit.close();
     }

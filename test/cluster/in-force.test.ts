@@ -51,7 +51,7 @@ for (const kind of NODE_KINDS) {
           BERTH_ACCESS: "required",
           BERTH_ADMIN_TOKEN: ADMIN,
           BERTH_UPSTREAM_PROGRAMS: "on",
-          BERTH_VISIBILITY_CHANGES_PER_MINUTE: "0",
+          BERTH_VISIBILITY_CHANGES_PER_MINUTE: "1000000",
           BERTH_SAVES_PER_MINUTE_PER_TENANT: "0",
           // Streams look into the store as often: only the other node's news can end them sooner.
           BERTH_STREAM_KEEP_ALIVE_MS: "600000",

@@ -3,16 +3,18 @@ import { describe, it } from "node:test";
 import { DraftRoom } from "../../src/edits/draft-checks.ts";
 import { apiOf } from "../support/api.ts";
 import { startTestBerth } from "../support/berth.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
 const say = (text: string): string =>
   `/** Says it. */\nexport function say(): string { return ${JSON.stringify(text)}; }\n`;
 
 describe("the drafts of saves and reviews under way", () => {
-  const limits = { draftsPerTenant: 2, draftBytes: 100, draftBytesPerTenant: 60 };
+  const limits = { draftBytes: 100, draftBytesPerTenant: 60 };
   const draft = (length: number) => ({ entry: "", files: { "": "x".repeat(length) } });
 
-  it("are counted by number and by length, of each tenant and of all, until they are answered", async () => {
+  it("are counted by number and by length, of each tenant and of all, until they are answered", async (t) => {
+    t.after(lower({ draftsPerTenant: 2 }));
     const room = new DraftRoom(limits);
     const answers: (() => void)[] = [];
     const hold = (tenant: string, length: number) =>

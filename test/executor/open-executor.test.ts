@@ -169,7 +169,7 @@ describe("opening an executor", () => {
       await executor.close();
       console.log(JSON.stringify(outcomes));
     `,
-      "ulimit -n 40; ",
+      "ulimit -n 64; ",
     );
     const chunks: Buffer[] = [];
     service.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));

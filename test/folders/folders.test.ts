@@ -6,10 +6,10 @@ import { dirname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
 import { Folders, openFolders, parseFolders, type DeclaredFolder, type OwnPlaces } from "../../src/folders/folders.ts";
-
-const limits = { folderMs: 60_000 };
+import { lower } from "../support/lowered-limits.ts";
 
 describe("the folders that the operator declares", () => {
+  after(lower({ folderMs: 60_000 }));
   let home: string;
   let own: OwnPlaces;
   before(async () => {
@@ -32,7 +32,7 @@ describe("the folders that the operator declares", () => {
     ...more,
   });
   const refusal = async (...folders: DeclaredFolder[]): Promise<string> =>
-    openFolders(folders, own, limits).then(
+    openFolders(folders, own).then(
       () => "given",
       ({ code, message }: { code: string; message: string }) => `${code}: ${message}`,
     );
@@ -104,7 +104,7 @@ describe("the folders that the operator declares", () => {
       const folders = ["alias", "chroot"].map((name) => declared(join(home, name), { name }));
       const script = `import { openFolders } from ${JSON.stringify(module)};
       const own = ${JSON.stringify({ ...own, temporaryDir: "/tmp", programs: [] })};
-      await openFolders(${JSON.stringify(folders)}, own, { folderMs: 1 }).catch(({ message }) => console.log(message));`;
+      await openFolders(${JSON.stringify(folders)}, own).catch(({ message }) => console.log(message));`;
       const bound = ["--dev-bind", "/", "/", "--bind", join(home, "data"), join(home, "alias")];
       const processes = ["--unshare-pid", "--proc", join(home, "chroot/proc")];
       const node = [process.execPath, "--input-type=module", "-e", script];
@@ -116,7 +116,7 @@ describe("the folders that the operator declares", () => {
 
   it("may not hold a data folder that is still to be made", async () => {
     const later = { ...own, dataDir: join(home, "docs/deep/later/data") };
-    await assert.rejects(openFolders([declared(join(home, "docs"))], later, limits), /holds Berth's data folder/);
+    await assert.rejects(openFolders([declared(join(home, "docs"))], later), /holds Berth's data folder/);
   });
 
   it("have to be there, and folders, at the start: each that is not is told", async () => {
@@ -134,7 +134,7 @@ describe("the folders that the operator declares", () => {
   });
 
   it("are a tenant's own: to others they are as if they were not declared", async () => {
-    const folders = await openFolders([declared(join(home, "docs"), { tenants: ["acme"] })], own, limits);
+    const folders = await openFolders([declared(join(home, "docs"), { tenants: ["acme"] })], own);
     assert.equal(folders.problem("acme", "docs"), undefined);
     const said = folders.problem("other", "docs")!;
     assert.equal(said.replaceAll('"docs"', '"none"'), folders.problem("other", "none"));
@@ -144,7 +144,7 @@ describe("the folders that the operator declares", () => {
 
   it("that vanish are told, and are another one when they are back", async () => {
     const path = join(home, "mine");
-    const folders = await openFolders([declared(path)], own, limits);
+    const folders = await openFolders([declared(path)], own);
     const before = await folders.now("default", ["docs"]);
     assert.deepEqual(await folders.now("default", ["docs"]), before);
     await rename(path, join(home, "away"));
@@ -156,7 +156,7 @@ describe("the folders that the operator declares", () => {
   it("are not followed to where a link in their place leads", async () => {
     const path = join(home, "parent/child");
     await mkdir(path, { recursive: true });
-    const folders = await openFolders([declared(path)], own, limits);
+    const folders = await openFolders([declared(path)], own);
     await rename(dirname(path), join(home, "moved"));
     await symlink(join(home, "moved"), dirname(path));
     await assert.rejects(folders.now("default", ["docs"]), /"docs" is not there/);
@@ -166,14 +166,15 @@ describe("the folders that the operator declares", () => {
     await assert.rejects(folders.now("default", ["docs"]), /"docs" is not there/);
   });
 
-  it("that do not answer fail their calls after a while, and hold one thread whoever waits", async () => {
+  it("that do not answer fail their calls after a while, and hold one thread whoever waits", async (t) => {
+    t.after(lower({ folderMs: 5 }));
     let looks = 0;
     let answer!: (identity: string) => void;
     const look = (): Promise<string> => {
       looks += 1;
       return new Promise((resolve) => (answer = resolve));
     };
-    const folders = new Folders([declared("/srv/docs")], new Map([["docs", "/srv/docs"]]), { folderMs: 5 }, look);
+    const folders = new Folders([declared("/srv/docs")], new Map([["docs", "/srv/docs"]]), look);
     const calls = [1, 2, 3].map(() => folders.now("default", ["docs"]));
     for (const call of calls)
       await assert.rejects(call, { mayPass: true, message: /"docs" did not answer within 5 ms/ });

@@ -6,7 +6,9 @@ import { runInNewContext } from "node:vm";
 import type { ApiOptions } from "../../src/http/api/add-route.ts";
 import { apiRoutes } from "../../src/http/api/api.ts";
 import { Bodies } from "../../src/http/body.ts";
+import { readingBounds } from "../../src/lib/reading-bounds.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { SECRET_BYTES } from "../../src/secrets/secret-rules.ts";
 import { apiOf } from "../support/api.ts";
 import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { startRig } from "../support/mcp-host.ts";
@@ -64,7 +66,7 @@ describe("a body of the JSON API", () => {
         });
         const text = await response.text();
         assert.ok(response.status < 500, text);
-        assert.ok(parsedUnits <= defaultLimits.inlineBodyBytes, `${parsedUnits} units: ${response.status} ${text}`);
+        assert.ok(parsedUnits <= readingBounds.inlineBodyBytes, `${parsedUnits} units: ${response.status} ${text}`);
       });
     }
   }
@@ -76,14 +78,14 @@ describe("a body of the JSON API", () => {
     assert.match(refused.body.error.message, /65536 bytes; send less/);
   });
 
-  it("is a secret of secretBytes, however it is written", async () => {
+  it("is a secret of SECRET_BYTES, however it is written", async () => {
     const api = apiOf(berth);
-    const value = "\u0001".repeat(defaultLimits.secretBytes);
+    const value = "\u0001".repeat(SECRET_BYTES);
     assert.equal((await api.send("PUT", "/secrets/LONG", { value })).status, 204);
     assert.equal((await api.send("PUT", "/secrets/LONG", value)).status, 204);
     assert.equal((await api.send("PUT", "/secrets/LONG", { value: `${value}.` })).status, 422);
     assert.equal((await api.send("PUT", "/secrets/LONG", { value, more: 1 })).status, 400);
-    assert.equal((await api.send("PUT", "/secrets/LONG", "x".repeat(7 * defaultLimits.secretBytes))).status, 413);
+    assert.equal((await api.send("PUT", "/secrets/LONG", "x".repeat(7 * SECRET_BYTES))).status, 413);
   });
 
   it("is a draft of many files as well where it is long", async () => {
@@ -107,7 +109,7 @@ describe("a body of the JSON API", () => {
       body: JSON.stringify(Object.fromEntries(servers)),
     });
     assert.match(await response.text(), /missing-definition/);
-    assert.ok(parsedUnits <= defaultLimits.inlineBodyBytes, String(parsedUnits));
+    assert.ok(parsedUnits <= readingBounds.inlineBodyBytes, String(parsedUnits));
   });
 
   it("says of a long draft what it says of a short one", async () => {
@@ -145,7 +147,7 @@ describe("a body of an MCP request", () => {
   });
 });
 
-describe("a body longer than inlineBodyBytes, where that is set", () => {
+describe("a body longer than inlineBodyBytes, where that is lowered", () => {
   let berth: TestBerth;
   const env = { BERTH_INLINE_BODY_BYTES: "1000" };
   before(async () => void (berth = await startTestBerth({ texts: { "own.ts": own }, env })));

@@ -60,12 +60,12 @@ describe("a tenant's file", () => {
     const lines = [DATED, ...contentLines(plan, mcps)];
     const names = [nameLine("variable", "mcps", mcps.cid), nameLine("variable", "plan", plan.cid)];
     const file = forged([...lines, ...names]);
-    assert.deepEqual(await problemsOf(store, file, { limits: { variableBytes: 10, mcpsBytes: 19 } }), [
-      "4 too-large",
-      "5 too-large",
-    ]);
+    const restore = lower({ variableBytes: 10, mcpsBytes: 19 });
+    assert.deepEqual(await problemsOf(store, file), ["4 too-large", "5 too-large"]);
     await assertUntouched(store);
-    await imported(store, file, { as: "taken", limits: { variableBytes: 11, mcpsBytes: 20 } });
+    restore();
+    t.after(lower({ variableBytes: 11, mcpsBytes: 20 }));
+    await imported(store, file, { as: "taken" });
   });
 
   it("C8 holds nothing of another tenant, even where both have the same content", async (t) => {

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { jsonProblems, parseJsonSource, placeProblems } from "../../src/lib/json-source.ts";
 import { PROBLEMS_MAX } from "../../src/lib/problem.ts";
-import { patientLimits } from "../support/patience.ts";
+import { lower } from "../support/lowered-limits.ts";
+import "../support/patience.ts";
 import { inOneOf } from "../support/until.ts";
-
-const reader = { tenant: "default", limits: patientLimits };
 
 /** Long enough for a thread of its own. */
 const many = (last: string): string => {
@@ -24,14 +23,14 @@ describe("a long JSON text", () => {
     it(`has the same problems in the same places as a short one: ${what}`, async () => {
       const text = many(last);
       const { problems } = parseJsonSource("mcps", text);
-      assert.deepEqual(await jsonProblems("mcps", text, reader), problems);
+      assert.deepEqual(await jsonProblems("mcps", text, "default"), problems);
       assert.equal(problems.length > 0, what !== "nothing");
     });
   }
 
   it("has the places that pointers lead to", async () => {
     const problem = { code: "c", message: "m", severity: "error", pointer: "/server-1999/title" } as const;
-    const [placed] = (await placeProblems("mcps", many('  "last": {}'), [problem], reader))!;
+    const [placed] = (await placeProblems("mcps", many('  "last": {}'), [problem], "default"))!;
     assert.equal(placed?.line, 2_001);
     assert.equal(placed?.pointer, "/server-1999/title");
   });
@@ -45,7 +44,7 @@ describe("a long JSON text", () => {
       if (!isOver) setImmediate(turn);
     };
     turn();
-    const problems = await jsonProblems("mcps", text, reader);
+    const problems = await jsonProblems("mcps", text, "default");
     isOver = true;
     assert.equal(problems[0]?.code, "duplicate-key");
     assert.ok(turns > 20, `others had ${turns} turns`);
@@ -54,7 +53,7 @@ describe("a long JSON text", () => {
   const faulty = (count: number): string => `{\n${'"twice": 1,\n'.repeat(count)}"twice": 1\n}`;
 
   it("with many faults has the first of them, and how many there are beyond", async () => {
-    const problems = await jsonProblems("mcps", faulty(20_000), reader);
+    const problems = await jsonProblems("mcps", faulty(20_000), "default");
     assert.equal(problems.length, PROBLEMS_MAX + 1);
     assert.deepEqual([problems[0]?.line, problems[99]?.line], [3, 102]);
     assert.equal(problems[99]?.frame, '> 102 | "twice": 1,\n      | ^');
@@ -62,7 +61,7 @@ describe("a long JSON text", () => {
   });
 
   it("has a thread for itself only in its turn, and tells whose turn does not come", async () => {
-    const texts = Array.from({ length: 30 }, () => jsonProblems("mcps", faulty(3_000), reader));
+    const texts = Array.from({ length: 30 }, () => jsonProblems("mcps", faulty(3_000), "default"));
     const ends = await Promise.allSettled(texts);
     const refused = ends.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
     assert.equal(refused.length, 13);
@@ -73,8 +72,8 @@ describe("a long JSON text", () => {
     // The machine may let the thread of the one work, and that of the other wait.
     await inOneOf(5, async () => {
       const ends: string[] = [];
-      const long = jsonProblems("mcps", faulty(60_000), reader).then(() => ends.push("long"));
-      const medium = jsonProblems("mcps", faulty(3_000), { ...reader, tenant: "acme" }).then(() => ends.push("medium"));
+      const long = jsonProblems("mcps", faulty(60_000), "default").then(() => ends.push("long"));
+      const medium = jsonProblems("mcps", faulty(3_000), "acme").then(() => ends.push("medium"));
       await Promise.all([long, medium]);
       assert.deepEqual(ends, ["medium", "long"]);
     });
@@ -82,11 +81,15 @@ describe("a long JSON text", () => {
 
   it("that takes too long, or too much memory, is no longer read, and the limit is named", async () => {
     const text = faulty(100_000);
-    const [slow] = await jsonProblems("mcps", text, { ...reader, limits: { ...patientLimits, checkMs: 1 } });
-    assert.match(slow!.message, /within 1 ms/);
-    const [large] = await jsonProblems("mcps", text, { ...reader, limits: { ...patientLimits, checkMemoryMb: 16 } });
-    assert.match(large!.message, /with 16 MB of memory/);
+    for (const [bound, message] of [
+      [{ checkMs: 1 }, /within 1 ms/],
+      [{ checkMemoryMb: 16 }, /with 16 MB of memory/],
+    ] as const) {
+      const restore = lower(bound);
+      const [problem] = await jsonProblems("mcps", text, "default").finally(restore);
+      assert.match(problem!.message, message);
+    }
     const { problems: first } = parseJsonSource("mcps", faulty(2_000));
-    assert.deepEqual(await jsonProblems("mcps", faulty(2_000), reader), first);
+    assert.deepEqual(await jsonProblems("mcps", faulty(2_000), "default"), first);
   });
 });

@@ -3,12 +3,11 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
-import { openKeyRing } from "../../src/secrets/key-ring.ts";
 import { newKey, seal, unseal } from "../../src/secrets/sealing.ts";
-import { openSecrets } from "../../src/secrets/secrets.ts";
+import { SECRET_BYTES } from "../../src/secrets/secret-rules.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { assert as assertProperty, property, runs, string, uint8Array } from "../support/fast-check.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { bytesIn, secretFolders } from "../support/secret-folders.ts";
 
 const { open, close } = secretFolders();
@@ -119,7 +118,7 @@ describe("secrets at rest", () => {
     for (const name of names) {
       await assert.rejects(secrets.set("acme", name, VALUE, "test"), { code: "secret_invalid" }, name);
     }
-    for (const value of ["", "12345", "zero\0zero", "x".repeat(defaultLimits.secretBytes + 1)]) {
+    for (const value of ["", "12345", "zero\0zero", "x".repeat(SECRET_BYTES + 1)]) {
       await assert.rejects(secrets.set("acme", "A", value, "test"), (error: Error & { code: string }) => {
         assert.equal(error.code, "secret_invalid");
         assert.ok(value === "" || !error.message.includes(value));
@@ -129,10 +128,9 @@ describe("secrets at rest", () => {
     assert.deepEqual(await secrets.list("acme"), []);
   });
 
-  it("C8 a tenant has so many secrets and no more", async () => {
-    const { store, folder } = await open();
-    const limits = { ...defaultLimits, secretsPerTenant: 2 };
-    const secrets = openSecrets(store, openKeyRing(folder, {}), limits);
+  it("C8 a tenant has so many secrets and no more", async (t) => {
+    t.after(lower({ secretsPerTenant: 2 }));
+    const { secrets } = await open();
     for (const name of ["A", "B", "A"]) await secrets.set("acme", name, VALUE, "test");
     await assert.rejects(secrets.set("acme", "C", VALUE, "test"), /no more are allowed/);
     await secrets.set("other", "C", VALUE, "test");

@@ -4,7 +4,6 @@ import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { openKeyRing } from "../../src/secrets/key-ring.ts";
 import { keyOf } from "../../src/secrets/sealing.ts";
 import { openSecrets } from "../../src/secrets/secrets.ts";
@@ -175,7 +174,7 @@ describe("a rotation of the key", () => {
           return store.putSecret(tenant, put);
         },
       };
-      await openSecrets(behind, openKeyRing(folder, {}), defaultLimits).set("acme", "A", "acknowledged", "test");
+      await openSecrets(behind, openKeyRing(folder, {})).set("acme", "A", "acknowledged", "test");
       const { secrets } = await open(folder);
       assert.equal(await secrets.read("acme", "A"), "acknowledged");
       await secrets.set("acme", "A", "set again", "test");

@@ -16,6 +16,7 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { turnsIn } from "../support/turns-in.ts";
 import { until } from "../support/until.ts";
 
@@ -182,7 +183,8 @@ test("results of which it is not known what they were made of stay, and those of
 /** The cluster of the only node. */
 const ALONE = { id: "one", lease: async () => ({ node: "one", fence: 1 }) };
 
-test("one of several nodes collects, and another one when it has gone", async () => {
+test("one of several nodes collects, and another one when it has gone", async (t) => {
+  t.after(lower({ collectGraceMs: 0 }));
   const store = await openSqliteStore({ dataDir: dataFolder() });
   let holder = "other";
   let asked = 0;
@@ -193,7 +195,7 @@ test("one of several nodes collects, and another one when it has gone", async ()
       return { node: holder, fence: 1 };
     },
   };
-  const limits = { ...defaultLimits, collectIntervalMs: 20, collectGraceMs: 0 };
+  const limits = { ...defaultLimits, collectIntervalMs: 20 };
   const stop = collectRegularly(store, cluster, limits, pino({ level: "silent" }));
   try {
     const orphan = rawBlock("orphan");
@@ -208,12 +210,13 @@ test("one of several nodes collects, and another one when it has gone", async ()
   }
 });
 
-test("a service collects by itself, again and again, and says what it has freed", async () => {
+test("a service collects by itself, again and again, and says what it has freed", async (t) => {
+  t.after(lower({ collectGraceMs: 0 }));
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
   const told: { freed?: { content: { count: number } } }[] = [];
   const log = pino({ level: "info" }, { write: (line: string) => void told.push(JSON.parse(line)) });
-  const limits = { ...defaultLimits, collectIntervalMs: 20, collectGraceMs: 0 };
+  const limits = { ...defaultLimits, collectIntervalMs: 20 };
   const stop = collectRegularly(store, ALONE, limits, log);
   try {
     for (const text of ["one", "two"]) {
@@ -229,7 +232,8 @@ test("a service collects by itself, again and again, and says what it has freed"
   }
 });
 
-test("a limit of history of its own is that of the tenant", async () => {
+test("a limit of history of its own is that of the tenant", async (t) => {
+  t.after(lower({ collectGraceMs: 0 }));
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
   try {
@@ -242,12 +246,7 @@ test("a limit of history of its own is that of the tenant", async () => {
     const database = new Database(join(dataDir, DATABASE_FILE));
     database.exec(`UPDATE name_change SET changed_at = changed_at - ${2 * 86_400_000} WHERE kind = 'variable'`);
     database.close();
-    const stop = collectRegularly(
-      store,
-      ALONE,
-      { ...defaultLimits, collectIntervalMs: 20, collectGraceMs: 0 },
-      pino({ level: "silent" }),
-    );
+    const stop = collectRegularly(store, ALONE, { ...defaultLimits, collectIntervalMs: 20 }, pino({ level: "silent" }));
     await until(async () => (await store.content("acme", rawBlock("one").cid)) === undefined);
     await stop();
     assert.ok(await store.content("default", rawBlock("one").cid));

@@ -120,7 +120,7 @@ export class MemoryHost implements Host {
   }
 
   activity(): Activity {
-    return new Activity(0);
+    return new Activity();
   }
 
   recentLines(): [] {

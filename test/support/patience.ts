@@ -14,15 +14,19 @@ const patience = {
 
 /** Likewise of the limits that no setting changes. */
 export const patientFixedLimits = {
-  checkMs: 120_000,
   headersMs: 120_000,
   issuerMs: 60_000,
   requestMs: 120_000,
-  transformMs: 300_000,
-  upstreamSaveMs: 300_000,
 } satisfies Partial<Limits>;
 
-changeFixed({ compileElapsedMs: 600_000, loadElapsedMs: 120_000, upstreamProbeMs: 60_000 });
+changeFixed({
+  checkMs: 120_000,
+  compileElapsedMs: 600_000,
+  loadElapsedMs: 120_000,
+  transformMs: 300_000,
+  upstreamProbeMs: 60_000,
+  upstreamSaveMs: 300_000,
+});
 
 export const patientLimits: Limits = { ...defaultLimits, ...patience, ...patientFixedLimits };
 

@@ -1,7 +1,6 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { openKeyRing, type KeySource } from "../../src/secrets/key-ring.ts";
 import { openSecrets, type Secrets } from "../../src/secrets/secrets.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
@@ -26,7 +25,7 @@ export function secretFolders() {
     open: async (folder = newFolder(), source: KeySource = {}): Promise<Opened> => {
       const store = await openSqliteStore({ dataDir: folder });
       closers.push(() => store.close());
-      return { store, folder, secrets: openSecrets(store, openKeyRing(folder, source), defaultLimits) };
+      return { store, folder, secrets: openSecrets(store, openKeyRing(folder, source)) };
     },
     close: async (): Promise<void> => {
       for (const close of closers) await close();

@@ -209,7 +209,8 @@ async function answered(contentType: string, body: string, init: RequestInit & {
   return boundedFetch(settings, given)("http://127.0.0.1/", request);
 }
 
-test("a server at an address is read by its media type in whatever letters, and handed on as what it was read as", async () => {
+test("a server at an address is read by its media type in whatever letters, and handed on as what it was read as", async (t) => {
+  t.after(lower({ upstreamBatchMessages: 2 }));
   const types = {
     "text/event-stream": [
       "text/event-stream",

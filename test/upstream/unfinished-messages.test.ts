@@ -12,6 +12,7 @@ import { Inflow } from "../../src/upstream/inflow.ts";
 import { readLongMessage, type LongReader } from "../../src/upstream/long-answers.ts";
 import { LongAnswer } from "../../src/upstream/results.ts";
 import { refusedByServer } from "../../src/upstream/upstream-error.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
 const limits = { unfinishedUpstreamBytes: 4_000, unfinishedUpstreamBytesPerTenant: 2_000 };
@@ -104,7 +105,8 @@ test("a program that is in the midst of the line begun first is ended where its 
   assert.equal(heldOf(room), 0);
 });
 
-test("a program whose message waits where there is no room to read it is not ended for that", async () => {
+test("a program whose message waits where there is no room to read it is not ended for that", async (t) => {
+  t.after(lower({ inlineBodyBytes: 10 }));
   const pipes = { stdout: new PassThrough(), stderr: new PassThrough() };
   const [faults, heard]: [string[], unknown[]] = [[], []];
   let refusals = 2;
@@ -112,7 +114,7 @@ test("a program whose message waits where there is no room to read it is not end
     if (refusals-- > 0) throw new BerthError("too_many_requests", "full");
     return { text: Buffer.from(bytes).toString(), results: [] };
   };
-  const long = { inlineBodyBytes: 10, message } as unknown as LongReader;
+  const long = { message } as unknown as LongReader;
   const output = new ChildOutput(pipes, defaultLimits, [], long, undefined, (reason) => void faults.push(reason));
   output.onMessage = (given) => heard.push(given) > 0;
   pipes.stdout.write('{"jsonrpc":"2.0","method":"notifications/message"}\n');
@@ -126,7 +128,7 @@ test("an error with many values in its data is told without them", () => {
   assert.deepEqual(told, { rpc: -32000, message: "no" });
   const long = JSON.stringify({ jsonrpc: "2.0", id: 1, error: { code: -32000, message: "no", data } });
   const error = { code: -32000, message: "no" };
-  assert.deepEqual(JSON.parse(readLongMessage(long, defaultLimits).text!), { jsonrpc: "2.0", id: 1, error });
+  assert.deepEqual(JSON.parse(readLongMessage(long, 40_000).text!), { jsonrpc: "2.0", id: 1, error });
 });
 
 test("an error is told with the beginning of its message, and without data that are long", () => {
@@ -134,7 +136,7 @@ test("an error is told with the beginning of its message, and without data that 
   const { message, data } = refusedByServer("calling f", given);
   assert.ok(message.length < 17_000, `${message.length}`);
   assert.deepEqual(data, { rpc: -32000, message: `${"x".repeat(16 * 1024)}…` });
-  const { text } = readLongMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, error: given }), defaultLimits);
+  const { text } = readLongMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, error: given }), 40_000);
   const error = { code: -32000, message: `${"x".repeat(16 * 1024)}…` };
   assert.deepEqual(JSON.parse(text!), { jsonrpc: "2.0", id: 1, error });
 });

@@ -1,6 +1,7 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Json } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { invalidLauncher } from "../../upstream/command.ts";
 import { placeOf, type Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher-uri.ts";
@@ -11,14 +12,12 @@ import type { SuspendedLimits } from "../calls/upstream-call.ts";
 import type { CallOptions } from "../catalog/catalog.ts";
 import { HostedUpstream, type OpenUpstream } from "../serving/hosted.ts";
 
-export interface ExploreLimits extends SuspendedLimits {
-  /** Servers explored at once; the least recently used one makes room. */
-  readonly exploredServers: number;
-}
+/** Upstreams that are kept connected for the clients that explore them. */
+const bounds = fixed({ exploredServers: 8 });
 
 export interface ExploreSurroundings {
   readonly open: OpenUpstream;
-  readonly limits: ExploreLimits;
+  readonly limits: SuspendedLimits;
   readonly log: Log;
   readonly folders: readonly ProfileFolder[];
   readonly env: NodeJS.ProcessEnv;
@@ -97,7 +96,7 @@ export class ExploredServers {
   }
 
   async #makeRoom(): Promise<void> {
-    const { exploredServers } = this.#surroundings.limits;
+    const { exploredServers } = bounds;
     if (this.#servers.size < exploredServers) return;
     const unused = [...this.#servers].find(([, { hosted }]) => hosted.upstream.health.requests === 0);
     if (!unused)

@@ -18,14 +18,9 @@ export interface BuiltInServer {
  * Adds one server to a host for one tenant. A server of that name that the tenant defined takes precedence. Its offer
  * never changes while the process lives.
  */
-export function withBuiltIn(
-  host: Host,
-  tenant: string,
-  server: BuiltInServer,
-  { recentCalls, observers }: { recentCalls: number; observers: Observers },
-): Host {
+export function withBuiltIn(host: Host, tenant: string, server: BuiltInServer, observers: Observers): Host {
   const { name, release } = server;
-  const activity = new Activity(recentCalls);
+  const activity = new Activity();
   const catalog = server.catalog((tool) => new CallNotes({ tenant, server: name, release, tool }, activity, observers));
   const { description } = catalog.contract;
   const summary: ServerSummary = {

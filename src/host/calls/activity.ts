@@ -1,5 +1,5 @@
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { fixed } from "../../limits/fixed.ts";
 
 /** How a tool call ended. `asked`: with questions to the user; repeat it with the answers. */
 export type CallOutcome = "ok" | "error" | "invalid" | "asked";
@@ -15,6 +15,13 @@ export interface RecentCall {
   /** Retries after transient errors. */
   readonly retries: number;
 }
+
+const bounds = fixed({
+  /** Calls of a server that its page lists: times, outcomes and sizes. */
+  recentCalls: 50,
+  /** Servers of all tenants whose calls of the last hour are counted; the longest silent are forgotten first. */
+  countedServers: 10_000,
+});
 
 /** Calls that ended within five minutes. */
 export interface CallCount {
@@ -108,15 +115,12 @@ export class Activity {
   inFlight = 0;
   /** When the latest call began, in milliseconds since the epoch; undefined before the first one. */
   latestAt: number | undefined;
-  readonly #callsMax: number;
   readonly #hours: CountedHours;
   #numbers: Float64Array | undefined;
   #tools: string[] = [];
   #noted = 0;
 
-  /** `callsMax`: the latest calls that are kept. */
-  constructor(callsMax: number, hours: CountedHours = new CountedHours(1)) {
-    this.#callsMax = callsMax;
+  constructor(hours: CountedHours = new CountedHours(1)) {
     this.#hours = hours;
   }
 
@@ -125,9 +129,8 @@ export class Activity {
     const at = performance.timeOrigin + beganAt;
     this.latestAt = at;
     this.#hours.count(this, at + ms, outcome === "error" || outcome === "invalid");
-    if (this.#callsMax === 0) return;
     const numbers = (this.#numbers ??= this.#open());
-    const slot = this.#noted % this.#callsMax;
+    const slot = this.#noted % this.#tools.length;
     const first = slot * FIELDS;
     numbers[first] = beganAt;
     numbers[first + 1] = ms;
@@ -147,9 +150,10 @@ export class Activity {
   recent(): RecentCall[] {
     const numbers = this.#numbers;
     if (!numbers) return [];
-    const count = Math.min(this.#noted, this.#callsMax);
+    const callsMax = this.#tools.length;
+    const count = Math.min(this.#noted, callsMax);
     return Array.from({ length: count }, (_, age) => {
-      const slot = (this.#noted - 1 - age) % this.#callsMax;
+      const slot = (this.#noted - 1 - age) % callsMax;
       const [beganAt = 0, ms = 0, code = 0, size = 0, retries = 0] = numbers.subarray(
         slot * FIELDS,
         (slot + 1) * FIELDS,
@@ -167,29 +171,22 @@ export class Activity {
 
   /** Allocated on first use: most servers are never called. */
   #open(): Float64Array {
-    this.#tools = Array.from({ length: this.#callsMax }, () => "");
-    return new Float64Array(this.#callsMax * FIELDS);
+    const { recentCalls } = bounds;
+    this.#tools = Array.from({ length: recentCalls }, () => "");
+    return new Float64Array(recentCalls * FIELDS);
   }
 }
 
-export type ActivityLimits = Pick<Limits, "recentCalls" | "countedServers">;
-
 /** The activity of every server, kept across its releases. */
 export class Activities {
-  readonly #limits: ActivityLimits;
-  readonly #hours: CountedHours;
+  readonly #hours = new CountedHours(bounds.countedServers);
   readonly #tenants = new Map<string, Map<string, Activity>>();
-
-  constructor(limits: ActivityLimits) {
-    this.#limits = limits;
-    this.#hours = new CountedHours(limits.countedServers);
-  }
 
   of(tenant: string, server: string): Activity {
     let servers = this.#tenants.get(tenant);
     if (!servers) this.#tenants.set(tenant, (servers = new Map()));
     let activity = servers.get(server);
-    if (!activity) servers.set(server, (activity = new Activity(this.#limits.recentCalls, this.#hours)));
+    if (!activity) servers.set(server, (activity = new Activity(this.#hours)));
     return activity;
   }
 

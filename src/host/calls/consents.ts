@@ -4,11 +4,19 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject, JsonText, soundObject, type JsonDigest, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { CONSENT_KEY, consentQuestion, readConsent } from "../../outcome/consent.ts";
 import type { CallOptions, InputRequired } from "../catalog/catalog.ts";
 import type { CalledTool, Observers } from "./observe.ts";
 import { shownArguments, visible } from "./shown-arguments.ts";
+
+const bounds = fixed({
+  /** How long a user may take to consent to a call that its entry's "consent" asks about. */
+  consentMs: 300_000,
+  /** The arguments of such a call that the user is shown; longer ones are cut in their middle. */
+  consentCharacters: 4_000,
+});
 
 /**
  * The user's consent to exactly one call of a tool that its entry names in "consent". The question's key carries what it
@@ -43,16 +51,17 @@ export class Consents {
   }
 
   async #ask(call: AskedCall, args: JsonObject | JsonText, known: ShownTool["known"]): Promise<Checked> {
-    const { sealer, records, limits } = this.#parts;
+    const { sealer, records } = this.#parts;
+    const { consentMs, consentCharacters } = bounds;
     const { tool, digest, principal } = call;
     const { server, release, tool: name } = tool;
-    const until = records.now() + limits.consentMs;
+    const until = records.now() + consentMs;
     const isServed = (await this.#servedRelease(tool)) === release;
     const own = { id: randomUUID(), principal, server, release, tool: name, digest: digest.sha256 };
     const asked: Asked = { ...own, until, ...(isServed && { isServed }) };
-    const key = CONSENT_KEY + sealer.seal(bindingOf(tool.tenant), asked, limits.consentMs + KNOWN_MS);
+    const key = CONSENT_KEY + sealer.seal(bindingOf(tool.tenant), asked, consentMs + KNOWN_MS);
     const json = args instanceof JsonText ? args.text : canonicalJson(args);
-    const message = messageOf(call, shownArguments(json, limits.consentCharacters, known));
+    const message = messageOf(call, shownArguments(json, consentCharacters, known));
     await this.#tell(call, { outcome: "asked", consent: asked.id });
     return { asked: { inputRequests: { [key]: consentQuestion(message) }, hint: hintOf(tool) } };
   }
@@ -140,10 +149,8 @@ export interface ConsentParts {
   readonly observers: Pick<Observers, "consent">;
   /** The CID of the release that a server's name stands for now. */
   readonly servedRelease: (tenant: string, server: string) => Promise<string>;
-  readonly limits: ConsentLimits;
+  readonly limits: Pick<Limits, "requestStateMs">;
 }
-
-export type ConsentLimits = Pick<Limits, "consentMs" | "consentCharacters" | "requestStateMs">;
 
 /** The consent that the calls of one tool need. */
 export interface Consent {

@@ -4,9 +4,11 @@ import { EnvironmentFault, LaterAnswer, type HostPort } from "../../executor/exe
 import { FOLDER_VARIABLE } from "../../executor/guest/wire.mts";
 import { LastKnown } from "../../lib/last-known.ts";
 import type { Log } from "../../lib/log.ts";
-import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import { fillTemplate, variablesOf } from "../../upstream/launch.ts";
+
+/** The environment that an entry gives its code: names and values together. */
+const BYTES_MAX = 256 * 1024;
 
 /** The environment that an entry gives its code: its templates, filled with what the entry's grants still give. */
 export interface Environment {
@@ -25,13 +27,12 @@ export interface EnvironmentSource {
   readonly grant: Grant | undefined;
   /** Reads variables of the tenant. */
   readonly port: HostPort;
-  readonly limits: Pick<Limits, "environmentBytes">;
   readonly log: Pick<Log, "warn">;
 }
 
 /** Undefined for an entry that sets nothing. */
 export function environmentOf(source: EnvironmentSource): Environment | undefined {
-  const { entry, grant, limits } = source;
+  const { entry, grant } = source;
   const entries = Object.entries(entry.env);
   if (entries.length === 0) return undefined;
   const variables = [...new Set(entries.flatMap(([, value]) => value.variables))].filter((name) =>
@@ -59,9 +60,10 @@ export function environmentOf(source: EnvironmentSource): Environment | undefine
       const filled = await fill(source, name, value);
       if (filled === undefined) continue;
       bytes += name.length + Buffer.byteLength(filled) + 2;
-      if (bytes > limits.environmentBytes) {
-        const most = `at most ${limits.environmentBytes} bytes`;
-        throw new EnvironmentFault(`the environment that its entry sets has more than that: ${most}`);
+      if (bytes > BYTES_MAX) {
+        throw new EnvironmentFault(
+          `the environment that its entry sets has more than that: at most ${BYTES_MAX} bytes`,
+        );
       }
       all.push([name, filled]);
       for (const text of secretTexts(value, filled)) grant?.redactor.add(text);
@@ -136,8 +138,8 @@ async function valueOf(
   const answer = await source.port.request("variable", { name }, NO_CALL);
   const bytes = answer instanceof LaterAnswer ? await answer.read() : undefined;
   if (!bytes) return undefined;
-  if (bytes.length > source.limits.environmentBytes) {
-    const most = `${source.limits.environmentBytes} bytes`;
+  if (bytes.length > BYTES_MAX) {
+    const most = `${BYTES_MAX} bytes`;
     throw new EnvironmentFault(`its environment cannot be set: the variable "${name}" is longer than ${most}`);
   }
   const value = new TextDecoder().decode(bytes);

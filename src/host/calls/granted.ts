@@ -20,7 +20,7 @@ import { fitsPort, type PrivateHost } from "../../network/private-hosts.ts";
 import type { SocketGrant } from "../../network/relay-wire.ts";
 import type { Grant, Grants } from "../../secrets/grants.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
-import { environmentOf, type Environment, type EnvironmentSource } from "./environment.ts";
+import { environmentOf, type Environment } from "./environment.ts";
 import type { OperatorGrants } from "./operator-grants.ts";
 
 /** The grants that a release gets by its entry, beyond what every server has. */
@@ -50,7 +50,7 @@ export interface GrantDependencies {
   /** Only `berth dev` has them. */
   readonly operatorGrants?: OperatorGrants | undefined;
   readonly log: Log;
-  readonly limits: FetchLimits & EnvironmentSource["limits"];
+  readonly limits: FetchLimits;
 }
 
 /** The rules of where guests may go that no entry makes. */
@@ -119,7 +119,7 @@ export async function grantTo(
   const { grants, folders = noFolders, network: around, networkNow, operatorGrants, limits, log } = dependencies;
   const readsVariables = Object.values(entry.env).some(({ variables }) => variables.length > 0);
   const grant = grants?.of(tenant, server, entry.secrets, readsVariables);
-  const environment = environmentOf({ tenant, server, entry, grant, port, limits, log });
+  const environment = environmentOf({ tenant, server, entry, grant, port, log });
   const privateToo = tenant === DEFAULT_TENANT;
   const { privateHostsOf, ownPort }: typeof alone = around ?? alone;
   const acceptance = acceptanceOf(tenant, server);

@@ -9,6 +9,7 @@ import {
 } from "../../entry/prompt-fields.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import { readingBounds } from "../../lib/reading-bounds.ts";
 import { type Limits, limitVariable } from "../../limits/limits.ts";
 import type { ContentBlock, Prompt, PromptResult } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";
@@ -125,7 +126,7 @@ function byUser(content: ContentBlock): Message {
 export function writtenPrompt(
   contract: PromptContract,
   prompt: ConfiguredPrompt,
-  { outputBytes, inlineBodyBytes }: Pick<Limits, "outputBytes" | "inlineBodyBytes">,
+  { outputBytes }: Pick<Limits, "outputBytes">,
   fill: (task: PromptTask) => Promise<LongObjectParts | undefined>,
 ): Prompt {
   const { description } = contract;
@@ -156,7 +157,8 @@ export function writtenPrompt(
       const values = Object.fromEntries(
         names.map((name) => [name, Object.hasOwn(args, name) ? (args[name] as string) : ""]),
       );
-      if (unitsAtMost(values) <= inlineBodyBytes) return filledPrompt({ template, names, values }, outputBytes)!;
+      if (unitsAtMost(values) <= readingBounds.inlineBodyBytes)
+        return filledPrompt({ template, names, values }, outputBytes)!;
       const parts = await fill({ template, names, values });
       if (!parts)
         throw refuse(`with these values it has more than ${outputBytes} characters (${limitVariable("outputBytes")})`);

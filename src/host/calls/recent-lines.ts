@@ -1,6 +1,7 @@
 import type { FailureReason } from "../../executor/executor.ts";
 import { beginningOf, cutText } from "../../lib/cut-text.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { CalledTool, CallObserver, LineObserver } from "./observe.ts";
 
 export interface RecentLine {
@@ -13,10 +14,12 @@ export interface RecentLine {
   readonly location?: string;
 }
 
-export interface RecentLinesLimits {
-  readonly recentLines: number;
-  readonly recentLinesServers: number;
-}
+const bounds = fixed({
+  /** Failures of a server's functions and their log lines, together, that its page shows its authors. */
+  recentLines: 20,
+  /** Servers of all tenants for which such lines are kept in memory; the longest silent are forgotten first. */
+  recentLinesServers: 1_000,
+});
 
 const MESSAGE_UNITS_MAX = 1_000;
 
@@ -28,14 +31,9 @@ const NOT_ITS_OWN: ReadonlySet<FailureReason> = new Set(["cancelled", "descripto
  * kept in memory alone. A call that neither fails nor prints leaves nothing here.
  */
 export class RecentLines {
-  readonly #limits: RecentLinesLimits;
   /** Ordered by latest line, the most recent server last. */
   readonly #servers = new Map<string, Ring>();
   #latest: Ring | undefined;
-
-  constructor(limits: RecentLinesLimits) {
-    this.#limits = limits;
-  }
 
   readonly onCall: CallObserver = ({ tool, failure }) => {
     if (!failure || NOT_ITS_OWN.has(failure.reason)) return;
@@ -78,11 +76,9 @@ export class RecentLines {
   }
 
   #keep({ tenant, server }: CalledTool, line: RecentLine): void {
-    const { recentLines, recentLinesServers } = this.#limits;
-    if (recentLines === 0 || recentLinesServers === 0) return;
     const ring = this.#ringOf(tenant, server);
     ring.lines[ring.next] = line;
-    ring.next = (ring.next + 1) % recentLines;
+    ring.next = (ring.next + 1) % bounds.recentLines;
   }
 
   #ringOf(tenant: string, server: string): Ring {
@@ -92,7 +88,7 @@ export class RecentLines {
     const ring = this.#servers.get(key) ?? { tenant, server, lines: [], next: 0 };
     this.#servers.delete(key);
     this.#servers.set(key, ring);
-    if (this.#servers.size > this.#limits.recentLinesServers) {
+    if (this.#servers.size > bounds.recentLinesServers) {
       const [oldest] = this.#servers.keys();
       this.#servers.delete(oldest!);
     }

@@ -9,6 +9,7 @@ import type { Log } from "../../lib/log.ts";
 import { LongText } from "../../lib/long-text.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { HIDDEN, Redactor } from "../../lib/redactor.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { RetainedCallFacts, RetainedCallPart, RetainedCallStore, NewRetainedCall } from "../../store/store.ts";
@@ -23,13 +24,17 @@ export type { RetainedCallPart } from "../../store/store.ts";
 
 export type RetainedCallLimits = Pick<
   Limits,
-  | "retainedCallDays"
-  | "retainedCallBytes"
-  | "retainedCalls"
-  | "retainedCallBytesPerTenant"
-  | "retainedCallDelayMs"
-  | "queuedRetainedCallBytesPerTenant"
+  "retainedCallDays" | "retainedCallBytesPerTenant" | "queuedRetainedCallBytesPerTenant"
 >;
+
+const bounds = fixed({
+  /** The arguments, and the result, of one retained call, as JSON; longer ones are left out. */
+  retainedCallBytes: 32 * 1024,
+  /** Calls that one server retains; the oldest ones are deleted first. */
+  retainedCalls: 1_000,
+  /** How long an ended call waits to be stored. */
+  retainedCallDelayMs: 1_000,
+});
 
 interface RetainedCallsOptions {
   readonly store: RetainedCallStore;
@@ -154,7 +159,7 @@ export class RetainedCalls {
   }
 
   #note({ tenant, server, tool, release }: CalledTool, keeper: Keeper, call: ObservedCall): void {
-    const { retainedCallBytes, retainedCallDelayMs, queuedRetainedCallBytesPerTenant } = this.#options.limits;
+    const { retainedCallBytes, retainedCallDelayMs } = bounds;
     const args = call.args instanceof JsonText ? call.args.text : JSON.stringify(call.args);
     const argumentsBytes = Buffer.byteLength(args);
     const result = call.result && call.size <= retainedCallBytes ? jsonOf(call.result) : undefined;
@@ -179,7 +184,7 @@ export class RetainedCalls {
     };
     const queue = this.#queueOf(tenant);
     const bytes = CALL_BYTES + (waiting.args?.length ?? 0) + (waiting.result?.length ?? 0);
-    if (queue.bytes + bytes > queuedRetainedCallBytesPerTenant) {
+    if (queue.bytes + bytes > this.#options.limits.queuedRetainedCallBytesPerTenant) {
       queue.dropped += 1;
       return;
     }
@@ -208,15 +213,18 @@ export class RetainedCalls {
       if (queue.calls.length === 0) this.#queues.delete(tenant);
     }
     if (this.#queues.size > 0 && !this.#isClosed)
-      this.#timer ??= setTimeout(() => void this.write(), this.#options.limits.retainedCallDelayMs);
+      this.#timer ??= setTimeout(() => void this.write(), bounds.retainedCallDelayMs);
   }
 
   async #writeQueue(tenant: string, queue: Queue): Promise<void> {
     const { store, log, limits, storedBytesOf } = this.#options;
     if (queue.dropped > 0) log.warn({ tenant, calls: queue.dropped }, "calls found no room to wait, and are not kept");
     queue.dropped = 0;
-    const { retainedCalls: callsPerServer, retainedCallBytesPerTenant: bytesPerTenant } = limits;
-    const room = { callsPerServer, bytesPerTenant, storedBytesMax: storedBytesOf?.(tenant) };
+    const room = {
+      callsPerServer: bounds.retainedCalls,
+      bytesPerTenant: limits.retainedCallBytesPerTenant,
+      storedBytesMax: storedBytesOf?.(tenant),
+    };
     const secrets = new Map<Grant, Promise<boolean>>();
     const takeTurns = turnTaker();
     while (queue.calls.length > 0) {

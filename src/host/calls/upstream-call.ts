@@ -6,13 +6,17 @@ import { isObject, type JsonObject, type Json } from "../../lib/json.ts";
 import { isLogLevel } from "../../lib/log-level.ts";
 import { Ticker } from "../../lib/ticker.ts";
 import type { Trace } from "../../lib/trace.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import type { TaskOfUpstream, TaskUse, UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCaller, UpstreamRequest, UpstreamResults } from "../../upstream/upstream.ts";
 import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } from "../catalog/catalog.ts";
 
-export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamSuspended" | "upstreamCallMs">;
+/** Concurrent calls that wait for the answer to a question of an upstream. */
+const bounds = fixed({ upstreamSuspended: 1_000 });
+
+export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamCallMs">;
 
 /** The options of a caller that a round needs: another node may have sent them. */
 export interface RoundOptions extends Pick<
@@ -77,7 +81,7 @@ export class SuspendedCalls {
     } finally {
       this.#running.remove(call);
     }
-    if (this.#suspended.size >= this.#limits.upstreamSuspended) {
+    if (this.#suspended.size >= bounds.upstreamSuspended) {
       call.signal.abort();
       throw new BerthError("upstream_busy", "too many calls wait for the answer to a question");
     }

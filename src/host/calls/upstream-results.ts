@@ -90,10 +90,8 @@ const VALUES_MAX = 100;
 export function longReader(
   checks: Pick<Checks, "readUpstream" | "readAnswer" | "scalarsIn">,
   tenant: string,
-  inlineBodyBytes: number,
 ): LongReader {
   return {
-    inlineBodyBytes,
     message: (bytes) => checks.readUpstream(tenant, bytes, false),
     event: (bytes) => checks.readUpstream(tenant, bytes, true),
     scalars: (args, paths) => checks.scalarsIn(tenant, args, paths),

@@ -1,5 +1,5 @@
 import { mapInTurns, turnTaker } from "../../lib/event-loop.ts";
-import { defaultLimits, type Limits } from "../../limits/limits.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { Host } from "../host.ts";
 import type { ChangeListener } from "../serving/watchers.ts";
 import { composeServers, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
@@ -13,11 +13,11 @@ import type { Directory, DirectoryEntry } from "./directory.ts";
 export const ALL_SERVERS = "";
 
 /** Adds the server of all servers to `host`. */
-export function withAllServers(host: Host, limits: AllServersLimits = defaultLimits): Host {
+export function withAllServers(host: Host): Host {
   const tenants = new Map<string, AllServers>();
   const all = (tenant: string): AllServers => {
     let known = tenants.get(tenant);
-    if (!known) tenants.set(tenant, (known = new AllServers(tenant, host, limits)));
+    if (!known) tenants.set(tenant, (known = new AllServers(tenant, host)));
     return known;
   };
   return {
@@ -47,7 +47,8 @@ interface KnownPart {
   readonly part: Part;
 }
 
-export type AllServersLimits = Pick<Limits, "allServersBytes">;
+/** The catalogs of all servers of a tenant that are offered together at /mcp. */
+const bounds = fixed({ allServersBytes: 32 * 1024 * 1024 });
 
 /** Servers read at a time, before checking that there is room for them. */
 const READ_AT_A_TIME = 16;
@@ -56,7 +57,6 @@ const READ_AT_A_TIME = 16;
 class AllServers {
   readonly #tenant: string;
   readonly #host: Host;
-  readonly #limits: AllServersLimits;
   readonly #listeners = new Set<ChangeListener>();
   readonly #coming = new Set<string>();
   /** Each server's part, kept while its directory entry stays the same. */
@@ -71,10 +71,9 @@ class AllServers {
   #told: Catalog | undefined;
   #telling: Promise<void> = Promise.resolve();
 
-  constructor(tenant: string, host: Host, limits: AllServersLimits) {
+  constructor(tenant: string, host: Host) {
     this.#tenant = tenant;
     this.#host = host;
-    this.#limits = limits;
   }
 
   catalog(): Catalog | Promise<Catalog> {
@@ -136,7 +135,7 @@ class AllServers {
       if (summary.state === "unstarted" || summary.state === "starting") this.#bringIn(name);
       return [[name, { listed, part: partOf(summary) }]];
     };
-    const { allServersBytes } = this.#limits;
+    const { allServersBytes } = bounds;
     const parts = new Map<string, KnownPart>();
     const names = this.#host.names(this.#tenant);
     let bytes = 0;

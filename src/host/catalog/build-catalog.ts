@@ -25,7 +25,7 @@ import { configuredRun, runFactory, type Run } from "../calls/run.ts";
 import { createTool } from "../calls/tool.ts";
 import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
 import { createRedirects } from "../calls/uris/redirect.ts";
-import { createUris, linkedResource, type Link, type UriLimits } from "../calls/uris/uris.ts";
+import { createUris, linkedResource, type Link } from "../calls/uris/uris.ts";
 import type { Checks } from "../checks/checks.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { codeProblems } from "../serving/tenant-rules.ts";
@@ -55,10 +55,7 @@ export interface LoadDependencies extends CompilingParts, UpstreamDependencies, 
   readonly errorLocations?: boolean;
   /** Any server of a tenant, as `Host.server` gives it. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
-  readonly limits: UpstreamDependencies["limits"] &
-    UriLimits &
-    FetchLimits &
-    Pick<Limits, "environmentBytes" | "transformMs" | "transformBytes" | "transformItems" | "callMs">;
+  readonly limits: UpstreamDependencies["limits"] & FetchLimits & Pick<Limits, "callMs" | "outputBytes">;
 }
 
 /** The inputs of a release. */

@@ -1,3 +1,4 @@
+import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Catalog } from "./catalog.ts";
 import { saidOf, type Directory, type DirectoryEntry } from "./directory.ts";
@@ -8,22 +9,22 @@ interface Slot {
   usedSinceLastSweep: boolean;
 }
 
-/** `catalogBytes` limits the memory that contracts take. */
-type CacheLimits = Pick<Limits, "catalogs" | "catalogBytes">;
+/** Catalogs that are kept in memory; the longest unused one is removed first. */
+export const cacheBounds = fixed({ catalogs: 512 });
 
 /**
  * Loaded catalogs, limited in number and total size. Eviction is second-chance, so a look-up only sets a flag;
  * concurrent loads of one server share their work.
  */
 export class CatalogCache {
-  readonly #limits: CacheLimits;
+  readonly #bytesMax: number;
   readonly #tenants = new Map<string, Map<string, Slot>>();
   readonly #loading = new Map<string, { listed: DirectoryEntry; promise: Promise<Catalog> }>();
   #size = 0;
   #bytes = 0;
 
-  constructor(limits: CacheLimits) {
-    this.#limits = limits;
+  constructor({ catalogBytes }: Pick<Limits, "catalogBytes">) {
+    this.#bytesMax = catalogBytes;
   }
 
   get(tenant: string, server: string): Catalog | undefined {
@@ -96,8 +97,7 @@ export class CatalogCache {
   }
 
   #isBeyond(moreCatalogs: number, moreBytes: number): boolean {
-    const { catalogs, catalogBytes } = this.#limits;
-    return this.#size + moreCatalogs > catalogs || this.#bytes + moreBytes > catalogBytes;
+    return this.#size + moreCatalogs > cacheBounds.catalogs || this.#bytes + moreBytes > this.#bytesMax;
   }
 
   #remove(slots: Map<string, Slot>, server: string): void {

@@ -1,3 +1,4 @@
+import { entryBounds } from "../../entry/entry-bounds.ts";
 import {
   CONFIG_CIDS_MAX,
   referredIn,
@@ -7,14 +8,7 @@ import {
   type ServerEntry,
 } from "../../entry/entry.ts";
 import { SCHEMA_KEY } from "../../entry/fields.ts";
-import {
-  entryBounds,
-  parseMcps,
-  readNamedEntry,
-  unreadableMcps,
-  type McpsLimits,
-  type ParsedMcps,
-} from "../../entry/mcps.ts";
+import { parseMcps, readableEntry, readNamedEntry, unreadableMcps, type ParsedMcps } from "../../entry/mcps.ts";
 import { decodeRecord, isCid, type Cid } from "../../lib/cid.ts";
 import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import { parseInTurns, unitsOf } from "../../lib/json-spans.ts";
@@ -70,11 +64,6 @@ const readUpTo = new WeakMap<Directory, number>();
 /** The part of the store that a directory is read from. */
 export type DirectoryStore = Pick<Store, "changesAfter" | "content" | "latestChange" | "name" | "names">;
 
-export interface DirectorySource {
-  readonly store: DirectoryStore;
-  readonly limits: McpsLimits;
-}
-
 /** The kinds of names that decide which servers exist and what each offers. */
 const KINDS = ["variable", "server", "visibility"] as const;
 
@@ -85,19 +74,18 @@ const KINDS = ["variable", "server", "visibility"] as const;
  * reading it.
  */
 export async function readDirectory(
-  source: DirectorySource,
+  store: DirectoryStore,
   tenant: string,
   known: Directory = { servers: new Map(), problems: [] },
   foreseen: ReadMcps | undefined = known.mcps,
 ): Promise<Directory> {
-  const { store } = source;
   const since = readUpTo.get(known);
   const changes = since === undefined ? undefined : await store.changesAfter(tenant, KINDS, since);
-  if (!changes) return readWhole(source, tenant, known, foreseen);
+  if (!changes) return readWhole(store, tenant, known, foreseen);
   const changed = changes.changed.filter(({ kind, name }) => kind !== "variable" || name === "mcps");
-  const directory = changed.length === 0 ? known : await readChanged(source, tenant, known, changed, foreseen);
+  const directory = changed.length === 0 ? known : await readChanged(store, tenant, known, changed, foreseen);
   if (directory) readUpTo.set(directory, changes.latest);
-  return directory ?? readWhole(source, tenant, known, foreseen);
+  return directory ?? readWhole(store, tenant, known, foreseen);
 }
 
 /**
@@ -120,18 +108,14 @@ export function withHidden(directory: Directory, server: string, hidden: readonl
 }
 
 async function readWhole(
-  { store, limits }: DirectorySource,
+  store: DirectoryStore,
   tenant: string,
   known: Directory,
   foreseen: ReadMcps | undefined,
 ): Promise<Directory> {
   // What changes during this reading is read again next time.
   const latest = await store.latestChange();
-  const { entries, problems, unread, mcps, isSettled, unreadable } = await readMcps(
-    { store, limits },
-    tenant,
-    foreseen,
-  );
+  const { entries, problems, unread, mcps, isSettled, unreadable } = await readMcps(store, tenant, foreseen);
   const named = await readServerNames(store, tenant, known);
   const hidden = await readVisibility(store, tenant);
   let directory = known;
@@ -146,8 +130,7 @@ async function readWhole(
       const isUnread = before === undefined || entries !== known.mcps?.entries;
       // A server's name may equal a member that every object has.
       const entry = Object.hasOwn(entries, name) ? entries[name] : undefined;
-      const options = { valuesMax: limits.entryValues, ...unread.get(name) };
-      const read = isUnread ? readEntryOf(name, entry, before, options, withoutEntry) : before;
+      const read = isUnread ? readEntryOf(name, entry, before, unread.get(name), withoutEntry) : before;
       servers.set(name, listedOf(name, read, named.get(name), hiddenIn(hidden, name), before));
     }
     directory = { servers, problems, mcps };
@@ -160,14 +143,14 @@ async function readWhole(
 
 /** Undefined when a change refers to content that is missing now but may come later. */
 async function readChanged(
-  { store, limits }: DirectorySource,
+  store: DirectoryStore,
   tenant: string,
   known: Directory,
   changed: NameChanges["changed"],
   foreseen: ReadMcps | undefined,
 ): Promise<Directory | undefined> {
   const isMcps = changed.some(({ kind }) => kind === "variable");
-  const read = isMcps ? await readMcps({ store, limits }, tenant, foreseen) : undefined;
+  const read = isMcps ? await readMcps(store, tenant, foreseen) : undefined;
   if (read && !read.isSettled) return undefined;
   const servers = new Map(known.servers);
   const takeTurns = turnTaker();
@@ -189,8 +172,8 @@ async function readChanged(
       const before = servers.get(name);
       if (before && entries[name] === known.mcps?.entries[name]) continue;
       const hidden = before ? before.hidden : await hiddenOf(store, tenant, name);
-      const options = { valuesMax: limits.entryValues, ...unread.get(name) };
-      put(name, listedOf(name, readEntryOf(name, entries[name], before, options), before?.record, hidden, before));
+      const read = readEntryOf(name, entries[name], before, unread.get(name));
+      put(name, listedOf(name, read, before?.record, hidden, before));
     }
     for (const [name, before] of known.servers) {
       await takeTurns();
@@ -302,7 +285,7 @@ function readEntryOf(
   name: string,
   raw: Json | undefined,
   before: DirectoryEntry | undefined,
-  options: EntryReading,
+  options: EntryReading | undefined,
   withoutEntry = unnamed,
 ): ReadEntry {
   if (raw === undefined) return withoutEntry;
@@ -333,21 +316,17 @@ interface McpsReading extends Omit<ParsedMcps, "tooLong"> {
 }
 
 /** The variable's value is the configuration itself, or its CID. */
-async function readMcps(
-  { store, limits }: DirectorySource,
-  tenant: string,
-  known: ReadMcps | undefined,
-): Promise<McpsReading> {
+async function readMcps(store: DirectoryStore, tenant: string, known: ReadMcps | undefined): Promise<McpsReading> {
   const record = await store.name(tenant, "variable", "mcps");
   const whole = { problems: [], unread: new Map<string, EntryReading>(), isSettled: true };
   if (!record) return { ...whole, entries: {}, mcps: undefined };
-  if (known?.cid === record.cid && Object.keys(known.entries).length <= limits.mcpsEntries) {
+  if (known?.cid === record.cid && Object.keys(known.entries).length <= entryBounds.mcpsEntries) {
     return { ...whole, entries: known.entries, mcps: known };
   }
   const text = await textOf(store, tenant, record.cid);
   const cid = text !== undefined && isCid(text.trim()) ? text.trim() : record.cid;
   const referred = cid === record.cid ? text : await textOf(store, tenant, cid);
-  const parsed = referred === undefined ? damagedMcps(cid) : await parseMcps(referred, limits);
+  const parsed = referred === undefined ? damagedMcps(cid) : await parseMcps(referred);
   await nextTurn();
   // Missing content may come later.
   let isSettled = parsed.unreadable === undefined;
@@ -355,7 +334,7 @@ async function readMcps(
   const unread = new Map<string, EntryReading>(Array.from(parsed.tooLong, (name) => [name, { isTooLong: true }]));
   const takeTurns = turnTaker();
   const contents = new Map<Cid, Referred>();
-  let room = limits.mcpsBytes;
+  let room = entryBounds.mcpsBytes;
   for (const server of Object.keys(parsed.entries)) {
     const raw = parsed.entries[server];
     const first = referredIn(raw);
@@ -365,7 +344,7 @@ async function readMcps(
     const referred = room < 0 ? undefined : await referredBy(first);
     // Content counts for each entry that refers to it: each holds its own result.
     room -= referred?.bytes ?? 0;
-    if (room < 0) unread.set(server, { roomBytes: limits.mcpsBytes });
+    if (room < 0) unread.set(server, { roomBytes: entryBounds.mcpsBytes });
     else if (referred?.value === "too long") unread.set(server, { isTooLong: true });
     // An entry whose CID leads nowhere stays as it is, and reading it reports the CID.
     parsed.entries[server] = unread.has(server) ? null : ((referred?.value as JsonObject | undefined) ?? raw!);
@@ -377,7 +356,7 @@ async function readMcps(
     let [cid, bytes] = [first, 0];
     for (let followed = 1; ; followed++) {
       let referred = contents.get(cid);
-      if (!referred) contents.set(cid, (referred = await readReferred(store, tenant, cid, limits)));
+      if (!referred) contents.set(cid, (referred = await readReferred(store, tenant, cid)));
       isSettled &&= referred.isThere;
       bytes += referred.bytes;
       const next = referredIn(referred.value);
@@ -395,14 +374,14 @@ interface Referred {
   readonly value: JsonObject | "too long" | undefined;
 }
 
-async function readReferred(store: DirectoryStore, tenant: string, cid: Cid, limits: McpsLimits): Promise<Referred> {
+async function readReferred(store: DirectoryStore, tenant: string, cid: Cid): Promise<Referred> {
   const text = await textOf(store, tenant, cid);
   if (text === undefined) return { isThere: false, bytes: 0, value: undefined };
   const there = { isThere: true, bytes: Buffer.byteLength(text) };
-  if (there.bytes > limits.mcpsBytes) return { ...there, value: undefined };
-  if (there.bytes > limits.variableBytes && unitsOf(text) > limits.variableBytes)
-    return { ...there, value: "too long" };
-  const { value, tooMuch } = await parseInTurns(text, entryBounds(limits)).catch(() => nowhere);
+  if (there.bytes > entryBounds.mcpsBytes) return { ...there, value: undefined };
+  const { variableBytes } = entryBounds;
+  if (there.bytes > variableBytes && unitsOf(text) > variableBytes) return { ...there, value: "too long" };
+  const { value, tooMuch } = await parseInTurns(text, readableEntry()).catch(() => nowhere);
   if (tooMuch) return { ...there, value: "too long" };
   if (!isObject(value)) return { ...there, value: undefined };
   const { [SCHEMA_KEY]: _, ...entry } = value as JsonObject;

@@ -3,6 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Store } from "../../store/store.ts";
+import { cacheBounds } from "./catalog-cache.ts";
 
 /** The parts that writing releases needs. */
 interface PutDependencies {
@@ -15,7 +16,6 @@ interface PutDependencies {
 
 export interface RecorderDependencies extends PutDependencies {
   readonly log: Log;
-  readonly limits: { readonly catalogs: number };
 }
 
 /** Records a release, so that it stays addressable and its name's history lists the server's versions. */
@@ -113,7 +113,7 @@ export class ReleaseRecorder {
 
   #wait(one: Waiting): void {
     this.#waiting.set(keyOf(one.tenant, one.server), one);
-    if (!this.#isFailing || this.#waiting.size <= this.#dependencies.limits.catalogs) return;
+    if (!this.#isFailing || this.#waiting.size <= cacheBounds.catalogs) return;
     const [[key, { tenant, server }]] = this.#waiting as unknown as [[string, Waiting]];
     this.#waiting.delete(key);
     this.#onDropped(tenant, server);

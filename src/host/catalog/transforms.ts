@@ -10,6 +10,8 @@ import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
+import { readingBounds } from "../../lib/reading-bounds.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Checks } from "../checks/checks.ts";
@@ -31,8 +33,16 @@ interface TransformSubject {
 
 interface TransformDependencies extends HookDependencies {
   readonly checks: Pick<Checks, "faultOf" | "readList">;
-  readonly limits: HookDependencies["limits"] & { readonly transformItems: number };
 }
+
+const bounds = fixed({
+  /** How long a transform of an entry of `mcps` may take. */
+  transformMs: 10_000,
+  /** The JSON that a transform returns. */
+  transformBytes: 1024 * 1024,
+  /** Tools, resources or prompts that a transform returns. */
+  transformItems: 1000,
+});
 
 const hooks: readonly Hook[] = ["tools", "resources", "prompts"];
 
@@ -62,18 +72,18 @@ export async function applyTransforms(
     const at = inside(inside({ pointer: "", problems: offered.problems }, server), `${hook}_transform_cid`);
     if ("fault" in result) complain(at, "transform-failed", `The transform of ${hook} failed: ${result.fault}`);
     else {
-      const { checks, limits } = dependencies;
-      const value = "items" in result ? await parsed(result.items, limits.transformItems) : result.value;
-      const items = Array.isArray(value) && value.length <= limits.transformItems ? value : [];
+      const { checks } = dependencies;
+      const value = "items" in result ? await parsed(result.items) : result.value;
+      const items = Array.isArray(value) && value.length <= bounds.transformItems ? value : [];
       const faultOf = await knownFaults(items, (schema) => checks.faultOf(tenant, schema));
-      await applyResult(offered, found, hook, value, at, limits.transformItems, faultOf);
+      await applyResult(offered, found, hook, value, at, faultOf);
     }
   }
 }
 
 /** Parses items one by one, yielding to other calls; parses none when there are too many. */
-async function parsed(items: readonly string[], itemsMax: number): Promise<Json[]> {
-  if (items.length > itemsMax) return items.map(() => null);
+async function parsed(items: readonly string[]): Promise<Json[]> {
+  if (items.length > bounds.transformItems) return items.map(() => null);
   const takeTurns = turnTaker();
   const values: Json[] = [];
   for (const item of items) {
@@ -89,14 +99,14 @@ async function applyResult(
   hook: Hook,
   value: Json,
   at: ConfigPlace,
-  itemsMax: number,
   faultOf: FaultOf,
 ): Promise<void> {
   if (!Array.isArray(value)) {
     return complain(at, "transform-failed", `The transform of ${hook} failed: it did not return a list`);
   }
-  if (value.length > itemsMax) {
-    const message = `it returned ${value.length} ${hook}, and may return ${itemsMax}`;
+  const { transformItems } = bounds;
+  if (value.length > transformItems) {
+    const message = `it returned ${value.length} ${hook}, and may return ${transformItems}`;
     return complain(at, "transform-failed", `The transform of ${hook} failed: ${message}`);
   }
   const problems: Problem[] = [];
@@ -194,7 +204,6 @@ interface HookDependencies {
   readonly executor: Executor;
   readonly compileOnce: CompileOnce;
   readonly checks: Pick<Checks, "readList">;
-  readonly limits: { readonly transformMs: number; readonly transformBytes: number; readonly inlineBodyBytes: number };
 }
 
 /** The names under which a module exports its hooks; a default export serves for any of them. */
@@ -211,8 +220,8 @@ async function runHook(
   dependencies: HookDependencies,
 ): Promise<{ value: Json } | { items: readonly string[] } | { fault: string }> {
   const { tenant, server, hook, transform, given } = run;
-  const { store, compileOnce, checks, limits } = dependencies;
-  const { transformBytes } = limits;
+  const { store, compileOnce, checks } = dependencies;
+  const { transformBytes } = bounds;
   const tooLong = (bytes: number): { fault: string } => ({
     fault: `it returned ${bytes} bytes, and may return ${transformBytes}`,
   });
@@ -225,7 +234,7 @@ async function runHook(
     // A transform reads variables and content of its tenant, so its result belongs to that tenant alone.
     const key = jsonBlock({ tenant, hook, server, bundle, ...given }).cid;
     const known = await ifSound(store.derived(key));
-    if (known && known.length > limits.inlineBodyBytes) {
+    if (known && known.length > readingBounds.inlineBodyBytes) {
       const list = await checks.readList(tenant, { list: known, isFrame: false, listBytes: Infinity });
       return "bytes" in list ? tooLong(list.bytes) : list;
     }
@@ -258,7 +267,7 @@ async function callHook(
   { tenant, server, hook, transform, context }: HookRun,
   bundle: Cid,
   port: HostPort,
-  { compileOnce, executor, limits }: HookDependencies,
+  { compileOnce, executor }: HookDependencies,
 ): Promise<GuestOutcome> {
   const code = (): Promise<Uint8Array> => compileOnce.code(server, transform, bundle);
   // A function may wait for a server to load whose transform has the same code: transforms run in a process of their
@@ -269,7 +278,7 @@ async function callHook(
       shape: { export: name, style: "positional", params: ["serverName"], context: true },
       args: { serverName: server },
       context,
-      deadlineMs: limits.transformMs,
+      deadlineMs: bounds.transformMs,
       takesUnread: true,
     });
   const outcome = await call(exportOf[hook]);

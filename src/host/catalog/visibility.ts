@@ -3,6 +3,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import type { SharedLimits } from "../../lib/shared-limits.ts";
 import { TokenBuckets, type BucketRate } from "../../lib/token-buckets.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { Catalog } from "./catalog.ts";
@@ -50,11 +51,13 @@ async function changeVisibility(
   }
 }
 
+/** How often the functions of one server may hide and show what it offers, which is also the initial burst. */
+const bounds = fixed({ visibilityChangesPerMinute: 60 });
+
 interface SetVisibleDependencies {
   readonly store: Store;
   readonly writable: boolean;
   readonly storedBytesOf?: ((tenant: string) => number) | undefined;
-  readonly limits: { readonly visibilityChangesPerMinute: number };
   readonly sharedLimits?: SharedLimits;
   readonly server: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   /** Hears of the names that are hidden from now on. */
@@ -70,13 +73,12 @@ export function createSetVisible({
   store,
   writable,
   storedBytesOf,
-  limits,
   sharedLimits,
   server: serverOf,
   onChange,
 }: SetVisibleDependencies) {
   const changing = new Map<string, Promise<unknown>>();
-  const perMinute = limits.visibilityChangesPerMinute;
+  const { visibilityChangesPerMinute: perMinute } = bounds;
   const rateOf = (): BucketRate => ({ perMinute, burst: perMinute });
   const buckets = new TokenBuckets(rateOf, { by: sharedLimits, name: "visibility" });
 

@@ -1,6 +1,7 @@
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { BerthError } from "../../lib/errors.ts";
+import { readingBounds } from "../../lib/reading-bounds.ts";
 import { piecesOf, TransferReader } from "../../lib/transfer.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { setNiceness } from "../../processes/niceness.ts";
@@ -25,10 +26,7 @@ export interface CheckStart {
   readonly onTrusted: (reason: string) => void;
 }
 
-export type CheckProcessLimits = Pick<
-  Limits,
-  "bodyBytes" | "outputBytes" | "upstreamMessageBytes" | "checkMs" | "checkMemoryMb"
->;
+export type CheckProcessLimits = Pick<Limits, "bodyBytes" | "outputBytes" | "upstreamMessageBytes">;
 
 const program = new OwnProgram({
   name: "the check process",
@@ -50,7 +48,7 @@ const RETRY_AFTER_S = 1;
 const STDERR_UNITS_MAX = 4_000;
 
 export function checkCommand(limits: CheckProcessLimits, mode: Confinement): Promise<OwnCommand | NoSandbox> {
-  const { checkMemoryMb } = limits;
+  const { checkMemoryMb } = readingBounds;
   const memoryMb = checkMemoryMb + BESIDES_HEAP_MB + Math.ceil(transferBytesMax(limits) / MEGABYTE);
   return program.command(
     { memoryMb, options: ["--v8-pool-size=1", `--max-old-space-size=${checkMemoryMb}`], env: {} },
@@ -115,7 +113,6 @@ export class CheckProcess {
   readonly ready: Promise<Exit | undefined>;
   /** Resolves when it is gone. */
   readonly ended: Promise<void>;
-  readonly #limits: CheckProcessLimits;
   readonly #group: ProcessGroup;
   readonly #reader: TransferReader;
   #tasks: Duplex | undefined;
@@ -128,7 +125,6 @@ export class CheckProcess {
   #before = { processorMs: 0, at: 0 };
 
   constructor(start: Spawn, command: OwnCommand["command"], limits: CheckProcessLimits) {
-    this.#limits = limits;
     this.#reader = new TransferReader(transferBytesMax(limits));
     let over!: () => void;
     this.ended = new Promise((resolve) => (over = resolve));
@@ -169,7 +165,7 @@ export class CheckProcess {
    */
   async check(task: CheckProcessTask, quickMs = Infinity, mayBeginAgain = false): Promise<CheckReport | undefined> {
     if (this.#why !== undefined) throw this.#why;
-    const { checkMs } = this.#limits;
+    const { checkMs } = readingBounds;
     this.#before = { processorMs: this.#processorMs, at: performance.now() };
     const timer = setTimeout(() => this.#end(new Error(`within ${checkMs} ms${SIMPLER}`)), checkMs);
     const look = quickMs < checkMs ? this.#endAfter(quickMs) : undefined;
@@ -240,9 +236,8 @@ export class CheckProcess {
   }
 
   #whyOf(exit: Exit): Error {
-    const { checkMemoryMb } = this.#limits;
     if (saysOutOfMemory(this.#stderr)) {
-      return new OutOfMemory(`with ${checkMemoryMb} MB of memory${SIMPLER}`);
+      return new OutOfMemory(`with ${readingBounds.checkMemoryMb} MB of memory${SIMPLER}`);
     }
     const how = howOf(exit);
     return checkFailed(

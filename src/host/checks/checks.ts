@@ -9,14 +9,22 @@ import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 import { JsonText, type Json, type JsonSchema } from "../../lib/json.ts";
+import { readingBounds } from "../../lib/reading-bounds.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { spawnDirectly } from "../../processes/spawn/spawn.ts";
-import type { LongEvent, LongLimits } from "../../upstream/long-answers.ts";
+import type { LongEvent } from "../../upstream/long-answers.ts";
 import type { LongAnswer } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { LongObjectParts } from "../calls/long-result.ts";
 import { ViewRoom, type Kept } from "../catalog/view-room.ts";
-import { serviceEnding, startCheckProcess, type CheckProcess, type CheckStart } from "./check-process.ts";
+import {
+  serviceEnding,
+  startCheckProcess,
+  type CheckProcess,
+  type CheckProcessLimits,
+  type CheckStart,
+} from "./check-process.ts";
 import { evaluated, within, type Check } from "./check-work.ts";
 import type { SchemaCode, SchemaOptions } from "./schema-code.ts";
 import type {
@@ -36,6 +44,9 @@ import type {
   CheckReport,
   Paths,
 } from "./tasks.ts";
+
+/** Values that wait to be checked: the first ones of a tool, wrong ones, large and intricate ones. */
+const bounds = fixed({ queuedChecksPerTenant: 1_024 });
 
 /**
  * Checks values against schemas. It owns the processes that compile schemas to code, and that judge each value not
@@ -67,7 +78,7 @@ export class Checks {
     };
     this.#start = { start, mode, onTrusted: tell };
     const lane = (): Lane => ({
-      turns: new FairSemaphore(1, limits.queuedChecksPerTenant, () => 1),
+      turns: new FairSemaphore(1, bounds.queuedChecksPerTenant, () => 1),
       process: undefined,
       isBusy: false,
     });
@@ -93,7 +104,7 @@ export class Checks {
       const wantsCode = !isIntricate && made.size === 0;
       const text = value instanceof JsonText ? value.text : JSON.stringify(value);
       // This thread parses what comes back for a short value.
-      const filledMax = this.#limits[value instanceof JsonText ? "bodyBytes" : "inlineBodyBytes"];
+      const filledMax = value instanceof JsonText ? this.#limits.bodyBytes : readingBounds.inlineBodyBytes;
       const report = await this.#report(tenant, {
         schema: JSON.stringify(schema),
         texts,
@@ -129,7 +140,7 @@ export class Checks {
    * values besides.
    */
   async readMessage(tenant: string, body: string): Promise<unknown> {
-    const { messageValues } = this.#limits;
+    const { messageValues } = readingBounds;
     const read = await this.#read(tenant, { body, valuesMax: messageValues, isArguments: false });
     const message = JSON.parse(read.message) as unknown;
     const messages = Array.isArray(message) ? message : [message];
@@ -243,7 +254,11 @@ export class Checks {
 
   /** Reads a message of an upstream, or an event with one. Takes over the bytes; rejects if they cannot be read. */
   async readUpstream(tenant: string, bytes: Uint8Array<ArrayBuffer>, isEvent: boolean): Promise<LongEvent> {
-    const { upstream, problems } = await this.#report(tenant, { bytes, isEvent, limits: this.#limits });
+    const { upstream, problems } = await this.#report(tenant, {
+      bytes,
+      isEvent,
+      valuesMax: readingBounds.messageValues,
+    });
     if (!upstream) throw new UpstreamError("upstream_protocol", problems[0]!);
     return upstream;
   }
@@ -278,7 +293,7 @@ export class Checks {
   }
 
   async #report(tenant: string, task: CheckProcessTask): Promise<CheckReport> {
-    const { queuedChecksPerTenant, queuedCheckBytes, queuedCheckBytesPerTenant } = this.#limits;
+    const { queuedCheckBytes, queuedCheckBytesPerTenant } = this.#limits;
     const bytes = lengthOf(task);
     const ofTenant = this.#heldOf.get(tenant) ?? 0;
     // A task alone always has room: its own length has another limit.
@@ -293,7 +308,7 @@ export class Checks {
       for (let tries = 0; ;) {
         const lane = this.#laneOf(tenant);
         const turn = lane.turns.enter(tenant, () => {});
-        if (!turn) throw full(`${queuedChecksPerTenant} values`);
+        if (!turn) throw full(`${bounds.queuedChecksPerTenant} values`);
         await turn;
         try {
           // Another value of the tenant may have been slow meanwhile.
@@ -413,20 +428,7 @@ export type ValidatorOf = (schema: JsonSchema, options?: SchemaOptions) => Valid
  */
 export type Validator = (value: Json | JsonText) => undefined | Promise<string | undefined>;
 
-export type CheckLimits = Pick<
-  Limits,
-  | "bodyBytes"
-  | "inlineBodyBytes"
-  | "outputBytes"
-  | "messageValues"
-  | "upstreamMessageBytes"
-  | "checkMs"
-  | "checkMemoryMb"
-  | "queuedChecksPerTenant"
-  | "queuedCheckBytes"
-  | "queuedCheckBytesPerTenant"
-> &
-  LongLimits;
+type CheckLimits = CheckProcessLimits & Pick<Limits, "queuedCheckBytes" | "queuedCheckBytesPerTenant">;
 
 /** A result occurs twice in its answer, once as a text with each quote escaped; defaults come on top of it. */
 const UNITS_WRITTEN = 4;

@@ -347,9 +347,9 @@ function olderTexts(
   };
 }
 
-function messageOf({ bytes, isEvent, limits }: UpstreamTask): LongEvent {
+function messageOf({ bytes, isEvent, valuesMax }: UpstreamTask): LongEvent {
   const text = decoder.decode(bytes);
-  return isEvent ? readLongEvent(text, limits) : { ...readLongMessage(text, limits), head: "" };
+  return isEvent ? readLongEvent(text, valuesMax) : { ...readLongMessage(text, valuesMax), head: "" };
 }
 
 const decoder = new TextDecoder();

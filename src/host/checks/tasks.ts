@@ -3,7 +3,7 @@ import type { GuestOutcome } from "../../executor/executor.ts";
 import type { Draft } from "../../lib/draft.ts";
 import type { ErrorCode } from "../../lib/errors.ts";
 import type { JsonDigest, JsonObject, JsonSchema } from "../../lib/json.ts";
-import type { LongEvent, LongLimits } from "../../upstream/long-answers.ts";
+import type { LongEvent } from "../../upstream/long-answers.ts";
 import type { Bare } from "../calls/content.ts";
 import type { LongObjectParts, LongResultParts } from "../calls/long-result.ts";
 import type { Completion, InputRequired } from "../catalog/catalog.ts";
@@ -99,7 +99,8 @@ export interface FillTask {
 export interface UpstreamTask {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isEvent: boolean;
-  readonly limits: LongLimits;
+  /** The values of a message that is not a result. */
+  readonly valuesMax: number;
 }
 
 /** The task of reading a list. */

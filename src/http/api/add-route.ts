@@ -9,7 +9,6 @@ import type { RetainedCalls } from "../../host/calls/retained-calls.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Limits } from "../../limits/limits.ts";
 import type { Bodies } from "../body.ts";
 import type { ListPageLimits } from "../list-page.ts";
 import { routed, type Permit, type RouteHandler } from "../routed.ts";
@@ -28,7 +27,7 @@ export interface ApiOptions {
   readonly bodies: Bodies;
   /** Reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
-  readonly limits: ListPageLimits & Pick<Limits, "inlineBodyBytes" | "secretBytes">;
+  readonly limits: ListPageLimits;
 }
 
 interface TenantUse {

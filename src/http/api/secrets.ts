@@ -2,6 +2,7 @@ import { Router } from "express";
 import type { ListedSecret } from "../../edits/secret-edits.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { tryParseJson } from "../../lib/json.ts";
+import { SECRET_BYTES } from "../../secrets/secret-rules.ts";
 import { changing, reading } from "../access/permit.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RequestContext } from "../request-context.ts";
@@ -23,7 +24,7 @@ export function secretRoutes({ secrets, bodies, limits }: ApiOptions): Router {
   };
 
   const put: RouteHandler = async (context) => {
-    const value = await readValue(context, bodies, limits);
+    const value = await readValue(context, bodies);
     const isNew = readPrecondition(context.request)?.kind === "absent";
     const by = writerOf(context);
     await secrets.set(context.tenant, context.request.params["name"]!, value, { by, isNew });
@@ -47,17 +48,13 @@ function viewOf({ name, set, servers, moreServers }: ListedSecret): object {
 }
 
 /** Reads `{value}` as JSON, or the value alone as plain text. */
-async function readValue(
-  context: RequestContext,
-  bodies: ApiOptions["bodies"],
-  { secretBytes }: Pick<ApiOptions["limits"], "secretBytes">,
-): Promise<string> {
+async function readValue(context: RequestContext, bodies: ApiOptions["bodies"]): Promise<string> {
   const { "content-type": type = "", "content-encoding": encoding = "identity" } = context.request.headers;
   const isJson = JSON_TYPE.test(type);
   if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for the value alone");
   if (encoding !== "identity") throw new BerthError("unsupported_media_type", "and its Content-Encoding identity");
   // A value that is only somewhat too long is refused by the secret's own limit, not by this one.
-  const body = await bodies.read(context, ESCAPED_BYTES * secretBytes + AROUND_BYTES);
+  const body = await bodies.read(context, ESCAPED_BYTES * SECRET_BYTES + AROUND_BYTES);
   if (!isJson) return body;
   // Parses only the one string: a body of this length could hold a hundred thousand values.
   const [, text] = VALUE_ALONE.exec(body) ?? [];

@@ -5,6 +5,7 @@ import type { Subject } from "../../edits/edits.ts";
 import { parseDraft, type Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnAmongAll } from "../../lib/event-loop.ts";
+import { readingBounds } from "../../lib/reading-bounds.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RequestContext } from "../request-context.ts";
@@ -143,7 +144,7 @@ const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
 async function readDraft(
   context: RequestContext,
   subject: Subject,
-  { bodies, checks, limits: { inlineBodyBytes } }: Pick<ApiOptions, "bodies" | "checks" | "limits">,
+  { bodies, checks }: Pick<ApiOptions, "bodies" | "checks">,
 ): Promise<Draft | null> {
   const { "content-type": type = "", "content-encoding": encoding = "identity" } = context.request.headers;
   const isJson = JSON_TYPE.test(type);
@@ -151,7 +152,7 @@ async function readDraft(
   if (encoding !== "identity") throw new BerthError("unsupported_media_type", "and its Content-Encoding identity");
   const body = await bodies.read(context);
   if (!isJson) return textDraft(subject, body);
-  return body.length > inlineBodyBytes ? checks.readDraft(context.tenant, body) : parseDraft(body);
+  return body.length > readingBounds.inlineBodyBytes ? checks.readDraft(context.tenant, body) : parseDraft(body);
 }
 
 function textDraft({ kind, name }: Subject, text: string): Draft {

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { structuredPatch, type StructuredPatchHunk } from "diff";
 import { packageRoot } from "../../config.ts";
 import type { Edits, Subject, Version } from "../../edits/edits.ts";
-import type { McpsLimits } from "../../entry/mcps.ts";
 import type { Host } from "../../host/host.ts";
 import { isCid, type Cid } from "../../lib/cid.ts";
 import type { Current, Draft } from "../../lib/draft.ts";
@@ -229,12 +228,11 @@ interface ComparisonView {
 
 export interface ComparisonOptions extends EditPageOptions {
   readonly host: Pick<Host, "content">;
-  readonly limits: McpsLimits;
 }
 
 /** Two versions of a subject, side by side. Rejects with `not_found` for a version that it never had. */
 export async function viewComparison(
-  { edits, tenant, base, host, limits }: ComparisonOptions & RequestPlace,
+  { edits, tenant, base, host }: ComparisonOptions & RequestPlace,
   subject: Subject,
   query: { readonly from: unknown; readonly to: unknown },
   styleNonce: string,
@@ -246,7 +244,7 @@ export async function viewComparison(
   };
   const [before, after] = [await draftOf(query.from), await draftOf(query.to)];
   const [from, to] = [String(query.from), String(query.to)];
-  const names = await namesIn({ host, tenant, base }, subject, [before, after], limits);
+  const names = await namesIn({ host, tenant, base }, subject, [before, after]);
   const files = compareDrafts(before, after, names);
   return {
     from,
@@ -271,11 +269,10 @@ async function namesIn(
   place: Parameters<typeof fileNamesIn>[0],
   { kind, name }: Subject,
   drafts: readonly Draft[],
-  limits: McpsLimits,
 ): Promise<ReadonlyMap<string, string>> {
   if (kind === "definition" || (kind === "variable" && name !== "mcps")) return new Map();
   const texts = drafts.map(({ entry, files }) => files[entry] ?? "");
-  return fileNamesIn(place, texts, { server: kind === "entry" ? name : undefined, limits });
+  return fileNamesIn(place, texts, kind === "entry" ? name : undefined);
 }
 
 const SCHEMA = join(packageRoot, "reference_templates/mcps.schema.json");

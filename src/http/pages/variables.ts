@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Subject } from "../../edits/edits.ts";
 import { SCHEMA_KEY } from "../../entry/fields.ts";
-import { mcpsBounds, type McpsLimits } from "../../entry/mcps.ts";
+import { readableMcps } from "../../entry/mcps.ts";
 import { isCid } from "../../lib/cid.ts";
 import type { Current } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -19,7 +19,7 @@ import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, readStanding, viewComparison, viewSubject, type ComparisonOptions } from "./subject.ts";
 
 export interface VariablePageOptions extends ComparisonOptions {
-  readonly limits: ListPageLimits & McpsLimits;
+  readonly limits: ListPageLimits;
 }
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, existing or not. */
@@ -149,7 +149,7 @@ const NOTHING_NAMED: NamedView = { links: undefined, more: 0, names: new Map() }
 async function namedIn(at: VariablePageOptions & RequestPlace, { entry, files }: Current): Promise<NamedView> {
   let value: unknown;
   try {
-    ({ value } = await parseInTurns(files[entry] ?? "", mcpsBounds(at.limits)));
+    ({ value } = await parseInTurns(files[entry] ?? "", readableMcps()));
   } catch {
     return NOTHING_NAMED;
   }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { entryBounds } from "../../entry/entry-bounds.ts";
 import { serverNameProblem, variableNameProblem } from "../../entry/fields.ts";
 import { isCid, isStructure, matches, type Cid } from "../../lib/cid.ts";
 import { isObject, nestsTooDeep, type JsonObject } from "../../lib/json.ts";
@@ -125,7 +126,7 @@ class BoundedSource {
 interface CheckOptions {
   /** Sentences about problems with the limits of a tenant. */
   readonly limitProblems: (limits: JsonObject) => readonly string[];
-  readonly limits: Pick<Limits, "variableBytes" | "mcpsBytes" | "stateBytesPerServer">;
+  readonly limits: Pick<Limits, "stateBytesPerServer">;
 }
 
 const AUTHOR_UNITS_MAX = 1_000;
@@ -296,9 +297,7 @@ class TenantFileChecks {
   }
 
   #checkSize(variable: string, bytes: number): void {
-    const { mcpsBytes, variableBytes } = this.#options.limits;
-    const isMcps = variable === "mcps";
-    const bytesMax = isMcps ? mcpsBytes : variableBytes;
+    const bytesMax = entryBounds[variable === "mcps" ? "mcpsBytes" : "variableBytes"];
     if (bytes <= bytesMax) return;
     const what = `The variable ${JSON.stringify(variable.slice(0, 100))} has ${bytes} bytes`;
     this.complain("too-large", `${what}, and at most ${bytesMax} can be saved`);

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Activities, HOUR_PARTS, type Activity, type CallOutcome } from "../../../src/host/calls/activity.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 const MINUTE = 60_000;
 /** The beginning of a part. */
 const START = Math.ceil(Date.now() / (5 * MINUTE)) * 5 * MINUTE;
-
-const activitiesOf = (countedServers: number): Activities => new Activities({ recentCalls: 2, countedServers });
 
 /** Notes a call that ended this long after `START`. */
 function note(activity: Activity, afterMs: number, outcome: CallOutcome = "ok"): void {
@@ -22,7 +21,7 @@ function seen(activity: Activity, afterMs: number): string | undefined {
 
 describe("the calls of the last hour", () => {
   it("are counted in twelve parts of five minutes, and those that were answered with an error apart", () => {
-    const activity = activitiesOf(1).of("t", "s");
+    const activity = new Activities().of("t", "s");
     for (const outcome of ["ok", "error", "invalid", "asked"] as const) note(activity, 0, outcome);
     note(activity, 12 * MINUTE);
     const nothing = Array.from({ length: HOUR_PARTS - 3 }, () => "0/0").join(" ");
@@ -31,7 +30,7 @@ describe("the calls of the last hour", () => {
   });
 
   it("are forgotten part by part, however long nobody calls", () => {
-    const activity = activitiesOf(1).of("t", "s");
+    const activity = new Activities().of("t", "s");
     note(activity, 0);
     note(activity, 6 * MINUTE);
     assert.match(seen(activity, 59 * MINUTE)!, /^1\/0 1\/0 0\/0/);
@@ -41,8 +40,9 @@ describe("the calls of the last hour", () => {
     assert.match(seen(activity, 24 * 60 * MINUTE)!, /^(0\/0 ){11}1\/0$/);
   });
 
-  it("are counted of at most countedServers servers: the longest silent one is forgotten first", () => {
-    const activities = activitiesOf(2);
+  it("are counted of at most countedServers servers: the longest silent one is forgotten first", (t) => {
+    t.after(lower({ countedServers: 2 }));
+    const activities = new Activities();
     const [first, second, third] = ["a", "b", "c"].map((name) => activities.of("t", name)) as [
       Activity,
       Activity,
@@ -59,7 +59,7 @@ describe("the calls of the last hour", () => {
   });
 
   it("are forgotten with their server", () => {
-    const activities = activitiesOf(1);
+    const activities = new Activities();
     const gone = activities.of("t", "gone");
     note(gone, 0);
     activities.keepOnly("t", new Map());

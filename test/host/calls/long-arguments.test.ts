@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { defaultLimits } from "../../../src/limits/limits.ts";
+import { readingBounds } from "../../../src/lib/reading-bounds.ts";
 import { MODERN_META, startTestBerth, type TestBerth } from "../../support/berth.ts";
 
 /** The longest text that the serving thread has parsed or written as JSON: others wait for as long as that takes. */
@@ -56,7 +56,7 @@ const namedAsJson = (of: string): string => stringify(of).slice(1, -1);
 
 /** The serving thread parsed and wrote none. */
 function wasNotRead(): void {
-  assert.ok(units <= defaultLimits.inlineBodyBytes, `${units} units`);
+  assert.ok(units <= readingBounds.inlineBodyBytes, `${units} units`);
 }
 
 describe("long arguments of a tool of a hosted program", () => {

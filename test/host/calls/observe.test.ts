@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
 import { CallNotes, Observers, type ObservedCall } from "../../../src/host/calls/observe.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 const tool = { tenant: "default", server: "echo", release: "bafyrelease", tool: "say" };
 const principal = createPrincipal({ id: "ada", tenant: "default" }, []);
@@ -13,7 +14,7 @@ describe("calls that are observed", () => {
     const heard: ObservedCall[] = [];
     const observers = new Observers();
     observers.add((call) => heard.push(call));
-    const notes = new CallNotes(tool, new Activity(2), observers);
+    const notes = new CallNotes(tool, new Activity(), observers);
     const beganAt = performance.now() - 5;
     notes.ended("ok", beganAt, { text: "hello" }, { principal, trace: { requestId: "r1" } }, result, 1);
 
@@ -34,10 +35,11 @@ describe("calls that are observed", () => {
     });
   });
 
-  it("C8 the page of a server and observers hear of the same calls", () => {
+  it("C8 the page of a server and observers hear of the same calls", (t) => {
+    t.after(lower({ recentCalls: 2 }));
     const heard: ObservedCall[] = [];
     const observers = new Observers();
-    const activity = new Activity(2);
+    const activity = new Activity();
     const notes = new CallNotes(tool, activity, observers);
     notes.ended("invalid", performance.now(), {}, {}, undefined);
     const end = observers.add((call) => heard.push(call));
@@ -67,7 +69,7 @@ describe("calls that are observed", () => {
       throw fault;
     });
     observers.add((call) => heard.push(call));
-    new CallNotes(tool, new Activity(0), observers).ended("ok", performance.now(), {}, {}, result);
+    new CallNotes(tool, new Activity(), observers).ended("ok", performance.now(), {}, {}, result);
 
     assert.deepEqual(faults, [fault]);
     assert.equal(heard.length, 1);

@@ -4,6 +4,7 @@ import { RecentLines } from "../../../src/host/calls/recent-lines.ts";
 import { apiOf } from "../../support/api.ts";
 import { post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { screenshot, spilledTexts, startBrowser, violationsOf } from "../../support/browser.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 const OPERATOR = "the-operators-own-token";
@@ -117,8 +118,9 @@ describe("the latest errors and lines of a server", () => {
     }
   });
 
-  it("are kept of recentLinesServers servers; of the one that was silent for longest they are forgotten", () => {
-    const lines = new RecentLines({ recentLines: 2, recentLinesServers: 2 });
+  it("are kept of recentLinesServers servers; of the one that was silent for longest they are forgotten", (t) => {
+    t.after(lower({ recentLines: 2, recentLinesServers: 2 }));
+    const lines = new RecentLines();
     const say = (server: string, message: object | string): void =>
       lines.onLine({
         tool: { tenant: "acme", server, release: "r", tool: "say" },

@@ -16,6 +16,7 @@ import { Grants } from "../../../src/secrets/grants.ts";
 import type { Secrets } from "../../../src/secrets/secrets.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { RetainedCallStore, Store } from "../../../src/store/store.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { until } from "../../support/until.ts";
 
 const DAY_MS = 86_400_000;
@@ -26,6 +27,7 @@ describe("the calls that a server keeps", () => {
   let folder: string;
   let lines: { msg: string; [field: string]: unknown }[];
   const opened: RetainedCalls[] = [];
+  let restore = (): void => {};
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), "berth-kept-"));
     store = await openSqliteStore({ dataDir: folder });
@@ -33,16 +35,21 @@ describe("the calls that a server keeps", () => {
   });
   afterEach(async () => {
     for (const each of opened.splice(0)) await each.close();
+    restore();
     await store.close();
     rmSync(folder, { recursive: true, force: true });
   });
 
-  const open = (limits: Partial<RetainedCallLimits> = {}, more: Partial<RetainedCallStore> = {}): RetainedCalls => {
+  const open = (
+    { retainedCallDelayMs = 5, ...limits }: Partial<RetainedCallLimits> & { retainedCallDelayMs?: number } = {},
+    more: Partial<RetainedCallStore> = {},
+  ): RetainedCalls => {
+    restore = lower({ retainedCallDelayMs });
     const log = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
     const kept = new RetainedCalls({
       store: { ...store.retainedCalls, ...more },
       now: () => store.now(),
-      limits: { ...defaultLimits, retainedCallDelayMs: 5, ...limits },
+      limits: { ...defaultLimits, ...limits },
       storedBytesOf: () => 2 ** 30,
       log,
     });
@@ -71,7 +78,7 @@ describe("the calls that a server keeps", () => {
     const tool = { tenant: TENANT, server, release: "cid", tool: "add" };
     const { entry } = readEntry(server, { retain_calls: keep });
     const keeper = kept.keeperOf(tool, { contract: { inputSchema }, entry, grant });
-    const notes = new CallNotes(tool, new Activity(0), new Observers(), undefined, undefined, keeper);
+    const notes = new CallNotes(tool, new Activity(), new Observers(), undefined, undefined, keeper);
     return (args: JsonObject | JsonText, text = "done") =>
       notes.ended("ok", performance.now(), args, {}, { content: [{ type: "text", text }] });
   };

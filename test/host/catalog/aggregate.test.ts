@@ -8,6 +8,7 @@ import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
 import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { toAnswer } from "../../support/clients/real-client.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
@@ -190,10 +191,11 @@ describe("S10 the whole of all servers", () => {
     assert.equal(again.contractCid, catalog.contractCid, "equal servers give an equal contract");
   });
 
-  it("allServersBytes: has the first servers for which there is room, and says which are left out", async () => {
+  it("allServersBytes: has the first servers for which there is room, and says which are left out", async (t) => {
     const { heldBytes } = (await hosted.host.server("default", "alpha")) as { heldBytes?: number };
     assert.ok(heldBytes! > 200);
-    const host = withAllServers(hosted.host, { allServersBytes: heldBytes! });
+    t.after(lower({ allServersBytes: heldBytes! }));
+    const host = withAllServers(hosted.host);
     const catalog = await host.server("default", "");
     assert.ok(catalog.contract.tools.every(({ name }) => name.startsWith("alpha.")));
     assert.match(

@@ -5,7 +5,7 @@ import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 
 describe("catalogs that are kept", () => {
   it("are as many as there is room for in bytes that their contracts take", async () => {
-    const cache = new CatalogCache({ catalogs: 10, catalogBytes: 1_000 });
+    const cache = new CatalogCache({ catalogBytes: 1_000 });
     const load = (server: string, heldBytes: number, ifRoom = false): Promise<Catalog> =>
       cache.load("t", server, {} as never, async () => ({ server, heldBytes }) as Catalog, { ifRoom });
     const kept = (): string[] => ["a", "b", "c", "d", "e"].filter((server) => cache.peek("t", server));

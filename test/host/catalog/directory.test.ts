@@ -8,22 +8,21 @@ import { PackageSupply } from "../../../src/edits/package-supply.ts";
 import { openPast } from "../../../src/edits/past.ts";
 import { planEdit } from "../../../src/edits/plan.ts";
 import { reviewedStore } from "../../../src/edits/proposed-store.ts";
-import {
-  readDirectory as readDirectoryOf,
-  type Directory,
-  type ReadMcps,
-} from "../../../src/host/catalog/directory.ts";
+import { readDirectory, type Directory } from "../../../src/host/catalog/directory.ts";
 import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 const withoutPackages = { supply: new PackageSupply(undefined, { reviewedPackageBytes: 0 }), mayHave: () => false };
 
 const DEFINITION = rawBlock("export const one = (): number => 1;");
 
-const readDirectory = (store: Store, tenant: string, known?: Directory, foreseen?: ReadMcps): Promise<Directory> =>
-  readDirectoryOf({ store, limits: defaultLimits }, tenant, known, foreseen);
+function readWithin(bounds: Record<string, number>, store: Store): Promise<Directory> {
+  const restore = lower(bounds);
+  return readDirectory(store, "default").finally(restore);
+}
 
 /** A store that records its calls. */
 function readsOf(store: Store): { spied: Store; reads: string[] } {
@@ -96,16 +95,14 @@ describe("the variable mcps", () => {
     const names = ["a", "b", "c", "d"];
     await read(JSON.stringify(Object.fromEntries(names.map((name) => [name, reference]))), [entry]);
     const { spied, reads } = readsOf(store);
-    const withRoom = (bytes: number): Promise<Directory> =>
-      readDirectoryOf({ store: spied, limits: { ...defaultLimits, mcpsBytes: bytes } }, "default");
-    const fit = await withRoom(5_000);
+    const fit = await readWithin({ mcpsBytes: 5_000 }, spied);
     assert.deepEqual(
       names.map((name) => fit.servers.get(name)?.refused),
       [false, false, false, false],
     );
     assert.equal(fit.servers.get("a")!.entry.raw, fit.servers.get("d")!.entry.raw, "it is one object in memory");
     assert.equal(reads.filter((member) => member === "content").length, 2, "the variable and the entry");
-    const beyond = await withRoom(2_500);
+    const beyond = await readWithin({ mcpsBytes: 2_500 }, spied);
     assert.deepEqual(
       names.map((name) => beyond.servers.get(name)?.refused),
       [false, false, true, true],
@@ -119,16 +116,17 @@ describe("the variable mcps", () => {
     const elsewhere = JSON.stringify(long);
     const mcps = JSON.stringify({ long, small, there: { config_cid: rawBlock(elsewhere).cid } }, null, 20);
     await read(mcps, [elsewhere]);
-    const within = (variableBytes: number): Promise<Directory> =>
-      readDirectoryOf({ store, limits: { ...defaultLimits, variableBytes } }, "default");
     const refused = async (bytes: number): Promise<(boolean | undefined)[]> => {
-      const { servers } = await within(bytes);
+      const { servers } = await readWithin({ variableBytes: bytes }, store);
       return ["long", "small", "there"].map((name) => servers.get(name)?.refused);
     };
     const bytes = Buffer.byteLength(elsewhere);
     assert.deepEqual(await refused(bytes), [false, false, false]);
     assert.deepEqual(await refused(bytes - 1), [true, false, true]);
-    assert.match((await within(1000)).servers.get("long")!.problems[0]!.message, /An entry has at most/);
+    assert.match(
+      (await readWithin({ variableBytes: 1000 }, store)).servers.get("long")!.problems[0]!.message,
+      /An entry has at most/,
+    );
   });
 
   it("follows a few CIDs of an entry, one after the other", async () => {
@@ -196,18 +194,6 @@ describe("the variable mcps", () => {
       1,
     );
     const draft = { entry: "one.ts", files: { "one.ts": "export const one = (): number => 2;" } };
-    const limits = {
-      sourceBytes: 10_000,
-      sourceFileBytes: 10_000,
-      sourceFiles: 10,
-      variableBytes: 10_000,
-      mcpsBytes: 10_000,
-      mcpsEntries: 100,
-      entryValues: 100,
-      variablesPerTenant: 100,
-      checkMs: 120_000,
-      checkMemoryMb: 256,
-    };
     for (const [value, content] of [
       [mcps, []],
       [rawBlock(mcps).cid, [mcps]],
@@ -215,7 +201,7 @@ describe("the variable mcps", () => {
       const before = await read(value, [...content]);
       const plan = await planEdit(
         reviewedStore(store, 0),
-        limits,
+        defaultLimits,
         "default",
         before,
         { kind: "definition", name: "one" },
@@ -299,22 +285,10 @@ describe("the variable mcps", () => {
     known = now;
 
     const before = known;
-    const limits = {
-      sourceBytes: 1,
-      sourceFileBytes: 1,
-      sourceFiles: 1,
-      variableBytes: 10_000,
-      mcpsBytes: 1,
-      mcpsEntries: 100,
-      entryValues: 100,
-      variablesPerTenant: 100,
-      checkMs: 120_000,
-      checkMemoryMb: 256,
-    };
     const draft = { entry: "s9", files: { s9: '{"title": "Nine"}' } };
     const plan = await planEdit(
       reviewedStore(spied, 0),
-      limits,
+      defaultLimits,
       "default",
       before,
       { kind: "entry", name: "s9" },
@@ -368,7 +342,7 @@ describe("the variable mcps", () => {
   it("tells what thousands of entries were with turns for others, and reads each of its values once", async () => {
     for (let save = 0; save < 8; save++) await read(thousands({ s7: { title: `Save ${save}` } }));
     const { spied, reads } = readsOf(store);
-    const past = openPast(spied, { ...defaultLimits, pastEntriesBytes: 1024 * 1024 });
+    const past = openPast(spied, { pastEntriesBytes: 1024 * 1024 });
     let turns = 0;
     const counting = setInterval(() => (turns += 1), 0);
     const history = await past.history("default", entry("s7"));
@@ -388,7 +362,7 @@ describe("the variable mcps", () => {
   it("keeps the latest changes of each entry where there is no room for all, and reads no value again", async () => {
     for (let save = 0; save < 40; save++) await read(thousands({ s7: { title: `Save ${save}` } }));
     const { spied, reads } = readsOf(store);
-    const past = openPast(spied, { ...defaultLimits, pastEntriesBytes: 384 * 2_010 });
+    const past = openPast(spied, { pastEntriesBytes: 384 * 2_010 });
     const history = await past.history("default", entry("s7"));
     assert.ok(history.length >= 5 && history.length < 40, `${history.length} changes`);
     assert.equal((await past.history("default", entry("s8"))).length, 1);

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { KeptCode } from "../../../src/host/catalog/kept-code.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 describe("kept code", () => {
-  it("is read once as long as it is used, within keptCodeBytes, and never given to another tenant", async () => {
+  it("is read once as long as it is used, within keptCodeBytes, and never given to another tenant", async (t) => {
+    t.after(lower({ keptCodeBytes: 10 }));
     const reads: string[] = [];
-    const kept = new KeptCode({ keptCodeBytes: 10 });
+    const kept = new KeptCode();
     const code = async (tenant: string, bundle: string, bytes: number): Promise<void> => {
       const read = async () => {
         reads.push(`${tenant} ${bundle}`);

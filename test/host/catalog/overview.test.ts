@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openHosted, summariesOf } from "../../support/host.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -11,9 +12,10 @@ export function greet(name: string): string { return "Hello, " + name; }
 export const all = (): string => "all notes";
 `;
 
-test("listing all servers puts none out of memory that is called, and tells of those that have no room", async () => {
+test("listing all servers puts none out of memory that is called, and tells of those that have no room", async (t) => {
+  t.after(lower({ catalogs: 2 }));
   const texts = Object.fromEntries(["a", "b", "c", "d"].map((name) => [name, DEFINITION]));
-  const hosted = await openHosted(texts, { catalogs: 2 });
+  const hosted = await openHosted(texts);
   try {
     const hot = [await hosted.catalog("c"), await hosted.catalog("d")];
     for (const round of [1, 2]) {

@@ -9,6 +9,7 @@ import { BerthError } from "../../../src/lib/errors.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { openHosted } from "../../support/host.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { until } from "../../support/until.ts";
 
 interface Rig {
@@ -22,6 +23,7 @@ interface Rig {
 }
 
 async function start(t: TestContext, catalogs = 100): Promise<Rig> {
+  t.after(lower({ catalogs }));
   const dataDir = mkdtempSync(join(tmpdir(), "berth-recorder-"));
   const opened = await openSqliteStore({ dataDir });
   t.after(async () => {
@@ -41,7 +43,7 @@ async function start(t: TestContext, catalogs = 100): Promise<Rig> {
     },
   };
   const log = { info() {}, warn() {} };
-  const dependencies = { store, compiler: "test", limits: { catalogs }, log } as unknown as RecorderDependencies;
+  const dependencies = { store, compiler: "test", log } as unknown as RecorderDependencies;
   const dropped: string[] = [];
   return {
     store: opened,

@@ -6,6 +6,7 @@ import { rawBlock } from "../../../src/lib/cid.ts";
 import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
 import { longJsonIn } from "../../support/long-json.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -125,10 +126,13 @@ describe("C5 transforms", () => {
 
 describe("a transform that goes wrong", () => {
   let hosted: Hosted;
+  let restore = (): void => {};
   before(async () => {
-    hosted = await openHosted({ plain: DEFINITION }, { transformMs: 60_000, transformBytes: 2_000, transformItems: 3 });
+    restore = lower({ transformMs: 60_000, transformBytes: 2_000, transformItems: 3 });
+    hosted = await openHosted({ plain: DEFINITION });
   });
   after(() => hosted.close());
+  after(() => restore());
 
   /** Puts a transform of tools into the server's entry, and returns the server's problems and tools. */
   const transformed = async (source: string, on = hosted) => {
@@ -181,7 +185,8 @@ describe("a transform that goes wrong", () => {
     }
   });
 
-  it("returns a long list that is read where long values are, again from what is kept of it", async () => {
+  it("returns a long list that is read where long values are, again from what is kept of it", async (t) => {
+    t.after(lower({ transformBytes: 1024 * 1024, transformItems: 1_000 }));
     const source = `export function generateTools() {
       const long = "long ä ".repeat(200);
       return Array.from({ length: 200 }, (_, at) => at === 7 ? 7 : { name: "say" + at, function: "say", description: long + at });
@@ -205,8 +210,9 @@ describe("a transform that goes wrong", () => {
     }
   });
 
-  it("has its problem told when it does not end", async () => {
-    const hasty = await openHosted({ plain: DEFINITION }, { transformMs: 1_500 });
+  it("has its problem told when it does not end", async (t) => {
+    t.after(lower({ transformMs: 1_500 }));
+    const hasty = await openHosted({ plain: DEFINITION });
     try {
       for (const [source, message] of [
         [`export function generateTools() { for (;;); }`, /tools failed: .*1500 ms/],

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Offer, ServerChange } from "../../../src/host/catalog/catalog.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { stopwatch } from "../../support/stopwatch.ts";
 
 const TENANT = "default";
@@ -115,11 +116,9 @@ describe("a server changes", () => {
     end();
   });
 
-  it("no more often than it may, and what it may not writes nothing", async () => {
-    const slow = await openHosted(
-      { demo: definition(), other: definition("// other") },
-      { visibilityChangesPerMinute: 2 },
-    );
+  it("no more often than it may, and what it may not writes nothing", async (t) => {
+    t.after(lower({ visibilityChangesPerMinute: 2 }));
+    const slow = await openHosted({ demo: definition(), other: definition("// other") });
     try {
       const call = async (server: string, tool: string): Promise<string> => {
         const result = await (await slow.catalog(server)).tool(tool)!.call({ name: "first" }, {});

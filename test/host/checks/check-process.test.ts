@@ -9,6 +9,7 @@ import { packageRoot } from "../../../src/config.ts";
 import { checkCommand } from "../../../src/host/checks/check-process.ts";
 import { Checks } from "../../../src/host/checks/checks.ts";
 import { spawnDirectly, type Spawn } from "../../../src/processes/spawn/spawn.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { patientLimits } from "../../support/patience.ts";
 import { commandOf, descendants, givingWayBy, isAlive, statOf } from "../../support/processes.ts";
 import { until } from "../../support/until.ts";
@@ -16,7 +17,7 @@ import { until } from "../../support/until.ts";
 const isLinux = process.platform === "linux";
 
 /** Checks whose processes a test can signal, each with its whole group. */
-function observed(overrides: Partial<typeof patientLimits> = {}): {
+function observed(): {
   checks: Checks;
   leaders: number[];
   tell: (signal: NodeJS.Signals) => void;
@@ -27,7 +28,7 @@ function observed(overrides: Partial<typeof patientLimits> = {}): {
     leaders.push(started.pid);
     return started;
   };
-  const checks = new Checks({ ...patientLimits, ...overrides }, { start });
+  const checks = new Checks(patientLimits, { start });
   return { checks, leaders, tell: (signal) => process.kill(-leaders.at(-1)!, signal) };
 }
 
@@ -56,7 +57,8 @@ describe("the check process", () => {
   });
 
   it("checkMs: is ended when it does not answer, and replaced", async (context) => {
-    const { checks, leaders, tell } = observed({ checkMs: 5_000 });
+    context.after(lower({ checkMs: 5_000 }));
+    const { checks, leaders, tell } = observed();
     context.after(() => checks.close());
     await until(() => checks.readMessage("first", "1").catch(() => 0));
     tell("SIGSTOP");
@@ -67,7 +69,8 @@ describe("the check process", () => {
   });
 
   it("checkMs: is ended for one value, and replaced for those of others that wait behind it", async (context) => {
-    const { checks, leaders, tell } = observed({ checkMs: 3_000 });
+    context.after(lower({ checkMs: 3_000 }));
+    const { checks, leaders, tell } = observed();
     context.after(() => checks.close());
     await until(() => checks.readMessage("first", "1").catch(() => 0));
     tell("SIGSTOP");
@@ -79,7 +82,7 @@ describe("the check process", () => {
   });
 
   it("leaves tenants of which a value took long to wait for one another alone", async (context) => {
-    const { checks, tell } = observed({ checkMs: 120_000 });
+    const { checks, tell } = observed();
     context.after(() => checks.close());
     assert.equal(await checks.readMessage("first", "1"), 1);
     assert.equal(await checks.of("one")({ type: "string", allOf: hardPatterns })("hgfedcba".repeat(7_500)), undefined);
@@ -96,7 +99,7 @@ describe("the check process", () => {
   });
 
   it("takes no value for one that takes long only because the machine was busy with others", async (context) => {
-    const { checks, leaders, tell } = observed({ checkMs: 120_000 });
+    const { checks, leaders, tell } = observed();
     context.after(() => checks.close());
     assert.equal(await checks.readMessage("first", "1"), 1);
     tell("SIGSTOP");
@@ -108,7 +111,7 @@ describe("the check process", () => {
   });
 
   it("lets the first value of a tenant that takes long go on where no other tenant waits for it", async (context) => {
-    const { checks } = observed({ checkMs: 120_000 });
+    const { checks } = observed();
     context.after(() => checks.close());
     const order: string[] = [];
     await checks.readMessage("first", "1");
@@ -154,7 +157,9 @@ describe("the check process", () => {
         import { openSpawnHelper } from ${load("processes/spawn/spawn-helper.js")};
         import { Checks } from ${load("host/checks/checks.js")};
         const { start } = openSpawnHelper({ onGone() {}, onStderr() {} });
-        const checks = new Checks({ ...${JSON.stringify(patientLimits)}, checkMs: 600_000 }, { start });
+        import { changeFixed } from ${load("limits/fixed.js")};
+        changeFixed({ checkMs: 600_000 });
+        const checks = new Checks(${JSON.stringify(patientLimits)}, { start });
         await checks.readMessage("one", "1");
         const schema = { properties: { text: { type: "string", pattern: "(a?){500}a{500}$" } } };
         void checks.of("one")(schema)({ text: "a".repeat(3_000_000) });

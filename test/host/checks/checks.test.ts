@@ -5,6 +5,7 @@ import { codeOf } from "../../../src/host/checks/schema-code.ts";
 import type { BerthError } from "../../../src/lib/errors.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { LongAnswer } from "../../../src/upstream/results.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { patientLimits } from "../../support/patience.ts";
 
 describe("values that are checked by the process for it", () => {
@@ -39,8 +40,9 @@ describe("values that are checked by the process for it", () => {
     }
   });
 
-  it("checkMemoryMb: gives up a value that takes more, and says so", async () => {
-    const small = new Checks({ ...patientLimits, checkMemoryMb: 16 });
+  it("checkMemoryMb: gives up a value that takes more, and says so", async (t) => {
+    t.after(lower({ checkMemoryMb: 16 }));
+    const small = new Checks(patientLimits);
     try {
       const body = `[${"[],".repeat(1_000_000)}0]`;
       await assert.rejects(small.readMessage("one", body), /with 16 MB of memory/);
@@ -49,8 +51,9 @@ describe("values that are checked by the process for it", () => {
     }
   });
 
-  it("checkMemoryMb: has room for an answer of millions of numbers", async () => {
-    const small = new Checks({ ...patientLimits, checkMemoryMb: 64 });
+  it("checkMemoryMb: has room for an answer of millions of numbers", async (t) => {
+    t.after(lower({ checkMemoryMb: 64 }));
+    const small = new Checks(patientLimits);
     try {
       const zeros = `[${Array(2_000_000).fill(0).join()}]`;
       const json = new TextEncoder().encode(`{"content":[],"structuredContent":{"list":${zeros}}}`);
@@ -61,8 +64,9 @@ describe("values that are checked by the process for it", () => {
     }
   });
 
-  it("queuedChecksPerTenant: refuses what one tenant has beyond it, says when to try again, and takes another's", async () => {
-    const short = new Checks({ ...patientLimits, queuedChecksPerTenant: 1 });
+  it("queuedChecksPerTenant: refuses what one tenant has beyond it, says when to try again, and takes another's", async (t) => {
+    t.after(lower({ queuedChecksPerTenant: 1 }));
+    const short = new Checks(patientLimits);
     try {
       const taken = [short.readMessage("one", "1"), short.readMessage("one", "2")];
       await assert.rejects(short.readMessage("one", "3"), ({ code, message, data }: BerthError) => {
@@ -133,8 +137,9 @@ describe("values that are checked by the process for it", () => {
     }
   });
 
-  it("inlineBodyBytes: takes no more defaults into a short value, and says so", async () => {
-    const checks = new Checks({ ...patientLimits, inlineBodyBytes: 10_000 });
+  it("inlineBodyBytes: takes no more defaults into a short value, and says so", async (t) => {
+    t.after(lower({ inlineBodyBytes: 10_000 }));
+    const checks = new Checks(patientLimits);
     try {
       const a = { default: Array.from({ length: 1_000 }, () => []) };
       const lengths = {

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { fixtures } from "../../support/upstreams.ts";
 
 describe("a body that is too long to be read by who serves", () => {
@@ -113,7 +114,7 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
 `;
   const tools = ["numbers", "named", "texts", "blocks", "links", "failed", "bytes", "envelope", "empty"];
   let berth: TestBerth;
-  let plain: TestBerth;
+  const both = <Answer>(ask: (berth: TestBerth) => Promise<Answer>) => readTwice(ask, berth);
   before(async () => {
     const texts = { "long.ts": source };
     const written = ["a", "constructor", "__proto__"].map((name) => `{{${name}}}`).join(" ");
@@ -130,12 +131,8 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
     const mcps = { long: { definition: "long.ts", prompts } };
     const patient = { BERTH_CHECK_MS: "60000", BERTH_SILENT_CALL_MS: "600000", BERTH_MESSAGE_VALUES: "2000" };
     berth = await startTestBerth({ mcps, texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "1000" } });
-    plain = await startTestBerth({ mcps, texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "4000000" } });
   });
-  after(async () => {
-    await berth.close();
-    await plain.close();
-  });
+  after(() => berth.close());
 
   const versions = ["2024-11-05", "2025-03-26", "2025-06-18"];
 
@@ -143,23 +140,17 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
     for (const name of tools) {
       const params = { name, arguments: { count: 1_500 } };
       for (const version of versions) {
-        const [long, short] = await Promise.all(
-          [berth, plain].map(async ({ url }) => {
-            const body = request("tools/call", params);
-            return (await post(`${url}/mcp/long`, body, { "MCP-Protocol-Version": version })).body;
-          }),
-        );
+        const [long, short] = await both(async ({ url }) => {
+          const body = request("tools/call", params);
+          return (await post(`${url}/mcp/long`, body, { "MCP-Protocol-Version": version })).body;
+        });
         assert.ok(short.result, JSON.stringify(short));
         assert.deepEqual(long, short, `${name} in ${version}`);
       }
-      const [long, short] = await Promise.all(
-        [berth, plain].map(async ({ url }) => (await modern(`${url}/mcp/long`, "tools/call", params)).body),
-      );
+      const [long, short] = await both(async ({ url }) => (await modern(`${url}/mcp/long`, "tools/call", params)).body);
       assert.deepEqual(long, short, name);
-      const [native, other] = await Promise.all(
-        [berth, plain].map(
-          async ({ url }) => (await post(`${url}/mcp/long`, request(`long.${name}`, { count: 1_500 }))).body,
-        ),
+      const [native, other] = await both(
+        async ({ url }) => (await post(`${url}/mcp/long`, request(`long.${name}`, { count: 1_500 }))).body,
       );
       assert.deepEqual(native, other, `${name} natively`);
     }
@@ -167,16 +158,14 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
 
   it("is answered so over plain HTTP", async () => {
     for (const name of tools) {
-      const [long, short] = await Promise.all(
-        [berth, plain].map(async ({ url }) => {
-          const response = await fetch(`${url}/servers/long/${name}`, {
-            method: "POST",
-            headers: { "Content-Type": "application/json" },
-            body: JSON.stringify({ count: 1_500 }),
-          });
-          return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
-        }),
-      );
+      const [long, short] = await both(async ({ url }) => {
+        const response = await fetch(`${url}/servers/long/${name}`, {
+          method: "POST",
+          headers: { "Content-Type": "application/json" },
+          body: JSON.stringify({ count: 1_500 }),
+        });
+        return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
+      });
       assert.deepEqual([long?.status, long?.type], [short?.status, short?.type], name);
       // A refusal has the id of its request.
       if (short?.status === 200) assert.equal(long?.text, short.text, name);
@@ -194,17 +183,13 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
     ] as const;
     for (const [method, params] of asks) {
       for (const version of versions) {
-        const [long, short] = await Promise.all(
-          [berth, plain].map(async ({ url }) => {
-            const headers = { "MCP-Protocol-Version": version };
-            return (await post(`${url}/mcp/long`, request(method, params), headers)).body;
-          }),
-        );
+        const [long, short] = await both(async ({ url }) => {
+          const headers = { "MCP-Protocol-Version": version };
+          return (await post(`${url}/mcp/long`, request(method, params), headers)).body;
+        });
         assert.deepEqual(long, short, `${method} ${JSON.stringify(params)} in ${version}`);
       }
-      const [long, short] = await Promise.all(
-        [berth, plain].map(async ({ url }) => (await modern(`${url}/mcp/long`, method, params)).body),
-      );
+      const [long, short] = await both(async ({ url }) => (await modern(`${url}/mcp/long`, method, params)).body);
       assert.deepEqual(long, short, `${method} ${JSON.stringify(params)}`);
       assert.match(JSON.stringify(short), /1499|did not return messages|"11"/);
     }
@@ -212,14 +197,11 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
 
   it("is answered so where a prompt is written out", async () => {
     for (const args of [{ a: "é/\u0001\ud800 ".repeat(100), constructor: "c" }, { a: "{{a}}" }, {}]) {
-      const [long, short] = await Promise.all(
-        [berth, plain].map(async ({ url }) => {
-          const params = { name: "filled", arguments: args };
-          return (
-            await post(`${url}/mcp/long`, request("prompts/get", params), { "MCP-Protocol-Version": "2025-06-18" })
-          ).body.result;
-        }),
-      );
+      const [long, short] = await both(async ({ url }) => {
+        const params = { name: "filled", arguments: args };
+        return (await post(`${url}/mcp/long`, request("prompts/get", params), { "MCP-Protocol-Version": "2025-06-18" }))
+          .body.result;
+      });
       assert.deepEqual(long, short);
       const { a = "", constructor } = { constructor: "", ...args };
       assert.equal(short.messages[0].content.text, `${a} ${constructor}  ${a}`);
@@ -284,7 +266,7 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
   });
 
   it("is a text where it is progress or a log line", async () => {
-    const { content, isError } = await call(`${plain.url}/mcp/long`, "stages", { count: 12_000 });
+    const { content, isError } = await inPlace(() => call(`${berth.url}/mcp/long`, "stages", { count: 12_000 }));
     assert.ok(!isError, JSON.stringify(content).slice(0, 200));
     const texts = content.map((block: { text: string }) => block.text);
     assert.deepEqual(texts, [JSON.stringify(Array.from({ length: 12_000 }, (_, at) => at)), "last"]);
@@ -314,9 +296,13 @@ describe("an answer of an upstream that is too long to be read by who serves", (
       json: { upstream: await remote("json") },
       events: { upstream: await remote("events") },
     };
-    const env = { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_CHECK_MS: "60000" };
-    berth = await startTestBerth({ mcps, env: { ...env, BERTH_INLINE_BODY_BYTES: "1000" } });
-    plain = await startTestBerth({ mcps, env: { ...env, BERTH_INLINE_BODY_BYTES: "4000000" } });
+    const env = { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_CHECK_MS: "60000", BERTH_INLINE_BODY_BYTES: "1000" };
+    berth = await startTestBerth({ mcps, env });
+    plain = await startTestBerth({ mcps, env });
+    // The lists are read once.
+    await inPlace(async () => {
+      for (const server of Object.keys(mcps)) await post(`${plain.url}/mcp/${server}`, request("tools/list"), current);
+    });
   });
   after(async () => {
     await berth.close();
@@ -325,7 +311,7 @@ describe("an answer of an upstream that is too long to be read by who serves", (
   });
 
   const versions = ["2024-11-05", "2025-03-26", "2025-06-18"];
-  const both = (ask: (berth: TestBerth) => Promise<unknown>) => Promise.all([ask(berth), ask(plain)]);
+  const both = (ask: (berth: TestBerth) => Promise<unknown>) => readTwice(ask, berth, plain);
 
   for (const server of ["pipe", "json", "events"]) {
     it(`is passed on as if it had been read there, in every revision: ${server}`, async () => {
@@ -393,6 +379,20 @@ describe("an answer of an upstream that is too long to be read by who serves", (
   const current = { "MCP-Protocol-Version": "2025-06-18" };
   const deepCall = { name: "deep", arguments: { count: 100_000 } };
 });
+
+/** The answers where long values are read by the check process, and where the serving thread reads them. */
+async function readTwice<Answer>(
+  ask: (berth: TestBerth) => Promise<Answer>,
+  berth: TestBerth,
+  plain = berth,
+): Promise<[Answer, Answer]> {
+  return [await ask(berth), await inPlace(() => ask(plain))];
+}
+
+function inPlace<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+  const restore = lower({ inlineBodyBytes: 4_000_000 });
+  return work().finally(restore);
+}
 
 /** The length of the longest JSON text that this thread reads, writes or scans meanwhile. */
 async function longestJson(work: () => Promise<void>): Promise<number> {

@@ -147,7 +147,7 @@ describe("pages of what others wrote", () => {
       overview: async () => [{ ...(summary as unknown as ServerSummary), tools: [] }],
       summary: async () => summary as unknown as ServerSummary,
       upstreamNow: async () => undefined,
-      activity: () => new Activity(0),
+      activity: () => new Activity(),
       problems: () => [],
     };
     const sent: Page[] = [];

@@ -5,7 +5,7 @@ import { it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CallOptions } from "../../../src/host/catalog/catalog.ts";
 import { createLog } from "../../../src/lib/log.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
+import { readingBounds } from "../../../src/lib/reading-bounds.ts";
 import { createEndpoint } from "../../../src/mcp/endpoint.ts";
 import { openStdio } from "../../../src/mcp/stdio/stdio.ts";
 import { request } from "../../support/berth.ts";
@@ -77,7 +77,7 @@ it("S1 a long line is read where long messages are, and what comes with it and a
   const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
   const lines = createInterface({ input: output })[Symbol.asyncIterator]();
   const next = async () => JSON.parse((await lines.next()).value as string);
-  const lengthy = "x".repeat(defaultLimits.inlineBodyBytes);
+  const lengthy = "x".repeat(readingBounds.inlineBodyBytes);
   const call = (id: string, name: string, args: object): string =>
     `${JSON.stringify(request("tools/call", { name, arguments: args }, id))}\n`;
 

@@ -1,6 +1,8 @@
 import { BerthError } from "../../../lib/errors.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } from "../../../lib/json.ts";
 
+const NAMES_MAX = 256;
+
 /**
  * The most parts to look through in one schema: itself, what it refers to and what it is composed of, each as often as
  * it occurs. A schema with more takes texts.
@@ -13,17 +15,17 @@ const PARTS_MAX = 512;
  * lists. A value that cannot be converted stays a text, so that the check of the arguments reports what is wrong with
  * it.
  */
-export function queryArguments(query: string, inputSchema: JsonSchema, queryNames: number): JsonObject {
+export function queryArguments(query: string, inputSchema: JsonSchema): JsonObject {
   const texts = new Map<string, string[]>();
   for (const [name, text] of new URLSearchParams(query)) {
     const known = texts.get(name);
     if (known) known.push(text);
     else texts.set(name, [text]);
   }
-  if (texts.size > queryNames) {
+  if (texts.size > NAMES_MAX) {
     throw new BerthError(
       "invalid_params",
-      `the query has ${texts.size} names, and may have ${queryNames}; give as many arguments as JSON`,
+      `the query has ${texts.size} names, and may have ${NAMES_MAX}; give as many arguments as JSON`,
     );
   }
   let shape = shapes.get(inputSchema);

@@ -4,7 +4,8 @@ import { parseAddress, type Address } from "../../../entry/address.ts";
 import { isStructure } from "../../../lib/cid.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import type { JsonObject } from "../../../lib/json.ts";
-import { limitVariable } from "../../../limits/limits.ts";
+import { readingBounds } from "../../../lib/reading-bounds.ts";
+import { limitVariable, type Limits } from "../../../limits/limits.ts";
 import type { Store } from "../../../store/store.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult, Resource } from "../../catalog/catalog.ts";
 import type { ValidatorOf } from "../../checks/checks.ts";
@@ -55,16 +56,12 @@ export interface UriSurroundings {
   /** Any server of a tenant. */
   readonly serverOf: (tenant: string, name: string) => Catalog | Promise<Catalog>;
   readonly store: Pick<Store, "content" | "name">;
-  readonly limits: UriLimits;
+  readonly limits: Pick<Limits, "outputBytes">;
   readonly remake: Remake;
 }
 
-export interface UriLimits {
-  readonly outputBytes: number;
-  readonly inlineBodyBytes: number;
-  readonly followedUris: number;
-  readonly queryNames: number;
-}
+/** How often one call or read may be forwarded to another function, by redirects and function addresses. */
+const FOLLOWED_MAX = 5;
 
 export function createUris(surroundings: UriSurroundings): Uris {
   const { own, links, readsAll, validatorOf, remake } = surroundings;
@@ -141,7 +138,7 @@ async function readStored(
     throw new BerthError("resource_too_large", sizes, { data: { uri } });
   }
   const type = mimeType ?? (isStructure(cid!) ? "application/json" : undefined);
-  if (bytes.length > limits.inlineBodyBytes) return remake.contents(bytes, as, type);
+  if (bytes.length > readingBounds.inlineBodyBytes) return remake.contents(bytes, as, type);
   return { contents: [contentsOfBytes(bytes, as, type)] };
 }
 
@@ -149,16 +146,16 @@ async function callServer(
   uri: string,
   { server, path, query }: Extract<Address, { kind: "server" }>,
   options: CallOptions,
-  { tenant, own, serverOf, limits }: UriSurroundings,
+  { tenant, own, serverOf }: UriSurroundings,
 ): Promise<CallResult | InputRequired> {
   const catalog = server === own().server ? own() : await loaded(uri, () => serverOf(tenant, server));
   const tool = catalog.tool(path || catalog.server);
   if (!tool) throw notFound(uri);
   const followed = (options.followed ?? 0) + 1;
-  if (followed > limits.followedUris) {
-    throw new BerthError("guest_failed", `it leads through more than ${limits.followedUris} functions`);
+  if (followed > FOLLOWED_MAX) {
+    throw new BerthError("guest_failed", `it leads through more than ${FOLLOWED_MAX} functions`);
   }
-  return tool.call(queryArguments(query, tool.contract.inputSchema, limits.queryNames), { ...options, followed });
+  return tool.call(queryArguments(query, tool.contract.inputSchema), { ...options, followed });
 }
 
 /** A server that cannot be served looks like a missing one. */

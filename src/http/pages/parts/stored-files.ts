@@ -1,5 +1,5 @@
 import { cidFields } from "../../../entry/fields.ts";
-import { entryBounds, mcpsBounds, type McpsLimits } from "../../../entry/mcps.ts";
+import { readableEntry, readableMcps } from "../../../entry/mcps.ts";
 import { mainFileOf } from "../../../host/catalog/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
 import { isCid, type Cid } from "../../../lib/cid.ts";
@@ -63,11 +63,11 @@ export const NAMED_SERVERS_MAX = 200;
 export async function fileNamesIn(
   place: FilesPlace,
   texts: readonly string[],
-  { server, limits }: { readonly server?: string | undefined; readonly limits: McpsLimits },
+  server?: string,
 ): Promise<Map<string, string>> {
   const all: ReadonlyMap<string, RawEntry>[] = [];
   for (const text of texts) {
-    const read = await parseInTurns(text, server === undefined ? mcpsBounds(limits) : entryBounds(limits)).catch(
+    const read = await parseInTurns(text, server === undefined ? readableMcps() : readableEntry()).catch(
       () => undefined,
     );
     const value = isObject(read?.value) ? read.value : {};
