@@ -46,7 +46,7 @@ describe("the configuration", () => {
   });
 
   it("has no variable for the limits that nobody needs to change, and 110 settings at most", () => {
-    assert.equal(readConfig({ BERTH_SILENT_CALL_MS: "1" }).limits.silentCallMs, defaultLimits.silentCallMs);
+    assert.equal(readConfig({ BERTH_REPLAY_BYTES: "1" }).limits.replayBytes, defaultLimits.replayBytes);
     assert.ok(knownVariables.filter((name) => !name.endsWith("_FILE")).length <= 110);
   });
 

@@ -1,12 +1,13 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Tenants, TokenRecords } from "../store/store.ts";
-import { AccessTokens, type AccessTokenLimits, type AskedResource } from "./oauth/access-tokens.ts";
+import { AccessTokens, type AskedResource } from "./oauth/access-tokens.ts";
 import type { OauthSettings } from "./oauth/settings.ts";
 import { createPrincipal, type Principal } from "./principal.ts";
 import { isTokenText } from "./token-text.ts";
-import { Tokens, type TokenLimits } from "./tokens.ts";
+import { Tokens } from "./tokens.ts";
 
 /** Decides who may do what: finds the principal of any token. */
 export interface Access {
@@ -40,7 +41,7 @@ export interface AccessOptions {
   readonly oauth: (tenant: string) => OauthSettings | undefined;
   /** For issuers that are not the operator's own: reaches only permitted addresses. */
   readonly checkedFetch: typeof fetch;
-  readonly limits: AccessTokenLimits & TokenLimits;
+  readonly limits: Pick<Limits, "databaseOutageMs">;
   /** Throws if a tenant makes tokens too often. */
   readonly checkTokenPace?: (tenant: string) => void;
   /** The clock by which tokens expire; that of the process unless it is given. */
@@ -61,7 +62,7 @@ export function openAccess(options: AccessOptions): Access {
     onRevoked,
   });
   const stop = tenants.onChange((tenant) => tokens.forgetTenant(tenant));
-  const accessTokens = new AccessTokens(limits, options, options.now);
+  const accessTokens = new AccessTokens(options, options.now);
   const operators = new Map<string, Principal>();
   const adminHash = adminToken === undefined ? undefined : digest(adminToken);
 

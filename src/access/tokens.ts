@@ -3,6 +3,7 @@ import { BoundedMap } from "../lib/bounded-map.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { LastKnown } from "../lib/last-known.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { TokenPart, TokenRecord, TokenRecords } from "../store/store.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "./principal.ts";
@@ -11,6 +12,18 @@ import { isTokenText, newToken, tokenHash } from "./token-text.ts";
 
 /** How long the store is not asked again for a token that it refused: nobody has one before it is kept. */
 const REFUSED_MS = 1_000;
+/** Access tokens that are cached, which saves a look-up in the store or a signature check. */
+export const KNOWN_TOKENS = 10_000;
+
+const bounds = fixed({
+  /**
+   * How long a token of Berth's own counts as valid before it is looked up again. A revocation is in force immediately,
+   * also by another process; this is for the case that the notification is lost.
+   */
+  knownTokenMs: 60_000,
+  /** Berth's own tokens of one tenant, including ended ones until others need their room. */
+  tokensPerTenant: 10_000,
+});
 
 /**
  * Berth's own tokens: created, listed, revoked and verified. It owns what a token is valid for and how long; storage is
@@ -22,8 +35,6 @@ export class Tokens {
   readonly #known: LastKnown<Known>;
   /** When the store said of a hash that it knows none, or that it was revoked. */
   readonly #refused: BoundedMap<string, { readonly at: number; readonly why: string }>;
-  readonly #knownMs: number;
-  readonly #tokensMax: number;
   readonly #checkPace: (tenant: string) => void;
   readonly #now: () => number;
   readonly #onRevoked: (principalId: string) => void;
@@ -31,10 +42,8 @@ export class Tokens {
 
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
-    this.#known = new LastKnown(options.knownTokens, options.knownTokenMs + options.databaseOutageMs);
-    this.#refused = new BoundedMap(options.knownTokens);
-    this.#knownMs = options.knownTokenMs;
-    this.#tokensMax = options.tokensPerTenant;
+    this.#known = new LastKnown(KNOWN_TOKENS, bounds.knownTokenMs + options.databaseOutageMs);
+    this.#refused = new BoundedMap(KNOWN_TOKENS);
     this.#checkPace = options.checkPace ?? (() => {});
     this.#now = options.now ?? Date.now;
     this.#onRevoked = options.onRevoked;
@@ -54,7 +63,7 @@ export class Tokens {
     const id = newId();
     const plain = { ...grant } as unknown as JsonObject;
     const made = { id, tenant, hash: tokenHash(token), name, grant: plain, expiresAt };
-    const record = await this.#records.add(made, by, this.#tokensMax);
+    const record = await this.#records.add(made, by, bounds.tokensPerTenant);
     return { token, ...infoOf(record) };
   }
 
@@ -74,7 +83,7 @@ export class Tokens {
   principalOf(token: string, tenant: string): Principal | Promise<Principal> {
     if (!isTokenText(token)) throw new BerthError("unauthorized", "it is mistyped or incomplete");
     const hash = tokenHash(token);
-    const known = this.#known.newerThan(this.#knownMs, hash);
+    const known = this.#known.newerThan(bounds.knownTokenMs, hash);
     if (known) return this.#inForce(known.value.principal, tenant);
     const refused = this.#refused.get(hash);
     if (refused && performance.now() - refused.at < REFUSED_MS) throw new BerthError("unauthorized", refused.why);
@@ -119,9 +128,7 @@ export class Tokens {
   }
 }
 
-export type TokenLimits = Pick<Limits, "knownTokens" | "knownTokenMs" | "databaseOutageMs" | "tokensPerTenant">;
-
-export interface TokensOptions extends TokenLimits {
+interface TokensOptions extends Pick<Limits, "databaseOutageMs"> {
   /** Throws if a tenant makes them too often. */
   readonly checkPace?: ((tenant: string) => void) | undefined;
   /** The clock by which tokens expire; that of the process unless it is given. */

@@ -1,11 +1,14 @@
 import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
+import { fixed } from "../limits/fixed.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
 import { Gate } from "./gate.ts";
 
-export type AnonymousLimitNumbers = Pick<
-  Limits,
-  "anonymousRequests" | "anonymousRequestsPerSecond" | "anonymousRequestBurst" | "anonymousAddresses"
->;
+type AnonymousLimitNumbers = Pick<Limits, "anonymousRequests" | "anonymousRequestsPerSecond" | "anonymousRequestBurst">;
+
+const bounds = fixed({
+  /** Addresses whose anonymous requests are counted separately; all others count together. */
+  anonymousAddresses: 10_000,
+});
 
 /**
  * Limits requests from callers that have not authenticated where they must: each address has a gate of its own, so that
@@ -33,7 +36,7 @@ export class AnonymousLimits {
   }
 
   #gateFor(address: string, now: number): Gate {
-    const { anonymousAddresses } = this.#limits;
+    const { anonymousAddresses } = bounds;
     // A client with many addresses must not cause a sweep of them all for each one.
     if (this.#gates.size >= anonymousAddresses && now - this.#sweptAt >= SWEEP_MS) {
       this.#sweptAt = now;

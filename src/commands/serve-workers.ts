@@ -2,7 +2,7 @@ import cluster, { type Worker } from "node:cluster";
 import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { serviceLog } from "../compose/service-log.ts";
-import { PLACE, type ToPrimary, type ToWorker, type WorkerPlace } from "../compose/worker.ts";
+import { PLACE, REPLACE_MS, type ToPrimary, type ToWorker, type WorkerPlace } from "../compose/worker.ts";
 import { readConfig, type Config } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { type Log, writeLastLines } from "../lib/log.ts";
@@ -137,8 +137,8 @@ class Workers {
       }
       place.worker = next;
       place.failures = 0;
-      const { replaceMs, drainMs, shutdownMs } = this.#config.limits;
-      if (before) await this.#order(before, "retire", replaceMs + drainMs + shutdownMs);
+      const { drainMs, shutdownMs } = this.#config.limits;
+      if (before) await this.#order(before, "retire", REPLACE_MS + drainMs + shutdownMs);
     }
     this.#log.info({ workers: this.#places.length }, "the workers were replaced");
   }

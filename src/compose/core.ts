@@ -213,7 +213,6 @@ export async function openCore(
       records: store,
       observers,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
-      limits,
     });
     observers.onConsent((tenant, facts) => audit.consent(tenant, facts));
     const metrics = createMetrics(packageVersion(), config.limits);
@@ -318,7 +317,7 @@ export async function openCore(
     });
     closers.push(() => endpoint.settled());
     const tenancy = opened(
-      await openTenancy({ served, tenants: store.tenants, ...serving({ host, endpoint, executor }), limits, log }),
+      await openTenancy({ served, tenants: store.tenants, ...serving({ host, endpoint, executor }), log }),
     );
     closers.push(followChanges(store, host, tenancy, log));
     await tenancy.admit(DEFAULT_TENANT);

@@ -28,6 +28,7 @@ import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
 import type { Spawner } from "../processes/spawn/spawn.ts";
 import type { Store } from "../store/store.ts";
 import { openCore, type Core, type Fill, type OwnGrants } from "./core.ts";
+import { REPLACE_MS } from "./worker.ts";
 
 const SIGNED_OUT = "signed-out";
 /** The shares of `shutdownMs` after which requests and processes that have not ended are ended. */
@@ -59,7 +60,7 @@ export interface Berth {
   figures(): Promise<Figures>;
   /**
    * Leaves what is to come to other processes at this address: resolves when clients have gone there, and what was under
-   * way has ended, for which it has `replaceMs`. `close` it then.
+   * way has ended, for which it has `REPLACE_MS`. `close` it then.
    */
   retire(): Promise<void>;
   /** Ends calls and streams with their results, then every process. */
@@ -140,7 +141,7 @@ export async function startBerth(
     async retire() {
       const retired = http.retire();
       endpoint.close();
-      await within(config.limits.replaceMs, Promise.all([retired, idle(core)]));
+      await within(REPLACE_MS, Promise.all([retired, idle(core)]));
     },
     async close() {
       readiness.stopping();

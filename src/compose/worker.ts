@@ -49,6 +49,9 @@ export type ToWorker =
 
 export const PLACE = "BERTH_WORKER";
 
+/** How long requests, streams and tasks in progress may take to end when another worker replaces theirs. */
+export const REPLACE_MS = 60_000;
+
 /** Undefined in every other process. Call it before anything that takes time. `figures` are this worker's own. */
 export function asWorker(figures: () => Promise<Figures>): Worker | undefined {
   const own = cluster.worker;

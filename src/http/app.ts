@@ -7,6 +7,7 @@ import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { Challenge } from "./access/challenge.ts";
 import { checkChange } from "./access/permit.ts";
@@ -24,13 +25,12 @@ import { APP_FRAME, appFrame } from "./app-frame.ts";
 import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
 import { answerPreflight } from "./cors.ts";
-import type { ListPageLimits } from "./list-page.ts";
 import { MCP_PATH } from "./mcp-path.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
-import { mcpPage, type McpOptions } from "./pages/mcp.ts";
+import { mcpPage } from "./pages/mcp.ts";
 import { metaPage } from "./pages/meta.ts";
 import { newServerPage } from "./pages/new-server.ts";
 import { packagesPage } from "./pages/packages.ts";
@@ -86,7 +86,7 @@ interface AppOptions extends AppParts {
   readonly resources: Resources;
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
-  readonly limits: ListPageLimits & McpOptions["limits"] & ServersRouteOptions["limits"];
+  readonly limits: Limits;
 }
 
 /** The Express application: everything but the MCP endpoint. Routes are named by their URL. */
@@ -134,7 +134,7 @@ export function createApp(options: AppOptions): Route {
   app.use(showError(parts));
 
   const answer = (context: RequestContext): void => {
-    context.response.once("prefinish", () => context.unread.watchRest(context, options.limits.stalledMs));
+    context.response.once("prefinish", () => context.unread.watchRest(context));
     handOn(context, app);
   };
   return {

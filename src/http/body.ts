@@ -6,12 +6,14 @@ import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
 import { limitHint, type Limits } from "../limits/limits.ts";
 import type { RequestContext } from "./request-context.ts";
 
-/** The limits on bodies; each refusal names its limit. */
-export type BodyLimits = Pick<
+/** A body with a few names: a request for a token, an approval. */
+export const SHORT_BODY_BYTES = 64 * 1024;
+/** The body of a sign-in: a token, and the page to go to next. */
+const SIGN_IN_BYTES = 8 * 1024;
+
+type BodyLimits = Pick<
   Limits,
   | "bodyBytes"
-  | "shortBodyBytes"
-  | "signInBytes"
   | "unfinishedBodyBytes"
   | "unfinishedBodyBytesPerTenant"
   | "unfinishedSignInBytes"
@@ -42,11 +44,11 @@ export class Bodies {
   }
 
   /**
-   * Reads the body as text. Rejects with `body_too_large`, with `too_many_requests` or `too_many_bodies` when there is
+   * Reads the body as text, of at most `bodyBytes` or `bytesMax`. Rejects with `body_too_large`, with `too_many_requests` or `too_many_bodies` when there is
    * no room for unfinished bodies, with `parse_error` when it is not UTF-8, or with `invalid_request` when the client
-   * stops midway. `bytesMax` is the limit of that name, or a number derived from another one.
+   * stops midway.
    */
-  read(context: RequestContext, bytesMax: "bodyBytes" | "shortBodyBytes" | number = "bodyBytes"): Promise<string> {
+  read(context: RequestContext, bytesMax?: number): Promise<string> {
     return this.#read(context, bytesMax, this.#roomOf(context));
   }
 
@@ -55,7 +57,7 @@ export class Bodies {
    * common one: sign-ins share a small room of their own.
    */
   readSignIn(context: RequestContext): Promise<string> {
-    return this.#read(context, "signInBytes", {
+    return this.#read(context, SIGN_IN_BYTES, {
       fullFor: (bytes) => {
         const { unfinishedSignInBytes } = this.#limits;
         if (this.#unfinishedSignIns + bytes <= unfinishedSignInBytes) return undefined;
@@ -65,12 +67,8 @@ export class Bodies {
     });
   }
 
-  #read(
-    { request }: RequestContext,
-    bytesMax: "bodyBytes" | "shortBodyBytes" | "signInBytes" | number,
-    room: Room,
-  ): Promise<string> {
-    const most = typeof bytesMax === "number" ? bytesMax : this.#limits[bytesMax];
+  #read({ request }: RequestContext, bytesMax: number | undefined, room: Room): Promise<string> {
+    const most = bytesMax ?? this.#limits.bodyBytes;
     return new Promise((resolve, reject) => {
       let first: Buffer | undefined;
       let rest: GrowingBytes | undefined;
@@ -89,7 +87,7 @@ export class Bodies {
       };
       const onData = (chunk: Buffer): void => {
         length += chunk.length;
-        if (length > most) return refuse(tooLarge(bytesMax, most));
+        if (length > most) return refuse(tooLarge(most, bytesMax === undefined ? limitHint("bodyBytes") : ""));
         if (!first) {
           first = chunk;
           if (Number(request.headers["content-length"]) === length) return;
@@ -210,7 +208,6 @@ function full(code: "too_many_requests" | "too_many_bodies", who: string): Berth
   });
 }
 
-function tooLarge(limit: keyof BodyLimits | number, bytes: number): BerthError {
-  const name = typeof limit === "number" ? "" : limitHint(limit);
-  return new BerthError("body_too_large", `the limit is ${bytes} bytes${name}; send less`);
+function tooLarge(bytes: number, hint: string): BerthError {
+  return new BerthError("body_too_large", `the limit is ${bytes} bytes${hint}; send less`);
 }

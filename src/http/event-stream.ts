@@ -3,13 +3,9 @@ import type { Principal } from "../access/principal.ts";
 import { LongText, type Text } from "../lib/long-text.ts";
 import type { EventDetails, EventSink } from "../mcp/protocol.ts";
 import { REQUEST_ID_HEADER, type Ending, type RequestContext } from "./request-context.ts";
+import { unreadBounds } from "./unread.ts";
 
 const NO_DETAILS: EventDetails = {};
-
-export interface EventStreamLimits {
-  readonly stalledMs: number;
-  readonly unreadStreamBytes: number;
-}
 
 /** Is notified of what becomes of a stream. */
 export interface StreamOwner {
@@ -26,17 +22,17 @@ export class EventStream implements EventSink, Ending {
   readonly principal: Principal | undefined;
   readonly #context: RequestContext;
   readonly #response: ServerResponse;
-  readonly #limits: EventStreamLimits;
+  readonly #unreadBytesMax: number;
   readonly #owner: StreamOwner;
   /** Set while the client has not taken everything; senders wait for it. */
   #room: Promise<void> | undefined;
   #quiet = true;
 
-  constructor(context: RequestContext, limits: EventStreamLimits, owner: StreamOwner) {
+  constructor(context: RequestContext, unreadBytesMax: number, owner: StreamOwner) {
     this.principal = context.principal;
     this.#context = context;
     this.#response = context.response;
-    this.#limits = limits;
+    this.#unreadBytesMax = unreadBytesMax;
     this.#owner = owner;
   }
 
@@ -97,7 +93,7 @@ export class EventStream implements EventSink, Ending {
 
   end(message: Text | undefined): void {
     if (message !== undefined) void this.send(message);
-    endResponse(this.#context, undefined, this.#limits.stalledMs);
+    endResponse(this.#context, undefined);
   }
 
   #write(event: Text): void | Promise<void> {
@@ -106,7 +102,7 @@ export class EventStream implements EventSink, Ending {
     this.#quiet = false;
     if (writePieces(this.#response, event)) return;
     // Stops senders that do not wait for room, such as answers.
-    if (this.unreadBytes > this.#limits.unreadStreamBytes) return this.cut();
+    if (this.unreadBytes > this.#unreadBytesMax) return this.cut();
     this.#context.unread.count(this.#context);
     return (this.#room ??= this.#waitForRoom());
   }
@@ -114,7 +110,7 @@ export class EventStream implements EventSink, Ending {
   #waitForRoom(): Promise<void> {
     const response = this.#response;
     // Restarts whenever the client takes something, and otherwise destroys the connection.
-    response.setTimeout(this.#limits.stalledMs);
+    response.setTimeout(unreadBounds.stalledMs);
     return new Promise((resolve) => {
       const onRoom = (): void => {
         response.off("drain", onRoom).off("close", onRoom);
@@ -127,14 +123,14 @@ export class EventStream implements EventSink, Ending {
   }
 }
 
-/** Ends a response; its client has `stalledMs` to take each part of what is left. */
-export function endResponse(context: RequestContext, body: Text | Buffer | undefined, stalledMs: number): void {
+/** Ends a response with its last part, if there is one. */
+export function endResponse(context: RequestContext, body: Text | Buffer | undefined): void {
   const { response, unread } = context;
   if (body instanceof LongText) {
     writePieces(response, body);
     response.end();
   } else response.end(body);
-  unread.watchRest(context, stalledMs);
+  unread.watchRest(context);
 }
 
 // JSON text has no line breaks, so one data line carries the whole message.

@@ -10,18 +10,16 @@ export interface ListPage {
   readonly after?: string;
 }
 
-export interface ListPageLimits {
-  /** The length of a page: the default, and the most that a query may ask for. */
-  readonly pageItems: number;
-  readonly pageItemsMax: number;
-}
+/** The length of a page: the default, and the most that a query may ask for. */
+const PAGE_ITEMS = 100;
+const PAGE_ITEMS_MAX = 1_000;
 
 /** Reads `?limit=&cursor=` of an address. Throws `invalid_params`. */
-export function readListPage({ query }: Pick<Request, "query">, { pageItems, pageItemsMax }: ListPageLimits): ListPage {
-  const { limit = String(pageItems), cursor } = query;
+export function readListPage({ query }: Pick<Request, "query">): ListPage {
+  const { limit = String(PAGE_ITEMS), cursor } = query;
   const count = typeof limit === "string" && /^[1-9][0-9]{0,8}$/.test(limit) ? Number(limit) : NaN;
-  if (!(count <= pageItemsMax)) {
-    throw new BerthError("invalid_params", `"limit" must be a whole number from 1 to ${pageItemsMax}`);
+  if (!(count <= PAGE_ITEMS_MAX)) {
+    throw new BerthError("invalid_params", `"limit" must be a whole number from 1 to ${PAGE_ITEMS_MAX}`);
   }
   if (cursor === undefined) return { limit: count };
   const after = typeof cursor === "string" ? Buffer.from(cursor, "base64url").toString() : "";

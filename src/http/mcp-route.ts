@@ -21,7 +21,6 @@ export interface McpRouteOptions {
   readonly challenge: Challenge;
   readonly streams: OpenStreams;
   readonly bodies: Bodies;
-  readonly limits: { readonly stalledMs: number };
   readonly log: Log;
 }
 
@@ -31,7 +30,7 @@ export interface McpRouteOptions {
  * stream of its session, and `DELETE` ends the session.
  */
 export function createMcpRoute(options: McpRouteOptions): Route {
-  const { challenge, limits, log } = options;
+  const { challenge, log } = options;
   return {
     match({ request: { method, headers, url = "" } }) {
       const handler = method === "GET" && !readAccept(headers.accept).events ? undefined : HANDLERS[method!];
@@ -41,7 +40,7 @@ export function createMcpRoute(options: McpRouteOptions): Route {
     },
     fail(context, error) {
       challenge(context, error);
-      writeFailure(context, error, limits.stalledMs, log);
+      writeFailure(context, error, log);
     },
   };
 }
@@ -53,7 +52,7 @@ const HANDLERS: Readonly<Record<string, Handler>> = { POST: answerPost, GET: lis
 async function answerPost(
   name: string | undefined,
   context: RequestContext,
-  { endpoint, allServers, challenge, streams, bodies, limits }: McpRouteOptions,
+  { endpoint, allServers, challenge, streams, bodies }: McpRouteOptions,
 ): Promise<void> {
   let letGo: (() => void) | undefined;
   try {
@@ -71,7 +70,7 @@ async function answerPost(
     const answer = await endpoint.post(tenant, server, { headers, body, principal, trace, events, signal });
     if (answer.denied) challenge(context, answer.denied);
     if (events?.isOpen) events.end(answer.body);
-    else writeAnswer(context, answer, limits.stalledMs);
+    else writeAnswer(context, answer);
   } finally {
     letGo?.();
   }
@@ -97,11 +96,11 @@ async function endSession(name: string | undefined, context: RequestContext, opt
   writeAnswered(context, answer, options);
 }
 
-function writeAnswered(context: RequestContext, answer: Answer, { challenge, limits }: McpRouteOptions): void {
+function writeAnswered(context: RequestContext, answer: Answer, { challenge }: McpRouteOptions): void {
   if (context.response.headersSent) return;
   if (answer.denied) challenge(context, answer.denied);
   if (answer.status === 405) context.response.setHeader("Allow", "POST");
-  writeAnswer(context, answer, limits.stalledMs);
+  writeAnswer(context, answer);
 }
 
 export function checkContent({ "content-type": type, "content-encoding": encoding }: IncomingMessage["headers"]): void {

@@ -1,15 +1,11 @@
 import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { SignIns } from "./access/sign-in.ts";
 import { EventStream, type StreamOwner } from "./event-stream.ts";
 import type { RequestContext } from "./request-context.ts";
 
-export interface StreamLimits {
-  readonly openStreams: number;
-  readonly streamKeepAliveMs: number;
-  readonly stalledMs: number;
-  readonly unreadStreamBytes: number;
-}
+type StreamLimits = Pick<Limits, "openStreams" | "streamKeepAliveMs" | "unreadStreamBytes">;
 
 /**
  * The streams of one HTTP server: at most `openStreams` in all, limited per tenant and principal as well, and none
@@ -49,7 +45,7 @@ export class OpenStreams {
   take(context: RequestContext): EventStream | undefined {
     if (this.#taken >= this.#limits.openStreams) return undefined;
     this.#taken += 1;
-    const stream = new EventStream(context, this.#limits, this.#owner);
+    const stream = new EventStream(context, this.#limits.unreadStreamBytes, this.#owner);
     context.atClose(stream);
     return stream;
   }

@@ -2,10 +2,10 @@ import type { Request } from "express";
 import { readTime } from "../audit/filter.ts";
 import { FAILED, type RetainedCallPart, type ListedCalls } from "../host/calls/retained-calls.ts";
 import { BerthError } from "../lib/errors.ts";
-import { cursorAfter, readListPage, type ListPageLimits } from "./list-page.ts";
+import { cursorAfter, readListPage } from "./list-page.ts";
 
 /** Reads `?failed&tool=&since=&before=&limit=&cursor=`, of the API and of a server's page. Throws `invalid_params`. */
-export function readRetainedCallsQuery(request: Pick<Request, "query">, limits: ListPageLimits): RetainedCallPart {
+export function readRetainedCallsQuery(request: Pick<Request, "query">): RetainedCallPart {
   const { query } = request;
   const text = (name: string): string | undefined => {
     const value = query[name];
@@ -19,7 +19,7 @@ export function readRetainedCallsQuery(request: Pick<Request, "query">, limits: 
     const form = "a time such as 2026-11-22T08:00Z, or a span back from now such as 30m, 12h or 7d";
     throw new BerthError("invalid_params", `"${name}" must be ${form}`);
   };
-  const { limit, after } = readListPage(request, limits);
+  const { limit, after } = readListPage(request);
   return {
     max: limit,
     after: after === undefined ? undefined : placeOf(after),

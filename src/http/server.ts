@@ -1,47 +1,45 @@
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Admission } from "../admission/admission.ts";
-import { AnonymousLimits, type AnonymousLimitNumbers } from "../admission/anonymous-limits.ts";
+import { AnonymousLimits } from "../admission/anonymous-limits.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Errands } from "../cluster/errands.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { traceIdOf } from "../lib/trace.ts";
+import { fixed } from "../limits/fixed.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { createAuthenticate } from "./access/authenticate.ts";
 import { createChallenge } from "./access/challenge.ts";
 import { recordRefusals } from "./access/record-refusals.ts";
 import { createResources } from "./access/resources.ts";
 import { createApp, type AppParts } from "./app.ts";
-import { Bodies, type BodyLimits } from "./body.ts";
+import { Bodies } from "./body.ts";
 import { Connections } from "./connections.ts";
 import { createHealth, type Readiness } from "./health.ts";
-import type { ListPageLimits } from "./list-page.ts";
 import { createMcpRoute } from "./mcp-route.ts";
-import { OpenStreams, type StreamLimits } from "./open-streams.ts";
+import { OpenStreams } from "./open-streams.ts";
 import { createOriginOf } from "./public-origin.ts";
 import { RequestContext } from "./request-context.ts";
 import { createSseRoute } from "./sse-route.ts";
-import { Unread, type UnreadLimits } from "./unread.ts";
+import { Unread } from "./unread.ts";
 import { createGuard, createLocate, RequestLimits, createWayIn } from "./way-in.ts";
 import { writeFailure } from "./write-answer.ts";
 
 /** A quiet connection is probed after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
 
-export interface HttpLimits extends StreamLimits, UnreadLimits, AnonymousLimitNumbers, ListPageLimits, BodyLimits {
-  readonly sseConnections: number;
-  readonly databaseOutageMs: number;
-  readonly serverSearchMs: number;
-  readonly sseConnectionsPerTenant: number;
-  readonly unreadSseBytesPerTenant: number;
-  readonly headerBytes: number;
-  readonly headersMs: number;
-  readonly requestMs: number;
-  readonly connections: number;
-  readonly pipelinedRequests: number;
-  readonly idleConnectionMs: number;
-}
+const bounds = fixed({
+  /** How long the headers of a request may take to arrive. */
+  headersMs: 10_000,
+  /** How long a whole request may take to arrive. */
+  requestMs: 30_000,
+});
+/** The headers of one request. */
+const HEADER_BYTES = 16 * 1024;
+/** Requests of one connection that wait for earlier answers; above this, the connection is cut. */
+const PIPELINED_REQUESTS = 32;
 
 export interface HttpOptions extends AppParts {
   readonly endpoint: Endpoint;
@@ -60,7 +58,7 @@ export interface HttpOptions extends AppParts {
   readonly unheardMs?: () => number;
   /** The name that stands for all servers. */
   readonly allServers: string;
-  readonly limits: HttpLimits;
+  readonly limits: Limits;
 }
 
 /** One Node server. It answers health checks from the start, and everything else once `serve` is called. */
@@ -75,12 +73,12 @@ export interface HttpServer {
 
 type Answer = (context: RequestContext) => void;
 
-export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: Log): HttpServer {
+export function createHttpServer(limits: Limits, readiness: Readiness, log: Log): HttpServer {
   const health = createHealth(readiness);
   const logRequest = log.isLevelEnabled("debug") ? logRequests(log) : undefined;
   let answer: Answer = (context) => {
     const starting = new BerthError("starting", undefined, { data: { retryAfterSeconds: 1 } });
-    writeFailure(context, starting, limits.stalledMs, log);
+    writeFailure(context, starting, log);
   };
   const take = (context: RequestContext): void => {
     const { request, response } = context;
@@ -96,18 +94,18 @@ export function createHttpServer(limits: HttpLimits, readiness: Readiness, log: 
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS,
-      maxHeaderSize: limits.headerBytes,
+      maxHeaderSize: HEADER_BYTES,
       // Node allows no more time for the headers than for the whole request.
-      headersTimeout: Math.min(limits.headersMs, limits.requestMs),
-      requestTimeout: limits.requestMs,
+      headersTimeout: Math.min(bounds.headersMs, bounds.requestMs),
+      requestTimeout: bounds.requestMs,
       keepAliveTimeout: limits.idleConnectionMs,
-      connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
+      connectionsCheckingInterval: Math.min(1_000, bounds.headersMs),
     },
     (request, response) => {
       const context = new RequestContext(request, response, connections.of(request.socket), unread);
       if (connections.isRetiring) response.shouldKeepAlive = false;
       if (response.socket) return take(context);
-      if (context.connection.isTooFarAhead(response, limits.pipelinedRequests)) return void request.socket.destroy();
+      if (context.connection.isTooFarAhead(response, PIPELINED_REQUESTS)) return void request.socket.destroy();
       // An answer made before its turn would wait in memory until the one before it ends, which may be a stream.
       response.once("socket", () => setImmediate(take, context));
     },

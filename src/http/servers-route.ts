@@ -15,7 +15,6 @@ import type { Log } from "../lib/log.ts";
 import { LongText } from "../lib/long-text.ts";
 import { parseJson } from "../lib/parse-json.ts";
 import { readingBounds } from "../lib/reading-bounds.ts";
-import type { Limits } from "../limits/limits.ts";
 import { admit } from "../mcp/admit.ts";
 import { readAccept } from "./accept.ts";
 import type { Challenge } from "./access/challenge.ts";
@@ -39,7 +38,6 @@ export interface ServersRouteOptions {
   readonly bodies: Bodies;
   /** Reads long arguments and results. */
   readonly checks: Pick<Checks, "readArguments" | "remake">;
-  readonly limits: Pick<Limits, "stalledMs">;
   readonly log: Log;
 }
 
@@ -75,7 +73,7 @@ function readTarget(request: Request): Target | undefined {
 
 async function answer(target: Target, context: RequestContext, options: ServersRouteOptions): Promise<void> {
   const { request, response } = context;
-  const { challenge, streams, limits, log } = options;
+  const { challenge, streams, log } = options;
   // No type that a function chooses can run as a page of this origin.
   response.setHeader("Content-Security-Policy", "default-src 'none'; sandbox");
   response.setHeader("Cache-Control", "no-store");
@@ -90,11 +88,11 @@ async function answer(target: Target, context: RequestContext, options: ServersR
     }
     const outcome = await call(tool, args, events, context, options.originOf(request));
     if (events) sendEvents(events, outcome);
-    else await writeOutcome(context, outcome, limits.stalledMs, remaking(options.checks, context.tenant));
+    else await writeOutcome(context, outcome, remaking(options.checks, context.tenant));
   } catch (error) {
     const shown = tellable(error, context.trace.requestId, log, "a call over HTTP failed");
     challenge(context, shown);
-    writeCallFailure(context, events, shown, limits.stalledMs);
+    writeCallFailure(context, events, shown);
   }
 }
 
@@ -192,17 +190,16 @@ const QUOTE = 0x22;
 async function writeOutcome(
   context: RequestContext,
   outcome: PlainCallOutcome,
-  stalledMs: number,
   remake: Pick<Remake, "bare">,
 ): Promise<void> {
   if ("redirect" in outcome) {
     context.response.setHeader("Location", outcome.redirect);
-    return write(context, 303, undefined, stalledMs);
+    return write(context, 303, undefined);
   }
   const { result } = outcome;
   if (result.isError) throw new BerthError("tool_failed", textsOf(result));
   const bare = result instanceof LongResult ? await longBare(result, remake) : bareOf(result);
-  write(context, bare ? 200 : 204, bare, stalledMs);
+  write(context, bare ? 200 : 204, bare);
 }
 
 async function longBare(result: LongResult, remake: Pick<Remake, "bare">): Promise<Body> {
@@ -220,12 +217,7 @@ function sendEvents(events: EventStream, outcome: PlainCallOutcome): void {
 }
 
 /** Writes an error as JSON with its own status, or as the event `error` of an open stream. */
-function writeCallFailure(
-  context: RequestContext,
-  events: EventStream | undefined,
-  failure: BerthError,
-  stalledMs: number,
-): void {
+function writeCallFailure(context: RequestContext, events: EventStream | undefined, failure: BerthError): void {
   const { response } = context;
   const { code, message, data, status } = failure;
   const problem = { error: { code, message, ...(data && { data }) } };
@@ -236,11 +228,11 @@ function writeCallFailure(
   if (response.headersSent) return void response.destroy();
   if (code === "method_not_allowed") response.setHeader("Allow", "POST");
   sayWhenToRetry(response, failure);
-  writeJson(context, status, problem, stalledMs);
+  writeJson(context, status, problem);
 }
 
-function writeJson(context: RequestContext, status: number, value: unknown, stalledMs: number): void {
-  write(context, status, { type: BARE_JSON, body: JSON.stringify(value) }, stalledMs);
+function writeJson(context: RequestContext, status: number, value: unknown): void {
+  write(context, status, { type: BARE_JSON, body: JSON.stringify(value) });
 }
 
 interface Body {
@@ -252,7 +244,7 @@ function asBuffer(body: Bare["body"]): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.length);
 }
 
-function write(context: RequestContext, status: number, answer: Body | undefined, stalledMs: number): void {
+function write(context: RequestContext, status: number, answer: Body | undefined): void {
   const { response } = context;
   if (response.destroyed) return;
   if (!answer) return void response.writeHead(status).end();
@@ -260,5 +252,5 @@ function write(context: RequestContext, status: number, answer: Body | undefined
   const bytes = body instanceof LongText ? body : asBuffer(body);
   const length = bytes instanceof LongText ? bytes.bytes : bytes.length;
   response.writeHead(status, { "Content-Type": type, "Content-Length": length });
-  endResponse(context, bytes, stalledMs);
+  endResponse(context, bytes);
 }

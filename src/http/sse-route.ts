@@ -9,6 +9,8 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { parseJson } from "../lib/parse-json.ts";
 import type { Trace } from "../lib/trace.ts";
+import { fixed } from "../limits/fixed.ts";
+import type { Limits } from "../limits/limits.ts";
 import { admit } from "../mcp/admit.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { errorText, idOf } from "../mcp/json-rpc.ts";
@@ -20,19 +22,21 @@ import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 import type { Route } from "./way-in.ts";
 import { writeFailure } from "./write-answer.ts";
 
+const bounds = fixed({
+  /** Open connections of HTTP+SSE in one process, and of one tenant. */
+  sseConnections: 1_000,
+  sseConnectionsPerTenant: 750,
+});
+
 /** Without a name it stands for all servers. */
 const SSE_PATH = /^\/mcp(?:\/([^/?]+))?\/(sse|messages)\/?(?:\?(.*))?$/;
 
-export interface SseRouteOptions extends McpRouteOptions {
+interface SseRouteOptions extends McpRouteOptions {
   readonly host: Host;
   readonly tenancy: Pick<Tenancy, "onEnd">;
   readonly cluster: Pick<Cluster, "id">;
   readonly errands: Pick<Errands, "on" | "send">;
-  readonly limits: McpRouteOptions["limits"] & {
-    readonly sseConnections: number;
-    readonly sseConnectionsPerTenant: number;
-    readonly unreadSseBytesPerTenant: number;
-  };
+  readonly limits: Pick<Limits, "unreadSseBytesPerTenant">;
 }
 
 /**
@@ -72,7 +76,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
 
   function fail(context: RequestContext, error: unknown): void {
     options.challenge(context, error);
-    writeFailure(context, error, options.limits.stalledMs, options.log);
+    writeFailure(context, error, options.log);
   }
 
   function answer(context: RequestContext, name: string | undefined, part: string, sessionId: string): Promise<void> {
@@ -97,14 +101,14 @@ export function createSseRoute(options: SseRouteOptions): Route {
     const { request, response, tenant, base, principal } = context;
     if (!/text\/event-stream|\*\/\*|text\/\*/.test(request.headers.accept ?? "*/*"))
       throw new BerthError("not_acceptable");
-    if (connections.size >= options.limits.sseConnections) {
-      throw new BerthError("too_many_streams", `the limit is ${options.limits.sseConnections}`);
+    if (connections.size >= bounds.sseConnections) {
+      throw new BerthError("too_many_streams", `the limit is ${bounds.sseConnections}`);
     }
     const { endpoint, host, streams } = options;
     admit(principal, server);
     await host.server(tenant, server);
     if (response.destroyed) return;
-    const { sseConnectionsPerTenant } = options.limits;
+    const { sseConnectionsPerTenant } = bounds;
     if (connectionsOf(tenant).length >= sseConnectionsPerTenant) {
       throw new BerthError("too_many_streams", `the limit of a tenant is ${sseConnectionsPerTenant}`);
     }

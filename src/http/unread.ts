@@ -1,7 +1,14 @@
 import type { ServerResponse } from "node:http";
+import { fixed } from "../limits/fixed.ts";
+import type { Limits } from "../limits/limits.ts";
 
 /** Up to this much may wait unwatched: watching every small answer would cost each call. */
 const UNWATCHED_BYTES = 64 * 1024;
+
+export const unreadBounds = fixed({
+  /** How long a client may accept nothing of what is sent to it. */
+  stalledMs: 60_000,
+});
 
 /** A request whose answer may wait for its client. */
 interface Answered {
@@ -11,10 +18,7 @@ interface Answered {
   isUnreadWatched: boolean;
 }
 
-export interface UnreadLimits {
-  readonly unreadBytes: number;
-  readonly unreadBytesPerTenant: number;
-}
+type UnreadLimits = Pick<Limits, "unreadBytes" | "unreadBytesPerTenant">;
 
 /**
  * The large parts of answers and streams that clients have not taken yet, which wait in memory. When a tenant has more
@@ -49,9 +53,9 @@ export class Unread {
   }
 
   /** Must be called when all of an answer was written; its client has `stalledMs` to take each part of what is left. */
-  watchRest(context: Answered, stalledMs: number): void {
+  watchRest(context: Answered): void {
     if (context.response.writableLength <= UNWATCHED_BYTES) return;
-    context.response.setTimeout(stalledMs);
+    context.response.setTimeout(unreadBounds.stalledMs);
     this.count(context);
   }
 

@@ -42,7 +42,7 @@ interface WayInOptions {
   readonly routes: readonly Route[];
   /** For how long changes of other processes may have gone unheard. */
   readonly unheardMs?: () => number;
-  readonly limits: Pick<Limits, "stalledMs" | "databaseOutageMs">;
+  readonly limits: Pick<Limits, "databaseOutageMs">;
   readonly log: Log;
 }
 
@@ -141,7 +141,7 @@ export function createWayIn(options: WayInOptions): (context: RequestContext) =>
   /** Refuses a client that sends too much at almost no cost: without a page of Berth's, and without a challenge. */
   async function refuseAtOnce(context: RequestContext, error: unknown): Promise<void> {
     await context.connection.hold(error);
-    writeFailure(context, error, options.limits.stalledMs, options.log);
+    writeFailure(context, error, options.log);
   }
 }
 

@@ -10,8 +10,8 @@ import { endResponse } from "./event-stream.ts";
 import { handlebars } from "./handlebars.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 
-/** Writes an answer of the endpoint; the client may stall for `stalledMs`. */
-export function writeAnswer(context: RequestContext, { status, body, headers }: Answer, stalledMs: number): void {
+/** Writes an answer of the endpoint. */
+export function writeAnswer(context: RequestContext, { status, body, headers }: Answer): void {
   const { response } = context;
   if (response.destroyed) return;
   for (const name in headers) response.setHeader(name, headers[name]!);
@@ -23,17 +23,17 @@ export function writeAnswer(context: RequestContext, { status, body, headers }: 
   const length = String(body instanceof LongText ? body.bytes : Buffer.byteLength(body));
   const type = "application/json";
   response.writeHead(status, ["Content-Type", type, "Content-Length", length, REQUEST_ID_HEADER, requestId]);
-  endResponse(context, body, stalledMs);
+  endResponse(context, body);
 }
 
 /** Writes the error that kept a request from the endpoint. */
-export function writeFailure(context: RequestContext, error: unknown, stalledMs: number, log: Log): void {
+export function writeFailure(context: RequestContext, error: unknown, log: Log): void {
   const { request, response } = context;
   const shown = tellable(error, context.trace.requestId, log, "answering a request failed");
   if (response.headersSent) return void response.destroy();
   sayWhenToRetry(response, shown);
   if (opensPage(request)) writePlainPage(context, shown);
-  else writeAnswer(context, { status: shown.status, body: errorText(null, shown) }, stalledMs);
+  else writeAnswer(context, { status: shown.status, body: errorText(null, shown) });
 }
 
 /** RFC 9110, 10.2.3. */

@@ -1,4 +1,4 @@
-import { fixedLimits } from "./fixed-limits.ts";
+import { fixed } from "./fixed.ts";
 
 /**
  * The limits that operators set, each by an environment variable (`limitVariable`). The name ends in the unit; without
@@ -200,12 +200,12 @@ const settable = {
 /** A limit that operators set. */
 export type LimitSetting = keyof typeof settable;
 
-export type Limits = Readonly<typeof settable & ReturnType<typeof derivedFrom> & typeof fixedLimits>;
+export type Limits = Readonly<typeof settable & ReturnType<typeof derivedFrom>>;
 
 /** All limits, from those that an operator set. */
 export function limitsFrom(set: Partial<typeof settable>): Limits {
   const settings = { ...settable, ...set };
-  return { ...settings, ...derivedFrom(settings), ...fixedLimits };
+  return { ...settings, ...fixed(derivedFrom(settings)) };
 }
 
 /** The limits that follow from others: shares of one, and memory budgets with room for the largest message. */
@@ -225,6 +225,8 @@ function derivedFrom(limits: typeof settable) {
     runningTaskBytesPerTenant: Math.max(64 * MIB, bodyBytes),
     /** Received parts of incomplete bodies. */
     ...budget("unfinishedBodyBytes", 256 * MIB, 64 * MIB, bodyBytes),
+    /** Likewise of sign-ins, which count to no tenant. */
+    unfinishedSignInBytes: 4 * MIB,
     /** Bodies of calls that wait or run. */
     ...budget("heldBodyBytes", 384 * MIB, 128 * MIB, bodyBytes),
     /** Bytes of long answers and streams that clients have not read yet; the longest waiting one is cut. */
@@ -245,6 +247,9 @@ function derivedFrom(limits: typeof settable) {
     upstreamMessageBytes,
     ...budget("unfinishedUpstreamBytes", 256 * MIB, 64 * MIB, upstreamMessageBytes),
     ...budget("programBacklogBytes", 384 * MIB, 128 * MIB, upstreamMessageBytes),
+    /** Events kept on all streams together, and on those of one tenant. When the total is too large, the tenant that keeps most loses some. */
+    replayBytes: 64 * MIB,
+    replayBytesPerTenant: 48 * MIB,
     sourceFileBytes: Math.ceil(limits.sourceBytes / 4),
     /** Size of the scratch folder of one script run. */
     scriptDiskMb: limits.guestDiskMb,
@@ -284,7 +289,8 @@ export const limitSettings = Object.keys(settable) as LimitSetting[];
 export const limitsOfMachine = {
   unfinishedBodyBytes: "bodyBytes",
   unfinishedBodyBytesPerTenant: "bodyBytes",
-  unfinishedSignInBytes: "signInBytes",
+  /** One sign-in. */
+  unfinishedSignInBytes: 8 * 1024,
   heldBodyBytes: "bodyBytes",
   heldBodyBytesPerTenant: "bodyBytes",
   unreadBytes: "unreadStreamBytes",
@@ -301,8 +307,9 @@ export const limitsOfMachine = {
   queuedRetainedCallBytesPerTenant: 32 * 1024,
   draftBytes: "bodyBytes",
   draftBytesPerTenant: "bodyBytes",
-  replayBytes: "streamBytes",
-  replayBytesPerTenant: "streamBytes",
+  /** The events of one stream. */
+  replayBytes: MIB / 4,
+  replayBytesPerTenant: MIB / 4,
   runningTaskBytesPerTenant: "bodyBytes",
   /** One contract. */
   catalogBytes: MIB,

@@ -15,10 +15,10 @@ import { defaultLimits, type Limits } from "../limits/limits.ts";
 import { admit, admitMethods } from "./admit.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { idOf, readMessage, type Message } from "./json-rpc.ts";
-import { closeLegacy, createLegacy, endSession, type LegacyLimits } from "./legacy/legacy.ts";
+import { closeLegacy, createLegacy, endSession } from "./legacy/legacy.ts";
 import { listenLegacy } from "./legacy/listen.ts";
 import { receiveLegacy } from "./legacy/receive.ts";
-import { answerModern, createModern, type ModernLimits } from "./modern/modern.ts";
+import { answerModern, createModern } from "./modern/modern.ts";
 import type { Answer, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
@@ -78,12 +78,12 @@ export interface EndpointOptions {
   readonly accessRequired?: boolean;
   /** Reads long bodies; without it they are read like all others. */
   readonly checks?: Pick<Checks, "readMessage" | "scalarsIn">;
-  readonly limits?: ModernLimits & LegacyLimits & Pick<Limits, "waitingLogBytes">;
+  readonly limits?: Limits;
 }
 
 export function createEndpoint(options: EndpointOptions): Endpoint {
   const { host, checks, log, limits = defaultLimits, sealKeys = [randomBytes(32)] } = options;
-  const logs = { waitingLogBytes: limits.waitingLogBytes, dropped: 0 };
+  const logs = { dropped: 0 };
   const parts = {
     ...options,
     records: inParts(options.records),

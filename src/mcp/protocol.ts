@@ -91,8 +91,6 @@ export interface Answer {
 
 /** The log lines of all calls, on their way to clients. */
 export interface ClientLogs {
-  /** The limit per call for lines that its client has not taken yet. */
-  readonly waitingLogBytes: number;
   /** The lines dropped because their client was too far behind. */
   dropped: number;
 }

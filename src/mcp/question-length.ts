@@ -1,19 +1,23 @@
 import type { InputRequests } from "../host/catalog/catalog.ts";
 import { valuesIn, type Json } from "../lib/json.ts";
+import { QUESTION_BYTES } from "../outcome/question.ts";
 
+/**
+ * The memory of all answers to the questions of one call: each round reads and writes them. Also that of what a task
+ * keeps of its "_meta".
+ */
+export const ANSWER_BYTES = 1024 * 1024;
 /** The memory that a value takes besides its text. */
 const VALUE_BYTES = 32;
 
 /** The approximate memory of a value; stops counting once its values alone take more than `most`. */
-export function heldBytes(value: Json, most: number, textUnits?: number): number {
+export function heldBytes(value: Json, most = ANSWER_BYTES, textUnits?: number): number {
   const bytes = VALUE_BYTES * valuesIn(value, most / VALUE_BYTES);
   return bytes > most ? bytes : bytes + (textUnits ?? JSON.stringify(value).length);
 }
 
 /** The reason why answers of this length are refused, as the end of a sentence. */
-export function tooManyAnswers(answerBytes: number): string {
-  return `answers of more than ${answerBytes} bytes, with 32 for each value`;
-}
+export const TOO_MANY_ANSWERS = `answers of more than ${ANSWER_BYTES} bytes, with ${VALUE_BYTES} for each value`;
 
 /** The length of all questions that one call asks at once. */
 export function bytesOf(inputRequests: InputRequests): number {
@@ -21,7 +25,7 @@ export function bytesOf(inputRequests: InputRequests): number {
 }
 
 /** The reason why questions of this length are not asked; undefined when they may be. */
-export function whyTooLong(bytes: number, questionBytes: number): string | undefined {
-  if (bytes <= questionBytes) return undefined;
-  return `its questions have ${bytes} bytes together, and the limit is ${questionBytes}`;
+export function whyTooLong(bytes: number): string | undefined {
+  if (bytes <= QUESTION_BYTES) return undefined;
+  return `its questions have ${bytes} bytes together, and the limit is ${QUESTION_BYTES}`;
 }

@@ -1,6 +1,11 @@
 import { isObject, type Json, type JsonObject, tryParseJson } from "../lib/json.ts";
 import type { AnswerType, Question } from "./outcome.ts";
 
+/** The questions of one call to its client at a time; sampling includes texts and pictures. */
+export const QUESTION_BYTES = 1024 * 1024;
+/** How long a modern client may take to return with the answers. */
+export const REQUEST_STATE_MS = 1_800_000;
+
 /** The one field in a question's form. */
 const FIELD = "answer";
 

@@ -1,10 +1,16 @@
 import { pause, type CancelSignal } from "../lib/cancellation.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
+import { fixed } from "../limits/fixed.ts";
 import { QUESTION_ROUNDS_MAX, type Limits } from "../limits/limits.ts";
 import { joinAnswers } from "./answers.ts";
 import { defaultAnswer, readQuestionKey } from "./question.ts";
 
-export type RetryLimits = Pick<Limits, "retries" | "retryMs">;
+export type RetryLimits = Pick<Limits, "retries">;
+
+const bounds = fixed({
+  /** The longest delay before the first retry; it doubles with each further one. */
+  retryMs: 200,
+});
 
 /** How to run one kind of tool and read its results. */
 export interface Attempts<R, Options extends AttemptOptions> {
@@ -73,7 +79,7 @@ export async function retryUntilFinal<R, Options extends AttemptOptions>(
     } else {
       if (failure === undefined || retries >= retriesMax) return { result, retries };
       // Full jitter: callers that failed together do not retry together.
-      const waitMs = Math.random() * limits.retryMs * 2 ** retries;
+      const waitMs = Math.random() * bounds.retryMs * 2 ** retries;
       if (performance.now() + waitMs >= deadlineAt) return { result, retries };
       retries += 1;
       tell(options, contract.name, failure, `${retries} of ${retriesMax}`, waitMs);

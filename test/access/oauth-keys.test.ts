@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, it, test } from "node:test";
 import { decodeJwt, SignJWT, type JWTPayload } from "jose";
 import { Issuers } from "../../src/access/oauth/issuers.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { bearer } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -119,8 +119,9 @@ describe("C8 the authorization servers that are kept", () => {
   const asking = { checkedFetch: (): Promise<Response> => new Promise(() => {}), log: { warn: () => {} } };
   const settings = { issuer: "https://login.example" };
 
-  it("C8 are so many and no more, one of each tenant", () => {
-    const issuers = new Issuers({ ...defaultLimits, issuers: 2 }, asking);
+  it("C8 are so many and no more, one of each tenant", (t) => {
+    t.after(lower({ issuers: 2 }));
+    const issuers = new Issuers(asking);
     const [first, second] = [issuers.of("a", settings), issuers.of("b", settings)];
     assert.notEqual(first, second);
     assert.equal(issuers.of("a", settings), first);
@@ -132,9 +133,9 @@ describe("C8 the authorization servers that are kept", () => {
   });
 
   it("C8 hold up so many requests and no more while they do not answer", async () => {
-    const issuer = new Issuers({ ...defaultLimits, issuerWaiting: 2 }, asking).of("a", settings);
+    const issuer = new Issuers(asking).of("a", settings);
     const key = (): Promise<unknown> => Promise.resolve(issuer.key({ alg: "RS256" }, { payload: "", signature: "" }));
-    void Promise.allSettled([key(), key()]);
+    void Promise.allSettled(Array.from({ length: 256 }, key));
     await assert.rejects(key(), /too many tokens are waiting for its keys/);
   });
 });

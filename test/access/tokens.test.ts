@@ -7,6 +7,7 @@ import { BerthError } from "../../src/lib/errors.ts";
 import type { TokenRecords } from "../../src/store/store.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken, revoke } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -248,15 +249,13 @@ describe("C8 access with tokens", () => {
     assert.equal(elsewhere.status, 401);
   });
 
-  it("C8 a tenant has so many tokens, of which those that have ended make room, made no faster than saves", async () => {
+  it("C8 a tenant has so many tokens, of which those that have ended make room, made no faster than saves", async (t) => {
+    t.after(lower({ tokensPerTenant: 3 }));
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "crowded", {});
       let paced = 0;
       const options = {
-        knownTokens: 1,
-        knownTokenMs: 60_000,
         databaseOutageMs: 0,
-        tokensPerTenant: 3,
         checkPace: () => void paced++,
         onRevoked: () => {},
       };
@@ -400,7 +399,7 @@ describe("C8 access with tokens", () => {
 });
 
 describe("a token that is known", () => {
-  it("is looked up again after a while, so that a revocation counts whose news was lost", async () => {
+  it("is looked up again after a while, so that a revocation counts whose news was lost", async (t) => {
     const made: { revokedAt: number | null; hash: string }[] = [];
     const records = {
       add: async (token: { hash: string }) => made[made.push({ ...token, revokedAt: null }) - 1],
@@ -408,12 +407,13 @@ describe("a token that is known", () => {
       onRevoke: () => () => {},
     } as unknown as TokenRecords;
     const revoked: string[] = [];
-    const options = { knownTokens: 1, tokensPerTenant: 1, onRevoked: (id: string) => void revoked.push(id) };
+    const options = { databaseOutageMs: 60_000, onRevoked: (id: string) => void revoked.push(id) };
     for (const [knownTokenMs, isNoticed] of [
       [60_000, false],
       [0, true],
     ] as const) {
-      const tokens = new Tokens(records, { ...options, knownTokenMs, databaseOutageMs: 60_000 });
+      t.after(lower({ knownTokenMs }));
+      const tokens = new Tokens(records, options);
       const { token, id } = await tokens.create("acme", readTokenRequest({ can: ["call"] }, 0), "test");
       await tokens.principalOf(token, "acme");
       made.at(-1)!.revokedAt = 1;
@@ -429,7 +429,8 @@ describe("a token that is known", () => {
     ["is out of reach", () => Promise.reject(new BerthError("store_failed", "the database cannot be reached"))],
     ["does not answer", () => new Promise<never>(() => {})],
   ] as const) {
-    it(`stays known while the store ${what}, as long as a node may serve without it`, async () => {
+    it(`stays known while the store ${what}, as long as a node may serve without it`, async (t) => {
+      t.after(lower({ knownTokenMs: 0 }));
       const made: { revokedAt: number | null; hash: string }[] = [];
       let isReached = true;
       const records = {
@@ -437,10 +438,9 @@ describe("a token that is known", () => {
         byHash: async (hash: string) => (isReached ? made.find((each) => each.hash === hash) : unreached()),
         onRevoke: () => () => {},
       } as unknown as TokenRecords;
-      const options = { knownTokens: 9, knownTokenMs: 0, tokensPerTenant: 9, onRevoked: () => {} };
       const open = async (databaseOutageMs: number) => {
         isReached = true;
-        const tokens = new Tokens(records, { ...options, databaseOutageMs });
+        const tokens = new Tokens(records, { databaseOutageMs, onRevoked: () => {} });
         const [one, other] = await Promise.all(
           [1, 2].map(() => tokens.create("acme", readTokenRequest({ can: ["call"] }, 0), "test")),
         );
@@ -467,14 +467,7 @@ describe("a token that is known", () => {
   it("C8 a token that is refused again and again costs the store a question at a time", async () => {
     let asked = 0;
     const records = { byHash: async () => void asked++, onRevoke: () => () => {} } as unknown as TokenRecords;
-    const options = {
-      knownTokens: 9,
-      knownTokenMs: 60_000,
-      databaseOutageMs: 0,
-      tokensPerTenant: 9,
-      onRevoked: () => {},
-    };
-    const tokens = new Tokens(records, options);
+    const tokens = new Tokens(records, { databaseOutageMs: 0, onRevoked: () => {} });
     const token = newToken();
     for (let turn = 0; turn < 50; turn++)
       await assert.rejects(async () => tokens.principalOf(token, "acme"), { code: "unauthorized" });

@@ -15,6 +15,7 @@ import { AnonymousLimits } from "../../src/admission/anonymous-limits.ts";
 import { peerOf } from "../../src/http/peer.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
@@ -130,9 +131,10 @@ describe("C8 whoever leaves before it is known who it is", () => {
 });
 
 describe("C8 the addresses of strangers", () => {
-  const limits = { ...defaultLimits, anonymousRequestsPerSecond: 1, anonymousRequestBurst: 1, anonymousAddresses: 3 };
+  const limits = { ...defaultLimits, anonymousRequestsPerSecond: 1, anonymousRequestBurst: 1 };
 
-  it("C8 count apart, and those for which there is no room together", () => {
+  it("C8 count apart, and those for which there is no room together", (t) => {
+    t.after(lower({ anonymousAddresses: 3 }));
     const strangers = new AnonymousLimits(limits);
     for (const address of ["a", "b", "c", "d"]) strangers.enter(address, 0).leave();
     for (const address of ["a", "b", "c", "d", "e"])

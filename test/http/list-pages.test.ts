@@ -4,7 +4,6 @@ import { namesOnPage, readListPage } from "../../src/http/list-page.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { modern, startTestBerth, type TestBerth } from "../support/berth.ts";
 
-const LIMITS = { pageItems: 3, pageItemsMax: 10 };
 const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
 const prompted = { prompts: { ask: { description: "Asks", messages: [{ role: "user", content: "Hello" }] } } };
 
@@ -14,9 +13,9 @@ describe("a page of a list", () => {
     const seen: string[] = [];
     let cursor: string | undefined;
     for (let page = 0; page === 0 || cursor !== undefined; page++) {
-      const query = cursor === undefined ? {} : { cursor };
-      const found = namesOnPage(names, readListPage({ query }, LIMITS), () => true);
-      assert.ok(found.names.length <= LIMITS.pageItems);
+      const query = { limit: "3", ...(cursor !== undefined && { cursor }) };
+      const found = namesOnPage(names, readListPage({ query }), () => true);
+      assert.ok(found.names.length <= 3);
       seen.push(...found.names);
       cursor = found.next;
       // Entries that were seen go, among them the last one, and new ones come before and after.
@@ -32,16 +31,16 @@ describe("a page of a list", () => {
     const { names: shown, next } = namesOnPage(names, { limit: 3 }, (name) => Number(name.slice(1)) % 5 === 0);
     assert.deepEqual(shown, ["s0000", "s0005", "s0010"]);
     assert.ok(next);
-    const rest = namesOnPage(names, readListPage({ query: { cursor: next } }, LIMITS), (name) => name === "s0015");
+    const rest = namesOnPage(names, readListPage({ query: { cursor: next } }), (name) => name === "s0015");
     assert.deepEqual(rest, { names: ["s0015"] });
   });
 
   it("is refused where its size or its cursor is none", () => {
-    for (const limit of ["0", "-1", "11", "1.5", "many", "", ["1", "2"]]) {
-      assert.throws(() => readListPage({ query: { limit } }, LIMITS), /"limit" must be a whole number from 1 to 10/);
+    for (const limit of ["0", "-1", "1001", "1.5", "many", "", ["1", "2"]]) {
+      assert.throws(() => readListPage({ query: { limit } }), /"limit" must be a whole number from 1 to 1000/);
     }
     for (const cursor of ["", "no such cursor", ["a"]]) {
-      assert.throws(() => readListPage({ query: { cursor } }, LIMITS), /"cursor" is not from this list/);
+      assert.throws(() => readListPage({ query: { cursor } }), /"cursor" is not from this list/);
     }
   });
 });

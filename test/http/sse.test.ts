@@ -7,6 +7,8 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { resolveClient } from "../support/clients/real-client.ts";
 import { read, type EventReader } from "../support/legacy-client.ts";
+import { lowerInSuite } from "../support/lower-in-suite.ts";
+import { lower } from "../support/lowered-limits.ts";
 import { startRig, type Rig } from "../support/mcp-host.ts";
 import { until } from "../support/until.ts";
 
@@ -114,13 +116,14 @@ describe("a connection of HTTP+SSE whose client reads nothing", () => {
 });
 
 describe("HTTP+SSE, the transport of 2024-11-05", () => {
+  lowerInSuite({ sseConnections: 3 });
   let rig: Rig;
   let sse: string;
   let stopped = 0;
   let see!: () => void;
   const seen = new Promise<void>((resolve) => (see = resolve));
   before(async () => {
-    rig = await startRig({}, { sseConnections: 3 });
+    rig = await startRig();
     sse = `${rig.url("one")}/sse`;
     offer();
   });
@@ -271,8 +274,9 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
     await until(() => stopped === 1);
   });
 
-  it("more than sseConnections connections are refused", async () => {
-    const small = await startRig({}, { sseConnections: 1 });
+  it("more than sseConnections connections are refused", async (t) => {
+    t.after(lower({ sseConnections: 1 }));
+    const small = await startRig();
     small.host.offer("one", {});
     const address = `${small.url("one")}/sse`;
     const first = await read(address, {});
@@ -281,8 +285,9 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
     await small.close();
   });
 
-  it("C8 sseConnectionsPerTenant: one tenant has no more, and leaves room for others", async () => {
-    const small = await startRig({}, { sseConnectionsPerTenant: 1 });
+  it("C8 sseConnectionsPerTenant: one tenant has no more, and leaves room for others", async (t) => {
+    t.after(lower({ sseConnectionsPerTenant: 1 }));
+    const small = await startRig();
     small.host.offer("one", {});
     const address = `${small.url("one")}/sse`;
     const first = await read(address, {});
@@ -349,9 +354,9 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
 });
 
 describe("SDK 1.32 over Streamable HTTP, in a session", () => {
-  it("T9.5 it is asked, told of changes, resumes and ends its session", async () => {
-    const limits = { ...defaultLimits, streamConnectionMs: 60, streamRetryMs: 10, silentCallMs: 10 };
-    const rig = await startRig({ limits });
+  it("T9.5 it is asked, told of changes, resumes and ends its session", async (t) => {
+    t.after(lower({ streamRetryMs: 10, silentCallMs: 10 }));
+    const rig = await startRig({ limits: { ...defaultLimits, streamConnectionMs: 60 } });
     let finish!: (text: string) => void;
     rig.host.offer("one", {
       tools: {

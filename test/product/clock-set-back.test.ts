@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import Database from "#better-sqlite3";
 import { readConfig } from "../../src/config.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { Attribution } from "../../src/upstream/attribution.ts";
 import { call, startTestBerth } from "../support/berth.ts";
@@ -76,7 +75,8 @@ test("a question that may be of several calls is refused after its wait, though 
 });
 
 test("a client that listens is pinged, though the clock was set back", async (t) => {
-  const rig = await startRig({ limits: { ...defaultLimits, pingMs: 100 } });
+  t.after(lower({ pingMs: 100 }));
+  const rig = await startRig();
   t.after(() => rig.close());
   rig.host.offer("one", {});
   setBack(t);

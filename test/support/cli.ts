@@ -1,4 +1,3 @@
-import { fixedLimits } from "../../src/limits/fixed-limits.ts";
 // `berth` with lower fixed limits, as the environment says: tests start it where Berth has to be a process of its own.
 import { changeFixed } from "../../src/limits/fixed.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
@@ -6,6 +5,5 @@ import { loweredLimits } from "./lowered-limits.ts";
 
 const lowered = loweredLimits(process.env);
 changeFixed(lowered);
-Object.assign(fixedLimits, lowered);
 Object.assign(defaultLimits, lowered);
 await import("../../src/cli.ts");

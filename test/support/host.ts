@@ -66,7 +66,6 @@ export async function openHosted(
         sealer,
         records: store,
         observers: new Observers(),
-        limits: patientLimits,
         servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       }),
       executor,

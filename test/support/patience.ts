@@ -12,23 +12,19 @@ const patience = {
   upstreamCallMs: 300_000,
 } satisfies Partial<Limits>;
 
-/** Likewise of the limits that no setting changes. */
-export const patientFixedLimits = {
-  headersMs: 120_000,
-  issuerMs: 60_000,
-  requestMs: 120_000,
-} satisfies Partial<Limits>;
-
 changeFixed({
   checkMs: 120_000,
   compileElapsedMs: 600_000,
+  headersMs: 120_000,
+  issuerMs: 60_000,
   loadElapsedMs: 120_000,
+  requestMs: 120_000,
   transformMs: 300_000,
   upstreamProbeMs: 60_000,
   upstreamSaveMs: 300_000,
 });
 
-export const patientLimits: Limits = { ...defaultLimits, ...patience, ...patientFixedLimits };
+export const patientLimits: Limits = { ...defaultLimits, ...patience };
 
 /** Likewise for processes. */
 export const patientEnv: Readonly<Record<string, string>> = Object.fromEntries(

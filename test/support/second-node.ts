@@ -6,7 +6,9 @@ import { Agent, setGlobalDispatcher } from "undici";
 import { startBerth } from "../../src/compose/main.ts";
 import type { Config } from "../../src/config.ts";
 import { createLog } from "../../src/lib/log.ts";
+import { changeFixed } from "../../src/limits/fixed.ts";
 import { readTestConfig } from "./config.ts";
+import { loweredLimits } from "./lowered-limits.ts";
 
 /**
  * A second process that serves from the data folder of a test's Berth, and a balancer before both that gives each connection
@@ -63,6 +65,7 @@ if (process.argv[1] === file) {
 }
 
 async function serve({ env, config }: Started): Promise<void> {
+  changeFixed(loweredLimits(env));
   const berth = await startBerth(readTestConfig(env, config), createLog(env["BERTH_TEST_LOG"] ?? "silent"));
   process.once("disconnect", () => void berth.close());
   process.send!(berth.url);

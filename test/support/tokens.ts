@@ -11,10 +11,7 @@ export function makeToken(
 ): Promise<{ token: string; id: string }> {
   return onStoreOf(berth, async (store) => {
     const tokens = new Tokens(store.tokens, {
-      knownTokens: 1,
-      knownTokenMs: 60_000,
       databaseOutageMs: 0,
-      tokensPerTenant: 1_000,
       onRevoked: () => {},
     });
     const { token, id } = await tokens.create(tenant, readTokenRequest(wish, now), "test");

@@ -65,7 +65,7 @@ describe("what one tenant has is out of reach of another", () => {
   /** CIDs of what acme has. */
   const cids: Record<string, string> = {};
   before(async () => {
-    const env = { BERTH_EXPLORE: "on", BERTH_LIST_PAGE_ITEMS: "50" };
+    const env = { BERTH_EXPLORE: "on", BERTH_LIST_PAGE_BYTES: "5000" };
     berth = await startTestBerth({ texts: { "vault.ts": VAULT }, env });
     acme = `${berth.url}/t/acme`;
     evil = `${berth.url}/t/evil`;
@@ -303,6 +303,7 @@ describe("what one tenant has is out of reach of another", () => {
       post(`${tenant}/mcp/many`, request("tools/list", cursor === undefined ? {} : { cursor }));
     const names = (reply: Reply): string[] => reply.body.result.tools.map(({ name }: { name: string }) => name);
     const { nextCursor } = (await list(acme)).body.result;
+    assert.ok(nextCursor);
     const own = (await list(evil)).body.result.nextCursor;
     assert.deepEqual(names(await list(evil, nextCursor)), names(await list(evil, own)));
   });

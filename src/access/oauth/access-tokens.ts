@@ -2,9 +2,10 @@ import { hash } from "node:crypto";
 import type { JWTPayload } from "jose";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "../principal.ts";
-import { Issuers, type Asking, type IssuersLimits } from "./issuers.ts";
+import { KNOWN_TOKENS } from "../tokens.ts";
+import { Issuers, type Asking } from "./issuers.ts";
 import { grantsOf } from "./scopes.ts";
 import type { OauthSettings } from "./settings.ts";
 
@@ -36,22 +37,25 @@ const ALGORITHMS = [
 /** Tolerance for clocks that differ. */
 const SKEW_S = 5;
 
+const bounds = fixed({
+  /** How long the signature of an access token counts as verified. */
+  verifiedTokenMs: 60_000,
+});
+
 /**
  * JWT access tokens (RFC 9068), checked with the keys of the tenant's issuer. A verified token is cached for a short
  * while, so that a call costs no signature check, and no longer, so that a withdrawn key soon has no effect.
  */
 export class AccessTokens {
-  readonly #limits: AccessTokenLimits;
   readonly #issuers: Issuers;
   readonly #now: () => number;
   readonly #verified: BoundedMap<string, Verified>;
 
   /** `now` is the clock by which tokens expire. */
-  constructor(limits: AccessTokenLimits, asking: Asking, now: () => number = Date.now) {
-    this.#limits = limits;
+  constructor(asking: Asking, now: () => number = Date.now) {
     this.#now = now;
-    this.#verified = new BoundedMap(limits.knownTokens);
-    this.#issuers = new Issuers(limits, asking);
+    this.#verified = new BoundedMap(KNOWN_TOKENS);
+    this.#issuers = new Issuers(asking);
   }
 
   /** Throws or rejects with `unauthorized`, or with `issuer_unavailable`. */
@@ -68,7 +72,7 @@ export class AccessTokens {
         settings,
         audiences,
         isForAll: settings.audience !== undefined && audiences.has(canonicalAudience(settings.audience)),
-        believedUntil: performance.now() + this.#limits.verifiedTokenMs,
+        believedUntil: performance.now() + bounds.verifiedTokenMs,
         principals: new Map<string, Principal>(),
       };
       this.#verified.set(key, fresh);
@@ -112,8 +116,6 @@ export class AccessTokens {
     }
   }
 }
-
-export type AccessTokenLimits = IssuersLimits & Pick<Limits, "knownTokens" | "verifiedTokenMs">;
 
 interface Verified {
   readonly tenant: string;

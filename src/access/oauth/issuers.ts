@@ -4,21 +4,33 @@ import { BerthError } from "../../lib/errors.ts";
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { isTrustworthy, type OauthSettings } from "./settings.ts";
+
+const bounds = fixed({
+  /** The time between two searches for a missing key of an authorization server. */
+  jwksCooldownMs: 30_000,
+  /** The time after which the keys of an authorization server are read again. */
+  jwksMaxAgeMs: 600_000,
+  /** The time for one request to an authorization server, with its answer. */
+  issuerMs: 5_000,
+  /** The answer to such a request. */
+  issuerBytes: 256 * 1024,
+  /** Authorization servers whose keys are kept, one per tenant. */
+  issuers: 256,
+});
+/** Requests with access tokens that wait at the same time for the keys of one authorization server. */
+const WAITING_MAX = 256;
 
 /**
  * The authorization servers that tokens are checked with: one for each tenant, even if two tenants name the same, so
  * that requests to one tenant do not use up the limits of another. The most recently used are kept.
  */
 export class Issuers {
-  readonly #limits: IssuersLimits;
   readonly #asking: Asking;
-  readonly #kept: BoundedMap<string, Kept>;
+  readonly #kept = new BoundedMap<string, Kept>(bounds.issuers);
 
-  constructor(limits: IssuersLimits, asking: Asking) {
-    this.#limits = limits;
-    this.#kept = new BoundedMap(limits.issuers);
+  constructor(asking: Asking) {
     this.#asking = asking;
   }
 
@@ -32,14 +44,12 @@ export class Issuers {
 
   #open(tenant: string, { issuer, isOperators }: OauthSettings): Issuer {
     const { checkedFetch, log } = this.#asking;
-    return new Issuer(issuer, this.#limits, {
+    return new Issuer(issuer, {
       fetchFrom: isOperators ? fetch : checkedFetch,
       onFailure: (error) => log.warn({ tenant, err: error }, "an authorization server cannot be asked for its keys"),
     });
   }
 }
-
-export type IssuersLimits = IssuerLimits & Pick<Limits, "issuers">;
 
 export interface Asking {
   /** For issuers that are not the operator's own: reaches only permitted addresses. */
@@ -59,25 +69,22 @@ interface Kept {
  */
 class Issuer {
   readonly #url: string;
-  readonly #limits: IssuerLimits;
   readonly #asking: AskingIssuer;
   #keys: Promise<KeySet> | undefined;
   #foundAt = 0;
   #failedAt = Number.NEGATIVE_INFINITY;
   #waiting = 0;
 
-  constructor(url: string, limits: IssuerLimits, asking: AskingIssuer) {
+  constructor(url: string, asking: AskingIssuer) {
     this.#url = url;
-    this.#limits = limits;
     this.#asking = asking;
   }
 
   /** Finds the key of a token. Rejects with an error of jose's, or with `issuer_unavailable`. */
   readonly key: JWTVerifyGetKey = async (header, token) => {
-    if (this.#waiting >= this.#limits.issuerWaiting)
-      throw this.#unavailable("too many tokens are waiting for its keys");
+    if (this.#waiting >= WAITING_MAX) throw this.#unavailable("too many tokens are waiting for its keys");
     // The address of the keys may have changed as well.
-    if (performance.now() - this.#foundAt > this.#limits.jwksMaxAgeMs) this.#keys = undefined;
+    if (performance.now() - this.#foundAt > bounds.jwksMaxAgeMs) this.#keys = undefined;
     const keys = (this.#keys ??= this.#discover());
     let set: KeySet | undefined;
     this.#waiting += 1;
@@ -96,19 +103,18 @@ class Issuer {
 
   async #discover(): Promise<KeySet> {
     this.#foundAt = performance.now();
-    const { jwksCooldownMs, jwksMaxAgeMs, issuerMs } = this.#limits;
     const { createRemoteJWKSet, customFetch } = await import("jose");
     return createRemoteJWKSet(await this.#jwksUrl(), {
-      cooldownDuration: jwksCooldownMs,
-      cacheMaxAge: jwksMaxAgeMs,
-      timeoutDuration: issuerMs,
+      cooldownDuration: bounds.jwksCooldownMs,
+      cacheMaxAge: bounds.jwksMaxAgeMs,
+      timeoutDuration: bounds.issuerMs,
       [customFetch]: (url: string, init: RequestInit) => this.#fetch(url, init),
     });
   }
 
   async #jwksUrl(): Promise<URL> {
     for (const address of metadataAddresses(this.#url)) {
-      const signal = AbortSignal.timeout(this.#limits.issuerMs);
+      const signal = AbortSignal.timeout(bounds.issuerMs);
       const response = await this.#fetch(address, {
         signal,
         redirect: "manual",
@@ -130,7 +136,7 @@ class Issuer {
     if (performance.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer the last request");
     try {
       const response = await this.#asking.fetchFrom(url, init);
-      return new Response(await bounded(response, this.#limits.issuerBytes), { status: response.status });
+      return new Response(await bounded(response), { status: response.status });
     } catch (error) {
       throw this.#failed(causeOf(error), error);
     }
@@ -147,8 +153,6 @@ class Issuer {
     return new BerthError("issuer_unavailable", `${this.#url}: ${why}`, { cause });
   }
 }
-
-type IssuerLimits = Pick<Limits, "jwksCooldownMs" | "jwksMaxAgeMs" | "issuerMs" | "issuerBytes" | "issuerWaiting">;
 
 interface AskingIssuer {
   readonly fetchFrom: typeof fetch;
@@ -173,11 +177,13 @@ function metadataAddresses(issuer: string): string[] {
 
 class AnswerTooLong extends Error {}
 
-async function bounded({ body, status }: Response, bytesMax: number): Promise<Uint8Array<ArrayBuffer> | null> {
+async function bounded({ body, status }: Response): Promise<Uint8Array<ArrayBuffer> | null> {
   if (!body || status === 204 || status === 304) return null;
   const held = new GrowingBytes();
+  const { issuerBytes } = bounds;
   for await (const chunk of body) {
-    if (held.length + chunk.length > bytesMax) throw new AnswerTooLong(`an answer has more than ${bytesMax} bytes`);
+    if (held.length + chunk.length > issuerBytes)
+      throw new AnswerTooLong(`an answer has more than ${issuerBytes} bytes`);
     held.add(chunk);
   }
   return held.take();

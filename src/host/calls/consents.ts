@@ -5,8 +5,8 @@ import { isObject, JsonText, soundObject, type JsonDigest, type JsonObject, type
 import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
-import type { Limits } from "../../limits/limits.ts";
 import { CONSENT_KEY, consentQuestion, readConsent } from "../../outcome/consent.ts";
+import { REQUEST_STATE_MS } from "../../outcome/question.ts";
 import type { CallOptions, InputRequired } from "../catalog/catalog.ts";
 import type { CalledTool, Observers } from "./observe.ts";
 import { shownArguments, visible } from "./shown-arguments.ts";
@@ -120,8 +120,8 @@ export class Consents {
 
   /** Longer than the consent can be shown, and than a call can wait for further answers. */
   async #put(tenant: string, { id, until }: Asked, value: string, expected: number): Promise<number | undefined> {
-    const { records, limits } = this.#parts;
-    const expiresAt = Math.max(until, records.now() + limits.requestStateMs) + KNOWN_MS;
+    const { records } = this.#parts;
+    const expiresAt = Math.max(until, records.now() + REQUEST_STATE_MS) + KNOWN_MS;
     return records.putRecord(tenant, KIND, id, { value, expected, expiresAt });
   }
 
@@ -149,7 +149,6 @@ export interface ConsentParts {
   readonly observers: Pick<Observers, "consent">;
   /** The CID of the release that a server's name stands for now. */
   readonly servedRelease: (tenant: string, server: string) => Promise<string>;
-  readonly limits: Pick<Limits, "requestStateMs">;
 }
 
 /** The consent that the calls of one tool need. */

@@ -8,6 +8,7 @@ import { Ticker } from "../../lib/ticker.ts";
 import type { Trace } from "../../lib/trace.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
+import { QUESTION_BYTES } from "../../outcome/question.ts";
 import type { TaskOfUpstream, TaskUse, UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCaller, UpstreamRequest, UpstreamResults } from "../../upstream/upstream.ts";
@@ -16,7 +17,7 @@ import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } 
 /** Concurrent calls that wait for the answer to a question of an upstream. */
 const bounds = fixed({ upstreamSuspended: 1_000 });
 
-export type SuspendedLimits = Pick<Limits, "answerMs" | "questionBytes" | "upstreamCallMs">;
+export type SuspendedLimits = Pick<Limits, "answerMs" | "upstreamCallMs">;
 
 /** The options of a caller that a round needs: another node may have sent them. */
 export interface RoundOptions extends Pick<
@@ -52,8 +53,7 @@ export class SuspendedCalls {
     request: Request,
     options: RoundOptions,
   ): Promise<RoundEnd<ResultOf<Request>>> {
-    const { questionBytes } = this.#limits;
-    return this.#run(new OpenCall(this.#upstream, request, options.principal?.id, questionBytes, this.#node), options);
+    return this.#run(new OpenCall(this.#upstream, request, options.principal?.id, this.#node), options);
   }
 
   /** Resumes the call that the answers are for; undefined where it is not here. */
@@ -181,7 +181,6 @@ export class OpenCall<Request extends UpstreamRequest> {
   #round: Round<ResultOf<Request>> | undefined;
   #key: string | undefined;
   #questions: Map<string, AskedQuestion> | undefined;
-  readonly #questionBytes: number;
   #asked = 0;
   /** The bytes of all open questions. */
   #askedBytes = 0;
@@ -190,17 +189,10 @@ export class OpenCall<Request extends UpstreamRequest> {
   #expiry: NodeJS.Timeout | undefined;
 
   /** `node` is the id of this one. */
-  constructor(
-    upstream: Requested,
-    request: Request,
-    principal: string | undefined,
-    questionBytes: number,
-    node: string,
-  ) {
+  constructor(upstream: Requested, request: Request, principal: string | undefined, node: string) {
     this.#upstream = upstream;
     this.#request = request;
     this.#node = node;
-    this.#questionBytes = questionBytes;
     this.principal = principal;
     this.task = request.method === "tools/call" ? request.task : undefined;
   }
@@ -304,7 +296,7 @@ export class OpenCall<Request extends UpstreamRequest> {
     const key = `${this.key}:${++this.#asked}${name === undefined ? "" : `:${name}`}`;
     const bytes = Buffer.byteLength(name ?? "") + Buffer.byteLength(JSON.stringify(params));
     this.#askedBytes += bytes;
-    if (this.#askedBytes > this.#questionBytes) throw this.#asksTooMuch();
+    if (this.#askedBytes > QUESTION_BYTES) throw this.#asksTooMuch();
     const questions = (this.#questions ??= new Map<string, AskedQuestion>());
     return new Promise((answer) => {
       questions.set(key, { request: { method: method as InputRequest["method"], params }, bytes, answer });
@@ -325,7 +317,7 @@ export class OpenCall<Request extends UpstreamRequest> {
 
   /** Keeps no questions: the call may be suspended until its client comes back. */
   #asksTooMuch(): BerthError {
-    const detail = `its open questions have more than ${this.#questionBytes} bytes together`;
+    const detail = `its open questions have more than ${QUESTION_BYTES} bytes together`;
     this.#failure ??= new BerthError("guest_failed", detail);
     this.#questions?.clear();
     this.#endRound()?.reject(this.#failure);

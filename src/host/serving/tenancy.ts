@@ -4,6 +4,7 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { NameKind, Store, Tenant, Tenants } from "../../store/store.ts";
 import type { Host } from "../host.ts";
 
@@ -57,7 +58,6 @@ export interface TenancyOptions {
   readonly rest: (tenant: string) => boolean;
   /** Ends everything that runs for the tenant, and unloads it. */
   readonly end: (tenant: string) => Promise<void>;
-  readonly limits: { readonly tenantIdleMs: number };
   readonly log: Log;
 }
 
@@ -69,10 +69,14 @@ interface Served {
   usedAt: number;
 }
 
+const bounds = fixed({
+  /** The time after which an unused tenant is unloaded until the next request for it. */
+  tenantIdleMs: 3_600_000,
+});
 const IDLE_CHECK_MAX_MS = 60_000;
 
 export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
-  const { tenants, open, rest, end, limits, log } = options;
+  const { tenants, open, rest, end, log } = options;
   const served = options.served.entries;
   const ending = new Map<string, Promise<void>>();
   const listeners: ((tenant: string) => void)[] = [];
@@ -141,12 +145,12 @@ export async function openTenancy(options: TenancyOptions): Promise<Tenancy> {
 
   const sweep = setInterval(
     () => {
-      const since = performance.now() - limits.tenantIdleMs;
+      const since = performance.now() - bounds.tenantIdleMs;
       for (const [name, { tenant, usedAt }] of served) {
         if (tenant && usedAt < since && name !== DEFAULT_TENANT && rest(name)) served.delete(name);
       }
     },
-    Math.min(limits.tenantIdleMs / 4, IDLE_CHECK_MAX_MS),
+    Math.min(bounds.tenantIdleMs / 4, IDLE_CHECK_MAX_MS),
   ).unref();
 
   return {

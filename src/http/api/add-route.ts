@@ -10,7 +10,6 @@ import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Bodies } from "../body.ts";
-import type { ListPageLimits } from "../list-page.ts";
 import { routed, type Permit, type RouteHandler } from "../routed.ts";
 
 /** The parts that routes of the API are made with. */
@@ -27,7 +26,6 @@ export interface ApiOptions {
   readonly bodies: Bodies;
   /** Reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
-  readonly limits: ListPageLimits;
 }
 
 interface TenantUse {

@@ -5,6 +5,7 @@ import { isCid, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isStringArray, soundObject } from "../../lib/json.ts";
 import { changing, reading } from "../access/permit.ts";
+import { SHORT_BODY_BYTES } from "../body.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type ApiOptions, type Permits } from "./add-route.ts";
 import { etagOf, readPrecondition, saveOptions } from "./preconditions.ts";
@@ -19,13 +20,13 @@ export function packageRoutes({ packages, access, bodies }: ApiOptions): Router 
   };
 
   const postReview: RouteHandler = async (context) => {
-    const { set: _, ...wishes } = wishesIn(await bodies.read(context, "shortBodyBytes"));
+    const { set: _, ...wishes } = wishesIn(await bodies.read(context, SHORT_BODY_BYTES));
     const rights = rightsOf(context.principal, access);
     context.response.json(await packages.review(context.tenant, wishes, rights, context.signal));
   };
 
   const post: RouteHandler = async (context) => {
-    const { set, ...wishes } = wishesIn(await bodies.read(context, "shortBodyBytes"));
+    const { set, ...wishes } = wishesIn(await bodies.read(context, SHORT_BODY_BYTES));
     const options = saveOptions(context, readPrecondition(context.request), access);
     const saved = await packages.save(context.tenant, wishes, { ...options, ...(set !== undefined && { set }) });
     sendSaved(context.response, saved);

@@ -12,9 +12,9 @@ import type { ApiOptions } from "./add-route.ts";
 import { readPrecondition, writerOf } from "./preconditions.ts";
 
 /** `/api/secrets`: the names that are set or wanted. Values go in; no answer contains one. */
-export function secretRoutes({ secrets, bodies, limits }: ApiOptions): Router {
+export function secretRoutes({ secrets, bodies }: ApiOptions): Router {
   const getList: RouteHandler = async (context) => {
-    const page = readListPage(context.request, limits);
+    const page = readListPage(context.request);
     const listed = new Map((await secrets.list(context.tenant)).map((secret) => [secret.name, secret]));
     const { names, next } = namesOnPage([...listed.keys()], page, () => true);
     context.response.json({

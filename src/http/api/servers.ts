@@ -10,6 +10,7 @@ import { mapInTurns } from "../../lib/event-loop.ts";
 import { soundObject } from "../../lib/json.ts";
 import { listedProblems } from "../../lib/problem.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
+import { SHORT_BODY_BYTES } from "../body.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import { nextCursor, noSuchCall, readCallId, readRetainedCallsQuery } from "../retained-calls-query.ts";
 import type { RouteHandler } from "../routed.ts";
@@ -19,10 +20,10 @@ import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: the servers, and the releases of each. */
-export function serverRoutes({ edits, host, retainedCalls, access, bodies, limits }: ApiOptions): Router {
+export function serverRoutes({ edits, host, retainedCalls, access, bodies }: ApiOptions): Router {
   const getList: RouteHandler = async (context) => {
     const { tenant, base, principal } = context;
-    const page = readListPage(context.request, limits);
+    const page = readListPage(context.request);
     const { names, next } = namesOnPage(host.names(tenant), page, (name) => mayKnow(principal, name));
     const summaries = await mapInTurns(names, (name) => host.summary(tenant, name));
     const servers = summaries.flatMap((summary) => (summary ? [summaryOf(base, summary)] : []));
@@ -93,7 +94,7 @@ export function serverRoutes({ edits, host, retainedCalls, access, bodies, limit
     const { request, response, tenant } = context;
     const name = named(context)!;
     if (!host.has(tenant, name)) throw new BerthError("server_not_found", `"${name}"`);
-    const found = await retainedCalls.list(tenant, name, readRetainedCallsQuery(request, limits));
+    const found = await retainedCalls.list(tenant, name, readRetainedCallsQuery(request));
     const next = nextCursor(found);
     response.setHeader("Cache-Control", "no-store");
     response.json({
@@ -114,7 +115,7 @@ export function serverRoutes({ edits, host, retainedCalls, access, bodies, limit
   const postApprove: RouteHandler = async (context) => {
     const name = context.request.params["name"]!;
     const by = writerOf(context);
-    const contract = contractIn(await bodies.read(context, "shortBodyBytes"));
+    const contract = contractIn(await bodies.read(context, SHORT_BODY_BYTES));
     await host.approveUpstream(context.tenant, name, { contract, by });
     context.response.json({ contract });
   };

@@ -12,7 +12,7 @@ import { requirePrecondition, writerOf } from "./preconditions.ts";
  * `/api/state`: what servers keep by key. Reading takes the right to change the server, whose code could tell all of it
  * anyway. Keys stand in the query, since a path is no place for any text.
  */
-export function stateRoutes({ state, bodies, limits }: ApiOptions): Router {
+export function stateRoutes({ state, bodies }: ApiOptions): Router {
   const getServers: RouteHandler = async (context) => {
     const kept = await state.sizes(context.tenant);
     context.response.json({ servers: kept.filter(({ server }) => mayChange(context, "state", server)) });
@@ -20,7 +20,7 @@ export function stateRoutes({ state, bodies, limits }: ApiOptions): Router {
 
   const getKeys: RouteHandler = async (context) => {
     const { request, tenant } = context;
-    const { limit, after } = readListPage(request, limits);
+    const { limit, after } = readListPage(request);
     const part = { prefix: textIn(request, "prefix") ?? "", after, max: limit };
     const { items, next } = await state.list(tenant, request.params["name"]!, part);
     context.response.json({ keys: items.map(itemView), ...(next !== undefined && { next: cursorAfter(next) }) });

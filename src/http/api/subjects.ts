@@ -27,14 +27,14 @@ const POWERS = { variable: "values", definition: "source", entry: "entry" } as c
 
 /** `/api/variables`, `/api/definitions` and `/api/entries`: the same routes for each kind of subject. */
 export function subjectRoutes(kind: Subject["kind"], options: ApiOptions): { path: string; router: Router } {
-  const { edits, access, limits } = options;
+  const { edits, access } = options;
   const list = lists[kind];
   const aboutServer = kind !== "variable";
   const subjectOf = ({ request }: RoutedContext): Subject => ({ kind, name: request.params["name"]! });
 
   const getList: RouteHandler = async (context) => {
     const { tenant, principal } = context;
-    const page = readListPage(context.request, limits);
+    const page = readListPage(context.request);
     const isShown = (name: string): boolean => mayKnow(principal, aboutServer ? name : undefined);
     const { names, next } = namesOnPage(await edits.names(tenant, kind), page, isShown);
     context.response.json({ [list]: await edits.list(tenant, kind, names), ...(next !== undefined && { next }) });

@@ -4,6 +4,7 @@ import type { TokenInfo } from "../../access/tokens.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { changing } from "../access/permit.ts";
+import { SHORT_BODY_BYTES } from "../body.ts";
 import { cursorAfter, readListPage } from "../list-page.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type Permits } from "./add-route.ts";
@@ -16,11 +17,11 @@ const READ_AT_ONCE = 20;
 const PAGE_UNITS_MAX = 1024 * 1024;
 
 /** `/api/tokens`: the tenant's tokens, for its administrators. Only the answer that creates a token contains it. */
-export function tokenRoutes({ access, bodies, limits }: Pick<ApiOptions, "access" | "bodies" | "limits">): Router {
+export function tokenRoutes({ access, bodies }: Pick<ApiOptions, "access" | "bodies">): Router {
   const { tokens } = access;
 
   const getList: RouteHandler = async (context) => {
-    const { limit, after } = readListPage(context.request, limits);
+    const { limit, after } = readListPage(context.request);
     const shown: TokenInfo[] = [];
     let units = 0;
     let found: TokenInfo[];
@@ -37,7 +38,7 @@ export function tokenRoutes({ access, bodies, limits }: Pick<ApiOptions, "access
   };
 
   const post: RouteHandler = async (context) => {
-    const asked = parseJson(await bodies.read(context, "shortBodyBytes"));
+    const asked = parseJson(await bodies.read(context, SHORT_BODY_BYTES));
     const wish = readTokenRequest(asked, tokens.now());
     const created = await tokens.create(context.tenant, wish, writerOf(context));
     context.response.setHeader("Cache-Control", "no-store");

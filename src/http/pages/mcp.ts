@@ -6,7 +6,7 @@ import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/serving/hosting.ts";
 import { areMore, locationOf, type Problem } from "../../lib/problem.ts";
 import { mayChange, mayKnow, toolsShown } from "../access/permit.ts";
-import { nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import { nextAddress, readListPage } from "../list-page.ts";
 import type { OriginOf } from "../public-origin.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
@@ -18,7 +18,6 @@ import {
   SERVER_KINDS,
   type FoundServers,
   type ServerFilter,
-  type ServerSearchLimits,
 } from "./parts/find-servers.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
@@ -34,7 +33,6 @@ export interface McpOptions {
   readonly isolation: string;
   readonly access: Pick<Access, "required" | "oauth">;
   readonly originOf: OriginOf;
-  readonly limits: ListPageLimits & ServerSearchLimits;
   /** False on a read-only boot. */
   readonly writable: boolean;
 }
@@ -45,13 +43,13 @@ export interface McpOptions {
  */
 export const mcpPage: PageRoute<McpOptions> = {
   path: "/mcp",
-  create({ host, cluster, pages, isolation, access, originOf, limits, writable }) {
+  create({ host, cluster, pages, isolation, access, originOf, writable }) {
     return async (context) => {
       const { request, tenant, base, principal } = context;
       const names = host.names(tenant).filter((name) => mayKnow(principal, name));
       const filter = readServerFilter(request);
       const known = (server: Overview): Overview => (principal ? knownPart(server, principal) : server);
-      const found = await findServers({ host, tenant, names, known, limits }, filter, readListPage(request, limits));
+      const found = await findServers({ host, tenant, names, known }, filter, readListPage(request));
       const origin = originOf(request);
       const upstreams = new Map(
         await Promise.all(found.servers.map(async ({ name }) => [name, await host.upstreamNow(tenant, name)] as const)),

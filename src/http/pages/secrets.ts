@@ -1,6 +1,6 @@
 import type { ListedSecret, SecretEdits } from "../../edits/secret-edits.ts";
 import { reading } from "../access/permit.ts";
-import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import { namesOnPage, nextAddress, readListPage } from "../list-page.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
 import { pathsOf } from "./parts/paths.ts";
@@ -11,18 +11,17 @@ export interface SecretsPageOptions {
   readonly pages: Pages;
   /** False on a read-only instance. */
   readonly writable: boolean;
-  readonly limits: ListPageLimits;
 }
 
 /** `GET /secrets`: the secrets, the servers that get them, and a form to set one. No value is ever shown. */
 export const secretsPage: PageRoute<SecretsPageOptions> = {
   path: "/secrets",
   permit: reading(),
-  create({ secrets, pages, writable, limits }) {
+  create({ secrets, pages, writable }) {
     return async (context) => {
       const { request, tenant, base } = context;
       const listed = new Map((await secrets.list(tenant)).map((secret) => [secret.name, secret]));
-      const { names, next } = namesOnPage([...listed.keys()], readListPage(request, limits), () => true);
+      const { names, next } = namesOnPage([...listed.keys()], readListPage(request), () => true);
       const shown = (name: string): object => ({ writable, ...viewOf(base, listed.get(name)!) });
       await pages.send(context, "secrets", {
         title: "Secrets",

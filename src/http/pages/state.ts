@@ -2,7 +2,7 @@ import type { KeptBy, StateEdits, StateEntry, StateItem } from "../../edits/stat
 import { BerthError } from "../../lib/errors.ts";
 import { indentedJson } from "../../lib/json.ts";
 import { listing, mayChange, named, readingWith } from "../access/permit.ts";
-import { cursorAfter, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import { cursorAfter, nextAddress, readListPage } from "../list-page.ts";
 import type { PageRoute, RoutedContext } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
 import { pathsOf } from "./parts/paths.ts";
@@ -13,7 +13,6 @@ export interface StatePageOptions {
   readonly pages: Pages;
   /** False on a read-only instance. */
   readonly writable: boolean;
-  readonly limits: ListPageLimits;
 }
 
 /** `GET /state`: the servers that keep something, of those that the reader may change. */
@@ -55,12 +54,12 @@ export const serverStatePage: PageRoute<StatePageOptions> = {
   },
 };
 
-async function sendKeys({ state, pages, writable, limits }: StatePageOptions, context: RoutedContext): Promise<void> {
+async function sendKeys({ state, pages, writable }: StatePageOptions, context: RoutedContext): Promise<void> {
   const { request, tenant, base } = context;
   const server = named(context)!;
   const address = addressOf(base, server);
   const prefix = textIn(context, "prefix");
-  const { limit, after } = readListPage(request, limits);
+  const { limit, after } = readListPage(request);
   const { items, next } = await state.list(tenant, server, { prefix, after, max: limit });
   const view = ({ key, bytes, isJson, changedAt, expiresAt, version }: StateItem): object => ({
     writable,

@@ -10,7 +10,7 @@ import { parseInTurns } from "../../lib/json-spans.ts";
 import { isObject } from "../../lib/json.ts";
 import { PACKAGES } from "../../packages/package-set.ts";
 import { reading } from "../access/permit.ts";
-import { namesOnPage, nextAddress, readListPage, type ListPageLimits } from "../list-page.ts";
+import { namesOnPage, nextAddress, readListPage } from "../list-page.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { PageRoute } from "../routed.ts";
 import { pathsOf } from "./parts/paths.ts";
@@ -18,16 +18,14 @@ import { filesOfEntry, nameFile, NAMED_SERVERS_MAX } from "./parts/stored-files.
 import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, readStanding, viewComparison, viewSubject, type ComparisonOptions } from "./subject.ts";
 
-export interface VariablePageOptions extends ComparisonOptions {
-  readonly limits: ListPageLimits;
-}
+export interface VariablePageOptions extends ComparisonOptions {}
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, existing or not. */
 export const variablesPage: PageRoute<VariablePageOptions> = {
   path: "/variables",
   permit: reading(),
   create(options) {
-    const { edits, writable, pages, limits } = options;
+    const { edits, writable, pages } = options;
     return async (context) => {
       const { request, response } = context;
       const at = { ...options, ...context.place };
@@ -35,7 +33,7 @@ export const variablesPage: PageRoute<VariablePageOptions> = {
       const { name } = request.query;
       if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(base, name)}?new`);
       const all = await edits.names(tenant, "variable");
-      const { names, next } = namesOnPage(all, readListPage(request, limits), () => true);
+      const { names, next } = namesOnPage(all, readListPage(request), () => true);
       const variables = await mapInTurns(names, async (each) => {
         const { current, damage } = await readStanding(at, { kind: "variable", name: each });
         return {

@@ -4,11 +4,11 @@ import type { CallOptions, InputRequest, InputRequired } from "../../host/catalo
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
-import { QUESTION_ROUNDS_MAX, type Limits } from "../../limits/limits.ts";
+import { QUESTION_ROUNDS_MAX } from "../../limits/limits.ts";
 import { joinAnswers } from "../../outcome/answers.ts";
 import { notificationText, requestText } from "../json-rpc.ts";
 import { callOptions } from "../methods/calls.ts";
-import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
+import { ANSWER_BYTES, bytesOf, heldBytes, TOO_MANY_ANSWERS, whyTooLong } from "../question-length.ts";
 import type { ClientAnswer, LegacyCall, Session, SessionFacts } from "./session.ts";
 import { Stream } from "./stream.ts";
 
@@ -17,7 +17,7 @@ import { Stream } from "./stream.ts";
  * call. `run` starts from the top each time. `Unanswered` when the client cannot be asked, or does not answer.
  */
 export async function runUntilAnswered<Outcome extends object>(
-  limits: AskLimits,
+  answerMs: number,
   call: LegacyCall,
   run: (options: CallOptions) => Promise<Outcome | InputRequired>,
 ): Promise<Outcome | Unanswered> {
@@ -26,7 +26,7 @@ export async function runUntilAnswered<Outcome extends object>(
   for (let round = 1; round <= QUESTION_ROUNDS_MAX; round++) {
     const outcome = await run(answers ? { ...options, answers } : options);
     if (!asks(outcome)) return outcome;
-    const asked = await ask(limits, call, outcome, answers ?? {});
+    const asked = await ask(answerMs, call, outcome, answers ?? {});
     if ("unanswered" in asked) return asked;
     answers = joinAnswers(answers, asked.answers);
   }
@@ -44,7 +44,7 @@ function asks(outcome: object): outcome is InputRequired {
 
 /** `earlier` are the answers of earlier rounds. */
 async function ask(
-  { answerMs, questionBytes, answerBytes }: AskLimits,
+  answerMs: number,
   call: LegacyCall,
   { inputRequests, hint }: InputRequired,
   earlier: JsonObject,
@@ -57,18 +57,17 @@ async function ask(
   if (impossible !== undefined) return cannot(impossible);
   const bytes = bytesOf(inputRequests);
   // While it waits, the call stays in memory as well, whether its client stays or leaves.
-  const reason =
-    whyTooLong(bytes, questionBytes) ?? call.events?.hold?.(bytes + call.body.length + WAITING_BYTES)?.message;
+  const reason = whyTooLong(bytes) ?? call.events?.hold?.(bytes + call.body.length + WAITING_BYTES)?.message;
   if (reason !== undefined) return { unanswered: reason };
   const answers: JsonObject = {};
   let error: string | undefined;
-  let held = heldBytes(earlier, answerBytes);
+  let held = heldBytes(earlier);
   const noRoom = new Cancellation();
   /** Answers wait for the last one, so they are counted as they come. */
   const whyNoRoom = (answer: Extract<ClientAnswer, { units: number }>): string | undefined => {
-    const more = heldBytes(answer.result, answerBytes, answer.units);
+    const more = heldBytes(answer.result, ANSWER_BYTES, answer.units);
     held += more;
-    if (held > answerBytes) return `its client sent ${tooManyAnswers(answerBytes)}`;
+    if (held > ANSWER_BYTES) return `its client sent ${TOO_MANY_ANSWERS}`;
     return call.events?.hold?.(more)?.message;
   };
   const asking = questions.map(async ([key, request]) => {
@@ -90,8 +89,6 @@ async function ask(
 
 /** The memory that a waiting call takes besides its texts. */
 const WAITING_BYTES = 4 * 1024;
-
-export type AskLimits = Pick<Limits, "answerMs" | "questionBytes" | "answerBytes">;
 
 function whyNot(call: LegacyCall, peer: Session, questions: [string, InputRequest][]): string | undefined {
   if (!call.events) return "it asks the client, which needs a stream; accept text/event-stream";

@@ -7,17 +7,16 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Records } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { requestText } from "../json-rpc.ts";
-import type { ListedLimits } from "../methods/lists.ts";
 import type { Answer, ClientLogs, Post } from "../protocol.ts";
-import type { AskLimits } from "./ask.ts";
 import { listenToNodes } from "./other-nodes.ts";
 import type { Session } from "./session.ts";
-import { Sessions, type SessionLimits } from "./sessions.ts";
-import { StreamStore, type StreamStoreLimits } from "./stream-store.ts";
-import type { Stream } from "./stream.ts";
-import { Streams, type SessionStreamLimits } from "./streams.ts";
+import { Sessions } from "./sessions.ts";
+import { StreamStore } from "./stream-store.ts";
+import { streamBounds, type Stream } from "./stream.ts";
+import { Streams } from "./streams.ts";
 
 /**
  * The era of `initialize`: 2024-11-05 to 2025-11-25. It owns sessions, their streams, and the server's requests to a
@@ -39,28 +38,25 @@ export interface LegacyOptions {
   readonly records: Records;
   readonly cluster: Pick<Cluster, "id" | "on" | "onLapse" | "tell" | "heard">;
   readonly errands: Errands;
-  readonly limits: LegacyLimits;
+  readonly limits: Limits;
   readonly log: Log;
   readonly logs: ClientLogs;
 }
 
-export type LegacyLimits = AskLimits &
-  ListedLimits &
-  SessionLimits &
-  SessionStreamLimits &
-  StreamStoreLimits &
-  Pick<Limits, "silentCallMs" | "batchMessages" | "batchBytes" | "pingMs">;
-
+const bounds = fixed({
+  /** The time after which a listening client is pinged, and how long it may take to reply. */
+  pingMs: 120_000,
+});
 /** The longest interval at which sessions are maintained. */
 const TEND_MS = 5_000;
 
 export function createLegacy(options: LegacyOptions): Legacy {
   const { sealer, records, cluster, log, limits } = options;
   const sessions = new Sessions(sealer, records, limits, cluster);
-  const store = new StreamStore(records, log, limits);
+  const store = new StreamStore(records, log);
   const streams = new Streams(store, limits);
   const closing = new Cancellation();
-  const pings = new Pings(limits.pingMs);
+  const pings = new Pings();
   let tend: Promise<void> | undefined;
   const tendAll = async (): Promise<void> => {
     // A copy: sessions in use move to the end of the map, and would be visited forever.
@@ -71,7 +67,7 @@ export function createLegacy(options: LegacyOptions): Legacy {
   };
   const tending = setInterval(
     () => void (tend ??= tendAll().finally(() => (tend = undefined))),
-    Math.min(TEND_MS, limits.pingMs, limits.replayMs),
+    Math.min(TEND_MS, bounds.pingMs, streamBounds.replayMs),
   ).unref();
   closing.addEventListener("abort", () => clearInterval(tending));
   listenToNodes({ ...options, sessions });
@@ -109,12 +105,7 @@ export function closeLegacy({ closing, sessions }: Legacy): void {
  * comes back if it is there after all.
  */
 class Pings {
-  readonly #pingMs: number;
   readonly #due = new WeakMap<Session, number>();
-
-  constructor(pingMs: number) {
-    this.#pingMs = pingMs;
-  }
 
   /** Takes turns with the calls of others. */
   async send(sessions: Iterable<Session>): Promise<void> {
@@ -126,12 +117,12 @@ class Pings {
       const due = this.#due.get(session);
       if (stream && due !== undefined && due <= now) void this.#ping(session, stream);
       if (!stream) this.#due.delete(session);
-      else if (due === undefined || due <= now) this.#due.set(session, now + this.#pingMs);
+      else if (due === undefined || due <= now) this.#due.set(session, now + bounds.pingMs);
     }
   }
 
   async #ping(session: Session, stream: Stream): Promise<void> {
-    const question = session.questions.ask((id) => void stream.send(requestText(id, "ping")), this.#pingMs);
+    const question = session.questions.ask((id) => void stream.send(requestText(id, "ping")), bounds.pingMs);
     if (!(await question.answer)) stream.disconnect();
   }
 }

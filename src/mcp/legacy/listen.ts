@@ -7,7 +7,7 @@ import type { Answer, Listen } from "../protocol.ts";
 import type { Legacy } from "./legacy.ts";
 import { legacyClient, type Session } from "./session.ts";
 import { answerLost, type StoredStream } from "./stream-store.ts";
-import { eventId, readEventId, type EventPosition, type KeptEvents, type Stream } from "./stream.ts";
+import { eventId, readEventId, streamBounds, type EventPosition, type KeptEvents, type Stream } from "./stream.ts";
 import { primes } from "./streams.ts";
 
 /**
@@ -42,7 +42,7 @@ function begin(legacy: Legacy, session: Session, { events, signal, principal }: 
   const stream = legacy.streams.create(session, undefined);
   stream.attach(events);
   if (!stream.tryOpen()) {
-    throw new BerthError("too_many_streams", `a session has at most ${legacy.limits.streamsPerSession}`);
+    throw new BerthError("too_many_streams", `a session has at most ${streamBounds.streamsPerSession}`);
   }
   signal?.addEventListener("abort", () => stream.detach(events));
   session.unwatch ??= watch(legacy, session, principal);
@@ -101,7 +101,7 @@ const LOOK_MS = 200;
  * is gone, answers each of its open requests with an error, so that no client waits forever.
  */
 async function follow(
-  { store, closing, limits }: Legacy,
+  { store, closing }: Legacy,
   session: Session,
   { events, signal }: Listen,
   position: EventPosition,
@@ -110,7 +110,7 @@ async function follow(
   let seen = position.seq;
   if (found.kept.isEnded && !found.kept.events.some(({ seq }) => seq > seen)) return { status: 204 };
   events.open?.(
-    primes(session) ? { eventId: eventId(position.stream, seen), retryMs: limits.streamRetryMs } : undefined,
+    primes(session) ? { eventId: eventId(position.stream, seen), retryMs: streamBounds.streamRetryMs } : undefined,
   );
   let isGone = false;
   for (let stored: StoredStream | undefined = found; stored; stored = await store.read(session, position.stream)) {

@@ -29,13 +29,13 @@ function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
     case "tools/call":
       return callTool(legacy, call);
     case "tools/list":
-      return listPage("tools", call, shapeOf(call.client.version), legacy.limits);
+      return listPage("tools", call, shapeOf(call.client.version));
     case "resources/read":
       return readResource(legacy, call);
     case "resources/list":
-      return listPage("resources", call, shapeOf(call.client.version), legacy.limits);
+      return listPage("resources", call, shapeOf(call.client.version));
     case "resources/templates/list":
-      return listPage("resourceTemplates", call, shapeOf(call.client.version), legacy.limits);
+      return listPage("resourceTemplates", call, shapeOf(call.client.version));
     case "resources/subscribe":
       return subscribe(legacy, call);
     case "resources/unsubscribe":
@@ -43,18 +43,18 @@ function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
     case "prompts/get":
       return getPrompt(legacy, call);
     case "prompts/list":
-      return listPage("prompts", call, shapeOf(call.client.version), legacy.limits);
+      return listPage("prompts", call, shapeOf(call.client.version));
     case "completion/complete":
       return completion(call).then((result) => JSON.stringify(result));
     case "skills/list":
       checkSkills(call);
-      return listPage("skills", call, shapeOf(call.client.version), legacy.limits);
+      return listPage("skills", call, shapeOf(call.client.version));
     case "skills/get":
       checkSkills(call);
       return JSON.stringify({ skill: requestedSkill(call) });
     case "resources/directory/read":
       checkSkills(call);
-      return JSON.stringify(folderPage(call, legacy.limits));
+      return JSON.stringify(folderPage(call));
     case "logging/setLevel":
       return setLevel(legacy, call);
     case "ping":
@@ -73,7 +73,7 @@ function legacyError(error: unknown): unknown {
 /** `tools/call`. Any failure inside a tool is a result. */
 async function callTool(legacy: Legacy, call: LegacyCall): Promise<Text> {
   const { tool, args } = requestedTool(call);
-  const outcome = await runUntilAnswered(legacy.limits, call, (options) => tool.call(args, options));
+  const outcome = await runUntilAnswered(legacy.limits.answerMs, call, (options) => tool.call(args, options));
   const result =
     "unanswered" in outcome
       ? failure(`The tool "${String(call.params["name"])}" did not finish: ${outcome.unanswered}`)
@@ -83,12 +83,12 @@ async function callTool(legacy: Legacy, call: LegacyCall): Promise<Text> {
 
 async function readResource(legacy: Legacy, call: LegacyCall): Promise<Text> {
   const resource = await requestedResource(call);
-  return jsonOf(answered(await runUntilAnswered(legacy.limits, call, (options) => resource.read(options))));
+  return jsonOf(answered(await runUntilAnswered(legacy.limits.answerMs, call, (options) => resource.read(options))));
 }
 
 async function getPrompt(legacy: Legacy, call: LegacyCall): Promise<Text> {
   const { prompt, args } = requestedPrompt(call);
-  const outcome = await runUntilAnswered(legacy.limits, call, (options) => prompt.get(args, options));
+  const outcome = await runUntilAnswered(legacy.limits.answerMs, call, (options) => prompt.get(args, options));
   return jsonOf(shapeOf(call.client.version).promptResult(answered(outcome)));
 }
 

@@ -2,8 +2,8 @@ import type { Cluster } from "../../cluster/cluster.ts";
 import type { Errands } from "../../cluster/errands.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
 import type { RequestId } from "../json-rpc.ts";
+import { ANSWER_BYTES } from "../question-length.ts";
 import { nodeOfQuestion, type ClientAnswer, type Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 
@@ -35,7 +35,7 @@ export function cancelElsewhere({ cluster }: LegacyNodes, session: Session, requ
 
 /** Has the node take an answer whose question it asked. Rejects as if none waited when that node is gone. */
 export async function answerElsewhere(
-  { cluster, errands, limits }: LegacyNodes,
+  { cluster, errands }: LegacyNodes,
   session: Session,
   question: RequestId,
   answer: ClientAnswer,
@@ -46,7 +46,7 @@ export async function answerElsewhere(
     "error" in answer
       ? [null, answer.error]
       : // Where it is refused for its length, its content is not needed.
-        [answer.units, answer.units > limits.answerBytes ? "{}" : JSON.stringify(answer.result)];
+        [answer.units, answer.units > ANSWER_BYTES ? "{}" : JSON.stringify(answer.result)];
   const about = { ...letterOf(session), question, units };
   if (!(await errands.send(node, ANSWER, { tenant: session.tenant, about, text }))) throw nobodyWaits();
 }
@@ -62,7 +62,6 @@ interface LegacyNodes {
   readonly cluster: Pick<Cluster, "id" | "on" | "tell">;
   readonly errands: Pick<Errands, "on" | "send">;
   readonly sessions: Sessions;
-  readonly limits: Pick<Limits, "answerBytes">;
 }
 
 const CANCEL = "cancel";

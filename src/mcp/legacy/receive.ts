@@ -6,6 +6,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { methodErrorAnswer } from "../error-answer.ts";
 import {
   errorText,
@@ -31,6 +32,15 @@ import { answerLost } from "./stream-store.ts";
 import { primes, requestIds } from "./streams.ts";
 
 /** Revisions in which a body may be an array of messages. */
+const bounds = fixed({
+  /** The time after which a silent call gets a stream, so that it outlives its connection. */
+  silentCallMs: 100,
+  /** Bytes of the answers to one batch; further answers are refused, except the first. */
+  batchBytes: 4 * 1024 * 1024,
+});
+/** Messages of one batch. */
+const BATCH_MESSAGES = 100;
+
 const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
 
 /** Answers a POST, in a session or without one. Rejects with `BerthError` to refuse it as a whole. */
@@ -50,7 +60,7 @@ export async function receiveLegacy(
       answerRequest(legacy, place, streamed, session, message),
     );
   }
-  checkBatch(legacy, body, legacyClient(post.headers, session).version);
+  checkBatch(body, legacyClient(post.headers, session).version);
   return inStream(legacy, post, session, body, (streamed) => answerBatch(legacy, place, streamed, session, body));
 }
 
@@ -134,7 +144,7 @@ async function inStream(
   const leave = (): void => stream.detach(sink);
   signal?.addEventListener("abort", leave);
   if (primes(session) && prefersEvents(post)) stream.tryOpen();
-  const silence = primes(session) ? setTimeout(() => stream.tryOpen(), legacy.limits.silentCallMs).unref() : undefined;
+  const silence = primes(session) ? setTimeout(() => stream.tryOpen(), bounds.silentCallMs).unref() : undefined;
   const answered = await run({ ...post, events: stream }).finally(left);
   clearTimeout(silence);
   signal?.removeEventListener("abort", leave);
@@ -182,7 +192,6 @@ async function answerBatch(
   session: Session | undefined,
   bodies: readonly unknown[],
 ): Promise<Answer> {
-  const { limits } = legacy;
   let isOpen = false;
   const { events } = post;
   const tracked: Post = events
@@ -210,13 +219,13 @@ async function answerBatch(
   let bytes = 0;
   let isFull = false;
   const tooLarge = (body: unknown, what: string): string => {
-    const most = `${limits.batchBytes} bytes`;
+    const most = `${bounds.batchBytes} bytes`;
     return errorText(idOf(body), new BerthError("batch_too_large", `${most}; ${what}`));
   };
   /** Many short answers, or the same one a hundred times, are long together. */
   const inBatch = (body: unknown, text: Text): Text => {
-    const own = bytes > 0 && bytes + lengthOf(text) > limits.batchBytes ? Infinity : bytesOf(text);
-    if (bytes === 0 || bytes + own <= limits.batchBytes) {
+    const own = bytes > 0 && bytes + lengthOf(text) > bounds.batchBytes ? Infinity : bytesOf(text);
+    if (bytes === 0 || bytes + own <= bounds.batchBytes) {
       bytes += own;
       return text;
     }
@@ -262,11 +271,11 @@ async function answerOfBatch(
   }
 }
 
-function checkBatch({ limits }: Legacy, bodies: readonly unknown[], version: string): void {
+function checkBatch(bodies: readonly unknown[], version: string): void {
   if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
   if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
-  if (bodies.length > limits.batchMessages) {
-    throw new BerthError("invalid_request", `a batch holds at most ${limits.batchMessages} messages`);
+  if (bodies.length > BATCH_MESSAGES) {
+    throw new BerthError("invalid_request", `a batch holds at most ${BATCH_MESSAGES} messages`);
   }
   if (bodies.some((body) => isObject(body) && body["method"] === "initialize")) {
     throw new BerthError("invalid_request", "initialize must not be in a batch");

@@ -6,6 +6,7 @@ import { isObject, type JsonObject } from "../../lib/json.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import type { Records, StoredRecord } from "../../lib/records.ts";
 import type { Sealer } from "../../lib/seal.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { KeptCount } from "../kept-count.ts";
 import { isLegacy } from "../revisions.ts";
@@ -32,7 +33,7 @@ export class Sessions {
 
   constructor(sealer: Sealer, records: Records, limits: SessionLimits, cluster: SessionCluster) {
     this.#sealer = sealer;
-    this.#store = new SessionStore(records, limits);
+    this.#store = new SessionStore(records);
     this.#limits = limits;
     this.#cluster = cluster;
     cluster.on(CHANGED, (body) => this.#hear(body as unknown as ChangedLetter));
@@ -229,7 +230,7 @@ function whoHasMost<Who, Count>(counts: ReadonlyMap<Who, Count>, asking: Who, co
   return who;
 }
 
-export type SessionLimits = Pick<Limits, "sessions" | "sessionMs"> & SessionStoreLimits;
+type SessionLimits = Pick<Limits, "sessions" | "sessionMs">;
 
 function binding({ tenant, server, principal }: Whose): string[] {
   return ["session", tenant, server, ...(principal ? [principal.id] : [])];
@@ -260,7 +261,12 @@ interface ChangedLetter {
   readonly end?: true;
 }
 
-type SessionStoreLimits = Pick<Limits, "keptSessionBytesPerTenant" | "subscriptionsPerSession">;
+const bounds = fixed({
+  /** The stored data of a tenant's sessions until they end: levels and subscriptions, and 1 KiB for each. */
+  keptSessionBytesPerTenant: 256 * 1024 * 1024,
+  /** Resources to which one session is subscribed. */
+  subscriptionsPerSession: 256,
+});
 
 /** The most attempts at a change that loses against concurrent ones. */
 const TRIES_MAX = 20;
@@ -276,16 +282,14 @@ const URIS_CHARACTERS_MAX = 64 * 1_024;
  */
 class SessionStore {
   readonly #records: Records;
-  readonly #limits: SessionStoreLimits;
   readonly #kept: KeptCount;
   readonly #stored = new WeakMap<Session, Stored>();
   /** The changes that wait for their write; there is a list as long as one is under way. */
   readonly #waiting = new WeakMap<Session, WaitingChange[]>();
   readonly #writing = new WeakMap<Session, Promise<void>>();
 
-  constructor(records: Records, limits: SessionStoreLimits) {
+  constructor(records: Records) {
     this.#records = records;
-    this.#limits = limits;
     this.#kept = new KeptCount(records, "session");
   }
 
@@ -382,7 +386,7 @@ class SessionStore {
       return { ...state, subscriptions: subscriptions.filter((uri) => uri !== change.unsubscribe) };
     const { subscribe } = change;
     if (subscriptions.includes(subscribe)) return state;
-    const { subscriptionsPerSession } = this.#limits;
+    const { subscriptionsPerSession } = bounds;
     if (subscriptions.length >= subscriptionsPerSession)
       throw new BerthError("invalid_params", `a session has at most ${subscriptionsPerSession} subscriptions`);
     if (subscriptions.reduce((sum, uri) => sum + uri.length, subscribe.length) > URIS_CHARACTERS_MAX) {
@@ -401,7 +405,7 @@ class SessionStore {
 
   /** Throws `storage_full` when there is no room for the state. */
   async #hasRoom(tenant: string, { ended }: SessionState): Promise<boolean> {
-    const { keptSessionBytesPerTenant } = this.#limits;
+    const { keptSessionBytesPerTenant } = bounds;
     const { count, bytes } = await this.#kept.of(tenant);
     if (bytes < keptSessionBytesPerTenant) return true;
     if (ended) return false;

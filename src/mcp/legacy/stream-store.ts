@@ -5,9 +5,8 @@ import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import type { KeyedRecordPut, Records } from "../../lib/records.ts";
-import type { Limits } from "../../limits/limits.ts";
 import type { Session } from "./session.ts";
-import type { KeptEvents, Stream } from "./stream.ts";
+import { streamBounds, type KeptEvents, type Stream } from "./stream.ts";
 
 /**
  * Stores the events that streams keep for clients that come back, beyond the life of the process: written behind, many
@@ -17,7 +16,6 @@ import type { KeptEvents, Stream } from "./stream.ts";
 export class StreamStore {
   readonly #records: Records;
   readonly #log: Log;
-  readonly #limits: StreamStoreLimits;
   /** Tells this process's streams from those of others. */
   readonly #owner = randomUUID();
   /** Streams that are, or will be, written and have not ended. */
@@ -27,17 +25,15 @@ export class StreamStore {
   readonly #removals = new Map<Stream, Session>();
   /** This process's sign of life, by tenant. */
   readonly #alive = new Map<string, { readonly revision: number; readonly until: number }>();
-  readonly #silence: ProcessSilence;
+  readonly #silence = new ProcessSilence();
   readonly #heart: NodeJS.Timeout;
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(records: Records, log: Log, limits: StreamStoreLimits) {
+  constructor(records: Records, log: Log) {
     this.#records = records;
     this.#log = log;
-    this.#limits = limits;
-    this.#silence = new ProcessSilence(limits.streamLeaseMs);
-    this.#heart = setInterval(() => this.#beat(), limits.streamLeaseMs / 3).unref();
+    this.#heart = setInterval(() => this.#beat(), streamBounds.streamLeaseMs / 3).unref();
   }
 
   /** Schedules the stream to be written again. */
@@ -93,7 +89,7 @@ export class StreamStore {
     await this.#flush(true);
     await this.#writing;
     const tenants = [...this.#alive.keys()];
-    const until = this.#records.now() + this.#limits.replayMs;
+    const until = this.#records.now() + streamBounds.replayMs;
     for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until, LEFT)], []);
   }
 
@@ -119,8 +115,8 @@ export class StreamStore {
     };
     const writeDue = async (): Promise<void> => {
       for (const [tenant, { puts, streams }] of due) {
-        if ((this.#alive.get(tenant)?.until ?? 0) < now + this.#limits.streamLeaseMs / 2) {
-          puts.push(this.#signOfLife(tenant, now + this.#limits.streamLeaseMs));
+        if ((this.#alive.get(tenant)?.until ?? 0) < now + streamBounds.streamLeaseMs / 2) {
+          puts.push(this.#signOfLife(tenant, now + streamBounds.streamLeaseMs));
           streams.push(undefined);
         }
         await this.#write(tenant, puts, streams);
@@ -142,7 +138,7 @@ export class StreamStore {
       if (!all && !stream.isEnded && written && written.nextAt > elapsed) continue;
       this.#changed.delete(stream);
       const value = textOf(this.#owner, stream.kept);
-      const expiresAt = now + this.#limits.replayMs + (stream.isEnded ? 0 : 2 * this.#limits.streamLeaseMs);
+      const expiresAt = now + streamBounds.replayMs + (stream.isEnded ? 0 : 2 * streamBounds.streamLeaseMs);
       const nextAt = elapsed + WRITE_MS + value.length / WRITTEN_PER_MS;
       this.#written.set(stream, { revision: written?.revision ?? 0, nextAt, expiresAt });
       await add(
@@ -190,7 +186,7 @@ export class StreamStore {
     for (const [stream, session] of this.#open) {
       tenants.add(session.tenant);
       const written = this.#written.get(stream);
-      if (written && written.expiresAt - now < this.#limits.replayMs / 2 + this.#limits.streamLeaseMs) {
+      if (written && written.expiresAt - now < streamBounds.replayMs / 2 + streamBounds.streamLeaseMs) {
         this.change(stream, session);
       }
     }
@@ -198,7 +194,7 @@ export class StreamStore {
   }
 
   async #sayAlive(tenants: Iterable<string>): Promise<void> {
-    const until = this.#records.now() + this.#limits.streamLeaseMs;
+    const until = this.#records.now() + streamBounds.streamLeaseMs;
     for (const tenant of tenants) await this.#write(tenant, [this.#signOfLife(tenant, until)], []);
   }
 
@@ -209,28 +205,23 @@ export class StreamStore {
 
 /**
  * Decides when another process counts as gone that has no sign of life in the store: once the observer has found none
- * for `ms`, by its own monotonic clock. Expiry in the store depends on the time of day, and that clock may jump.
+ * for `streamLeaseMs`, by its own monotonic clock. Expiry in the store depends on the time of day, and that clock may jump.
  */
 class ProcessSilence {
-  readonly #ms: number;
   readonly #silent = new BoundedMap<string, { readonly since: number; lookedAt: number }>(OWNERS_MAX);
-
-  constructor(ms: number) {
-    this.#ms = ms;
-  }
 
   isGone(owner: string, isSilent: boolean): boolean {
     const known = this.#silent.get(owner);
     this.#silent.delete(owner);
     if (!isSilent) return false;
     const now = performance.now();
-    const since = known && now - known.lookedAt < FORGOTTEN_AFTER * this.#ms ? known.since : now;
+    const since = known && now - known.lookedAt < FORGOTTEN_AFTER * streamBounds.streamLeaseMs ? known.since : now;
     this.#silent.set(owner, { since, lookedAt: now });
-    return now - since >= this.#ms;
+    return now - since >= streamBounds.streamLeaseMs;
   }
 }
 
-/** Two looks so many times `ms` apart say nothing of the time between them. */
+/** Two looks so many times `streamLeaseMs` apart say nothing of the time between them. */
 const FORGOTTEN_AFTER = 20;
 const OWNERS_MAX = 1_000;
 
@@ -239,8 +230,6 @@ export interface StoredStream {
   readonly revision: number;
   readonly kept: KeptEvents;
 }
-
-export type StreamStoreLimits = Pick<Limits, "replayMs" | "streamLeaseMs">;
 
 interface Written {
   readonly revision: number;

@@ -2,8 +2,25 @@ import { randomBytes } from "node:crypto";
 import type { BerthError } from "../../lib/errors.ts";
 import { tryParseJson } from "../../lib/json.ts";
 import type { Text } from "../../lib/long-text.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { RequestId } from "../json-rpc.ts";
 import type { EventSink } from "../protocol.ts";
+
+export const streamBounds = fixed({
+  /** Events kept on each stream of a session for a client that lost its connection. */
+  streamEvents: 1_000,
+  streamBytes: 256 * 1024,
+  /** How long they are kept after the stream ended or its client left. */
+  replayMs: 300_000,
+  /** The delay that a client is told to wait before it resumes a stream. */
+  streamRetryMs: 1_000,
+  /** The time after which a stream counts as broken if its process is silent. */
+  streamLeaseMs: 3_000,
+  /** Open streams of one session. */
+  streamsPerSession: 32,
+  /** Ended streams of a session that are kept for a client that returns; above this, the oldest goes. */
+  restingStreamsPerSession: 1_000,
+});
 
 /**
  * One SSE stream of a session: a sequence of messages that outlives the connections that show it. It owns their ids,
@@ -140,8 +157,8 @@ export class Stream implements EventSink {
   }
 
   #begin(sink: EventSink, position: number): void {
-    const { primes, retryMs, streamConnectionMs } = this.#options;
-    sink.open?.(primes ? { eventId: this.#eventId(position), retryMs } : undefined);
+    const { primes, streamConnectionMs } = this.#options;
+    sink.open?.(primes ? { eventId: this.#eventId(position), retryMs: streamBounds.streamRetryMs } : undefined);
     if (primes && sink.open && streamConnectionMs > 0)
       this.#age = setTimeout(() => this.disconnect(), streamConnectionMs).unref();
   }
@@ -159,8 +176,8 @@ export class Stream implements EventSink {
   #keep(event: KeptEvent): void {
     this.#kept.push(event);
     this.#count(event.message.length);
-    const { eventsMax, bytesMax } = this.#options;
-    while (this.#kept.length > eventsMax || this.#keptBytes > bytesMax || this.#options.isFull()) {
+    const { streamEvents, streamBytes } = streamBounds;
+    while (this.#kept.length > streamEvents || this.#keptBytes > streamBytes || this.#options.isFull()) {
       const oldest = this.#kept.findIndex(({ lasting }) => !lasting);
       if (oldest < 0) return;
       this.#count(-(this.#kept.splice(oldest, 1)[0]?.message.length ?? 0));
@@ -176,11 +193,8 @@ export class Stream implements EventSink {
 export interface StreamOptions {
   /** True when the revision has events without a message, and clients that come back by themselves. */
   readonly primes: boolean;
-  readonly retryMs: number;
   /** How long one connection may last before the client is told to reconnect; 0 is forever. */
   readonly streamConnectionMs: number;
-  readonly eventsMax: number;
-  readonly bytesMax: number;
   /** True when the stream is open, or one more may be. */
   readonly mayOpen: (stream: Stream) => boolean;
   readonly onEnd: (stream: Stream) => void;

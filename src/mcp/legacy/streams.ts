@@ -6,7 +6,7 @@ import type { RequestId } from "../json-rpc.ts";
 import type { EventSink } from "../protocol.ts";
 import type { Session } from "./session.ts";
 import type { StoredStream, StreamStore } from "./stream-store.ts";
-import { isToListen, streamId, Stream, type StreamOptions } from "./stream.ts";
+import { isToListen, streamBounds, streamId, Stream, type StreamOptions } from "./stream.ts";
 
 /** Revisions with events without a message, and with reconnecting on the server's word (SEP-1699). */
 const PRIMING: ReadonlySet<string> = new Set(["2025-11-25"]);
@@ -66,27 +66,23 @@ export class Streams {
       return stream;
     }
     stream.clear();
-    throw new BerthError("too_many_streams", `a session has at most ${this.#limits.streamsPerSession}`);
+    throw new BerthError("too_many_streams", `a session has at most ${streamBounds.streamsPerSession}`);
   }
 
   #optionsOf(session: Session): StreamOptions {
-    const { streamsPerSession, streamEvents, streamBytes, streamRetryMs, streamConnectionMs } = this.#limits;
     return {
       primes: primes(session),
-      retryMs: streamRetryMs,
-      streamConnectionMs,
-      eventsMax: streamEvents,
-      bytesMax: streamBytes,
+      streamConnectionMs: this.#limits.streamConnectionMs,
       mayOpen: (stream) => {
         if (session.hasStream(stream)) return true;
-        if (session.openStreams >= streamsPerSession && !this.#dropLeft(session)) return false;
+        if (session.openStreams >= streamBounds.streamsPerSession && !this.#dropLeft(session)) return false;
         session.addStream(stream);
         return true;
       },
       onEnd: (stream) => {
         session.streamEnded(stream);
         this.#rest(stream, session);
-        const beyond = session.endedBeyond(this.#limits.restingStreamsPerSession);
+        const beyond = session.endedBeyond(streamBounds.restingStreamsPerSession);
         if (beyond) this.#forget(beyond, session);
         this.#makeRoom(session.tenant);
       },
@@ -174,7 +170,7 @@ export class Streams {
     const { tenant } = session;
     const resting = this.#resting.get(tenant) ?? new Map<Stream, { session: Session; until: number }>();
     if (!session.hasStream(stream) || resting.has(stream)) return;
-    this.#resting.set(tenant, resting.set(stream, { session, until: performance.now() + this.#limits.replayMs }));
+    this.#resting.set(tenant, resting.set(stream, { session, until: performance.now() + streamBounds.replayMs }));
     this.#kept.count(tenant, STREAM_BYTES);
   }
 
@@ -222,15 +218,4 @@ export function requestIds(bodies: readonly unknown[]): RequestId[] {
   });
 }
 
-export type SessionStreamLimits = Pick<
-  Limits,
-  | "streamsPerSession"
-  | "restingStreamsPerSession"
-  | "streamEvents"
-  | "streamBytes"
-  | "replayBytes"
-  | "replayBytesPerTenant"
-  | "replayMs"
-  | "streamRetryMs"
-  | "streamConnectionMs"
->;
+type SessionStreamLimits = Pick<Limits, "replayBytes" | "replayBytesPerTenant" | "streamConnectionMs">;

@@ -161,6 +161,9 @@ export function logReporter(call: Pick<MethodCall, "client" | "events" | "logs">
   return relay && ((line) => (LOG_LEVELS.indexOf(line.level) < least ? undefined : relay(line)));
 }
 
+/** Log lines of one call that wait for its client; further ones are dropped and counted. */
+const WAITING_LOG_BYTES = 256 * 1024;
+
 /**
  * Does not wait until a line is taken: a stalled client would hold up the guest, and with it the calls of others. While
  * a client is too far behind, lines are dropped; the next line that it gets follows one that says so.
@@ -180,7 +183,7 @@ export function relayLog(
     void taken.then(() => (waiting -= text.length));
   };
   return (line) => {
-    if (waiting > logs.waitingLogBytes) {
+    if (waiting > WAITING_LOG_BYTES) {
       untold += 1;
       logs.dropped += 1;
       return;

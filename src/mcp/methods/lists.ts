@@ -6,11 +6,14 @@ import { viewRoom, type Kept } from "../../host/catalog/view-room.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { fixed } from "../../limits/fixed.ts";
 import type { MethodCall } from "../protocol.ts";
 import { META_CONTRACT, META_IMPLEMENTATION } from "../revisions.ts";
 
-export type ListedLimits = Pick<Limits, "listPageBytes" | "listPageItems">;
+export const pageBounds = fixed({
+  /** The items of one page of a list. A shorter list comes in one page: many clients never ask for a second. */
+  listPageBytes: 2 * 1024 * 1024,
+});
 
 /** Longer than any cursor of a list. */
 const CURSOR_UNITS_MAX = 64;
@@ -36,14 +39,13 @@ export function listPage(
   list: ContractList,
   { catalog, params, client }: Pick<MethodCall, "catalog" | "params"> & Partial<Pick<MethodCall, "client">>,
   form: ListForm,
-  limits: ListedLimits,
 ): string | Promise<string> {
   const cursor = params["cursor"];
   const isForModels = list === "tools" && catalog.servers !== undefined && !showsApps(client?.capabilities ?? {});
   const start = cursor === undefined ? 0 : startOf(cursor, list, itemsOf(list, catalog).length);
   const pages = pagesOf(catalog.memo, isForModels ? `${form.name}:models` : form.name, list);
   const found = pages.written.get(String(start));
-  if (!found) return makePage(pages, start, { list, catalog, form, limits, isForModels });
+  if (!found) return makePage(pages, start, { list, catalog, form, isForModels });
   found.kept.used = true;
   return found.page;
 }
@@ -61,7 +63,6 @@ interface PageSource {
   readonly list: ContractList;
   readonly catalog: Catalog;
   readonly form: ListForm;
-  readonly limits: ListedLimits;
   /** Leaves out tools for apps alone. Places in the list stay what they are. */
   readonly isForModels: boolean;
 }
@@ -84,8 +85,7 @@ function makePage({ written, making }: Pages, start: number, source: PageSource)
 /** The size of a character in a text that is not all Latin-1. */
 const UNIT_BYTES = 2;
 
-async function writePage(start: number, { list, catalog, form, limits, isForModels }: PageSource): Promise<string> {
-  const { listPageBytes, listPageItems } = limits;
+async function writePage(start: number, { list, catalog, form, isForModels }: PageSource): Promise<string> {
   const items = itemsOf(list, catalog);
   const texts: string[] = [];
   let skipped = 0;
@@ -101,9 +101,8 @@ async function writePage(start: number, { list, catalog, form, limits, isForMode
     const item = list === "tools" ? listedTool(items[at] as ToolContract, catalog) : items[at]!;
     const text = JSON.stringify(form.listItem(list, item));
     bytes += Buffer.byteLength(text) + 1;
-    const isFull = bytes > listPageBytes || (listPageItems > 0 && texts.length >= listPageItems);
     // A page without an item would lead to itself.
-    if (isFull && texts.length > 0) break;
+    if (bytes > pageBounds.listPageBytes && texts.length > 0) break;
     texts.push(text);
   }
   const end = start + texts.length + skipped;

@@ -4,7 +4,7 @@ import { skillFolders } from "../../contract/skills.ts";
 import type { Catalog } from "../../host/catalog/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { MethodCall } from "../protocol.ts";
-import { cursorOf, startOf, type ListedLimits } from "./lists.ts";
+import { cursorOf, pageBounds, startOf } from "./lists.ts";
 
 /** The skills extension (SEP-2640), as both eras carry it out. `skills/list` is a list as all others. */
 
@@ -23,22 +23,21 @@ export function requestedSkill({ catalog, params }: Pick<MethodCall, "catalog" |
 }
 
 /** A page of what `resources/directory/read` gives: what is directly in a folder of a skill. */
-export function folderPage(
-  { catalog, params }: Pick<MethodCall, "catalog" | "params">,
-  { listPageItems, listPageBytes }: ListedLimits,
-): { readonly resources: readonly ResourceContract[]; readonly nextCursor?: string } {
+export function folderPage({ catalog, params }: Pick<MethodCall, "catalog" | "params">): {
+  readonly resources: readonly ResourceContract[];
+  readonly nextCursor?: string;
+} {
   const { uri, cursor } = params;
   if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
   const children = foldersOf(catalog).get(uri);
   if (!children) throw new BerthError("invalid_params", `${uri} is no folder of a skill`, { data: { uri } });
   const start = cursor === undefined ? 0 : startOf(cursor, FOLDER, children.length);
-  const itemsMax = listPageItems > 0 ? listPageItems : children.length;
   let bytes = 0;
   const full = children.findIndex((child, index) => {
     if (index < start) return false;
     bytes += Buffer.byteLength(JSON.stringify(child));
     // A page without an item would lead to itself.
-    return index > start && (bytes > listPageBytes || index - start >= itemsMax);
+    return index > start && bytes > pageBounds.listPageBytes;
   });
   const end = full < 0 ? children.length : full;
   return { resources: children.slice(start, end), ...(end < children.length && { nextCursor: cursorOf(FOLDER, end) }) };

@@ -6,7 +6,6 @@ import { Cancellation } from "../../lib/cancellation.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Text } from "../../lib/long-text.ts";
 import type { Sealer } from "../../lib/seal.ts";
-import type { Limits } from "../../limits/limits.ts";
 import { methodErrorAnswer } from "../error-answer.ts";
 import { resultText, type Request } from "../json-rpc.ts";
 import {
@@ -17,7 +16,7 @@ import {
   requestedResource,
   requestedTool,
 } from "../methods/calls.ts";
-import { listPage, type ListedLimits, type ListForm } from "../methods/lists.ts";
+import { listPage, type ListForm } from "../methods/lists.ts";
 import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
 import { callNatively } from "../native.ts";
 import type { Answer, ClientLogs, MethodCall, Post, ServerPlace } from "../protocol.ts";
@@ -26,7 +25,7 @@ import { capabilitiesOf, checkOffered } from "./capabilities.ts";
 import { checkRequest } from "./check-request.ts";
 import { listen } from "./listen.ts";
 import { Listeners } from "./notify-listeners.ts";
-import { ask, isRepeated, withAnswers, type QuestionLimits } from "./questions.ts";
+import { ask, isRepeated, withAnswers } from "./questions.ts";
 import { ResultWriter } from "./results.ts";
 import type { TaskLimits } from "./tasks/task-runner.ts";
 import type { TaskRecords } from "./tasks/task-store.ts";
@@ -56,17 +55,15 @@ export interface ModernOptions {
   readonly accessRequired?: boolean;
   /** Reads the values that go into headers from long arguments. Without it, no arguments are long. */
   readonly checks?: Pick<Checks, "scalarsIn">;
-  readonly limits: ModernLimits;
+  readonly limits: TaskLimits;
   readonly log: Log;
   readonly logs: ClientLogs;
 }
 
-export type ModernLimits = TaskLimits & QuestionLimits & ListedLimits & Pick<Limits, "listenersPerTask">;
-
 export function createModern(options: ModernOptions): Modern {
   const { host, berthVersion, sealer, records, cluster, accessRequired, limits, log } = options;
   const writer = new ResultWriter(berthVersion);
-  const listeners = new Listeners(host, limits);
+  const listeners = new Listeners(host);
   const tasks = new Tasks({ host, sealer, records, cluster, writer, listeners, limits, log });
   const lists: ListForm = {
     name: "2026-07-28",
@@ -95,30 +92,30 @@ function callMethod(modern: Modern, call: MethodCall): Text | Promise<Text> {
       return callTool(modern, call);
     case "tools/list":
       checkOffered(call, "tools");
-      return listPage("tools", call, modern.lists, modern.limits);
+      return listPage("tools", call, modern.lists);
     case "resources/read":
       return readResource(modern, call);
     case "resources/list":
       checkOffered(call, "resources");
-      return listPage("resources", call, modern.lists, modern.limits);
+      return listPage("resources", call, modern.lists);
     case "resources/templates/list":
       checkOffered(call, "resources");
-      return listPage("resourceTemplates", call, modern.lists, modern.limits);
+      return listPage("resourceTemplates", call, modern.lists);
     case "prompts/get":
       return getPrompt(modern, call);
     case "prompts/list":
       checkOffered(call, "prompts");
-      return listPage("prompts", call, modern.lists, modern.limits);
+      return listPage("prompts", call, modern.lists);
     case "completion/complete":
       return complete(modern, call);
     case "skills/list":
       checkSkills(call);
-      return listPage("skills", call, modern.lists, modern.limits);
+      return listPage("skills", call, modern.lists);
     case "skills/get":
       return getSkill(modern, call);
     case "resources/directory/read":
       checkSkills(call);
-      return modern.writer.write(call.catalog, "complete", folderPage(call, modern.limits));
+      return modern.writer.write(call.catalog, "complete", folderPage(call));
     case "server/discover":
       return cacheable(modern, call.catalog, discovery(call.catalog));
     case "subscriptions/listen":

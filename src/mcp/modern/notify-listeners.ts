@@ -4,9 +4,15 @@ import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
+import { fixed } from "../../limits/fixed.ts";
 import { mayHearOf } from "../admit.ts";
 import type { EventSink } from "../protocol.ts";
 import { META_SUBSCRIPTION_ID } from "../revisions.ts";
+
+const bounds = fixed({
+  /** Streams in one process that follow one task. */
+  listenersPerTask: 32,
+});
 
 /**
  * The open `subscriptions/listen` streams. Sends each the notifications that it asked for, taking turns with the calls
@@ -14,16 +20,14 @@ import { META_SUBSCRIPTION_ID } from "../revisions.ts";
  */
 export class Listeners {
   readonly #host: Pick<Host, "watch">;
-  readonly #listenersPerTask: number;
   readonly #servers = new Map<string, ListenedServer>();
   readonly #tasks = new Map<string, Set<Listener>>();
   /** Notifications to send, by tenant, each once; tenants take turns. */
   readonly #waiting = new Map<string, Map<string, Told>>();
   #isTelling = false;
 
-  constructor(host: Pick<Host, "watch">, { listenersPerTask }: { readonly listenersPerTask: number }) {
+  constructor(host: Pick<Host, "watch">) {
     this.#host = host;
-    this.#listenersPerTask = listenersPerTask;
   }
 
   /**
@@ -34,8 +38,8 @@ export class Listeners {
     const { uris = [], taskIds = [] } = listener;
     const taskKeys = taskIds.map((id) => JSON.stringify([tenant, id]));
     for (const taskKey of taskKeys) {
-      if ((this.#tasks.get(taskKey)?.size ?? 0) < this.#listenersPerTask) continue;
-      throw new BerthError("too_many_streams", `at most ${this.#listenersPerTask} listeners may follow one task`);
+      if ((this.#tasks.get(taskKey)?.size ?? 0) < bounds.listenersPerTask) continue;
+      throw new BerthError("too_many_streams", `at most ${bounds.listenersPerTask} listeners may follow one task`);
     }
     const key = JSON.stringify([tenant, server]);
     let group = this.#servers.get(key);

@@ -8,11 +8,11 @@ import { BerthError } from "../../lib/errors.ts";
 import { JsonText, isObject, type JsonDigest, type JsonObject, type Json } from "../../lib/json.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import type { Sealer } from "../../lib/seal.ts";
-import type { Limits } from "../../limits/limits.ts";
 import { joinAnswers } from "../../outcome/answers.ts";
 import { isConsentKey } from "../../outcome/consent.ts";
+import { REQUEST_STATE_MS } from "../../outcome/question.ts";
 import type { MethodCall, ServerPlace } from "../protocol.ts";
-import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-length.ts";
+import { ANSWER_BYTES, bytesOf, heldBytes, TOO_MANY_ANSWERS, whyTooLong } from "../question-length.ts";
 
 /**
  * Questions in the modern era: a result that asks, and a repeated request with the answers (2026-07-28
@@ -21,22 +21,19 @@ import { bytesOf, heldBytes, tooManyAnswers, whyTooLong } from "../question-leng
 export interface QuestionParts {
   readonly host: Host;
   readonly sealer: Sealer;
-  readonly limits: QuestionLimits;
 }
 
-export type QuestionLimits = Pick<Limits, "requestStateMs" | "questionBytes" | "answerBytes">;
-
 /** The members that only a result with questions has. Throws `missing_capability`. */
-export function ask({ sealer, limits }: QuestionParts, call: MethodCall, asked: InputRequired): object {
+export function ask({ sealer }: QuestionParts, call: MethodCall, asked: InputRequired): object {
   const { inputRequests } = asked;
   checkCapabilities(call.client.capabilities, asked);
-  const tooLong = whyTooLong(bytesOf(inputRequests), limits.questionBytes);
+  const tooLong = whyTooLong(bytesOf(inputRequests));
   if (tooLong !== undefined) throw new BerthError("guest_failed", tooLong);
   const { shown, keys } = shownByName(inputRequests);
   const methods = Object.fromEntries(Object.entries(shown).map(([key, { method }]) => [key, method]));
   const { catalog, answers = {} } = call;
   const state: State = { release: catalog.release, answers, asked: methods, ...(keys && { keys }) };
-  return { inputRequests: shown, requestState: sealer.seal(bindingOf(call), state, limits.requestStateMs) };
+  return { inputRequests: shown, requestState: sealer.seal(bindingOf(call), state, REQUEST_STATE_MS) };
 }
 
 /** True for a request that repeats an earlier one, with answers. */
@@ -45,9 +42,9 @@ export function isRepeated({ params }: MethodCall): boolean {
 }
 
 /** The call with all answers so far, in the release that asked. Rejects with `invalid_params`. */
-export async function withAnswers({ host, sealer, limits }: QuestionParts, call: MethodCall): Promise<MethodCall> {
+export async function withAnswers({ host, sealer }: QuestionParts, call: MethodCall): Promise<MethodCall> {
   const { requestState, inputResponses } = call.params;
-  if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses), limits) };
+  if (requestState === undefined) return { ...call, answers: bounded(readInputResponses(inputResponses)) };
   if (typeof requestState !== "string") throw new BerthError("invalid_params", '"requestState" must be a string');
   let state: State;
   try {
@@ -56,11 +53,11 @@ export async function withAnswers({ host, sealer, limits }: QuestionParts, call:
     // A consent says more exactly why it does not count here, and that is recorded: where one is needed.
     const consents = consentsIn(inputResponses);
     if (!consents || !(await asksConsent(call))) throw error;
-    return { ...call, answers: bounded(consents, limits) };
+    return { ...call, answers: bounded(consents) };
   }
   const { release, answers, asked, keys } = state;
   const given = inputResponses === undefined ? {} : readInputResponses(inputResponses, asked);
-  const joined = bounded(joinAnswers(answers, keys ? underOwnKeys(given, keys) : given), limits);
+  const joined = bounded(joinAnswers(answers, keys ? underOwnKeys(given, keys) : given));
   // A consent counts in the release that is served, and in no other: whoever consents does not know of an earlier one.
   const catalog = consentsIn(given) ? call.catalog : await catalogOfRelease(host, call, release);
   return { ...call, catalog, answers: joined };
@@ -87,9 +84,9 @@ interface State {
   readonly keys?: Readonly<Record<string, string>>;
 }
 
-function bounded(answers: JsonObject, { answerBytes }: QuestionLimits): JsonObject {
-  if (heldBytes(answers, answerBytes) <= answerBytes) return answers;
-  throw new BerthError("invalid_params", `a call cannot take ${tooManyAnswers(answerBytes)}`);
+function bounded(answers: JsonObject): JsonObject {
+  if (heldBytes(answers) <= ANSWER_BYTES) return answers;
+  throw new BerthError("invalid_params", `a call cannot take ${TOO_MANY_ANSWERS}`);
 }
 
 /** An upstream's questions under the names that it gave them, unless two are the same; `keys` has their own keys. */

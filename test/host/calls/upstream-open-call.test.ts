@@ -12,20 +12,20 @@ const client = { capabilities: { elicitation: {} } };
 test("a call of a server that asks more than questionBytes at once fails, and keeps none of its questions", async () => {
   let caller!: UpstreamCaller;
   const upstream: Requested = { request: (_request, given) => new Promise(() => (caller = given)) };
-  const call = new OpenCall(upstream, request, undefined, 1_000, "node");
+  const call = new OpenCall(upstream, request, undefined, "node");
   const round = call.goOn({ client }, 60_000);
-  const message = "x".repeat(300);
+  const message = "x".repeat(300_000);
   const ask = (): Promise<unknown> => caller.ask!({ method: "elicitation/create", params: { message } });
   const asked = Array.from({ length: 3 }, () => ask());
   void Promise.allSettled(asked);
   const outcome = await round;
   assert.equal(Object.keys("inputRequests" in outcome ? outcome.inputRequests : {}).length, 3);
   // Its client has its questions meanwhile, and the server asks more.
-  for (let more = 0; more < 3; more++) await assert.rejects(ask(), /more than 1000 bytes together/);
+  for (let more = 0; more < 3; more++) await assert.rejects(ask(), /more than 1048576 bytes together/);
   assert.ok(call.signal.aborted);
   await assert.rejects(call.goOn({}, 60_000), {
     code: "guest_failed",
-    message: /its open questions have more than 1000 bytes together/,
+    message: /its open questions have more than 1048576 bytes together/,
   });
 });
 
@@ -33,12 +33,12 @@ test("a call of a server asks as much as questionBytes again when it has its ans
   const upstream = {
     async request(_request: unknown, { ask }: UpstreamCaller) {
       for (let questions = 0; questions < 5; questions++) {
-        await ask!({ method: "elicitation/create", params: { message: "x".repeat(700) } });
+        await ask!({ method: "elicitation/create", params: { message: "x".repeat(700_000) } });
       }
       return "done";
     },
   };
-  const call = new OpenCall(upstream as unknown as Requested, request, undefined, 1_000, "node");
+  const call = new OpenCall(upstream as unknown as Requested, request, undefined, "node");
   let outcome = await call.goOn({ client }, 60_000);
   while ("inputRequests" in outcome) {
     const [key = ""] = Object.keys(outcome.inputRequests);

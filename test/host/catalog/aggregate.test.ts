@@ -55,7 +55,7 @@ describe("S10 one endpoint for all servers", () => {
       },
       mcps: { off: { definition: "off.ts", enabled: false } },
       config: { image: "readonly" },
-      env: { BERTH_LIST_PAGE_ITEMS: "50" },
+      env: { BERTH_LIST_PAGE_BYTES: "5000" },
     });
     url = `${berth.url}/mcp`;
   });

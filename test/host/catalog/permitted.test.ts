@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { createPrincipal, type Principal } from "../../../src/access/principal.ts";
 import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
 import { ViewRoom, viewRoom, type Kept } from "../../../src/host/catalog/view-room.ts";
 import { listPage } from "../../../src/mcp/methods/lists.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 const ROOM = 128 * 1024 * 1024;
 
@@ -23,9 +24,9 @@ const form = {
   listItem: (_list: string, item: object) => item,
   listPage: (_catalog: Catalog, page: object) => JSON.stringify(page),
 };
-const limits = { listPageBytes: 16_000_000, listPageItems: 0 };
+after(lower({ listPageBytes: 16_000_000 }));
 const listed = async (catalog: Catalog, name = "test"): Promise<string> =>
-  listPage("tools", { catalog, params: {} }, { ...form, name }, limits);
+  listPage("tools", { catalog, params: {} }, { ...form, name });
 
 it("a principal that may only call is given nothing to read, listed or not", async () => {
   const found = {} as never;

@@ -8,10 +8,12 @@ import { rawBlock } from "../../../src/lib/cid.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../../src/store/store.ts";
+import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { addTenant } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
 describe("which tenants a process serves", () => {
+  lowerInSuite({ tenantIdleMs: 40 });
   let folder: string;
   let store: Store;
   let tenancy: Tenancy;
@@ -27,7 +29,6 @@ describe("which tenants a process serves", () => {
       open: async (tenant) => void done.push(`open ${tenant}`),
       rest: (tenant) => !busy.has(tenant) && done.push(`rest ${tenant}`) > 0,
       end: async (tenant) => void done.push(`end ${tenant}`),
-      limits: { tenantIdleMs: 40 },
       log: createLog("silent"),
     });
   });
@@ -152,8 +153,7 @@ describe("what one tenant makes long", () => {
     };
     const open = async (): Promise<void> => {};
     const served = new ServedTenants();
-    const limits = { tenantIdleMs: 60_000 };
-    const tenancy = await openTenancy({ served, tenants: store.tenants, open, rest: () => false, end, limits, log });
+    const tenancy = await openTenancy({ served, tenants: store.tenants, open, rest: () => false, end, log });
     for (const name of ["slow", "quick"]) await tenancy.admit(name);
     await other.tenants.change("slow", { by: "test", suspended: true });
     await until(() => ended.includes("slow"), "it is being ended");

@@ -86,7 +86,7 @@ describe("pages of what others wrote", () => {
     const sent: Page[] = [];
     const edits = editsOf(currentOf("mcps", text));
     const host = { content: async () => undefined };
-    const page = variablePage.create({ edits, host, pages: pagesOf(sent), writable: true, limits: defaultLimits });
+    const page = variablePage.create({ edits, host, pages: pagesOf(sent), writable: true });
     const longest = await longestJson(async () => page(forParams({ name: "mcps" })));
     assert.ok(longest < text.length / 2, `${longest} of ${text.length} letters at once`);
     const links = sent[0]!["links"] as { server: string; cids: { field: string }[] }[];

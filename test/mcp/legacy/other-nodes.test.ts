@@ -7,6 +7,7 @@ import type { NodeStore } from "../../../src/lib/node-store.ts";
 import type { Records } from "../../../src/lib/records.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { LegacyClient, type EventReader } from "../../support/legacy-client.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
 import { memoryNodes } from "../../support/memory-nodes.ts";
 import { until } from "../../support/until.ts";
@@ -157,7 +158,7 @@ describe("a legacy session on two nodes", () => {
     };
     const limits = { ...defaultLimits, nodeLeaseMs: 2_500 };
     const [near, far] = [
-      await startRig({ sealKeys: [KEY], nodes, records, limits }),
+      await startRig({ sealKeys: [KEY], nodes, records }),
       await startRig({ sealKeys: [KEY], nodes: cut, records, limits }),
     ];
     rigs.push(near, far);
@@ -188,11 +189,11 @@ describe("a legacy session on two nodes", () => {
     stream.close();
   });
 
-  it("has as many subscriptions as a session may, through whichever node they come", async () => {
-    const limits = { ...defaultLimits, subscriptionsPerSession: 1 };
+  it("has as many subscriptions as a session may, through whichever node they come", async (t) => {
+    t.after(lower({ subscriptionsPerSession: 1 }));
     const small = [
-      await startRig({ sealKeys: [KEY], nodes, records, limits }),
-      await startRig({ sealKeys: [KEY], nodes, records, limits }),
+      await startRig({ sealKeys: [KEY], nodes, records }),
+      await startRig({ sealKeys: [KEY], nodes, records }),
     ];
     rigs.push(...small);
     for (const { host } of small) host.offer("one", { resources: { "test://a": "a", "test://b": "b" } });
@@ -225,9 +226,8 @@ describe("a legacy session on two nodes", () => {
       assert.ok((await question.result()).includes(content.text));
       assert.equal((await there.answer(question.id, { action: "accept", content })).status, 400, "only once");
     }
-    const { answerBytes } = defaultLimits;
     const question = await asked(here);
-    const tooLong = { action: "accept", content: { text: "x".repeat(answerBytes) } };
+    const tooLong = { action: "accept", content: { text: "x".repeat(1_048_576) } };
     assert.equal((await there.answer(question.id, tooLong)).status, 202);
     assert.match(await question.result(), /answers of more than 1048576 bytes/);
     const refused = await asked(here);

@@ -187,22 +187,17 @@ describe("questions to legacy clients", () => {
   });
 
   it("questionBytes: a question that is longer is put to no client, and the call fails with the limit's name", async () => {
-    const small = await startRig({ limits: { ...defaultLimits, questionBytes: 1_000 } });
-    try {
-      const long = { ...FORM, params: { ...FORM.params, message: "x".repeat(1_000) } };
-      const code = () => ({ inputRequests: { q: long } });
-      small.host.offer("one", { tools: { ask: code }, prompts: { ask: code } });
-      const client = await LegacyClient.start(small.url("one"), "2025-06-18", ALL);
-      const { result } = await (await client.call("ask")).nextMessage();
-      assert.equal(result.isError, true);
-      assert.match(result.content[0].text, /have \d+ bytes together, and the limit is 1000/);
-      const prompt = await client.result("prompts/get", { name: "ask" });
-      assert.match(prompt.error.message, /the limit is 1000/);
-      const { body } = await modern(small.url("one"), "tools/call", { name: "ask", _meta: declaring(ALL) });
-      assert.match(JSON.stringify(body.error), /the limit is 1000/);
-    } finally {
-      await small.close();
-    }
+    const long = { ...FORM, params: { ...FORM.params, message: "x".repeat(1_048_576) } };
+    const code = () => ({ inputRequests: { q: long } });
+    rig.host.offer("long", { tools: { ask: code }, prompts: { ask: code } });
+    const client = await LegacyClient.start(rig.url("long"), "2025-06-18", ALL);
+    const { result } = await (await client.call("ask")).nextMessage();
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /have \d+ bytes together, and the limit is 1048576/);
+    const prompt = await client.result("prompts/get", { name: "ask" });
+    assert.match(prompt.error.message, /the limit is 1048576/);
+    const { body } = await modern(rig.url("long"), "tools/call", { name: "ask", _meta: declaring(ALL) });
+    assert.match(JSON.stringify(body.error), /the limit is 1048576/);
   });
 
   it("questions of clients that left, and their calls, have half of replayBytesPerTenant; further calls fail", async () => {

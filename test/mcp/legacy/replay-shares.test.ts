@@ -5,6 +5,7 @@ import { Session } from "../../../src/mcp/legacy/session.ts";
 import type { StreamStore } from "../../../src/mcp/legacy/stream-store.ts";
 import type { Stream } from "../../../src/mcp/legacy/stream.ts";
 import { STREAM_BYTES, Streams } from "../../../src/mcp/legacy/streams.ts";
+import { lower } from "../../support/lowered-limits.ts";
 
 const nothing = (): void => {};
 const store = { change: nothing, remove: nothing, adopt: nothing } as unknown as StreamStore;
@@ -77,8 +78,9 @@ describe("what streams keep for clients that come back", () => {
     );
   });
 
-  it("restingStreamsPerSession: of what has ended a session keeps the last, however little each says", () => {
-    const streams = new Streams(store, { ...defaultLimits, restingStreamsPerSession: 100 });
+  it("restingStreamsPerSession: of what has ended a session keeps the last, however little each says", (t) => {
+    t.after(lower({ restingStreamsPerSession: 100 }));
+    const streams = new Streams(store, defaultLimits);
     const session = sessionOf("one");
     const all = Array.from({ length: 300 }, () => left(streams, session, 2));
     assert.deepEqual(
@@ -94,8 +96,9 @@ describe("what streams keep for clients that come back", () => {
     assert.equal(sessions.filter((session) => !session.isIdle).length, 100);
   });
 
-  it("many are forgotten in turns with others, and each at once", async () => {
-    const streams = new Streams(store, { ...defaultLimits, restingStreamsPerSession: 30_000, replayMs: 0 });
+  it("many are forgotten in turns with others, and each at once", async (t) => {
+    t.after(lower({ restingStreamsPerSession: 30_000, replayMs: 0 }));
+    const streams = new Streams(store, defaultLimits);
     const session = sessionOf("one");
     for (let at = 0; at < 20_000; at++) left(streams, session, 2);
     let turns = 0;

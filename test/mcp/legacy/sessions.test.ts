@@ -9,6 +9,7 @@ import { defaultLimits } from "../../../src/limits/limits.ts";
 import type { Session } from "../../../src/mcp/legacy/session.ts";
 import { Sessions } from "../../../src/mcp/legacy/sessions.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { loneNode, memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
@@ -210,8 +211,9 @@ describe("legacy sessions", () => {
     }
   });
 
-  it("keptSessionBytesPerTenant: more is refused to that tenant, and a session may end all the same", async () => {
-    const rig = await startRig({ limits: { ...defaultLimits, keptSessionBytesPerTenant: 3 * 1_024 } });
+  it("keptSessionBytesPerTenant: more is refused to that tenant, and a session may end all the same", async (t) => {
+    t.after(lower({ keptSessionBytesPerTenant: 3 * 1_024 }));
+    const rig = await startRig();
     try {
       rig.host.offer("one", {});
       const clients = [];

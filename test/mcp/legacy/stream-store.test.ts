@@ -29,7 +29,6 @@ describe("what streams keep beyond the process", () => {
         },
       },
       createLog("silent"),
-      defaultLimits,
     );
     const streams = new Streams(store, defaultLimits);
     const sessions = ["one", "other"].map(sessionOf);
@@ -64,7 +63,6 @@ describe("what streams keep beyond the process", () => {
     const store = new StreamStore(
       { ...kept, putRecords: (tenant, kind, puts) => (counts.push(puts.length), kept.putRecords(tenant, kind, puts)) },
       createLog("silent"),
-      defaultLimits,
     );
     const streams = new Streams(store, defaultLimits);
     for (let at = 0; at < 1_000; at++) {

@@ -3,11 +3,12 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { LegacyClient, read } from "../../support/legacy-client.ts";
+import { lowerInSuite } from "../../support/lower-in-suite.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { startRig, type Rig } from "../../support/mcp-host.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
-const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamEvents: 50 };
 
 /** A tool whose progress and end the test controls. */
 class Work {
@@ -29,11 +30,12 @@ class Work {
 }
 
 describe("streams of legacy sessions", () => {
+  lowerInSuite({ silentCallMs: 20, streamRetryMs: 25, streamEvents: 50 });
   let rig: Rig;
   let url: string;
   let work: Work;
   before(async () => {
-    rig = await startRig({ sealKeys: [KEY], limits: LIMITS });
+    rig = await startRig({ sealKeys: [KEY] });
     url = rig.url("one");
   });
   beforeEach(() => {
@@ -140,7 +142,7 @@ describe("streams of legacy sessions", () => {
     const client = await LegacyClient.start(url);
     const call = await (await client.call("work", {}, "call-1")).next();
     const listen = await (await client.listen()).next();
-    const next = await startRig({ sealKeys: [KEY], limits: LIMITS });
+    const next = await startRig({ sealKeys: [KEY] });
     try {
       next.host.offer("one", {});
       const back = new LegacyClient(next.url("one"), "2025-11-25");
@@ -165,7 +167,7 @@ describe("streams of legacy sessions", () => {
   });
 
   it("S7 a call survives that the server ends its connection, and the client is told when to come again", async () => {
-    const polling = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, streamConnectionMs: 50 } });
+    const polling = await startRig({ sealKeys: [KEY], limits: { ...defaultLimits, streamConnectionMs: 50 } });
     try {
       polling.host.offer("one", { tools: { work: work.tool as never } });
       const client = await LegacyClient.start(polling.url("one"));
@@ -224,8 +226,9 @@ describe("streams of legacy sessions", () => {
     }
   });
 
-  it("more than streamsPerSession streams are refused, and calls then answer without one", async () => {
-    const small = await startRig({ limits: { ...LIMITS, streamsPerSession: 1 } });
+  it("more than streamsPerSession streams are refused, and calls then answer without one", async (t) => {
+    t.after(lower({ streamsPerSession: 1 }));
+    const small = await startRig();
     try {
       small.host.offer("one", { tools: { work: work.tool as never } });
       const client = await LegacyClient.start(small.url("one"));
@@ -244,8 +247,9 @@ describe("streams of legacy sessions", () => {
     }
   });
 
-  it("a client that comes back without saying where it was does not run out of streams", async () => {
-    const small = await startRig({ limits: { ...LIMITS, streamsPerSession: 1 } });
+  it("a client that comes back without saying where it was does not run out of streams", async (t) => {
+    t.after(lower({ streamsPerSession: 1 }));
+    const small = await startRig();
     try {
       small.host.offer("one", {});
       const client = await LegacyClient.start(small.url("one"), "2025-06-18");
@@ -279,8 +283,9 @@ describe("streams of legacy sessions", () => {
     assert.deepEqual(heard.slice(-2), ["199", "done"]);
   });
 
-  it("of what a client missed at most streamBytes are kept, and the answer in any case", async () => {
-    const small = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, streamBytes: 2_000 } });
+  it("of what a client missed at most streamBytes are kept, and the answer in any case", async (t) => {
+    t.after(lower({ streamBytes: 2_000 }));
+    const small = await startRig({ sealKeys: [KEY] });
     try {
       small.host.offer("one", { tools: { work: work.tool as never } });
       const client = await LegacyClient.start(small.url("one"));
@@ -299,12 +304,13 @@ describe("streams of legacy sessions", () => {
     }
   });
 
-  it("a call that says nothing gets a stream after silentCallMs, and none before", async () => {
+  it("a call that says nothing gets a stream after silentCallMs, and none before", async (t) => {
     for (const [silentCallMs, type] of [
       [20, "text/event-stream"],
       [60_000, "application/json"],
     ] as const) {
-      const patient = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, silentCallMs } });
+      t.after(lower({ silentCallMs }));
+      const patient = await startRig({ sealKeys: [KEY] });
       try {
         patient.host.offer("one", { tools: { work: work.tool as never } });
         const client = await LegacyClient.start(patient.url("one"));
@@ -392,8 +398,9 @@ describe("streams of legacy sessions", () => {
     streams[0]!.close();
   });
 
-  it("a subscription to what is no resource is -32002, and one beyond subscriptionsPerSession -32602", async () => {
-    const small = await startRig({ limits: { ...LIMITS, subscriptionsPerSession: 1 } });
+  it("a subscription to what is no resource is -32002, and one beyond subscriptionsPerSession -32602", async (t) => {
+    t.after(lower({ subscriptionsPerSession: 1 }));
+    const small = await startRig();
     try {
       small.host.offer("one", { resources: { "test://a": "a", "test://b": "b" } });
       const client = await LegacyClient.start(small.url("one"), "2025-06-18");
@@ -453,21 +460,18 @@ describe("streams of legacy sessions", () => {
     assert.equal(await reader.next(), undefined);
   });
 
-  it("initialize in a batch is refused, and a batch larger than batchMessages too", async () => {
+  it("initialize in a batch is refused, and a batch of more than 100 messages too", async () => {
     const client = new LegacyClient(url, "2025-03-26");
     const initialize = { jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: "2025-03-26" } };
     assert.equal((await client.send([initialize])).status, 400);
-    const small = await startRig({ limits: { ...LIMITS, batchMessages: 1 } });
-    small.host.offer("one", {});
-    const ping = { jsonrpc: "2.0", id: 1, method: "ping" };
-    const other = new LegacyClient(small.url("one"), "2025-03-26");
-    assert.equal((await other.send([ping])).status, 200);
-    assert.equal((await other.send([ping, { ...ping, id: 2 }])).status, 400);
-    await small.close();
+    const pings = Array.from({ length: 101 }, (_, id) => ({ jsonrpc: "2.0", id, method: "ping" }));
+    assert.equal((await client.send(pings.slice(1))).status, 200);
+    assert.equal((await client.send(pings)).status, 400);
   });
 
-  it("the answers to a batch are together no longer than batchBytes, but for the first", async () => {
-    const small = await startRig({ limits: { ...LIMITS, batchBytes: 100 } });
+  it("the answers to a batch are together no longer than batchBytes, but for the first", async (t) => {
+    t.after(lower({ batchBytes: 100 }));
+    const small = await startRig();
     small.host.offer("one", {});
     const batch = Array.from({ length: 10 }, (_, index) => ({ jsonrpc: "2.0", id: index + 1, method: "tools/list" }));
     const headers = {
@@ -485,8 +489,9 @@ describe("streams of legacy sessions", () => {
     assert.match(JSON.stringify(answers[9]!.error), /100 bytes; this request was not executed/);
   });
 
-  it("a batch carries out nothing more once an answer to it is left out", async () => {
-    const small = await startRig({ limits: { ...LIMITS, batchBytes: 2_500 } });
+  it("a batch carries out nothing more once an answer to it is left out", async (t) => {
+    t.after(lower({ batchBytes: 2_500 }));
+    const small = await startRig();
     let runs = 0;
     small.host.offer("one", { resources: { "test://long": () => ((runs += 1), "x".repeat(1_000)) } });
     const client = new LegacyClient(small.url("one"), "2025-03-26");
@@ -523,8 +528,9 @@ describe("streams of legacy sessions", () => {
     assert.equal((await earlier.send(ping, headers)).headers.get("content-type"), "application/json");
   });
 
-  it("the server pings a client that listens, and ends the connection of one that does not answer", async () => {
-    const pinging = await startRig({ limits: { ...LIMITS, pingMs: 200 } });
+  it("the server pings a client that listens, and ends the connection of one that does not answer", async (t) => {
+    t.after(lower({ pingMs: 200 }));
+    const pinging = await startRig();
     try {
       pinging.host.offer("one", {});
       // Each answer has to come before the next ping.
@@ -546,11 +552,12 @@ describe("streams of legacy sessions", () => {
   });
 
   it("what nobody came back for is forgotten after replayMs, or when all of it is more than replayBytes", async () => {
-    for (const limits of [
-      { ...LIMITS, replayMs: 30 },
-      { ...LIMITS, pingMs: 30, replayBytes: 1 },
-    ]) {
-      const forgetful = await startRig({ limits });
+    for (const [bounds, replayBytes] of [
+      [{ replayMs: 30 }, defaultLimits.replayBytes],
+      [{ pingMs: 30 }, 1],
+    ] as const) {
+      const restore = lower(bounds);
+      const forgetful = await startRig({ limits: { ...defaultLimits, replayBytes } });
       try {
         forgetful.host.offer("one", { tools: { work: work.tool as never } });
         const client = await LegacyClient.start(forgetful.url("one"));
@@ -564,13 +571,15 @@ describe("streams of legacy sessions", () => {
         });
         assert.match(lost.message, /lost/);
       } finally {
+        restore();
         await forgetful.close();
       }
     }
   });
 
-  it("a watch ends when nobody has come back to listen for replayMs", async () => {
-    const forgetful = await startRig({ limits: { ...LIMITS, replayMs: 30 } });
+  it("a watch ends when nobody has come back to listen for replayMs", async (t) => {
+    t.after(lower({ replayMs: 30 }));
+    const forgetful = await startRig();
     try {
       forgetful.host.offer("one", {});
       const client = await LegacyClient.start(forgetful.url("one"));
@@ -584,7 +593,7 @@ describe("streams of legacy sessions", () => {
   });
 
   it("the end of the service ends the streams of sessions", async () => {
-    const ending = await startRig({ limits: LIMITS });
+    const ending = await startRig();
     ending.host.offer("one", {});
     const client = await LegacyClient.start(ending.url("one"));
     const stream = await client.listen();

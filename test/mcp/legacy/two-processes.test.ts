@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Records } from "../../../src/lib/records.ts";
-import { defaultLimits, type Limits } from "../../../src/limits/limits.ts";
 import { LegacyClient, type EventReader } from "../../support/legacy-client.ts";
+import { lowerInSuite } from "../../support/lower-in-suite.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { memoryRecords, startRig, type Rig } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
-const LIMITS = { ...defaultLimits, silentCallMs: 20, streamRetryMs: 25, streamLeaseMs: 10_000 };
 
 /** A call whose events and end the test controls. */
 interface Work {
@@ -17,6 +17,7 @@ interface Work {
 }
 
 describe("streams of sessions in two processes on one store", () => {
+  lowerInSuite({ silentCallMs: 20, streamRetryMs: 25, streamLeaseMs: 10_000 });
   let records: Records;
   let rigs: Rig[] = [];
   let work: Work;
@@ -43,8 +44,8 @@ describe("streams of sessions in two processes on one store", () => {
   const isWritten = (text: string): Promise<unknown> =>
     until(() => written.some(({ value }) => value.includes(text)), `"${text}" was written`);
 
-  async function start(limits: Partial<Limits> = {}): Promise<string> {
-    const rig = await startRig({ sealKeys: [KEY], limits: { ...LIMITS, ...limits }, records });
+  async function start(): Promise<string> {
+    const rig = await startRig({ sealKeys: [KEY], records });
     rigs.push(rig);
     const tool = (_args: object, options: { onProgress?: (event: string) => unknown }) =>
       new Promise<string>((finish) => {
@@ -93,9 +94,9 @@ describe("streams of sessions in two processes on one store", () => {
     assert.equal(await reader.nextMessage(), undefined, "the stream ends with its answer");
   });
 
-  it("S7 a process that says nothing any more is not waited for", async () => {
-    const lease = { streamLeaseMs: 200 };
-    const [first, second] = [await start(lease), await start(lease)];
+  it("S7 a process that says nothing any more is not waited for", async (t) => {
+    t.after(lower({ streamLeaseMs: 200 }));
+    const [first, second] = [await start(), await start()];
     const client = await LegacyClient.start(first);
     const last = await leave(client);
     await isWritten("first");
@@ -114,14 +115,15 @@ describe("streams of sessions in two processes on one store", () => {
     const last = await leave(client);
     await isWritten("first");
     const { now } = Date;
-    context.mock.method(Date, "now", () => now() + 2 * LIMITS.streamLeaseMs);
+    context.mock.method(Date, "now", () => now() + 20_000);
     const reader = await elsewhere(client, second).listen(last);
     work.finish("done");
     assert.equal(await textOf(reader), "done");
   });
 
-  it("S7 a process that has ended as it should is not waited for", async () => {
-    const [first, second] = [await start(), await start({ streamLeaseMs: 3_600_000 })];
+  it("S7 a process that has ended as it should is not waited for", async (t) => {
+    t.after(lower({ streamLeaseMs: 3_600_000 }));
+    const [first, second] = [await start(), await start()];
     const client = await LegacyClient.start(first);
     const last = await leave(client);
     await isWritten("first");
@@ -154,16 +156,18 @@ describe("streams of sessions in two processes on one store", () => {
     back.close();
   });
 
-  it("S7 calls that no client could come back to write nothing", async () => {
-    const url = await start({ silentCallMs: 60_000 });
+  it("S7 calls that no client could come back to write nothing", async (t) => {
+    t.after(lower({ silentCallMs: 60_000 }));
+    const url = await start();
     const client = await LegacyClient.start(url);
     for (let count = 0; count < 20; count++) await client.result("tools/call", { name: "hello", arguments: {} });
     await sleep(150);
     assert.deepEqual(written, []);
   });
 
-  it("S7 many events are written together, and no more of them than are kept", async () => {
-    const url = await start({ streamEvents: 10 });
+  it("S7 many events are written together, and no more of them than are kept", async (t) => {
+    t.after(lower({ streamEvents: 10 }));
+    const url = await start();
     const client = await LegacyClient.start(url);
     const reader = await client.call("work");
     for (let count = 0; count < 1000; count++) work.step(`event ${count}`.padEnd(100, "x"));

@@ -4,18 +4,21 @@ import { createPrincipal } from "../../../src/access/principal.ts";
 import type { ServerChange } from "../../../src/host/catalog/catalog.ts";
 import { LongText, type Text } from "../../../src/lib/long-text.ts";
 import { Listeners, type Listener } from "../../../src/mcp/modern/notify-listeners.ts";
+import { lowerInSuite } from "../../support/lower-in-suite.ts";
+import { lower } from "../../support/lowered-limits.ts";
 import { until } from "../../support/until.ts";
 
 describe("those who listen", () => {
+  lowerInSuite({ listenersPerTask: 2_000 });
   /** One server, and a function that reports its changes. */
-  function listening(listenersPerTask = 2_000): { listeners: Listeners; change: (change: ServerChange) => void } {
+  function listening(): { listeners: Listeners; change: (change: ServerChange) => void } {
     const watching = new Set<(change: ServerChange) => void>();
     const watch = (_tenant: string, _server: string, onChange: (change: ServerChange) => void) => {
       watching.add(onChange);
       return () => watching.delete(onChange);
     };
     return {
-      listeners: new Listeners({ watch }, { listenersPerTask }),
+      listeners: new Listeners({ watch }),
       change: (change) => watching.forEach((onChange) => onChange(change)),
     };
   }
@@ -119,8 +122,9 @@ describe("those who listen", () => {
     assert.deepEqual(told, ["1 x://1", "3 x://1", "2 x://1", "3 x://1"]);
   });
 
-  it("listenersPerTask: one more that listens to a task is refused until another leaves", () => {
-    const { listeners } = listening(2);
+  it("listenersPerTask: one more that listens to a task is refused until another leaves", (t) => {
+    t.after(lower({ listenersPerTask: 2 }));
+    const { listeners } = listening();
     const add = (id: number, tenant = "a"): (() => void) =>
       listeners.add(
         tenant,

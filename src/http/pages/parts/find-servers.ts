@@ -3,7 +3,7 @@ import type { Overview } from "../../../host/catalog/overview.ts";
 import type { Host } from "../../../host/host.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import { mapInTurns, turnTaker } from "../../../lib/event-loop.ts";
-import type { Limits } from "../../../limits/limits.ts";
+import { fixed } from "../../../limits/fixed.ts";
 import { cursorAfter, namesAfter, type ListPage } from "../../list-page.ts";
 import { SERVER_STATES } from "./server-state.ts";
 
@@ -57,10 +57,12 @@ interface Searched {
   readonly names: readonly string[];
   /** The part of a server that the reader may know of: nobody finds one by a tool that is hidden from them. */
   readonly known: (server: Overview) => Overview;
-  readonly limits: ServerSearchLimits;
 }
 
-export type ServerSearchLimits = Pick<Limits, "serverSearchMs">;
+const bounds = fixed({
+  /** How long a search may load servers; it tells how many it left out, and the next request continues there. */
+  serverSearchMs: 1_000,
+});
 
 /** Loaded together. */
 const GROUP = 16;
@@ -70,7 +72,7 @@ const GROUP = 16;
  * gets further.
  */
 export async function findServers(
-  { host, tenant, names, known, limits }: Searched,
+  { host, tenant, names, known }: Searched,
   filter: ServerFilter,
   { limit, after }: ListPage,
 ): Promise<FoundServers> {
@@ -83,7 +85,7 @@ export async function findServers(
   const settle = async (wanted: ReadonlySet<string>): Promise<void> => {
     if (group.length === 0) return;
     const unsure = group.filter((name) => !wanted.has(name));
-    const isOver = performance.now() - began > limits.serverSearchMs;
+    const isOver = performance.now() - began > bounds.serverSearchMs;
     const looked = isOver ? [] : await host.overview(tenant, unsure);
     const meant = new Set(looked.filter((each) => isMeant(known(each), filter)).map(({ name }) => name));
     if (isOver) left += unsure.length;

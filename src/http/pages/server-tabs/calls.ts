@@ -39,9 +39,9 @@ export const callsTab: ServerTab = {
 async function keptView(
   { name, catalog }: ShownServer,
   { request, response }: RoutedContext,
-  { base, tenant, retainedCalls, limits }: ServerPageParts,
+  { base, tenant, retainedCalls }: ServerPageParts,
 ): Promise<Partial<Page>> {
-  const query = readRetainedCallsQuery(request, limits);
+  const query = readRetainedCallsQuery(request);
   const found = await retainedCalls.list(tenant, name, query);
   response.setHeader("Cache-Control", "no-store");
   const { page } = pathsOf(base, name);

@@ -5,7 +5,6 @@ import type { SecretEdits } from "../../../edits/secret-edits.ts";
 import type { RetainedCalls } from "../../../host/calls/retained-calls.ts";
 import type { Catalog } from "../../../host/catalog/catalog.ts";
 import type { Host } from "../../../host/host.ts";
-import type { ListPageLimits } from "../../list-page.ts";
 import type { OriginOf } from "../../public-origin.ts";
 import type { RequestPlace } from "../../request-context.ts";
 import type { RoutedContext } from "../../routed.ts";
@@ -25,7 +24,6 @@ export interface ServerPageOptions {
   readonly access: Pick<Access, "required" | "oauth">;
   /** False on a read-only boot. */
   readonly writable: boolean;
-  readonly limits: ListPageLimits;
 }
 
 /** The same for one request. */

@@ -6,7 +6,8 @@ import { BerthError, type ErrorCode } from "../../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import type { Log } from "../../../lib/log.ts";
 import { LongText } from "../../../lib/long-text.ts";
-import { limitVariable } from "../../../limits/limits.ts";
+import { fixed } from "../../../limits/fixed.ts";
+import { limitVariable, type Limits } from "../../../limits/limits.ts";
 import { UpstreamError } from "../../../upstream/upstream-error.ts";
 import { heldBytes } from "../../question-length.ts";
 import type { ResultWriter } from "../results.ts";
@@ -20,17 +21,18 @@ const KEEP_AGAIN_MS = 1_000;
 const RESULT_UNITS = 64 * 1024;
 const UNKEPT = "It has ended, but its outcome cannot be stored now: the store fails";
 
-export interface TaskLimits {
-  readonly taskMs: number;
-  readonly taskTtlMs: number;
-  readonly nodeLeaseMs: number;
-  readonly runningTasks: number;
-  readonly runningTasksPerTenant: number;
-  readonly runningTaskBytesPerTenant: number;
-  readonly answerBytes: number;
-  readonly keptTasksPerTenant: number;
-  readonly keptTaskBytesPerTenant: number;
-}
+export type TaskLimits = Pick<
+  Limits,
+  "taskMs" | "taskTtlMs" | "nodeLeaseMs" | "runningTasks" | "runningTasksPerTenant" | "runningTaskBytesPerTenant"
+>;
+
+const bounds = fixed({
+  /**
+   * Tasks of one tenant that are kept, including running ones, and the bytes of their arguments, answers and results.
+   */
+  keptTasksPerTenant: 100_000,
+  keptTaskBytesPerTenant: 1024 * 1024 * 1024,
+});
 
 export interface TaskRunnerOptions {
   readonly cluster: Pick<Cluster, "id" | "on" | "send" | "isGone">;
@@ -72,7 +74,8 @@ export class TaskRunner {
 
   /** Runs before a call that may become a task does anything: rejects when its tenant may keep no more tasks. */
   async admit(tenant: string): Promise<void> {
-    const { keptTasksPerTenant, keptTaskBytesPerTenant, taskTtlMs } = this.#options.limits;
+    const { keptTasksPerTenant, keptTaskBytesPerTenant } = bounds;
+    const { taskTtlMs } = this.#options.limits;
     const { tasks, bytes } = await this.#options.store.kept(tenant);
     const what =
       tasks >= keptTasksPerTenant

@@ -12,9 +12,9 @@ import { callerContextOf } from "../../../outcome/context.ts";
 import type { TaskOfUpstream } from "../../../upstream/request.ts";
 import { logReporter, progressReporter } from "../../methods/calls.ts";
 import type { Client, MethodCall } from "../../protocol.ts";
-import { heldBytes, tooManyAnswers } from "../../question-length.ts";
+import { ANSWER_BYTES, heldBytes, TOO_MANY_ANSWERS } from "../../question-length.ts";
 import type { Listeners } from "../notify-listeners.ts";
-import { ask, catalogOfRelease, readInputResponses, type QuestionLimits, type QuestionParts } from "../questions.ts";
+import { ask, catalogOfRelease, readInputResponses, type QuestionParts } from "../questions.ts";
 import type { ResultWriter } from "../results.ts";
 import { TaskRunner, type TaskLimits } from "./task-runner.ts";
 import { TaskStore, type TaskRecords } from "./task-store.ts";
@@ -164,10 +164,9 @@ export class Tasks {
     if (!isObject(args)) throw new BerthError("invalid_params", '"arguments" must be an object');
     const { capabilities } = client;
     const context = callerContextOf(call.params["_meta"]);
-    const { answerBytes } = this.#parts.limits;
     // Stored with the task, and read and written with it.
-    if (heldBytes({ capabilities, ...context }, answerBytes) > answerBytes) {
-      const limit = `${answerBytes} bytes, with 32 for each value`;
+    if (heldBytes({ capabilities, ...context }) > ANSWER_BYTES) {
+      const limit = `${ANSWER_BYTES} bytes, with 32 for each value`;
       throw new BerthError("invalid_params", `the "_meta" of a task has at most ${limit}`);
     }
     const whose = { tenant, server, catalog, capabilities, principal, trace };
@@ -188,7 +187,6 @@ export class Tasks {
     const { tenant, params } = call;
     const { id } = await this.#taskOf(call);
     const { inputResponses } = params;
-    const { answerBytes } = this.#parts.limits;
     const runner = this.#runner;
     const answered = await runner.change(tenant, id, (task) => {
       const methods = Object.entries(task.asked).map(([key, { request }]) => [key, request.method] as const);
@@ -197,9 +195,9 @@ export class Tasks {
       const open = Object.entries(task.asked).filter(([key]) => !Object.hasOwn(given, key));
       const came = Object.entries(given).map(([key, answer]) => [task.asked[key]!.key, answer] as const);
       const answers = joinAnswers(task.answers, Object.fromEntries(came));
-      const bytes = heldBytes(answers, answerBytes);
-      if (bytes > answerBytes) {
-        throw new BerthError("invalid_params", `a task cannot take ${tooManyAnswers(answerBytes)}`);
+      const bytes = heldBytes(answers);
+      if (bytes > ANSWER_BYTES) {
+        throw new BerthError("invalid_params", `a task cannot take ${TOO_MANY_ANSWERS}`);
       }
       runner.checkRoom(tenant, bytes + (task.longArgs?.bytes ?? runner.bytesOf(task.args ?? {})));
       const next = { ...task, asked: Object.fromEntries(open), answers };
@@ -283,7 +281,7 @@ export interface TasksParts extends QuestionParts {
   readonly records: TaskRecords;
   readonly writer: ResultWriter;
   readonly listeners: Listeners;
-  readonly limits: TaskLimits & QuestionLimits;
+  readonly limits: TaskLimits;
   readonly log: Log;
 }
 

@@ -12,6 +12,7 @@ import { TaskRunner } from "../../../../src/mcp/modern/tasks/task-runner.ts";
 import { TaskStore } from "../../../../src/mcp/modern/tasks/task-store.ts";
 import type { TaskOrder } from "../../../../src/mcp/modern/tasks/task-work.ts";
 import { modern, type Reply } from "../../../support/berth.ts";
+import { lower } from "../../../support/lowered-limits.ts";
 import { memoryRecords, MemoryHost, openStream, startRig, type Rig } from "../../../support/mcp-host.ts";
 import { memoryNode, memoryNodes } from "../../../support/memory-nodes.ts";
 import {
@@ -368,12 +369,13 @@ describe("tasks and the process that runs them", () => {
       const { taskId } = (await send(rig, "tools/call", { name: "gives" })).result;
       await until(async () => (await send(rig, "tasks/get", { taskId })).result.status === "completed");
     };
-    for (const [limits, reason] of [
+    for (const [bounds, reason] of [
       [{ keptTasksPerTenant: 2 }, /keeps 2 tasks, and may keep 2; .*BERTH_TASK_TTL_MS.* try again later/],
       [{ keptTaskBytesPerTenant: 8_000 }, /tasks of \d{4} bytes, and may keep 8000/],
     ] as const) {
+      const restore = lower(bounds);
       const records = memoryRecords();
-      const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
+      const [first, second] = [await start(host, records), await start(host, records)];
       await over(first);
       await over(second);
       runs = 0;
@@ -385,6 +387,7 @@ describe("tasks and the process that runs them", () => {
       const other: Rig = { ...first, url: (server) => first.url(server).replace("/mcp/", "/t/other/mcp/") };
       await over(other);
       for (const rig of [first, second]) await rig.close();
+      restore();
     }
   });
 
