@@ -15,7 +15,8 @@ const CACHE_OF_NODE = "node-compile-cache";
  * Watches a run that begins now. `find` names each process and each file that it has left behind; undefined if there
  * are none.
  *
- * @param {string} project the folder whose compiled files and fixtures the run starts
+ * @param {string | undefined} project the folder whose compiled files and fixtures the run starts; without it, only
+ *   processes that know `folder` count
  * @param {string} folder where the run's temporary files are, known to it as TMPDIR
  */
 export function watchLeftovers(project, folder) {
@@ -23,7 +24,9 @@ export function watchLeftovers(project, folder) {
   // Most know TMPDIR. Guests and the compiler get no variables; their command lines name files of the project, which
   // other runs of the same project start, too.
   const isOfRun = ({ id, words, pid }, all) =>
-    !others.has(id) && (words.includes(folder) || (words.includes(join(project, "dist")) && !isOfOtherRun(pid, all)));
+    !others.has(id) &&
+    (words.includes(folder) ||
+      (project !== undefined && words.includes(join(project, "dist")) && !isOfOtherRun(pid, all)));
   const find = () => {
     const all = processes();
     return all.filter((each) => isOfRun(each, all));

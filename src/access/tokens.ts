@@ -21,7 +21,7 @@ const bounds = fixed({
    * also by another process; this is for the case that the notification is lost.
    */
   knownTokenMs: 60_000,
-  /** Berth's own tokens of one tenant, including ended ones until others need their room. */
+  /** Berth's own tokens of one tenant, including expired and revoked ones, which are deleted when others need the space. */
   tokensPerTenant: 10_000,
 });
 

@@ -28,13 +28,10 @@ export function listState(
       }
       return 0;
     }
+    const { stateListKeys: max } = stateBounds;
     const prefix = options.prefix ?? "";
     for (let after: string | undefined, isOver = false; !isOver;) {
-      const { items, next } = await state.list(options.tenant, server, {
-        prefix,
-        after,
-        max: stateBounds.stateListKeys,
-      });
+      const { items, next } = await state.list(options.tenant, server, { prefix, after, max });
       for (const { key, bytes, isJson, version, changedAt, expiresAt } of items) {
         const expires = expiresAt === null ? "" : `until ${new Date(expiresAt).toISOString()}`;
         const kind = isJson ? "JSON" : "bytes";

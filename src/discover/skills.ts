@@ -51,10 +51,7 @@ export function findSkills({ entry, files }: Pick<DefinitionSource, "entry" | "f
     });
     const read = readFrontmatter(file, files[file]!);
     const found = [
-      ...sizeProblems(
-        file,
-        listed.map(({ size }) => size),
-      ),
+      ...sizeProblems(file, listed),
       ...("problems" in read ? read.problems : frontmatterProblems(file, files[file]!, read)),
     ];
     problems.push(...found);
@@ -93,13 +90,13 @@ function ofNoSkill(path: string, folder: string): Problem {
   return fault(path, "unused-skill-file", message, "warning");
 }
 
-function sizeProblems(file: string, sizes: readonly number[]): Problem[] {
+function sizeProblems(file: string, files: readonly { readonly size: number }[]): Problem[] {
   const { skillFiles, skillBytes } = bounds;
-  const bytes = sizes.reduce((sum, size) => sum + size, 0);
-  const tooMany = `The skill has ${sizes.length} files, and may have ${skillFiles}`;
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  const tooMany = `The skill has ${files.length} files, and may have ${skillFiles}`;
   const tooLong = `The skill has ${bytes} bytes, and may have ${skillBytes}`;
   return [
-    ...(sizes.length > skillFiles ? [fault(file, "too-large", tooMany)] : []),
+    ...(files.length > skillFiles ? [fault(file, "too-large", tooMany)] : []),
     ...(bytes > skillBytes ? [fault(file, "too-large", tooLong)] : []),
   ];
 }

@@ -11,10 +11,9 @@ import { turnTaker } from "../lib/event-loop.ts";
 import { soundObject } from "../lib/json.ts";
 import { locationOf, type Problem } from "../lib/problem.ts";
 import { limitedPerMinute } from "../lib/token-buckets.ts";
-import type { Limits } from "../limits/limits.ts";
 import { ifSound } from "../store/if-sound.ts";
 import type { ChangeSubject } from "../store/store.ts";
-import { DraftRoom, languageOfDraft, type DraftLimits, type DraftRoomLimits } from "./draft-checks.ts";
+import { DraftRoom, languageOfDraft } from "./draft-checks.ts";
 import type { Edits, Listed, SaveOptions, Subject } from "./edits.ts";
 import { examine, newProblems } from "./examine.ts";
 import { entryText, rawEntriesIn, readMcpsText, textAt, type RawEntries } from "./mcps-text.ts";
@@ -29,10 +28,6 @@ export interface EditsDependencies extends HostDependencies {
   readonly savesPerMinuteOf?: (tenant: string) => number;
   /** The same for reviews. */
   readonly reviewsPerMinuteOf?: (tenant: string) => number;
-  readonly limits: HostDependencies["limits"] &
-    DraftLimits &
-    DraftRoomLimits &
-    Pick<Limits, "pastEntriesBytes" | "reviewedBytes" | "reviewedPackageBytes">;
   /** By default, only sets of packages can be saved whose tarballs the tenant holds. */
   readonly packageSupply?: PackageSupply;
   /** Tells if a tenant may have packages; all may without it. */

@@ -1,5 +1,4 @@
-import { sourceBounds } from "../discover/discovery.ts";
-import type { DefinitionSource } from "../discover/discovery.ts";
+import { sourceBounds, type DefinitionSource } from "../discover/discovery.ts";
 import { isAsset, isBytes } from "../discover/resolve.ts";
 import { isSkillFile } from "../discover/skill-files.ts";
 import { entryBounds } from "../entry/entry-bounds.ts";

@@ -9,31 +9,8 @@ export interface ExecutorTenantLimits {
   readonly cpuMsPerSecond: number;
 }
 
-export type ExecutorLimits = Pick<
-  Limits,
-  | "outputBytes"
-  | "guestMemoryMb"
-  | "guestDiskMb"
-  | "guestProcesses"
-  | "guestSpareProcesses"
-  | "guestIdleMs"
-  | "guestFrameBytes"
-  | "unfinishedGuestBytes"
-  | "unfinishedGuestBytesPerTenant"
-  | "strayLogLinesPerMinutePerTenant"
-  | "callsPerTenant"
-  | "guestProcessesPerTenant"
-  | "scriptProcessesPerTenant"
-  | "processStartsPerMinutePerTenant"
-  | "cpuMsPerSecondPerTenant"
-  | "queuedCallsPerTenant"
-  | "scriptProcesses"
-  | "scriptMemoryMb"
-  | "scriptDiskMb"
->;
-
 /** Gives every tenant the same limits. */
-export function sameForAll(limits: ExecutorLimits): ExecutorTenantLimits {
+export function sameForAll(limits: Limits): ExecutorTenantLimits {
   return {
     calls: limits.callsPerTenant,
     guestProcesses: limits.guestProcessesPerTenant,

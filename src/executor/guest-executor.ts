@@ -1,10 +1,11 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { Ticker } from "../lib/ticker.ts";
+import type { Limits } from "../limits/limits.ts";
 import { CpuFairness } from "../processes/quota/quota.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
-import { sameForAll, type ExecutorLimits, type ExecutorTenantLimits } from "./executor-limits.ts";
+import { sameForAll, type ExecutorTenantLimits } from "./executor-limits.ts";
 import type { Executor, GuestCall, GuestFailure, GuestOutcome, GuestProgram } from "./executor.ts";
 import { cancelled, closed, folderWithdrawn, needsSandbox, suspended, timedOutWaiting, tooBusy } from "./failures.ts";
 import { strayLog, type ExecutorLog } from "./guest-log.ts";
@@ -16,7 +17,7 @@ import { Pool } from "./pool.ts";
 import { Scripts } from "./scripts.ts";
 
 export interface GuestExecutorOptions {
-  readonly limits: ExecutorLimits;
+  readonly limits: Limits;
   /** The limits of one tenant; by default every tenant has the same. */
   readonly limitsOf?: (tenant: string) => ExecutorTenantLimits;
   /** Starts processes; by default directly. */
@@ -35,7 +36,7 @@ export interface GuestExecutorOptions {
 export class GuestExecutor implements Executor {
   readonly isolation: Executor["isolation"];
   readonly reason?: string;
-  readonly #limits: ExecutorLimits;
+  readonly #limits: Limits;
   readonly #log: ExecutorLog | undefined;
   readonly #limitsOf: (tenant: string) => ExecutorTenantLimits;
   readonly #fairness: CpuFairness;

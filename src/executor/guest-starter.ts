@@ -2,13 +2,12 @@ import { realpathSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { HostFolder } from "../folders/folders.ts";
 import { fixed } from "../limits/fixed.ts";
-import { limitVariable } from "../limits/limits.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { Outlet, SocketRelay } from "../network/socket-relay.ts";
 import { folderUseOf, sandboxUse, type FolderUse } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
-import type { ExecutorLimits } from "./executor-limits.ts";
 import { failure } from "./failures.ts";
 import { GuestProcess, type FrameLimits, type GuestListener } from "./guest-process.ts";
 import { socketsOf, type GuestLauncher } from "./launcher.ts";
@@ -16,7 +15,7 @@ import { socketsOf, type GuestLauncher } from "./launcher.ts";
 /** Files and folders in the scratch folder of a guest process. */
 const bounds = fixed({ guestFiles: 10_000 });
 
-export type GuestStarterLimits = FrameLimits & Pick<ExecutorLimits, "guestDiskMb">;
+export type GuestStarterLimits = FrameLimits & Pick<Limits, "guestDiskMb">;
 
 export interface GuestStarterOptions {
   readonly makeFolder?: MakeFolder | undefined;

@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { HostFolder } from "../folders/folders.ts";
+import type { Limits } from "../limits/limits.ts";
 import type { Command } from "../processes/process-group.ts";
 import {
   authorities,
@@ -60,13 +61,6 @@ export type Interpreter = "sh" | "bash";
 
 /** Processes and threads of one run of a script. */
 export const SCRIPT_TASKS = 64;
-
-export interface LauncherLimits {
-  readonly guestMemoryMb: number;
-  readonly guestDiskMb: number;
-  readonly scriptMemoryMb: number;
-  readonly scriptDiskMb: number;
-}
 
 /** The runner's folder, compiled; the only part of Berth that a guest can read. */
 const guestFolder = new URL("./guest/", import.meta.url);
@@ -137,7 +131,7 @@ const MEGABYTE = 1024 * 1024;
  * Defines what guests and scripts see and may use in the sandbox, with Node's permission model as an extra safeguard.
  * It does not try if it works on this machine.
  */
-export function sandboxedLauncher(parts: SandboxParts, limits: LauncherLimits): GuestLauncher {
+export function sandboxedLauncher(parts: SandboxParts, limits: Limits): GuestLauncher {
   const commandWith = (places: GuestPlaces): Command => guestCommand(parts, limits, places);
   const [alone, connected] = [commandWith({}), commandWith({ sockets: SOCKETS_OUTSIDE })];
   return {
@@ -168,11 +162,7 @@ export function socketsOf(isolation: Isolation, folder: string): string {
   return isolation === "sandboxed" ? SOCKETS : folder;
 }
 
-function guestCommand(
-  parts: SandboxParts,
-  limits: LauncherLimits,
-  { sockets, folders: given = [] }: GuestPlaces,
-): Command {
+function guestCommand(parts: SandboxParts, limits: Limits, { sockets, folders: given = [] }: GuestPlaces): Command {
   const { node, guestUser } = parts;
   const folders = given.map(insideOf);
   const flags = nodeFlags(node.major, limits.guestMemoryMb, { readable: "/sbx/*", scratch: SCRATCH, folders });
@@ -199,7 +189,7 @@ function guestCommand(
 
 function scriptCommand(
   parts: SandboxParts,
-  limits: LauncherLimits,
+  limits: Limits,
   { interpreter, argv, env, folders = [], deadlineMs, sockets }: ScriptCommand,
 ): Command {
   const { prlimit, scriptUser, proc } = parts;
@@ -298,7 +288,7 @@ const proxyEnvironment = Object.fromEntries([
  * Command lines without a sandbox: plain child processes of the service's own user, for code that the operator trusts.
  * A limited heap, an empty environment and Node's permission model guard against mistakes, not against malice.
  */
-export function trustedLauncher(node: { file: string; major: number }, limits: LauncherLimits): GuestLauncher {
+export function trustedLauncher(node: { file: string; major: number }, limits: Limits): GuestLauncher {
   const folder = fileURLToPath(guestFolder);
   return {
     isolation: "trusted",

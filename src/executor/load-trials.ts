@@ -1,7 +1,8 @@
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { fixed } from "../limits/fixed.ts";
+import type { Limits } from "../limits/limits.ts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
-import { heldMbMax, type ExecutorLimits } from "./executor-limits.ts";
+import { heldMbMax } from "./executor-limits.ts";
 import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
 import { readLog } from "./guest-log.ts";
@@ -16,7 +17,7 @@ const bounds = fixed({
   loadElapsedMs: 10_000,
 });
 
-export type LoadTrialLimits = Pick<ExecutorLimits, "outputBytes" | "guestFrameBytes" | "guestMemoryMb">;
+export type LoadTrialLimits = Pick<Limits, "outputBytes" | "guestFrameBytes" | "guestMemoryMb">;
 
 /** Nobody calls a program that is only tried: calls go first. */
 const NICENESS = 3;

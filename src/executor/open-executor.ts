@@ -1,6 +1,7 @@
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
 import { fixed } from "../limits/fixed.ts";
+import type { Limits } from "../limits/limits.ts";
 import {
   filtersSystemCalls,
   findSandboxTools,
@@ -16,13 +17,7 @@ import { failure } from "./failures.ts";
 import { GuestExecutor, type GuestExecutorOptions } from "./guest-executor.ts";
 import { GuestProcess } from "./guest-process.ts";
 import { toHost } from "./guest/wire.mts";
-import {
-  sandboxedLauncher,
-  trustedLauncher,
-  type GuestLauncher,
-  type LauncherLimits,
-  type SandboxParts,
-} from "./launcher.ts";
+import { sandboxedLauncher, trustedLauncher, type GuestLauncher, type SandboxParts } from "./launcher.ts";
 import { runToEnd } from "./scripts.ts";
 
 /** How long the trial of the sandbox at startup may take. */
@@ -93,7 +88,7 @@ type Probe =
 const PROBE_MS = 10_000;
 
 /** Finds out whether guests and scripts run in the sandbox on this machine, by running them. */
-async function probeSandbox(node: { file: string; major: number }, limits: LauncherLimits): Promise<Probe> {
+async function probeSandbox(node: { file: string; major: number }, limits: Limits): Promise<Probe> {
   const tools = findSandboxTools();
   if ("reason" in tools) return { ...tools, mayPass: false };
   let libraries: string[];
@@ -155,24 +150,20 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
       isLate = true;
       end();
     }, PROBE_MS);
-    const guest = new GuestProcess(
-      spawnDirectly,
-      launcher.guest(),
-      { guestFrameBytes: 1024 },
-      {
-        onFrame: (frame) => {
-          isReady ||= frame[0] === toHost.ready;
-          if (isReady) end();
-        },
-        onEnded: (error) => {
-          clearTimeout(timer);
-          if (isReady) return resolve(undefined);
-          const said = guest.stderr.trim();
-          const mayPass = isLate || !isVerdict({ ...guest.exit!, said });
-          resolve({ problem: firstLine(said) || error.message, mayPass });
-        },
+    const limits = { guestFrameBytes: 1024 };
+    const guest = new GuestProcess(spawnDirectly, launcher.guest(), limits, {
+      onFrame: (frame) => {
+        isReady ||= frame[0] === toHost.ready;
+        if (isReady) end();
       },
-    );
+      onEnded: (error) => {
+        clearTimeout(timer);
+        if (isReady) return resolve(undefined);
+        const said = guest.stderr.trim();
+        const mayPass = isLate || !isVerdict({ ...guest.exit!, said });
+        resolve({ problem: firstLine(said) || error.message, mayPass });
+      },
+    });
   });
 }
 

@@ -1,8 +1,8 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
-import { MessageRooms, unfinishedGuest, type RoomLimits as MessageLimits } from "../lib/message-room.ts";
+import { MessageRooms, unfinishedGuest } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { TokenBuckets } from "../lib/token-buckets.ts";
-import { limitVariable } from "../limits/limits.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { CpuFairness } from "../processes/quota/quota.ts";
 import { heldMbMax } from "./executor-limits.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
@@ -11,15 +11,8 @@ import type { LogSink } from "./guest-log.ts";
 import type { GuestShare } from "./guest-process.ts";
 import type { GuestStarter } from "./guest-starter.ts";
 import type { PendingCall } from "./pending-call.ts";
-import { GuestSession, type GuestSessionLimits } from "./session.ts";
+import { GuestSession } from "./session.ts";
 import { Spares } from "./spares.ts";
-
-interface PoolLimits extends GuestSessionLimits, MessageLimits<"unfinishedGuestBytes"> {
-  readonly guestMemoryMb: number;
-  readonly guestProcesses: number;
-  readonly guestSpareProcesses: number;
-  readonly guestIdleMs: number;
-}
 
 interface PoolOwner {
   /** How many processes one tenant may have. */
@@ -41,7 +34,7 @@ const ADMIT_MAX_MS = 100;
  * queue of calls.
  */
 export class Pool {
-  readonly #limits: PoolLimits;
+  readonly #limits: Limits;
   readonly #owner: PoolOwner;
   readonly #starter: GuestStarter;
   readonly #spares: Spares;
@@ -63,7 +56,7 @@ export class Pool {
   readonly #idleTimer: NodeJS.Timeout;
   killed = 0;
 
-  constructor(starter: GuestStarter, limits: PoolLimits, owner: PoolOwner) {
+  constructor(starter: GuestStarter, limits: Limits, owner: PoolOwner) {
     this.#starter = starter;
     this.#limits = limits;
     this.#owner = owner;

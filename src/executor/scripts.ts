@@ -1,7 +1,7 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
-import { limitVariable } from "../limits/limits.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { recordLocksOf } from "../processes/process-tree.ts";
 import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
@@ -26,17 +26,6 @@ import {
 import type { GuestNetwork } from "./guest-starter.ts";
 import { SCRIPT_TASKS, type GuestLauncher, type Interpreter } from "./launcher.ts";
 
-/**
- * Shell definitions: one process a run, with its deadline, its cancellation and a cap on how many run at a time. The
- * text of a script is never concatenated with its arguments.
- */
-interface ScriptLimits {
-  readonly outputBytes: number;
-  readonly scriptProcesses: number;
-  readonly scriptMemoryMb: number;
-  readonly queuedCallsPerTenant: number;
-}
-
 interface ScriptsOwner {
   /** How many scripts one tenant may run. */
   readonly processesOf: (tenant: string) => number;
@@ -46,10 +35,14 @@ interface ScriptsOwner {
   readonly network: GuestNetwork | undefined;
 }
 
+/**
+ * Shell definitions: one process a run, with its deadline, its cancellation and a cap on how many run at a time. The
+ * text of a script is never concatenated with its arguments.
+ */
 export class Scripts {
   readonly #begin: Spawn;
   readonly #launcher: GuestLauncher;
-  readonly #limits: ScriptLimits;
+  readonly #limits: Limits;
   readonly #turns: FairSemaphore;
   readonly #fairness: CpuFairness;
   readonly #makeFolder: MakeFolder;
@@ -64,7 +57,7 @@ export class Scripts {
   constructor(
     start: Spawn,
     launcher: GuestLauncher,
-    limits: ScriptLimits,
+    limits: Limits,
     { processesOf, fairness, makeFolder = makeTemporary, network }: ScriptsOwner,
   ) {
     this.#network = network;

@@ -2,6 +2,7 @@ import type { CallShape } from "../discover/discovery.ts";
 import { CallTable } from "../lib/call-table.ts";
 import { JsonText, type Json } from "../lib/json.ts";
 import { fixed } from "../limits/fixed.ts";
+import type { Limits } from "../limits/limits.ts";
 import { EnvironmentFault, type GuestFailure, type GuestProgram } from "./executor.ts";
 import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
 import { readLog, type LogSink } from "./guest-log.ts";
@@ -18,16 +19,6 @@ const bounds = fixed({
   abandonedCallsPerProcess: 64,
 });
 
-/**
- * One program in one process: loading it, its calls by number, and what the guest says about them. It owns deadlines,
- * cancellation and the blame when the process ends. It knows neither tenants' queues nor other programs, and treats
- * every frame as hostile: an unexpected one is ignored, one that costs too much ends the process.
- */
-export interface GuestSessionLimits {
-  readonly outputBytes: number;
-  readonly guestFrameBytes: number;
-}
-
 interface SessionOwner {
   /** The call no longer takes up room in the process. */
   onCallOver(call: PendingCall): void;
@@ -40,11 +31,16 @@ interface SessionOwner {
   timedOut(deadlineMs: number): GuestFailure;
 }
 
+/**
+ * One program in one process: loading it, its calls by number, and what the guest says about them. It owns deadlines,
+ * cancellation and the blame when the process ends. It knows neither tenants' queues nor other programs, and treats
+ * every frame as hostile: an unexpected one is ignored, one that costs too much ends the process.
+ */
 export class GuestSession {
   readonly program: GuestProgram;
   lastUsedAt = performance.now();
   readonly #process: GuestProcess;
-  readonly #limits: GuestSessionLimits;
+  readonly #limits: Limits;
   readonly #owner: SessionOwner;
   readonly #calls = new CallTable<PendingCall>();
   readonly #shapes: KnownShapes;
@@ -57,13 +53,7 @@ export class GuestSession {
   #ending = false;
   #abandoned = 0;
 
-  constructor(
-    program: GuestProgram,
-    process: GuestProcess,
-    share: GuestShare,
-    limits: GuestSessionLimits,
-    owner: SessionOwner,
-  ) {
+  constructor(program: GuestProgram, process: GuestProcess, share: GuestShare, limits: Limits, owner: SessionOwner) {
     this.program = program;
     this.#process = process;
     this.#shapes = new KnownShapes(process);

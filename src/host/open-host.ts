@@ -11,7 +11,7 @@ import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
 import { Activities } from "./calls/activity.ts";
 import { givesOther } from "./calls/granted.ts";
 import { guestPort, type PortHost } from "./calls/guest-port.ts";
-import { stateRules, type StateRoomLimits } from "./calls/guest-state.ts";
+import { stateRules } from "./calls/guest-state.ts";
 import { Observers } from "./calls/observe.ts";
 import { RecentLines } from "./calls/recent-lines.ts";
 import { withAllServers } from "./catalog/aggregate.ts";
@@ -45,7 +45,7 @@ export interface HostDependencies extends Omit<
   readonly builtIn?: { readonly tenant: string; readonly server: BuiltInServer };
   /** A tenant's own limit of the bytes of its servers' state. */
   readonly stateBytesOf?: (tenant: string) => number;
-  readonly limits: LoadDependencies["limits"] & StateRoomLimits & Pick<Limits, "catalogBytes">;
+  readonly limits: Limits;
 }
 
 /**

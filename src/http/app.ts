@@ -7,7 +7,6 @@ import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import type { Limits } from "../limits/limits.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { Challenge } from "./access/challenge.ts";
 import { checkChange } from "./access/permit.ts";
@@ -66,7 +65,7 @@ const allPages = [
 ];
 
 /** The parts of the service that HTTP serves. */
-export interface AppParts extends Omit<ApiOptions, "bodies" | "checks" | "limits"> {
+export interface AppParts extends Omit<ApiOptions, "bodies" | "checks"> {
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
   readonly tenancy: Tenancy;
   readonly cluster: Pick<Cluster, "others">;
@@ -86,7 +85,6 @@ interface AppOptions extends AppParts {
   readonly resources: Resources;
   readonly originOf: OriginOf;
   readonly streams: OpenStreams;
-  readonly limits: Limits;
 }
 
 /** The Express application: everything but the MCP endpoint. Routes are named by their URL. */

@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
-import { limitHint, type Limits } from "../limits/limits.ts";
+import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { RequestContext } from "./request-context.ts";
 
 /** A body with a few names: a request for a token, an approval. */
@@ -44,9 +44,9 @@ export class Bodies {
   }
 
   /**
-   * Reads the body as text, of at most `bodyBytes` or `bytesMax`. Rejects with `body_too_large`, with `too_many_requests` or `too_many_bodies` when there is
-   * no room for unfinished bodies, with `parse_error` when it is not UTF-8, or with `invalid_request` when the client
-   * stops midway.
+   * Reads the body as text, up to `bytesMax` bytes, or `bodyBytes` without it. Rejects with `body_too_large`, with
+   * `too_many_requests` or `too_many_bodies` when there is no room for unfinished bodies, with `parse_error` when it is
+   * not UTF-8, or with `invalid_request` when the client stops midway.
    */
   read(context: RequestContext, bytesMax?: number): Promise<string> {
     return this.#read(context, bytesMax, this.#roomOf(context));
@@ -87,7 +87,8 @@ export class Bodies {
       };
       const onData = (chunk: Buffer): void => {
         length += chunk.length;
-        if (length > most) return refuse(tooLarge(most, bytesMax === undefined ? limitHint("bodyBytes") : ""));
+        if (length > most)
+          return refuse(tooLarge(most, bytesMax === undefined ? ` (${limitVariable("bodyBytes")})` : ""));
         if (!first) {
           first = chunk;
           if (Number(request.headers["content-length"]) === length) return;

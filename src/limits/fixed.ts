@@ -1,33 +1,34 @@
 type Values = Record<string, number>;
 
-const groups: Values[] = [];
-const changed = new Map<string, number>();
+const groups: { readonly values: Values; readonly initial: Readonly<Values> }[] = [];
+const changes: Readonly<Values>[] = [];
 
 /**
- * Bounds that no operator needs to change, declared beside the code that enforces them:
+ * Bounds that no operator needs to change, declared next to the code that enforces them:
  * `const bounds = fixed({ headersMs: 10_000 })`. Read them at each use, as `bounds.headersMs`: tests lower them.
  */
-export function fixed<const Group extends Readonly<Values>>(values: Group): { readonly [Name in keyof Group]: number } {
-  const group: Values = { ...values };
-  for (const name of Object.keys(group)) group[name] = changed.get(name) ?? group[name]!;
+export function fixed<const Group extends Readonly<Values>>(
+  initial: Group,
+): { readonly [Name in keyof Group]: number } {
+  const group = { values: { ...initial } as { [Name in keyof Group]: number }, initial };
   groups.push(group);
-  return group as { readonly [Name in keyof Group]: number };
+  apply(group);
+  return group.values;
 }
 
 /** Changes bounds by name, for tests, in modules that are loaded later as well. Returns a function that reverts it. */
 export function changeFixed(values: Readonly<Values>): () => void {
-  const before: Values = {};
-  for (const [name, value] of Object.entries(values)) {
-    changed.set(name, value);
-    for (const group of groups) {
-      if (!Object.hasOwn(group, name)) continue;
-      before[name] = group[name]!;
-      group[name] = value;
-    }
-  }
+  const change = { ...values };
+  changes.push(change);
+  groups.forEach(apply);
   return () => {
-    for (const name of Object.keys(values)) changed.delete(name);
-    for (const group of groups)
-      for (const name of Object.keys(before)) if (Object.hasOwn(group, name)) group[name] = before[name]!;
+    changes.splice(changes.indexOf(change), 1);
+    groups.forEach(apply);
   };
+}
+
+function apply({ values, initial }: (typeof groups)[number]): void {
+  for (const name of Object.keys(initial)) {
+    values[name] = changes.findLast((change) => Object.hasOwn(change, name))?.[name] ?? initial[name]!;
+  }
 }

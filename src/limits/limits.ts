@@ -205,10 +205,14 @@ export type Limits = Readonly<typeof settable & ReturnType<typeof derivedFrom>>;
 /** All limits, from those that an operator set. */
 export function limitsFrom(set: Partial<typeof settable>): Limits {
   const settings = { ...settable, ...set };
+  // `fixed`, so that tests can lower these before the configuration is read.
   return { ...settings, ...fixed(derivedFrom(settings)) };
 }
 
-/** The limits that follow from others: shares of one, and memory budgets with room for the largest message. */
+/**
+ * The limits that follow from others, and those that workers divide and no operator sets: shares of one, and memory
+ * budgets with room for the largest message.
+ */
 function derivedFrom(limits: typeof settable) {
   const { bodyBytes, outputBytes } = limits;
   const guestFrameBytes = Math.max(4 * MIB, outputBytes);
@@ -225,7 +229,7 @@ function derivedFrom(limits: typeof settable) {
     runningTaskBytesPerTenant: Math.max(64 * MIB, bodyBytes),
     /** Received parts of incomplete bodies. */
     ...budget("unfinishedBodyBytes", 256 * MIB, 64 * MIB, bodyBytes),
-    /** Likewise of sign-ins, which count to no tenant. */
+    /** Received parts of incomplete sign-ins, which count toward no tenant. */
     unfinishedSignInBytes: 4 * MIB,
     /** Bodies of calls that wait or run. */
     ...budget("heldBodyBytes", 384 * MIB, 128 * MIB, bodyBytes),
@@ -247,7 +251,7 @@ function derivedFrom(limits: typeof settable) {
     upstreamMessageBytes,
     ...budget("unfinishedUpstreamBytes", 256 * MIB, 64 * MIB, upstreamMessageBytes),
     ...budget("programBacklogBytes", 384 * MIB, 128 * MIB, upstreamMessageBytes),
-    /** Events kept on all streams together, and on those of one tenant. When the total is too large, the tenant that keeps most loses some. */
+    /** Events stored for all streams together, and for those of one tenant. Above the total, the tenant with the most loses some. */
     replayBytes: 64 * MIB,
     replayBytesPerTenant: 48 * MIB,
     sourceFileBytes: Math.ceil(limits.sourceBytes / 4),
@@ -289,7 +293,7 @@ export const limitSettings = Object.keys(settable) as LimitSetting[];
 export const limitsOfMachine = {
   unfinishedBodyBytes: "bodyBytes",
   unfinishedBodyBytesPerTenant: "bodyBytes",
-  /** One sign-in. */
+  /** One sign-in: `SIGN_IN_BYTES`. */
   unfinishedSignInBytes: 8 * 1024,
   heldBodyBytes: "bodyBytes",
   heldBodyBytesPerTenant: "bodyBytes",
@@ -384,11 +388,6 @@ function isSetting(limit: string): limit is LimitSetting {
 /** `callMs` → `BERTH_CALL_MS`. */
 export function limitVariable(limit: LimitSetting): string {
   return `BERTH_${limit.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
-}
-
-/** ` (BERTH_CALL_MS)` for a limit that can be set, and nothing for any other; for the end of a message. */
-export function limitHint(limit: keyof Limits): string {
-  return isSetting(limit) ? ` (${limitVariable(limit)})` : "";
 }
 
 /** The settings that change a tenant's limit, for a person: its own, and that of all tenants without one. */

@@ -149,8 +149,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
   };
 
   function read(tenant: string, body: string): unknown {
-    const isLong = body.length > readingBounds.inlineBodyBytes || hasInexactNumbers(body);
-    return checks && isLong ? checks.readMessage(tenant, body) : parseJson(body);
+    const isLong = checks !== undefined && (body.length > readingBounds.inlineBodyBytes || hasInexactNumbers(body));
+    return isLong ? checks.readMessage(tenant, body) : parseJson(body);
   }
 
   /** The way of a message: whether it may come in, the catalog, the era. */

@@ -18,7 +18,7 @@ export interface NamedText {
 export interface ReadLockOptions {
   /** The addresses of the registries in use. What the lock says of others' is refused. */
   readonly registries?: readonly string[];
-  /** By default the bound of this process. */
+  /** Default: `setBounds.packagesPerSet`. npm's process gets that of its parent. */
   readonly packagesPerSet?: number;
   /** The version of npm that made the lock, where that is known. */
   readonly npm?: string;

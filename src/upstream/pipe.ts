@@ -5,7 +5,7 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
 import { Ticker } from "../lib/ticker.ts";
 import { within } from "../lib/within.ts";
-import { type Limits, limitVariable } from "../limits/limits.ts";
+import { limitVariable } from "../limits/limits.ts";
 import type { Channel, Closed, ConnectOptions } from "./channel.ts";
 import type { Child } from "./child.ts";
 import type { UpstreamMessage, RequestMessage } from "./messages.ts";
@@ -332,6 +332,4 @@ class PipeInbox {
 
 type PipeAnswer = { readonly result: JsonObject } | { readonly error: { code: number; message: string } };
 
-type PipeOptions = Pick<ConnectOptions, "onNotification"> & {
-  readonly limits: Pick<Limits, "upstreamCallMs">;
-};
+type PipeOptions = Pick<ConnectOptions, "limits" | "onNotification">;

@@ -40,6 +40,7 @@ const bounds = fixed({ upstreamTaskPollMs: 500 });
 
 /** The longest one. */
 const TASK_POLL_MAX_MS = 60_000;
+/** The id that an upstream gives to a task. */
 const TASK_ID_BYTES = 1_024;
 
 /** True for the result of a call that has become a task, in either era. */

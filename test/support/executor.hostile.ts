@@ -31,7 +31,7 @@ import {
 } from "./executor.ts";
 import { lower } from "./lowered-limits.ts";
 import { commandOf, descendants } from "./processes.ts";
-import { threadMs } from "./stopwatch.ts";
+import { threadUserMs } from "./stopwatch.ts";
 import { until } from "./until.ts";
 
 /**
@@ -39,7 +39,7 @@ import { until } from "./until.ts";
  * after it, and others come and go: none of them may notice, and the host may never stop turning.
  */
 const attackShape = shape("attack", ["group", "name"], { style: "object", context: true });
-/** Processor time of the host's thread between two turns of its loop. Generous: it only has to be bounded. */
+/** User CPU time of the host's thread between two turns of its loop. Generous: it only has to be bounded. */
 const TURN_MAX_MS = 2_000;
 const MEMORY_MAX_MB = 700;
 /** A deadline for calls that end by themselves, which no machine is busy enough to reach. */
@@ -422,29 +422,29 @@ async function underAttack(
   open("still here");
   assert.equal(await inFlight, "still here");
   const turnMs = turns.longestMs();
-  assert.ok(turnMs < TURN_MAX_MS, `the host did one thing for ${Math.round(turnMs)} ms of processor time`);
+  assert.ok(turnMs < TURN_MAX_MS, `the host did one thing for ${Math.round(turnMs)} ms`);
   return { outcome, tookMs, peakMb };
 }
 
 /**
- * The longest processor time that the host's thread spends on one turn, from now until it is asked. On a machine that
- * is busy or short of memory, wall-clock time would be longer.
+ * The longest time that the host's thread runs its own code in one turn, from now until it is asked. On a machine that
+ * is busy or short of memory, wall-clock time and the kernel's part would be longer.
  */
 function watchTurns(): Turns {
   const EVERY_MS = 10;
   let longestMs = 0;
-  let before = threadMs();
+  let before = threadUserMs();
   const turn = (): void => {
-    const now = threadMs();
+    const now = threadUserMs();
     longestMs = Math.max(longestMs, now - before);
     before = now;
   };
   const timer = setInterval(turn, EVERY_MS);
   return {
     apart(look) {
-      const start = threadMs();
+      const start = threadUserMs();
       const seen = look();
-      before += threadMs() - start;
+      before += threadUserMs() - start;
       return seen;
     },
     longestMs() {

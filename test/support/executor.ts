@@ -2,7 +2,6 @@ import { strict as assert } from "node:assert";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 import type { CallShape } from "../../src/discover/discovery.ts";
-import type { ExecutorLimits } from "../../src/executor/executor-limits.ts";
 import {
   LaterAnswer,
   type Executor,
@@ -14,7 +13,7 @@ import {
 } from "../../src/executor/executor.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
+import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { parseAllowedHost } from "../../src/network/allow-list.ts";
 import { SocketRelay } from "../../src/network/socket-relay.ts";
 import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
@@ -42,7 +41,7 @@ const fixtures = fileURLToPath(new URL("../../../test/fixtures/guests/", import.
 const bundles = new Map<string, string>();
 let lastBundle = 0;
 
-export async function openRig(mode: Mode, limits: Partial<ExecutorLimits> = {}): Promise<Rig> {
+export async function openRig(mode: Mode, limits: Partial<Limits> = {}): Promise<Rig> {
   // As in Berth: each guest has a place for its way out, whether its program may reach anything or not.
   const network = new SocketRelay({ start: spawnDirectly, makeFolder: makeTemporary, limits: defaultLimits });
   const executor = await openExecutor({

@@ -17,6 +17,19 @@ export function threadMs(): number {
   return (user + system) / 1_000;
 }
 
+/**
+ * Milliseconds that this process's main thread spent in its own code, in steps of 10. On some virtual machines, the kernel
+ * may take seconds for one system call.
+ */
+export function threadUserMs(): number {
+  try {
+    const stat = readFileSync(`/proc/self/task/${process.pid}/stat`, "utf8");
+    return 10 * Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ", 12)[11]);
+  } catch {
+    return process.cpuUsage().user / 1_000;
+  }
+}
+
 /** The total waiting time of this process's main thread; 0 where the system does not tell. */
 function waitedMs(): number {
   return scheduledMs()[1] ?? 0;

@@ -16,7 +16,7 @@ const bounds = fixed({
   issuerMs: 5_000,
   /** The answer to such a request. */
   issuerBytes: 256 * 1024,
-  /** Authorization servers whose keys are kept, one per tenant. */
+  /** Authorization servers whose keys are cached, one per tenant. */
   issuers: 256,
 });
 /** Requests with access tokens that wait at the same time for the keys of one authorization server. */

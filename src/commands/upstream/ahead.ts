@@ -43,8 +43,8 @@ export class Ahead {
   constructor(launch: ProgramLaunch, interruption: Interruption) {
     this.interruption = interruption;
     const { env } = process;
-    // Most environments do not set these, and reading the whole configuration takes time.
-    const isUsual = !Object.keys(env).some((name) => name.startsWith("BERTH_UPSTREAM_"));
+    // Most environments set neither, and reading the whole configuration takes time.
+    const isUsual = env["BERTH_BODY_BYTES"] === undefined && env["BERTH_OUTPUT_BYTES"] === undefined;
     const limits = isUsual ? defaultLimits : readConfig(env).limits;
     this.#uri = launch.uri;
     this.#starting = startChild(commandOf(launch, { env, folder: process.cwd() }), { limits });

@@ -103,8 +103,7 @@ export class Overviews {
  * Summarizes servers, each with its state. `peek` gives what is loaded; `look` loads it, and keeps it if there is room.
  */
 export function createSummarize(
-  dependencies: Omit<ApprovalDependencies, "isTrial" | "limits"> &
-    Pick<UpstreamDependencies, "mayStartPrograms" | "log">,
+  dependencies: Omit<ApprovalDependencies, "isTrial"> & Pick<UpstreamDependencies, "mayStartPrograms" | "log">,
   catalogs: Pick<CatalogCache, "peek">,
   look: (tenant: string, name: string) => Catalog | Promise<Catalog>,
 ): (tenant: string, name: string, listed: DirectoryEntry) => Promise<ServerSummary> {

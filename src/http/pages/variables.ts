@@ -18,10 +18,8 @@ import { filesOfEntry, nameFile, NAMED_SERVERS_MAX } from "./parts/stored-files.
 import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, readStanding, viewComparison, viewSubject, type ComparisonOptions } from "./subject.ts";
 
-export interface VariablePageOptions extends ComparisonOptions {}
-
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, existing or not. */
-export const variablesPage: PageRoute<VariablePageOptions> = {
+export const variablesPage: PageRoute<ComparisonOptions> = {
   path: "/variables",
   permit: reading(),
   create(options) {
@@ -56,7 +54,7 @@ export const variablesPage: PageRoute<VariablePageOptions> = {
 };
 
 /** `GET /variables/:name`: its editor and its versions; `?from=&to=` compares two of them. */
-export const variablePage: PageRoute<VariablePageOptions> = {
+export const variablePage: PageRoute<ComparisonOptions> = {
   path: "/variables/:name",
   permit: reading(),
   create(options) {
@@ -144,7 +142,7 @@ interface NamedView {
 const NOTHING_NAMED: NamedView = { links: undefined, more: 0, names: new Map() };
 
 /** Links for the names and CIDs in the configuration, and the names of the files behind those CIDs. */
-async function namedIn(at: VariablePageOptions & RequestPlace, { entry, files }: Current): Promise<NamedView> {
+async function namedIn(at: ComparisonOptions & RequestPlace, { entry, files }: Current): Promise<NamedView> {
   let value: unknown;
   try {
     ({ value } = await parseInTurns(files[entry] ?? "", readableMcps()));

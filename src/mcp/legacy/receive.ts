@@ -31,7 +31,6 @@ import { legacyClient, type ClientAnswer, type LegacyCall, type Session } from "
 import { answerLost } from "./stream-store.ts";
 import { primes, requestIds } from "./streams.ts";
 
-/** Revisions in which a body may be an array of messages. */
 const bounds = fixed({
   /** The time after which a silent call gets a stream, so that it outlives its connection. */
   silentCallMs: 100,
@@ -41,6 +40,7 @@ const bounds = fixed({
 /** Messages of one batch. */
 const BATCH_MESSAGES = 100;
 
+/** Revisions in which a body may be an array of messages. */
 const BATCHING: ReadonlySet<string> = new Set(["2025-03-26", "2024-11-05"]);
 
 /** Answers a POST, in a session or without one. Rejects with `BerthError` to refuse it as a whole. */

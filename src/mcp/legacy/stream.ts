@@ -18,7 +18,7 @@ export const streamBounds = fixed({
   streamLeaseMs: 3_000,
   /** Open streams of one session. */
   streamsPerSession: 32,
-  /** Ended streams of a session that are kept for a client that returns; above this, the oldest goes. */
+  /** Ended streams of a session that are kept for a client that returns; beyond that, the oldest is deleted. */
   restingStreamsPerSession: 1_000,
 });
 

@@ -15,7 +15,6 @@ import { variablePage } from "../../../src/http/pages/variables.ts";
 import type { RoutedContext } from "../../../src/http/routed.ts";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
 import type { Current, Draft } from "../../../src/lib/draft.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
 import { contextOf } from "../../support/request-context.ts";
 
 /** Keeps its input instead of rendering it. */
@@ -105,7 +104,7 @@ describe("pages of what others wrote", () => {
     const cids = drafts.map((draft) => jsonBlock(draft).cid);
     const edits = editsOf(currentOf("a", ""), new Map(drafts.map((draft, index) => [cids[index]!, draft])));
     const host = { content: async () => undefined };
-    const at = { edits, pages: pagesOf([]), writable: true, tenant: "default", base: "", host, limits: defaultLimits };
+    const at = { edits, pages: pagesOf([]), writable: true, tenant: "default", base: "", host };
     const query = { from: cids[0], to: cids[1] };
     const { files, setup } = await viewComparison(at, { kind: "definition", name: "a" }, query, "nonce");
     assert.deepEqual(
@@ -153,7 +152,7 @@ describe("pages of what others wrote", () => {
     const sent: Page[] = [];
     const at = { edits: editsOf(currentOf("s", "")), host: host as Host, pages: pagesOf(sent), originOf: () => ORIGIN };
     const access = { required: false, oauth: () => undefined };
-    const parts = { ...at, access, cluster: { others: new Map() }, isolation: "", limits: defaultLimits };
+    const parts = { ...at, access, cluster: { others: new Map() }, isolation: "" };
     const none = { list: async () => [] };
     const retainedCalls = { retainedMs: () => undefined } as unknown as RetainedCalls;
     await mcpPage.create({ ...parts, writable: false })(forParams({}));
