@@ -11,7 +11,7 @@ import { AuditWriter } from "./writer.ts";
 const bounds = fixed({
   /** Refused attempts on one tenant that are recorded individually; further ones are only counted. */
   auditRefusalsPerMinute: 20,
-  /** Consents of one tenant that were asked for, declined or refused, likewise; each granted one is recorded. */
+  /** The same for consents that were requested, declined or refused; each granted one is recorded. */
   auditConsentsPerMinute: 120,
 });
 /** Links of the audit log that one page of a search examines. */

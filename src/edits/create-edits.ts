@@ -83,7 +83,10 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       const since = await store.latestChange();
       const made = await makePlan();
       // A plan reads the servers and the text of `mcps`, which must be of the same moment.
-      if (attempt < ATTEMPTS_MAX && (await isChangedAfter(since, tenant))) continue;
+      if (await areServersChangedAfter(since, tenant)) {
+        if (attempt === ATTEMPTS_MAX) throw moved(made.current, expected);
+        continue;
+      }
       if (expected !== undefined && expected !== made.current) throw moved(made.current, expected);
       const { review, releases, after } = await examine(reviewing, tenant, made, rights);
       const errors = review.problems.filter(({ severity }) => severity === "error");
@@ -111,8 +114,9 @@ export function createEdits(dependencies: EditsDependencies): Edits {
     }
   }
 
-  async function isChangedAfter(since: number, tenant: string): Promise<boolean> {
-    return (await store.changesAfter(tenant, ["variable", "server"], since))?.changed.length !== 0;
+  async function areServersChangedAfter(since: number, tenant: string): Promise<boolean> {
+    const changes = await store.changesAfter(tenant, ["variable", "server"], since);
+    return !changes || changes.changed.some(({ kind, name }) => kind === "server" || name === "mcps");
   }
 
   /** Problems of a server whose text an edit leaves as it is: nothing is built for the edit that could find them. */

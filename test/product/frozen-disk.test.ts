@@ -222,7 +222,12 @@ describe("a disk of the data folder that answers no write", () => {
       const told = Number(await call("counter", "count"));
       await call("upstream", "measure", { text: "heard" });
       // The shell that kills what a process leaves behind waits for its very end.
-      const others = descendants(berth.child.pid).filter((pid) => !commandOf(pid).startsWith("/bin/sh"));
+      const pids = [berth.child.pid!, ...descendants(berth.child.pid)];
+      const commands = pids
+        .map((pid) => [pid, commandOf(pid)] as const)
+        .filter(([, command]) => !command.startsWith("/bin/sh"));
+      // A process id may be used again.
+      const running = () => commands.filter(([pid, command]) => isAlive(pid) && commandOf(pid) === command);
       const exited = once(berth.child, "exit");
       const thaw = await disk.freeze();
       const saving = call("counter", "count").then(
@@ -233,7 +238,9 @@ describe("a disk of the data folder that answers no write", () => {
       berth.child.kill("SIGTERM");
       await until(() => refuses(berth.url), "nothing listens");
       // The kernel keeps what is left of a process with a thread in a write, until that has ended.
-      await until(() => ![berth.child.pid!, ...others].some(isAlive), "nothing runs on");
+      await until(() => running().length === 0, "nothing runs on", 60_000).catch((error: Error) =>
+        assert.fail(`${error.message}: ${JSON.stringify(running())}`),
+      );
       await thaw();
       await Promise.all([exited, saving]);
       const again = await start();

@@ -12,7 +12,7 @@ export const streamBounds = fixed({
   streamBytes: 256 * 1024,
   /** How long they are kept after the stream ended or its client left. */
   replayMs: 300_000,
-  /** The delay that a client is told to wait before it resumes a stream. */
+  /** The `retry` field of events: the delay before a client resumes a stream. */
   streamRetryMs: 1_000,
   /** The time after which a stream counts as broken if its process is silent. */
   streamLeaseMs: 3_000,

@@ -91,7 +91,9 @@ export class Peer {
   readonly roots = () => ({ roots: [{ uri: "file:///home/berth" }] });
 
   readonly toolsChanged = (error: unknown, tools: readonly { name: string }[] | null): void => {
-    if (error || !tools) throw new Error("the list could not be read again", { cause: error });
+    // The session may be closed meanwhile.
+    if (/closed|abort|not connected/i.test(String(error))) return;
+    if (error || !tools) throw new Error(`the list could not be read again: ${String(error)}`, { cause: error });
     this.heard.toolLists.push(tools.map(({ name }) => name));
   };
 }
