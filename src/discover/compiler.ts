@@ -82,6 +82,18 @@ export function compilerCommand(memoryMb: number, mode: Confinement): Promise<Ow
 }
 
 export function openCompiler(limits: CompilerLimits, options: CompilerOptions = {}): Compiler {
+  const open = (): Compiler => openOwnCompiler(limits, options);
+  return substitute ? substitute(limits, open) : open();
+}
+
+let substitute: ((limits: CompilerLimits, open: () => Compiler) => Compiler) | undefined;
+
+/** For tests: `openCompiler` returns what `by` does, which can open the compiler that it replaces. */
+export function substituteCompiler(by: typeof substitute): void {
+  substitute = by;
+}
+
+function openOwnCompiler(limits: CompilerLimits, options: CompilerOptions): Compiler {
   const { start = spawnDirectly, givesWayMs = 0, mode = "auto", onTrusted } = options;
   let child: Child | undefined;
   let isTold = false;

@@ -27,7 +27,7 @@ function berth(...args: string[]) {
 
 function berthWith(settings: Record<string, string>, ...args: string[]) {
   const env = { ...process.env, ...settings };
-  const { status, stdout, stderr } = spawnSync(process.execPath, [cliFor(env), "discover", ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [cliFor("discover", env), "discover", ...args], {
     encoding: "utf8",
     env,
   });

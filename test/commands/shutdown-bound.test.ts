@@ -53,7 +53,7 @@ describe("a shutdown", () => {
   }
 
   it("ends berth stdio though a thread is blocked", async () => {
-    const child = spawn(process.execPath, [cliFor(stuck), "stdio", "endless"], { env: { ...process.env, ...stuck } });
+    const child = spawn(process.execPath, [cliFor("stdio", stuck), "stdio", "endless"], { env: { ...process.env, ...stuck } });
     const ended = endOf(child);
     child.stdout.resume();
     child.stdin.end();
@@ -85,7 +85,7 @@ describe("a shutdown", () => {
     const connected = once(silent, "connection");
     const database = `postgres://berth@127.0.0.1:${(silent.address() as AddressInfo).port}/berth`;
     const patient = { ...env, ...keysOfAll(), BERTH_DATABASE: database };
-    const child = spawn(process.execPath, [cliFor(patient), "serve"], { env: { ...process.env, ...patient } });
+    const child = spawn(process.execPath, [cliFor("serve", patient), "serve"], { env: { ...process.env, ...patient } });
     const ended = endOf(child);
     await connected;
     child.kill("SIGTERM");

@@ -29,9 +29,11 @@ describe("an edit that the service cannot carry out", { skip: process.platform !
       await mkdir(disk);
       execFileSync("mount", ["-t", "tmpfs", "-o", "size=64m", "tmpfs", disk]);
     }
+    process.env["BERTH_TEST_OWN_COMPILER"] = "1";
     berth = await startTestBerth({ texts: { "small.ts": SMALL }, ...(disk && { config: { dataDir: disk } }) });
   });
   after(async () => {
+    delete process.env["BERTH_TEST_OWN_COMPILER"];
     await berth?.close();
     if (disk) execFileSync("umount", [disk]);
     await rm(folder, { recursive: true, force: true });

@@ -6,12 +6,14 @@ import { startBerth, type Berth } from "../../src/compose/main.ts";
 import type { Config } from "../../src/config.ts";
 import { createLog, type Log } from "../../src/lib/log.ts";
 import { changeFixed } from "../../src/limits/fixed.ts";
-import { compile } from "./compiler.ts";
+import { compile, shareCompiler } from "./compiler.ts";
 import { readTestConfig } from "./config.ts";
 import { loweredLimits } from "./lowered-limits.ts";
 import { patientEnv } from "./patience.ts";
 import { keysOfAll, ON_POSTGRES, startPostgres } from "./postgres.ts";
 import { FIRST_HOST, startSecondNode } from "./second-node.ts";
+
+shareCompiler();
 
 /** A real Berth for a test: image from sources, store in a temporary folder, port chosen by the system. */
 export interface TestBerth extends Berth {

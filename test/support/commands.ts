@@ -5,12 +5,14 @@ import { loweredLimits } from "./lowered-limits.ts";
 
 export const cli = join(packageRoot, "dist", "bin", "berth.cjs");
 
-/** Likewise, with the fixed limits that its environment lowers. */
+/** `berth` before it is bundled, with the fixed limits that its environment lowers, and the warm compiler. */
 export const testCli = join(packageRoot, "dist", "test", "support", "cli.js");
 
-/** The one of both that an environment needs. */
-export function cliFor(env: Readonly<Record<string, string | undefined>> = {}): string {
-  return Object.keys(loweredLimits(env)).length > 0 ? testCli : cli;
+const COMPILING = new Set(["boot", "check", "dev", "discover", "serve", "stdio"]);
+
+/** The one of both that a command needs. */
+export function cliFor(command: string | undefined, env: Readonly<Record<string, string | undefined>> = {}): string {
+  return COMPILING.has(command ?? "") || Object.keys(loweredLimits(env)).length > 0 ? testCli : cli;
 }
 
 export interface Ran {
@@ -39,7 +41,7 @@ export interface RunOptions {
 /** Runs `berth …` to its end. */
 export function berth(args: readonly string[], { input, env, cwd, uid, during }: RunOptions = {}): Promise<Ran> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [cliFor(env), ...args], {
+    const child = spawn(process.execPath, [cliFor(args[0], env), ...args], {
       cwd,
       ...(uid !== undefined && { uid, gid: uid }),
       env: { ...process.env, ...env },

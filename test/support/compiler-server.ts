@@ -1,20 +1,22 @@
 /** The compiler of a test run, at the socket that its argument names: source in, result out. */
 import { createServer } from "node:http";
 import { text } from "node:stream/consumers";
-import { compileDefinition } from "../../src/discover/compile.ts";
+import { compileDefinition, type CompileTask } from "../../src/discover/compile.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
 
 const done = new Map<string, Promise<string>>();
 
-async function compiled(source: string): Promise<string> {
-  return JSON.stringify(await compileDefinition("compile", JSON.parse(source) as DefinitionSource));
+async function compiled(task: CompileTask, source: string): Promise<string> {
+  return JSON.stringify(await compileDefinition(task, JSON.parse(source) as DefinitionSource));
 }
 
 const server = createServer((request, response) => {
   void text(request)
     .then((source) => {
-      if (!done.has(source)) done.set(source, compiled(source));
-      return done.get(source)!;
+      const task = request.url!.slice(1) as CompileTask;
+      const key = `${task} ${source}`;
+      if (!done.has(key)) done.set(key, compiled(task, source));
+      return done.get(key)!;
     })
     .then(
       (body) => response.end(body),

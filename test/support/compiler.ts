@@ -1,20 +1,51 @@
 import { once } from "node:events";
 import { request, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
-import type { Compiled, DefinitionSource } from "../../src/discover/discovery.ts";
+import type { CompileTask } from "../../src/discover/compile.ts";
+import { substituteCompiler, type Compiler } from "../../src/discover/compiler.ts";
+import type { Bundling, Compiled, DefinitionSource } from "../../src/discover/discovery.ts";
+import { QUICK_COMPILE_MS } from "../../src/host/catalog/compile-in-turn.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 
 /**
  * Berth's compiler for tests that are not about its start: a test run has a warm one (`compiler-server.ts`), since each
  * process with a compiler of its own begins with a second of work.
  */
-export async function compile(source: DefinitionSource): Promise<Compiled> {
+export function compile(source: DefinitionSource): Promise<Compiled> {
+  return compileWarm("compile", source);
+}
+
+async function compileWarm(task: CompileTask, source: DefinitionSource): Promise<Compiled & Bundling> {
   const socketPath = process.env["BERTH_TEST_COMPILER"];
-  if (socketPath === undefined)
-    return (await import("../../src/discover/compile.ts")).compileDefinition("compile", source);
-  const sent = request({ socketPath, method: "POST", agent: false });
+  if (socketPath === undefined) return (await import("../../src/discover/compile.ts")).compileDefinition(task, source);
+  const sent = request({ socketPath, method: "POST", path: `/${task}`, agent: false });
   sent.end(JSON.stringify(source));
   const [response] = (await once(sent, "response")) as [IncomingMessage];
   const body = await text(response);
   if (response.statusCode !== 200) throw new Error(`the compiler failed: ${body}`);
-  return JSON.parse(body) as Compiled;
+  return JSON.parse(body) as Compiled & Bundling;
+}
+
+/**
+ * Has every Berth of this process use the warm compiler, except for packages and where a test lowers a limit. A test about
+ * the compiler's process sets BERTH_TEST_OWN_COMPILER.
+ */
+export function shareCompiler(): void {
+  substituteCompiler((limits, open) => {
+    const { BERTH_TEST_COMPILER, BERTH_TEST_OWN_COMPILER } = process.env;
+    const { bundleBytes, compileMemoryMb } = defaultLimits;
+    const isUsual =
+      limits.compileMs >= QUICK_COMPILE_MS &&
+      limits.bundleBytes === bundleBytes &&
+      limits.compileMemoryMb === compileMemoryMb;
+    if (!BERTH_TEST_COMPILER || BERTH_TEST_OWN_COMPILER || !isUsual) return open();
+    let own: Compiler | undefined;
+    return {
+      compile: (source, read) =>
+        source.packages ? (own ??= open()).compile(source, read) : compileWarm("compile", source),
+      discover: (source, read) =>
+        source.packages ? (own ??= open()).discover(source, read) : compileWarm("discover", source),
+      close: async () => own?.close(),
+    };
+  });
 }

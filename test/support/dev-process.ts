@@ -62,5 +62,5 @@ export async function startDev(
 
 export function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
   const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
-  return spawn(process.execPath, [cliFor(env), "dev", "--port", "0", ...args], options);
+  return spawn(process.execPath, [cliFor("dev", env), "dev", "--port", "0", ...args], options);
 }

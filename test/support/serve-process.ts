@@ -24,7 +24,7 @@ export class ServeProcess {
   ): Promise<ServeProcess> {
     const last = Math.max(2, ...Object.keys(inherits).map(Number));
     const others = Array.from({ length: last - 2 }, (_, index) => inherits[index + 3] ?? ("ignore" as const));
-    const child = spawn(process.execPath, [cliFor(env), "serve", ...args], {
+    const child = spawn(process.execPath, [cliFor("serve", env), "serve", ...args], {
       stdio: ["ignore", "ignore", "pipe", ...others],
       env: { ...process.env, ...env },
       cwd,

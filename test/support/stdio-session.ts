@@ -17,7 +17,7 @@ export class StdioSession {
   readonly #watchers = new Set<() => void>();
 
   constructor(args: readonly string[], env: Record<string, string> = {}) {
-    this.child = spawn(process.execPath, [cliFor(env), "stdio", ...args], { env: { ...process.env, ...env } });
+    this.child = spawn(process.execPath, [cliFor("stdio", env), "stdio", ...args], { env: { ...process.env, ...env } });
     this.child.stderr!.setEncoding("utf8").on("data", (chunk: string) => (this.stderr += chunk));
     this.child.stdin!.on("error", () => {});
     this.ended = new Promise((resolveEnded) => {

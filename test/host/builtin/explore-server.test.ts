@@ -198,7 +198,7 @@ async function exploring(t: TestContext, env: Record<string, string> = {}): Prom
   const home = join(root, "home");
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [cliFor(env), "stdio", "--explore", "--data", join(root, "data")],
+    args: [cliFor("stdio", env), "stdio", "--explore", "--data", join(root, "data")],
     env: { ...(process.env as Record<string, string>), XDG_DATA_HOME: home, ...env },
     stderr: "ignore",
   });
