@@ -1,4 +1,5 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
+import { clock, type Timer } from "../lib/clock.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -145,7 +146,7 @@ export class Supervisor {
     if (open.requests === 0) this.#end(open);
   }
 
-  /** The time of the last use, on the clock of `performance.now()`. */
+  /** The time of the last use, by `clock`. */
   get usedAt(): number {
     return this.#idle.usedAt;
   }
@@ -225,7 +226,7 @@ export class Supervisor {
     // A lack of room is no failed start: the next one may try at once.
     const leave = await takePlace?.();
     this.#starts++;
-    const startedAt = performance.now();
+    const startedAt = clock.now();
     try {
       const opening = open(this.#ending.signal);
       if (leave) opening.catch(leave);
@@ -253,7 +254,7 @@ export class Supervisor {
   async #doubt(open: Open, error: unknown, call: string | undefined): Promise<void> {
     const { liveness, connection, startedAt } = open;
     if (!(await liveness.isEndless(error, call))) return;
-    const reason = `sent nothing for ${Math.round((performance.now() - liveness.since) / 1000)} s, not even an answer to a ping`;
+    const reason = `sent nothing for ${Math.round((clock.now() - liveness.since) / 1000)} s, not even an answer to a ping`;
     if (this.#current === open) {
       this.#current = undefined;
       this.#count(reason, [...keysOf(open), ...liveness.calls], liveness.since - startedAt);
@@ -266,7 +267,7 @@ export class Supervisor {
     if (this.#current !== open) return;
     this.#current = undefined;
     if (closed.expected) return;
-    this.#count(closed.reason, keysOf(open), performance.now() - open.startedAt);
+    this.#count(closed.reason, keysOf(open), clock.now() - open.startedAt);
     this.#options.onLost?.(closed);
   }
 
@@ -379,7 +380,7 @@ export class Liveness {
     this.#pingMs = pingMs;
   }
 
-  /** The start of its silence, though a request waits: on the clock of `performance.now()`. */
+  /** The start of its silence, though a request waits: by `clock`. */
   get since(): number {
     return this.#since;
   }
@@ -394,7 +395,7 @@ export class Liveness {
     const { heard } = this.#connection;
     if (heard === this.#heard) return;
     this.#heard = heard;
-    this.#since = performance.now();
+    this.#since = clock.now();
     this.#calls.clear();
   }
 
@@ -415,7 +416,7 @@ export class Liveness {
   }
 
   #lasts(): boolean {
-    return this.#connection.heard === this.#heard && performance.now() - this.#since >= this.#pingMs;
+    return this.#connection.heard === this.#heard && clock.now() - this.#since >= this.#pingMs;
   }
 }
 
@@ -439,7 +440,7 @@ class FailedStarts {
 
   /** Milliseconds until the next try; undefined if it may begin now. */
   get waitMs(): number | undefined {
-    const waitMs = this.#notBefore - performance.now();
+    const waitMs = this.#notBefore - clock.now();
     return waitMs > 0 ? waitMs : undefined;
   }
 
@@ -448,7 +449,7 @@ class FailedStarts {
     this.#reason = reason;
     const before = this.#count++;
     const waitMs = before === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (before - 1), upstreamBackoffMaxMs);
-    this.#notBefore = performance.now() + waitMs;
+    this.#notBefore = clock.now() + waitMs;
   }
 
   /** One call caused the failure, so the next start need not wait. */
@@ -479,7 +480,7 @@ class IdleTimer {
   readonly #isInUse: () => boolean;
   readonly #onIdle: () => void;
   #usedAt = 0;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
 
   constructor(ms: number, isInUse: () => boolean, onIdle: () => void) {
     this.#ms = ms;
@@ -487,29 +488,28 @@ class IdleTimer {
     this.#onIdle = onIdle;
   }
 
-  /** On the clock of `performance.now()`. */
+  /** By `clock`. */
   get usedAt(): number {
     return this.#usedAt;
   }
 
   used(): void {
-    this.#usedAt = performance.now();
+    this.#usedAt = clock.now();
     this.#timer ??= this.#look(this.#ms);
   }
 
   stop(): void {
-    clearTimeout(this.#timer);
+    this.#timer?.clear();
   }
 
-  #look(ms: number): NodeJS.Timeout {
-    const timer = setTimeout(() => {
+  #look(ms: number): Timer {
+    const look = (): void => {
       this.#timer = undefined;
-      const leftMs = this.#usedAt + this.#ms - performance.now();
+      const leftMs = this.#usedAt + this.#ms - clock.now();
       if (this.#isInUse() || leftMs > 0) this.#timer = this.#look(Math.max(leftMs, LEAST_MS));
       else this.#onIdle();
-    }, ms);
-    timer.unref();
-    return timer;
+    };
+    return clock.after(ms, look).unref();
   }
 }
 

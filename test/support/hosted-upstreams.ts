@@ -4,9 +4,13 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import type { Config } from "../../src/config.ts";
+import { clock } from "../../src/lib/clock.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { apiOf } from "./api.ts";
 import { startTestBerth, type TestBerth } from "./berth.ts";
 import { observedFetch } from "./clients/client-session.ts";
+import { until } from "./until.ts";
 import { fixtures } from "./upstreams.ts";
 
 /** How a client negotiates: only the handshake of older revisions, or the newest common revision. */
@@ -26,6 +30,13 @@ export async function host(
   const close = (): Promise<void> => (closing ??= berth.close());
   t.after(close);
   return { ...berth, close };
+}
+
+/** Lets so much time pass that a hosted server is not in use any more, and waits until its process has ended. */
+export async function idle(berth: Pick<TestBerth, "url">, server = "server"): Promise<void> {
+  clock.leap(defaultLimits.upstreamIdleMs);
+  const api = apiOf(berth);
+  await until(async () => (await api.send("GET", `/servers/${server}/upstream`)).body.state === "idle");
 }
 
 /** The official client on a hosted server; `answer` returns its answer to each kind of question. */
