@@ -80,8 +80,7 @@ const noteCost = new URL("test/note-cost.mjs", import.meta.url).href;
 // Node passes its own options on to the processes of the files. Their inspectors may open at any port.
 process.execArgv.push("--enable-source-maps", "--inspect-port=0", `--import=${noteCost}`);
 
-// Three more than there are processors: tests wait for other processes and for clocks half of their time.
-const suite = { files: [...processes.keys()], concurrency: availableParallelism() + 3 };
+const suite = { files: [...processes.keys()], concurrency: availableParallelism() };
 const leftovers = watchLeftovers(isNested ? undefined : process.cwd(), process.env["TMPDIR"]);
 const lastly = async () => {
   compiler?.disconnect();

@@ -1,6 +1,6 @@
 // Decides which test files share a process. Each process begins with half a second of work, to load Berth and to have
 // V8 compile it, which the later files in it are spared.
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -32,7 +32,7 @@ const ALONE = [
 const HOOK = /^(before|beforeEach|afterEach)\(/m;
 
 /**
- * The files of each process, by the one that it is started with.
+ * The files of each process, by the one that it is started with; the largest first, so that none is alone at the end.
  *
  * @param {string[]} files
  * @param {string} folder for the files that start several
@@ -45,7 +45,9 @@ export function inProcesses(files, folder) {
     const group = isAlone(file) ? file : dirname(file);
     groups.set(group, [...(groups.get(group) ?? []), file]);
   }
-  return new Map([...groups.values()].map((group) => [group.length === 1 ? group[0] : entryOf(group, folder), group]));
+  const size = (group) => group.reduce((bytes, file) => bytes + statSync(file).size, 0);
+  const ordered = [...groups.values()].sort((one, other) => size(other) - size(one));
+  return new Map(ordered.map((group) => [group.length === 1 ? group[0] : entryOf(group, folder), group]));
 }
 
 function isAlone(file) {
