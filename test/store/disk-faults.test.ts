@@ -10,6 +10,7 @@ import {
   rmSync,
   statSync,
   truncateSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
 import { join, dirname } from "node:path";
@@ -321,12 +322,18 @@ describe("a data folder that cannot be written", () => {
         message: /it is a file, or lies below one; name another/,
       });
     }
-    const dataDir = newFolder();
-    await withStore(dataDir, async () => {});
-    truncateSync(join(dataDir, DATABASE_FILE), 8192);
-    await assert.rejects(openSqliteStore({ dataDir }), {
-      message: /is damaged .*restore a backup with "berth restore FILE"/,
-    });
+    for (const damage of [
+      (file: string) => truncateSync(file, 8192),
+      (file: string) => writeFileSync(file, "this is not a database".repeat(40)),
+    ]) {
+      const dataDir = newFolder();
+      await withStore(dataDir, async () => {});
+      damage(join(dataDir, DATABASE_FILE));
+      await assert.rejects(openSqliteStore({ dataDir }), {
+        code: "store_failed",
+        message: /is damaged .*restore a backup with "berth restore FILE"/,
+      });
+    }
   });
 });
 

@@ -1,7 +1,12 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { after } from "node:test";
+import { fileURLToPath } from "node:url";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
@@ -56,3 +61,20 @@ export function collectMessages(): { readonly messages: string[]; readonly log: 
 
 /** State limits that no test reaches. */
 export const AMPLE = { keysPerServer: 10_000, bytesPerServer: 1e9, bytesPerTenant: 1e9 };
+
+const writerFile = fileURLToPath(new URL("./store-writer.js", import.meta.url));
+
+/** Runs a process that writes to the store of a folder, kills it once it has written some, and returns the CIDs that it wrote. */
+export async function killWriter(
+  dataDir: string,
+  { writer = "default", logBytes = 16 * 1024 * 1024, writes }: { writer?: string; logBytes?: number; writes: number },
+): Promise<string[]> {
+  const args = [writerFile, dataDir, writer, String(logBytes)];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const closed = once(child, "close");
+  const cids: string[] = [];
+  for await (const line of createInterface({ input: child.stdout }))
+    if (cids.push(line.split(" ")[1]!) === writes) child.kill("SIGKILL");
+  assert.deepEqual(await closed, [null, "SIGKILL"]);
+  return cids;
+}
