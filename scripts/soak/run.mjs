@@ -22,7 +22,7 @@ import { makeSaves } from "./saves.mjs";
 import { startService } from "./service.mjs";
 
 /**
- * `npm run soak -- --outage N`: three nodes under load, whose Postgres is away for N seconds; see cluster/outages.test.
+ * `npm run soak -- --outage N`: three nodes under load, whose Postgres is away for N seconds; see cluster/outages.extended.test.
  *
  * `npm run soak -- --saves N`: as many saves through two processes, which are killed at random; see saves.mjs.
  *
@@ -64,7 +64,7 @@ const { values } = parseArgs({
 });
 if (values.outage !== undefined) {
   const env = { ...process.env, BERTH_TEST_OUTAGE_MS: String(Number(values.outage) * 1_000) };
-  const { status } = spawnSync(process.execPath, ["--test", "dist/test/cluster/outages.test.js"], {
+  const { status } = spawnSync(process.execPath, ["--test", "dist/test/cluster/outages.extended.test.js"], {
     stdio: "inherit",
     env,
   });

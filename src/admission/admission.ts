@@ -1,4 +1,5 @@
 import type { Principal } from "../access/principal.ts";
+import { clock } from "../lib/clock.ts";
 import { isSameJson } from "../lib/json.ts";
 import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
 import { tenantSetting, type TenantLimits } from "../limits/limits.ts";
@@ -22,7 +23,7 @@ export class Admission {
   /** Admits one request of the tenant; returns the gate by which it must leave. Throws `too_many_requests`. */
   enter(tenant: string): Gate {
     const { gate } = this.#gatesOf(tenant);
-    gate.enter(performance.now());
+    gate.enter(clock.now());
     return gate;
   }
 
@@ -36,7 +37,7 @@ export class Admission {
         requestsPerSecond: limits.principalRequestsPerSecond,
         requestBurst: limits.principalRequestBurst,
       });
-    gate.enter(performance.now());
+    gate.enter(clock.now());
     return gate;
   }
 
@@ -46,7 +47,7 @@ export class Admission {
    */
   enterStream(tenant: string, principal: Principal | undefined): () => void {
     const { limits, streams, streamers } = this.#gatesOf(tenant);
-    const now = performance.now();
+    const now = clock.now();
     streams.enter(now);
     if (!principal) return () => streams.leave();
     try {
@@ -98,7 +99,7 @@ export class Admission {
   #gateIn(gates: Map<string, Gate>, { id, tenant }: Principal, limits: GateLimits, what = "requests"): Gate {
     const known = gates.get(id);
     if (known) return known;
-    if (gates.size >= PRINCIPALS_MAX) forgetResting(gates, performance.now());
+    if (gates.size >= PRINCIPALS_MAX) forgetResting(gates, clock.now());
     const shared = sharing(this.#by, tenant, `${what} of a principal`, id);
     const settings = what === "streams" ? SETTINGS.principalStreams : SETTINGS.principalRequests;
     const gate = new Gate(`this token of the tenant "${tenant}"`, limits, settings, what, shared);

@@ -1,3 +1,4 @@
+import { clock } from "../lib/clock.ts";
 import { sharing, type SharedLimits } from "../lib/shared-limits.ts";
 import { fixed } from "../limits/fixed.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
@@ -29,7 +30,7 @@ export class AnonymousLimits {
   }
 
   /** Admits one request from an address; returns the gate by which it must leave. Throws `too_many_requests`. */
-  enter(address: string, now = performance.now()): Gate {
+  enter(address: string, now = clock.now()): Gate {
     const gate = this.#gates.get(address) ?? this.#gateFor(address, now);
     gate.enter(now);
     return gate;

@@ -1,3 +1,4 @@
+import { clock, type Timer } from "../lib/clock.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { OwnUse, SharedLimit, SharedLimits, LimitUse } from "../lib/shared-limits.ts";
 import { fixed } from "../limits/fixed.ts";
@@ -27,7 +28,7 @@ export class Shares implements SharedLimits {
   readonly #heard = new Map<string, { readonly uses: ReadonlyMap<string, LimitUse>; readonly at: number }>();
   /** The sums of all that was heard. */
   #elsewhere: ReadonlyMap<string, LimitUse> = new Map();
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #lookedAt = 0;
   #told = NONE;
   #toldAt = -Infinity;
@@ -53,21 +54,26 @@ export class Shares implements SharedLimits {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#timer?.clear();
     this.#timer = undefined;
   }
 
   #note(limit: SharedLimit): void {
     this.#used.set(limit.key, limit);
     if (this.#timer) return;
-    this.#lookedAt = performance.now();
-    this.#timer = setInterval(() => this.#look(), TOLD_MS).unref();
+    this.#lookedAt = clock.now();
+    this.#lookLater();
+  }
+
+  #lookLater(): void {
+    this.#timer = clock.after(TOLD_MS, () => this.#look()).unref();
   }
 
   /** Tells what was taken since the last look; ends the looks when nothing is used any more, and all know that. */
   #look(): void {
+    this.#lookLater();
     if (this.#cluster.others.size === 0) return this.#rest();
-    const now = performance.now();
+    const now = clock.now();
     const seconds = (now - this.#lookedAt) / 1_000;
     this.#lookedAt = now;
     const uses: Told[] = [];
@@ -102,13 +108,13 @@ export class Shares implements SharedLimits {
 
   /** All that the sender takes: what it does not name, it takes no more. */
   #hear({ from, uses }: JsonObject): void {
-    const now = performance.now();
+    const now = clock.now();
     const heard = new Map((uses as unknown as TellingOfOne[]).map(([key, ...use]) => [key, useOf(use)]));
     this.#heard.set(from as string, { uses: heard, at: now });
     this.#sum();
     for (const [key, { begun }] of heard) if (begun > 0) this.#used.get(key)?.charge(begun, now);
     // So that it is forgotten if its sender says no more.
-    this.#timer ??= setInterval(() => this.#look(), TOLD_MS).unref();
+    if (!this.#timer) this.#lookLater();
   }
 
   #forgetOld(now: number): void {

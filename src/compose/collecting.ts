@@ -1,5 +1,6 @@
 import { collectionOf } from "../admission/tenant-limits.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import { clock, type Timer } from "../lib/clock.ts";
 import type { Log } from "../lib/log.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { CollectionResult, Store } from "../store/store.ts";
@@ -20,10 +21,10 @@ export function collectRegularly(
   log: Log,
 ): () => Promise<void> {
   const { collectIntervalMs } = limits;
-  let timer: NodeJS.Timeout | undefined;
+  let timer: Timer | undefined;
   let isOver = false;
   const later = (ms: number): void => {
-    if (!isOver) timer = setTimeout(() => void collect(), Math.min(ms, TIMER_MS_MAX)).unref();
+    if (!isOver) timer = clock.after(Math.min(ms, TIMER_MS_MAX), () => void collect()).unref();
   };
   const collect = async (): Promise<void> => {
     try {
@@ -38,7 +39,7 @@ export function collectRegularly(
   if (collectIntervalMs > 0) later(collectIntervalMs * FIRST_SHARE);
   return async () => {
     isOver = true;
-    clearTimeout(timer);
+    timer?.clear();
   };
 }
 

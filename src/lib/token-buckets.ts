@@ -1,4 +1,5 @@
 import { tenantSetting, type TenantLimits } from "../limits/limits.ts";
+import { clock } from "./clock.ts";
 import { BerthError } from "./errors.ts";
 import {
   SharedRate,
@@ -45,7 +46,7 @@ export class TokenBuckets {
 
   /** Takes a token, or throws `too_many_requests` with the allowed rate and the time of the next one. */
   check(tenant: string, allowed: (perMinute: number) => string): void {
-    const waitMs = this.take(tenant, performance.now());
+    const waitMs = this.take(tenant, clock.now());
     if (waitMs === 0) return;
     const retryAfterSeconds = Math.ceil(waitMs / 1000);
     const detail = `${allowed(this.#rateOf(tenant).perMinute)}; try again in ${retryAfterSeconds} s`;

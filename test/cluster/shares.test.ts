@@ -1,77 +1,64 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { afterEach, beforeEach, describe, it } from "node:test";
 import { Gate, type GateLimits } from "../../src/admission/gate.ts";
-import { Cluster } from "../../src/cluster/cluster.ts";
 import { Shares } from "../../src/cluster/shares.ts";
+import { clock } from "../../src/lib/clock.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
-import { createLog } from "../../src/lib/log.ts";
 import { sharing } from "../../src/lib/shared-limits.ts";
 import { limitedPerMinute } from "../../src/lib/token-buckets.ts";
-import { openStore } from "../../src/store/open-store.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { inOneOf, until } from "../support/until.ts";
 
+/** More than the time between two reports. */
+const LOOK_MS = 600;
 const SETTINGS = { requests: "BERTH_A", requestsPerSecond: "BERTH_B" };
 
-describe("limits that two nodes share", { concurrency: true }, () => {
-  let folder: string;
-  const closers: (() => unknown)[] = [];
-  let nodes: readonly [Node, Node];
-
-  before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "berth-shares-"));
-    nodes = [await node(), await node()];
-    for (const { cluster } of nodes) await cluster.join();
-    await until(() => nodes.every(({ cluster }) => cluster.others.size === 1));
+function member(id: string, others: Map<string, JsonObject>, tell: (body: JsonObject) => void) {
+  let receive: (body: JsonObject) => unknown = () => {};
+  let leave: (node: string) => void = () => {};
+  const shares = new Shares({
+    id,
+    others,
+    on: (_topic, handler) => void (receive = handler),
+    onGone: (listener) => void (leave = listener),
+    tell: (_topic, body) => tell(body),
   });
-  after(async () => {
-    for (const close of closers.toReversed()) await close();
-    rmSync(folder, { recursive: true });
-  });
+  return { shares, receive: (body: JsonObject) => receive(body), leave: (node: string) => leave(node) };
+}
 
-  async function node() {
-    const store = await openStore({ dataDir: folder });
-    closers.push(() => store.close());
-    const cluster = new Cluster({ nodes: store.nodes, limits: { nodeLeaseMs: 60_000 }, log: createLog("silent") });
-    closers.push(() => cluster.close());
-    const shares = new Shares(cluster);
-    closers.push(() => shares.close());
-    return { store, cluster, shares };
-  }
-  type Node = Awaited<ReturnType<typeof node>>;
+describe("limits that two nodes share", () => {
+  type Member = ReturnType<typeof member>;
+  let nodes: readonly [Member, Member];
+  beforeEach(() => {
+    const one: Member = member("one", new Map([["other", {}]]), (body) => other.receive(body));
+    const other: Member = member("other", new Map([["one", {}]]), (body) => one.receive(body));
+    nodes = [one, other];
+  });
+  afterEach(() => nodes.forEach(({ shares }) => shares.close()));
 
   /** The same gate on both nodes. */
-  function gates(name: string, limits: Partial<GateLimits>): readonly [Gate, Gate] {
+  function gates(limits: Partial<GateLimits>): readonly [Gate, Gate] {
     const all = { requests: Infinity, requestsPerSecond: 0, requestBurst: 0, ...limits };
-    return nodes.map(({ shares }) => new Gate(name, all, SETTINGS, "requests", sharing(shares, name, "requests"))) as [
-      Gate,
-      Gate,
-    ];
+    const [one, other] = nodes.map(
+      ({ shares }) => new Gate("acme", all, SETTINGS, "requests", sharing(shares, "acme", "requests")),
+    );
+    return [one!, other!];
   }
 
-  /** How long nothing was sent although it was due, beyond what a burst makes up for: all tests run at the same time. */
-  let lostMs = 0;
-  let lookedAt = performance.now();
-
-  /** Sends so many a second to a gate; resolves with the number that it admitted in all. */
-  async function load(gate: Gate, perSecond: number, seconds: number): Promise<number> {
-    const began = performance.now();
-    let [sent, admitted] = [0, 0];
-    for (let now = began; now - began < seconds * 1_000; now = performance.now()) {
-      for (; sent < ((now - began) / 1_000) * perSecond; sent++) if (enters(gate)) admitted++;
-      await new Promise((resolve) => setTimeout(resolve, 5));
-      lostMs += Math.max(0, performance.now() - Math.max(now, lookedAt) - 150);
-      lookedAt = performance.now();
+  /** Sends as many a second to each of the gates, and returns how many each admitted. */
+  function load(seconds: number, ...loads: readonly (readonly [Gate, perSecond: number])[]): number[] {
+    const admitted = loads.map(() => 0);
+    const sent = loads.map(() => 0);
+    for (let ms = 0; ms < seconds * 1_000; ms += STEP_MS) {
+      for (const [index, [gate, perSecond]] of loads.entries())
+        for (; sent[index]! < (ms / 1_000) * perSecond; sent[index]!++) if (enters(gate)) admitted[index]!++;
+      clock.leap(STEP_MS);
     }
     return admitted;
   }
 
   function enters(gate: Gate, stays = false): boolean {
     try {
-      gate.enter(performance.now());
+      gate.enter(clock.now());
     } catch {
       return false;
     }
@@ -79,139 +66,112 @@ describe("limits that two nodes share", { concurrency: true }, () => {
     return true;
   }
 
-  /** How many are under way on the other node, by what is known on this one. */
-  function elsewhere(here: 0 | 1, gate: Gate): number | undefined {
-    return nodes[here].shares.using(gate)?.underWay;
-  }
+  /** Enters a gate without leaving it, and returns how often. */
+  const hold = (gate: Gate, most = 1_000): number => {
+    let held = 0;
+    while (held < most && enters(gate, true)) held++;
+    return held;
+  };
 
-  function isAbout(admitted: number, limit: number): void {
-    // A bucket overflows while a busy machine sends nothing.
-    const least = limit * 0.9 - lostMs / 10;
-    assert.ok(admitted >= least && admitted <= limit * 1.1, `${admitted} were admitted of ${limit}, lost ${lostMs} ms`);
-  }
+  const isAbout = (admitted: number, limit: number): void =>
+    assert.ok(admitted >= limit * 0.9 && admitted <= limit * 1.1, `${admitted} were admitted of ${limit}`);
 
+  const STEP_MS = 5;
   const SECONDS = 10;
   const BURST = 20;
+  const RATE = { requestsPerSecond: 100, requestBurst: BURST };
 
-  it("admit 100 a second in all with the load on both", async () => {
-    const [a, b] = gates("spread", { requestsPerSecond: 100, requestBurst: BURST });
-    const admitted = await Promise.all([load(a, 150, SECONDS), load(b, 150, SECONDS)]);
-    isAbout(admitted[0] + admitted[1], 100 * SECONDS + BURST);
-    isAbout(admitted[0], (100 * SECONDS + BURST) / 2);
+  it("admit 100 a second in total with the load on both", () => {
+    const [a, b] = gates(RATE);
+    const [one, other] = load(SECONDS, [a, 150], [b, 150]) as [number, number];
+    isAbout(one + other, 100 * SECONDS + BURST);
+    isAbout(one, (100 * SECONDS + BURST) / 2);
   });
 
-  it("admit 100 a second in all with little of the load on one of them, which gets most of that little", async () => {
-    const [a, b] = gates("uneven", { requestsPerSecond: 100, requestBurst: BURST });
-    const admitted = await Promise.all([load(a, 300, SECONDS), load(b, 20, SECONDS)]);
-    isAbout(admitted[0] + admitted[1], 100 * SECONDS + BURST);
-    assert.ok(admitted[1] > 20 * SECONDS * 0.4, `${admitted[1]} of the few were admitted`);
+  it("admit 100 a second in total with little of the load on one of them, which gets most of that little", () => {
+    const [a, b] = gates(RATE);
+    const [much, little] = load(SECONDS, [a, 300], [b, 20]) as [number, number];
+    isAbout(much + little, 100 * SECONDS + BURST);
+    assert.ok(little > 20 * SECONDS * 0.4, `${little} of the few were admitted`);
   });
 
-  it("admit 100 a second with the whole load on one", async () => {
-    const [a] = gates("one-sided", { requestsPerSecond: 100, requestBurst: BURST });
-    isAbout(await load(a, 250, SECONDS), 100 * SECONDS + BURST);
+  it("admit 100 a second with the whole load on one, or moving between them each second", () => {
+    const [a, b] = gates(RATE);
+    isAbout(load(SECONDS, [a, 250])[0]!, 100 * SECONDS + BURST);
+    let admitted = 0;
+    for (let second = 0; second < SECONDS; second++) admitted += load(1, [second % 2 ? b : a, 250])[0]!;
+    assert.ok(admitted > 700 && admitted <= 1.1 * (100 * SECONDS + BURST), `${admitted} were admitted of 1000`);
   });
 
-  it("follow a load that moves from one to the other each second, and never admit more in all", async () => {
-    let tries = 0;
-    await inOneOf(3, async () => {
-      const [a, b] = gates(`moving ${++tries}`, { requestsPerSecond: 100, requestBurst: BURST });
-      let admitted = 0;
-      for (let second = 0; second < SECONDS; second++) admitted += await load(second % 2 ? b : a, 250, 1);
-      assert.ok(admitted > 700 && admitted <= 1.1 * (100 * SECONDS + BURST), `${admitted} were admitted of 1000`);
-    });
+  it("refuse nothing when all together need less than the limit", () => {
+    const [a, b] = gates({ requestsPerSecond: 100 });
+    assert.deepEqual(load(5, [a, 60], [b, 20]), [300, 100]);
   });
 
-  it("refuse nothing where all together need less than there is", async () => {
-    let tries = 0;
-    await inOneOf(5, async () => {
-      const [a, b] = gates(`little ${++tries}`, { requestsPerSecond: 100 });
-      const admitted = await Promise.all([load(a, 60, 5), load(b, 20, 5)]);
-      assert.ok(admitted[0] >= 290 && admitted[1] >= 95, `${admitted.join(" and ")} were admitted of 300 and 100`);
-    });
+  it("admit at most a burst on each node after a rest, and compensate for it immediately", () => {
+    const [a, b] = gates({ requestsPerSecond: 50, requestBurst: 100 });
+    const burst = load(0.1, [a, 5_000], [b, 5_000]);
+    const later = load(SECONDS, [a, 200], [b, 200]);
+    const sum = (counts: readonly number[]): number => counts[0]! + counts[1]!;
+    assert.ok(sum(burst) <= 2 * (100 + 5 + 5), `${sum(burst)} were admitted at once`);
+    isAbout(sum(burst) + sum(later), 100 + 50 * SECONDS);
   });
 
-  it("at worst admit a burst on each node after a rest, and make up for it at once", async () => {
-    const [a, b] = gates("at once", { requestsPerSecond: 50, requestBurst: 100 });
-    const began = performance.now();
-    const first = await Promise.all([load(a, 5_000, 0.1), load(b, 5_000, 0.1)]);
-    const burst = first[0] + first[1];
-    const took = Math.max(0.1, (performance.now() - began) / 1_000);
-    assert.ok(burst <= 2 * (100 + 5 + 50 * took), `${burst} were admitted at once`);
-    // What is over is paid back before anything else is admitted.
-    const later = await Promise.all([load(a, 200, SECONDS), load(b, 200, SECONDS)]);
-    const seconds = (performance.now() - began) / 1_000;
-    isAbout(burst + later[0] + later[1], 100 + 50 * seconds);
-  });
-
-  it("count what is under way on the others", async () => {
-    const [a, b] = gates("held", { requests: 100 });
-    const hold = (gate: Gate, most: number): number => {
-      let held = 0;
-      while (held < most && enters(gate, true)) held++;
-      return held;
-    };
+  it("count the requests in progress on the others, and pass on what one of them does not need", () => {
+    const [a, b] = gates({ requests: 100 });
     assert.equal(hold(a, 80), 80);
-    await until(() => elsewhere(1, b) === 80);
-    assert.equal(hold(b, 1_000), 20);
-    await until(() => elsewhere(0, a) === 20);
-    assert.equal(hold(a, 1_000), 0);
+    clock.leap(1_000);
+    assert.equal(hold(b), 20);
+    clock.leap(1_000);
+    assert.equal(hold(a), 0);
     for (let left = 0; left < 50; left++) a.leave();
-    // The one that needs more than it has gets what the other has left.
     let gained = 0;
-    await until(() => (gained += hold(b, 1_000)) === 50);
+    for (let look = 0; look < 5; look++) {
+      clock.leap(500);
+      gained += hold(b);
+    }
+    assert.equal(gained, 50);
   });
 
-  it("are lenient for half a second at most: together they hold twice as much, and no more begins until that is over", async () => {
-    const [a, b] = gates("held at once", { requests: 50 });
-    for (const gate of [a, b]) for (let held = 0; held < 50; held++) assert.ok(enters(gate, true));
-    await until(() => elsewhere(0, a) === 50 && elsewhere(1, b) === 50);
+  it("admit twice as many for half a second at most, and no more until that is over", () => {
+    const [a, b] = gates({ requests: 50 });
+    for (const gate of [a, b]) assert.equal(hold(gate, 50), 50);
+    clock.leap(1_000);
     for (const gate of [a, b]) for (let left = 0; left < 30; left++) gate.leave();
-    await until(() => elsewhere(0, a) === 20 && elsewhere(1, b) === 20);
+    clock.leap(1_000);
     let held = 40;
-    const end = performance.now() + 2_000;
-    await until(() => {
-      for (const gate of [a, b]) while (enters(gate, true)) held++;
-      return performance.now() > end;
-    });
-    assert.ok(held >= 45 && held <= 55, `${held} of 50 are under way`);
+    for (let look = 0; look < 5; look++) {
+      for (const gate of [a, b]) held += hold(gate);
+      clock.leap(500);
+    }
+    assert.ok(held >= 45 && held <= 55, `${held} of 50 are in progress`);
   });
 
-  it("are the same for saves as for requests", async () => {
+  it("apply to saves like to requests", () => {
     const checks = nodes.map(({ shares }) => limitedPerMinute("save", "savesPerMinute", () => 600, shares));
-    const saves = async (check: (tenant: string) => void, each: () => void) => {
-      for (const end = performance.now() + 5_000; performance.now() < end;) {
+    let saved = 0;
+    for (let ms = 0; ms < 5_000; ms += STEP_MS) {
+      for (const check of checks) {
         try {
           check("acme");
-          each();
+          saved++;
         } catch (error) {
           assert.match((error as Error).message, /the tenant "acme" may save 600 times a minute.*try again in \d+ s/);
         }
-        await new Promise((resolve) => setTimeout(resolve, 2));
       }
-    };
-    let saved = 0;
-    await Promise.all(checks.map((check) => saves(check, () => void saved++)));
-    // A quarter of a minute's on each, and nothing more until the one too many is paid back.
+      clock.leap(STEP_MS);
+    }
+    // A quarter of a minute's on each, and nothing more until the excess is compensated.
     assert.ok(saved >= 150 && saved <= 2 * 150 + 20, `${saved} were saved`);
   });
 });
 
-describe("what a node says of its limits", () => {
-  /** One node, what it told, and how the other one sounds. */
+describe("what a node reports of its limits", () => {
+  /** One node, what it tells, and how to speak for the other one. */
   function oneOfTwo() {
     const others = new Map<string, JsonObject>([["other", {}]]);
     const told: JsonObject[] = [];
-    let hear: (body: JsonObject) => unknown = () => {};
-    let gone: (node: string) => void = () => {};
-    const shares = new Shares({
-      id: "own",
-      others,
-      on: (_topic, handler) => void (hear = handler),
-      onGone: (listener) => void (gone = listener),
-      tell: (_topic, body) => void told.push(body),
-    });
-    return { shares, others, told, hear: (body: JsonObject) => hear(body), gone: (node: string) => gone(node) };
+    return { others, told, ...member("own", others, (body) => void told.push(body)) };
   }
 
   function gate(shares: Shares, owner: string, id = ""): Gate {
@@ -219,7 +179,7 @@ describe("what a node says of its limits", () => {
     return new Gate(owner, limits, SETTINGS, "requests", sharing(shares, owner, "requests", id));
   }
 
-  it("is nothing while it is alone, and each gate has the whole limit", async () => {
+  it("is nothing while it is alone, and each gate has the whole limit", () => {
     const { shares, others, told } = oneOfTwo();
     others.clear();
     const alone = gate(shares, "acme");
@@ -228,22 +188,24 @@ describe("what a node says of its limits", () => {
     others.set("other", {});
     const second = gate(shares, "acme", "second");
     second.enter(0);
-    await until(() => told.length > 0);
+    clock.leap(LOOK_MS);
     assert.deepEqual(told[0], { from: "own", uses: [['["requests","acme","second"]', 1, 1, 0, 0]] });
     shares.close();
   });
 
-  it("is that it uses no more what it has used, and then nothing", async () => {
+  it("is that it no longer uses a limit, and then nothing", () => {
     const { shares, told } = oneOfTwo();
     const used = gate(shares, "acme");
     used.enter(0);
     used.leave();
-    await until(() => told.length === 2);
+    clock.leap(LOOK_MS);
+    clock.leap(LOOK_MS);
+    assert.equal(told.length, 2);
     assert.deepEqual(told[1], { from: "own", uses: [] });
     assert.ok(!shares.isTelling);
   });
 
-  it("is nothing of a limit of which it uses little", async () => {
+  it("leaves out limits of which it uses little", () => {
     const { shares, told } = oneOfTwo();
     const large = new Gate(
       "acme",
@@ -252,18 +214,19 @@ describe("what a node says of its limits", () => {
       "requests",
       sharing(shares, "acme", "requests"),
     );
-    for (let entered = 0; entered < 10; entered++) large.enter(performance.now());
+    for (let entered = 0; entered < 10; entered++) large.enter(clock.now());
     for (let entered = 0; entered < 10; entered++) large.leave();
-    await until(() => !shares.isTelling);
+    for (let look = 0; look < 3; look++) clock.leap(LOOK_MS);
+    assert.ok(!shares.isTelling);
     assert.deepEqual(told, []);
   });
 
-  it("names a bounded number of limits, and those of one tenant crowd out no other's", async (t) => {
+  it("names a bounded number of limits, and some of each tenant", (t) => {
     t.after(lower({ toldLimits: 5 }));
     const { shares, told } = oneOfTwo();
     for (let id = 0; id < 100; id++) gate(shares, "crowd", String(id)).enter(0);
     for (const owner of ["acme", "emca"]) gate(shares, owner).enter(0);
-    await until(() => told.length > 0);
+    clock.leap(LOOK_MS);
     const keys = (told[0]!["uses"] as [string][]).map(([key]) => key);
     assert.equal(keys.length, 5);
     assert.ok(keys.includes('["requests","acme",""]') && keys.includes('["requests","emca",""]'), String(keys));
@@ -277,14 +240,14 @@ describe("what a node says of its limits", () => {
     assert.notEqual(long("a"), long("b"));
   });
 
-  it("holds no longer than its node lives", () => {
-    const { shares, others, hear, gone } = oneOfTwo();
+  it("counts no longer than its node lives", () => {
+    const { shares, others, receive, leave } = oneOfTwo();
     const own = gate(shares, "acme");
-    hear({ from: "other", uses: [[own.key, 10, 10, 0, 0]] });
+    receive({ from: "other", uses: [[own.key, 10, 10, 0, 0]] });
     assert.throws(() => own.enter(0), /has 10 requests under way, the most that it may \(BERTH_A\); try again in 1 s/);
     others.set("third", {});
     others.delete("other");
-    gone("other");
+    leave("other");
     for (let entered = 0; entered < 10; entered++) own.enter(0);
     shares.close();
   });

@@ -2,19 +2,15 @@ import assert from "node:assert/strict";
 import {
   copyFileSync,
   existsSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
-  rmSync,
   statSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it, type TestContext } from "node:test";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
@@ -24,71 +20,61 @@ import { SCHEMA_VERSION } from "../../src/store/sqlite/upgrade.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { berth } from "../support/commands.ts";
+import { runs } from "../support/fast-check.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { AMPLE, execute, readVariable, setVariable, testFolders, withStore } from "../support/store.ts";
 import { until } from "../support/until.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "berth-backup-"));
-after(() => rmSync(folder, { recursive: true, force: true }));
-let folders = 0;
+const newFolder = testFolders("backup");
 
-function newFolder(): string {
-  return mkdtempSync(join(folder, `${(folders += 1)}-`));
-}
-
+/** Sets the variable `motto`, and a value of state. */
 async function set(dataDir: string, text: string): Promise<void> {
-  const store = await openSqliteStore({ dataDir });
-  const block = rawBlock(text);
-  await store.change("default", {
-    by: "test",
-    put: [block],
-    set: [{ kind: "variable", name: "motto", cid: block.cid }],
+  await withStore(dataDir, async (store) => {
+    await store.change("default", setVariable(text));
+    const value = { value: Buffer.from(text), isJson: false, expiresAt: null, room: AMPLE };
+    await store.state.set("default", "notes", "motto", value);
   });
-  const room = { keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
-  await store.state.set("default", "notes", "motto", { value: block.bytes, isJson: false, expiresAt: null, room });
-  await store.close();
 }
 
-async function stateMotto(dataDir: string): Promise<string | undefined> {
-  const store = await openSqliteStore({ dataDir });
-  const entry = await store.state.get("default", "notes", "motto");
-  await store.close();
-  return entry && new TextDecoder().decode(entry.value);
+const readState = (dataDir: string): Promise<string | undefined> =>
+  withStore(dataDir, async ({ state }) => {
+    const entry = await state.get("default", "notes", "motto");
+    return entry && new TextDecoder().decode(entry.value);
+  });
+
+/** A data folder with the variable `motto`, and a backup of it. */
+async function backedUp(text: string): Promise<{ dataDir: string; file: string }> {
+  const [dataDir, file] = [newFolder(), join(newFolder(), "copy.sqlite")];
+  await set(dataDir, text);
+  await backupStore({ dataDir, file });
+  return { dataDir, file };
 }
 
-async function mottoOf(api: Api): Promise<unknown> {
+async function serve(t: TestContext, dataDir: string): Promise<{ served: ServeProcess; api: Api }> {
+  const served = await ServeProcess.start(["--port", "0", "--data", dataDir]);
+  t.after(() => served.end("SIGKILL"));
+  return { served, api: apiOf(served) };
+}
+
+/** The variable `motto` as the API has it, or the status. */
+async function servedMotto(api: Api): Promise<unknown> {
   try {
     const { status, body } = await api.send("GET", "/variables/motto");
-    return status === 200 && Object.values(body.files as Record<string, string>)[0];
+    return status === 200 ? Object.values(body.files as Record<string, string>)[0] : status;
   } catch {
     return "not reached";
   }
 }
 
-async function motto(dataDir: string): Promise<string | undefined> {
-  const store = await openSqliteStore({ dataDir });
-  const record = await store.name("default", "variable", "motto");
-  const bytes = record && (await store.content("default", record.cid));
-  await store.close();
-  return bytes && new TextDecoder().decode(bytes);
-}
-
-function change(file: string, sql: string): void {
-  const database = new Database(file);
-  database.exec(sql);
-  database.close();
-}
-
 describe("a backup", () => {
-  it("C8 holds all that was acknowledged when it began, while others go on writing", async () => {
+  it("contains all that was acknowledged when it began, while another process writes", async () => {
     const dataDir = newFolder();
     const file = join(newFolder(), "copy.sqlite");
     const store = await openSqliteStore({ dataDir });
     let written = 0;
     const writing = new AbortController();
     const writeOne = async (): Promise<void> => {
-      const block = rawBlock(`value ${written}`);
-      const move = { kind: "variable", name: `name-${written}`, cid: block.cid } as const;
-      await store.change("default", { by: "test", put: [block], set: [move] });
+      await store.change("default", setVariable(`value ${written}`, `name-${written}`));
       written += 1;
     };
     const acknowledged = 50;
@@ -114,12 +100,10 @@ describe("a backup", () => {
     assert.deepEqual(readdirSync(join(file, "..")), ["copy.sqlite"]);
   });
 
-  it("C8 replaces no file by mistake, and is not made of what is not there", async () => {
-    const dataDir = newFolder();
-    const file = join(newFolder(), "copy.sqlite");
-    await assert.rejects(backupStore({ dataDir, file }), { code: "backup_failed", message: /there is no store in/ });
-    await set(dataDir, "one");
-    await backupStore({ dataDir, file });
+  it("replaces no file by mistake, and needs a store", async () => {
+    const nothing = backupStore({ dataDir: newFolder(), file: join(newFolder(), "copy.sqlite") });
+    await assert.rejects(nothing, { code: "backup_failed", message: /there is no store in/ });
+    const { dataDir, file } = await backedUp("one");
     const before = readFileSync(file);
     await assert.rejects(backupStore({ dataDir, file }), { code: "backup_failed", message: /already exists/ });
     assert.ok(readFileSync(file).equals(before));
@@ -128,11 +112,11 @@ describe("a backup", () => {
     assert.ok(!readFileSync(file).equals(before));
   });
 
-  it("C8 is not made of a damaged store: the damage is told", async () => {
+  it("reports the damage of a damaged store instead", async () => {
     const dataDir = newFolder();
     await set(dataDir, "what it says");
     const { cid } = rawBlock("what it says");
-    change(join(dataDir, DATABASE_FILE), `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`);
+    execute(join(dataDir, DATABASE_FILE), `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`);
     const target = newFolder();
     const file = join(target, "copy.sqlite");
     await assert.rejects(backupStore({ dataDir, file }), (error: Error) => {
@@ -182,13 +166,13 @@ describe("a backup that is restored", () => {
     return JSON.stringify(rows);
   };
 
-  it("has no changed row, whichever bit of its file was flipped (C8)", async () => {
+  it("has no changed row, whichever bit of its file was flipped", async () => {
     const dataDir = newFolder();
     await set(dataDir, "motto");
-    const store = await openSqliteStore({ dataDir });
-    await store.tenants.create("acme", { by: "test", hosts: ["acme.example.org"] });
-    await store.putSecret("acme", { name: "KEY", sealed: Buffer.alloc(40, 7), keyId: "00aa", by: "test" });
-    await store.close();
+    await withStore(dataDir, async (store) => {
+      await store.tenants.create("acme", { by: "test", hosts: ["acme.example.org"] });
+      await store.putSecret("acme", { name: "KEY", sealed: Buffer.alloc(40, 7), keyId: "00aa", by: "test" });
+    });
     const good = join(newFolder(), "copy.sqlite");
     await backupStore({ dataDir, file: good });
     const target = newFolder();
@@ -197,7 +181,7 @@ describe("a backup that is restored", () => {
     const bytes = readFileSync(good);
     const file = join(newFolder(), "flipped.sqlite");
     const LAST_BYTES = 120;
-    for (let flip = 0, seed = 1; flip < 250; flip++) {
+    for (let flip = 0, seed = 1; flip < runs(80); flip++) {
       seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
       // The checksum is at the end.
       const at = flip < 40 ? bytes.length - LAST_BYTES + flip * 3 : Math.floor((seed / 2 ** 32) * bytes.length);
@@ -213,11 +197,8 @@ describe("a backup that is restored", () => {
     }
   });
 
-  it("is refused with the first record of the audit log that was changed, with a checksum and without (C8)", async () => {
-    const dataDir = newFolder();
-    await set(dataDir, "stays");
-    const good = join(newFolder(), "copy.sqlite");
-    await backupStore({ dataDir, file: good });
+  it("is refused with the first record of the audit log that was changed, with a checksum and without", async () => {
+    const { dataDir, file: good } = await backedUp("stays");
     for (const prepare of [() => {}, removeChecksum]) {
       const file = join(newFolder(), "changed.sqlite");
       copyFileSync(good, file);
@@ -229,25 +210,19 @@ describe("a backup that is restored", () => {
         return true;
       });
     }
-    assert.equal(await motto(dataDir), "stays");
+    assert.equal(await readVariable(dataDir), "stays");
     assert.deepEqual(readdirSync(dataDir), [DATABASE_FILE]);
   });
 
-  it("is refused after another program has changed it (C8)", async () => {
-    const dataDir = newFolder();
-    await set(dataDir, "before");
-    const file = join(newFolder(), "copy.sqlite");
-    await backupStore({ dataDir, file });
-    change(file, "UPDATE name SET name = 'mottO' WHERE name = 'motto'");
+  it("is refused after another program has changed it", async () => {
+    const { dataDir, file } = await backedUp("before");
+    execute(file, "UPDATE name SET name = 'mottO' WHERE name = 'motto'");
     await assert.rejects(restoreStore({ dataDir, file }), { message: /was changed after it was written/ });
-    assert.equal(await motto(dataDir), "before");
+    assert.equal(await readVariable(dataDir), "before");
   });
 
-  it("may lack a checksum, and then the command says what was not verified (C8)", async () => {
-    const dataDir = newFolder();
-    await set(dataDir, "before");
-    const file = join(newFolder(), "copy.sqlite");
-    await backupStore({ dataDir, file });
+  it("may lack a checksum, and then the command says what was not verified", async () => {
+    const { dataDir, file } = await backedUp("before");
     const whole = await berth(["restore", file, "--data", newFolder()]);
     assert.doesNotMatch(whole.stderr, /checksum/);
     removeChecksum(file);
@@ -256,11 +231,8 @@ describe("a backup that is restored", () => {
     assert.match(stderr, /copy\.sqlite has no checksum.*: names, tokens, secrets, and state were not verified/);
   });
 
-  it("replaces a store whose audit log was changed, of which no backup is made (C8)", async () => {
-    const dataDir = newFolder();
-    await set(dataDir, "before");
-    const good = join(newFolder(), "copy.sqlite");
-    await backupStore({ dataDir, file: good });
+  it("replaces a store whose audit log was changed, of which no backup is made", async () => {
+    const { dataDir, file: good } = await backedUp("before");
     const number = rewriteAudit(join(dataDir, DATABASE_FILE));
     const target = newFolder();
     const { code, stderr } = await berth(["backup", join(target, "copy"), "--data", dataDir]);
@@ -270,54 +242,48 @@ describe("a backup that is restored", () => {
     assert.deepEqual(readdirSync(target), []);
     const { damage } = await restoreStore({ dataDir, file: good });
     assert.match(damage ?? "", /its audit log does not fit/);
-    assert.equal(await motto(dataDir), "before");
+    assert.equal(await readVariable(dataDir), "before");
   });
 });
 
-describe("restoring a backup", () => {
-  it("C8 puts back what stood then, keeps what stood there, and needs no store", async () => {
-    const [dataDir, elsewhere] = [newFolder(), newFolder()];
+describe("a restore", () => {
+  it("restores what was backed up, retains what it replaces, and needs no store", async () => {
+    const [dataDir, elsewhere] = [newFolder(), join(newFolder(), "not", "there")];
     const file = join(newFolder(), "copy.sqlite");
     await set(dataDir, "before");
     await backupStore({ dataDir, file });
     await set(dataDir, "after");
     const { kept } = await restoreStore({ dataDir, file });
-    assert.deepEqual([await motto(dataDir), await stateMotto(dataDir)], ["before", "before"]);
+    assert.deepEqual([await readVariable(dataDir), await readState(dataDir)], ["before", "before"]);
     assert.deepEqual(verifyDatabase(kept!).problems, []);
     await restoreStore({ dataDir, file: kept! });
-    assert.deepEqual([await motto(dataDir), await stateMotto(dataDir)], ["after", "after"]);
+    assert.deepEqual([await readVariable(dataDir), await readState(dataDir)], ["after", "after"]);
 
     assert.equal((await restoreStore({ dataDir: elsewhere, file })).kept, undefined);
-    assert.equal(await motto(elsewhere), "before");
+    assert.equal(await readVariable(elsewhere), "before");
     assert.equal(statSync(join(elsewhere, DATABASE_FILE)).mode & 0o777, 0o600);
   });
 
-  it("C8 refuses one with triggers or views, which Berth makes none of", async () => {
-    const dataDir = newFolder();
-    const file = join(newFolder(), "copy.sqlite");
-    await set(dataDir, "before");
-    await backupStore({ dataDir, file });
-    change(file, "CREATE TRIGGER quiet AFTER INSERT ON audit BEGIN UPDATE audit SET body = NULL; END");
-    change(file, "ALTER TABLE content RENAME TO hidden");
-    change(file, "CREATE VIEW content AS SELECT cid, bytes FROM hidden");
+  it("refuses a backup with triggers or views, which Berth does not create", async () => {
+    const { dataDir, file } = await backedUp("before");
+    execute(file, "CREATE TRIGGER quiet AFTER INSERT ON audit BEGIN UPDATE audit SET body = NULL; END");
+    execute(file, "ALTER TABLE content RENAME TO hidden");
+    execute(file, "CREATE VIEW content AS SELECT cid, bytes FROM hidden");
     await assert.rejects(restoreStore({ dataDir, file }), (error: Error) => {
       assert.match(error.message, /it has the trigger "quiet", which Berth did not make/);
       return true;
     });
-    assert.equal(await motto(dataDir), "before");
+    assert.equal(await readVariable(dataDir), "before");
   });
 
-  it("C8 refuses what is damaged, no backup, or of a newer Berth, and changes nothing", async () => {
-    const dataDir = newFolder();
-    await set(dataDir, "stays");
-    const good = join(newFolder(), "copy.sqlite");
-    await backupStore({ dataDir, file: good });
+  it("refuses what is damaged, is no backup, or is of a newer Berth, and changes nothing", async () => {
+    const { dataDir, file: good } = await backedUp("stays");
     const { cid } = rawBlock("stays");
     const spoil: Record<string, (file: string) => void> = {
-      "do not match it": (file) => change(file, `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`),
-      "refers to a missing row": (file) => change(file, "PRAGMA foreign_keys = OFF; DELETE FROM content"),
-      "it is not a database of Berth": (file) => change(file, "PRAGMA user_version = 0"),
-      "which a newer Berth wrote": (file) => change(file, `PRAGMA user_version = ${SCHEMA_VERSION + 1}`),
+      "do not match it": (file) => execute(file, `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`),
+      "refers to a missing row": (file) => execute(file, "PRAGMA foreign_keys = OFF; DELETE FROM content"),
+      "it is not a database of Berth": (file) => execute(file, "PRAGMA user_version = 0"),
+      "which a newer Berth wrote": (file) => execute(file, `PRAGMA user_version = ${SCHEMA_VERSION + 1}`),
       "it is not a database: file is not a database": (file) => writeFileSync(file, "x".repeat(10_000)),
       malformed: (file) => truncateSync(file, 8192),
     };
@@ -329,104 +295,100 @@ describe("restoring a backup", () => {
         assert.ok(error.message.includes(what), error.message);
         return true;
       });
-      assert.equal(await motto(dataDir), "stays");
+      assert.equal(await readVariable(dataDir), "stays");
     }
-    await assert.rejects(restoreStore({ dataDir, file: join(folder, "none") }), { code: "backup_failed" });
+    await assert.rejects(restoreStore({ dataDir, file: join(newFolder(), "none") }), { code: "backup_failed" });
     assert.deepEqual(readdirSync(dataDir), [DATABASE_FILE]);
   });
 
-  it("names what it lacks where no file is named", async () => {
+  it("needs the name of a file", async () => {
     const { code, stderr } = await berth(["backup", "--data", newFolder()]);
     assert.deepEqual([code, /name the file to write: berth backup FILE/.test(stderr)], [2, true], stderr);
   });
 
-  it("C8 a Berth that serves takes up what was restored, at the same address", async () => {
+  it("is served at the same address by a Berth that serves, whether its store was intact or damaged", async (t) => {
     const dataDir = newFolder();
     const file = join(newFolder(), "copy.sqlite");
-    const served = await ServeProcess.start(["--port", "0", "--data", dataDir]);
-    try {
-      const api = apiOf(served);
-      await api.put("/variables/motto", "before");
-      assert.equal((await berth(["backup", file, "--data", dataDir])).code, 0);
+    const { served, api } = await serve(t, dataDir);
+    await api.put("/variables/motto", "before");
+    await backupStore({ dataDir, file });
+    await api.put("/variables/later", "is not in the backup");
+    const keeps = [/What it held before is in .*before-restore-/, /its files as they were/];
+    for (const [index, kept] of keeps.entries()) {
       await api.put("/variables/motto", "after");
-      await api.put("/variables/later", "is gone then");
+      if (index === 1)
+        execute(
+          join(dataDir, DATABASE_FILE),
+          `UPDATE content SET bytes = x'00' WHERE cid = '${rawBlock("after").cid}'`,
+        );
       const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
       assert.equal(code, 0, stderr);
-      assert.match(stderr, /What it held before is in .*before-restore-/);
-
-      await until(async () => (await mottoOf(api)) === "before", "it is taken up");
-      // Connections end with the service that read the old store, and the next one says 503 until it has started.
-      const statusOf = (ask: () => Promise<{ status: number }>): Promise<number> =>
+      assert.match(stderr, kept);
+      await until(async () => (await servedMotto(api)) === "before", "the restored store is served");
+      // Connections end with the service that read the old store, and the next one responds 503 until it has started.
+      const status = (request: () => Promise<{ status: number }>): Promise<number> =>
         until(async () => {
-          const { status } = await ask().catch(() => ({ status: 503 }));
+          const { status } = await request().catch(() => ({ status: 503 }));
           return status === 503 ? undefined : status;
         });
-      assert.equal(await statusOf(() => api.send("GET", "/variables/later")), 404);
-      assert.equal(await statusOf(() => api.put("/variables/motto", "goes on")), 200);
-    } finally {
-      await served.end("SIGTERM");
+      assert.equal(await status(() => api.send("GET", "/variables/later")), 404);
+      assert.equal(await status(() => api.put("/variables/motto", "continues")), 200);
     }
-    assert.equal(served.child.exitCode, 0);
-    assert.equal(await motto(dataDir), "goes on");
+    await served.end("SIGKILL");
+    assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
+    assert.equal(await readVariable(dataDir), "continues");
   });
 
-  it("C8 a Berth whose data folder is away keeps to its own store, whatever is made there, and takes up what is restored there", async () => {
+  it("is served by a Berth whose data folder was moved, which serves its own store until then", async (t) => {
     const dataDir = join(newFolder(), "data");
     const file = join(newFolder(), "copy.sqlite");
-    const served = await ServeProcess.start(["--port", "0", "--data", dataDir]);
-    try {
-      const api = apiOf(served);
-      await api.put("/variables/motto", "before");
-      assert.equal((await berth(["backup", file, "--data", dataDir])).code, 0);
-      await api.put("/variables/motto", "after");
-      renameSync(dataDir, `${dataDir}-away`);
+    const { served, api } = await serve(t, dataDir);
+    await api.put("/variables/motto", "before");
+    await backupStore({ dataDir, file });
+    await api.put("/variables/motto", "after");
+    renameSync(dataDir, `${dataDir}-away`);
 
-      const made = await berth(["token", "create", "--can", "call", "--data", dataDir]);
-      assert.equal(made.code, 0, made.stderr);
-      assert.match(made.stderr, /There was no store in .*data; a new one is made there/);
-      // It looks twice a second.
-      await sleep(1_500);
-      assert.equal(await mottoOf(api), "after");
-      const refused = await api.put("/variables/motto", "nowhere");
-      assert.equal(refused.status, 503);
-      assert.match(refused.body.error.message, /its files were moved or deleted/);
+    const created = await berth(["token", "create", "--can", "call", "--data", dataDir]);
+    assert.equal(created.code, 0, created.stderr);
+    assert.match(created.stderr, /There was no store in .*data; a new one is made there/);
+    // Berth examines its files for this.
+    await until(async () => (await fetch(`${served.url}/readyz`)).status === 503);
+    assert.equal(await servedMotto(api), "after");
+    const refused = await api.put("/variables/motto", "nowhere");
+    assert.equal(refused.status, 503);
+    assert.match(refused.body.error.message, /its files were moved or deleted/);
+    assert.ok(!refused.body.error.message.includes(dataDir), "a path of the host");
 
-      const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
-      assert.equal(code, 0, stderr);
-      await until(async () => (await mottoOf(api)) === "before", "it is taken up");
-      assert.equal((await api.put("/variables/motto", "goes on")).status, 200);
-    } finally {
-      await served.end("SIGTERM");
-    }
-    assert.equal(await motto(dataDir), "goes on");
+    const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
+    assert.equal(code, 0, stderr);
+    await until(async () => (await servedMotto(api)) === "before", "the restored store is served");
+    assert.equal((await api.put("/variables/motto", "continues")).status, 200);
+    await served.end("SIGTERM");
+    assert.equal(served.child.exitCode, 0);
+    assert.equal(await readVariable(dataDir), "continues");
   });
 
-  it("C8 no command that reads or changes a store makes one where there is none", async () => {
+  it("names a mistyped data folder, like each command that reads a store, and creates nothing there", async () => {
     const dataDir = join(newFolder(), "mistyped");
     for (const command of [
       "token list",
-      "token revoke x",
-      "audit",
       "audit verify",
-      "tenant list",
       "tenant limit acme",
+      "secret rotate",
+      "tenant export default",
     ]) {
       const { code, stderr } = await berth([...command.split(" "), "--data", dataDir]);
       assert.notEqual(code, 0, command);
       assert.match(stderr, /there is no store in .*mistyped: name Berth's data folder \(--data, BERTH_DATA\)/);
     }
-    for (const command of ["secret list", "secret rotate", "tenant export default", "tenant suspend acme"]) {
-      assert.match((await berth([...command.split(" "), "--data", dataDir])).stderr, /there is no store in/, command);
-    }
     assert.equal(existsSync(dataDir), false);
   });
 
-  it("C8 tells which key is missing that its secrets are sealed with", async () => {
+  it("reports a missing key with which the secrets of the backup are sealed", async () => {
     const file = join(newFolder(), "copy.sqlite");
     const dataDir = newFolder();
-    const store = await openSqliteStore({ dataDir });
-    await store.putSecret("default", { name: "A", keyId: "00aa", sealed: Buffer.from("sealed"), by: "test" });
-    await store.close();
+    const secret = { name: "A", keyId: "00aa", sealed: Buffer.from("sealed"), by: "test" };
+    await withStore(dataDir, (store) => store.putSecret("default", secret));
     await backupStore({ dataDir, file });
     const { code, stderr } = await berth(["restore", file, "--data", newFolder()]);
     assert.equal(code, 1);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, openSync, readdirSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
@@ -12,59 +11,45 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { copiedTables } from "../../src/store/copied.ts";
 import { copyStore, type StoreOptions } from "../../src/store/open-store.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { openWhere } from "../support/open-where.ts";
-import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { ON_POSTGRES, queryAt, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { testFolders, withStore, setVariable, AMPLE, execute } from "../support/store.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "berth-copy-"));
-let postgres: TestPostgres;
-let made = 0;
+const newFolder = testFolders("copy");
+let postgres: TestPostgres | undefined;
 before(async () => {
-  postgres = await startPostgres();
+  if (ON_POSTGRES) postgres = await startPostgres();
 });
-after(async () => {
-  await postgres.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+after(() => postgres?.close());
 
-function newFolder(): string {
-  return mkdtempSync(join(folder, `${(made += 1)}-`));
+/** An empty place for a copy of a folder. */
+const newTarget = async (): Promise<string> => (await postgres?.database()) ?? newFolder();
+
+const optionsOf = (where: string): StoreOptions =>
+  where.startsWith("postgres:") ? { dataDir: "none", database: where } : { dataDir: where };
+
+function copied(from: string, to: string, onTable?: (name: string) => void): ReturnType<typeof copyStore> {
+  return copyStore(optionsOf(from), optionsOf(to), { keep: defaultLimits, ...(onTable && { onTable }) });
 }
 
-function copied(from: string, to: string): ReturnType<typeof copyStore> {
-  const placeOf = (where: string): StoreOptions =>
-    where.startsWith("postgres:") ? { dataDir: "none", database: where } : { dataDir: where };
-  return copyStore(placeOf(from), placeOf(to), { keep: defaultLimits });
-}
-
-/** Asks a store's database itself. */
-async function ask(where: string, sql: string): Promise<Record<string, unknown>[]> {
-  if (!where.startsWith("postgres:")) {
-    const database = new Database(join(where, DATABASE_FILE));
-    try {
-      if (sql.startsWith("SELECT")) return database.prepare<[], Record<string, unknown>>(sql).all();
-      database.exec(sql);
-      return [];
-    } finally {
-      database.close();
-    }
-  }
-  const client = connect(where);
-  await client.connect();
+/** Queries a store's database itself. */
+async function query(where: string, sql: string): Promise<Record<string, unknown>[]> {
+  if (where.startsWith("postgres:")) return queryAt(where, sql);
+  const database = new Database(join(where, DATABASE_FILE));
   try {
-    return (await client.query(sql)).rows;
+    if (sql.startsWith("SELECT")) return database.prepare<[], Record<string, unknown>>(sql).all();
+    database.exec(sql);
+    return [];
   } finally {
-    await client.end();
+    database.close();
   }
 }
 
 /** A data folder with rows in each table. */
 async function fullFolder(): Promise<string> {
   const dataDir = newFolder();
-  const store = await openSqliteStore({ dataDir });
-  await fill(store);
-  await store.close();
+  await withStore(dataDir, fill);
   return dataDir;
 }
 
@@ -77,8 +62,8 @@ async function fill(store: Store & SecretStore): Promise<void> {
   await store.tokens.add(token, "test");
   const short = rawBlock("a motto");
   const long = [0, 1, 2, 3].map((each) => rawBlock(new Uint8Array(LONG).fill(each)));
-  const set = { kind: "variable", name: "motto", cid: short.cid } as const;
-  await store.change("acme", { by: "test", put: [short, ...long], set: [set] });
+  await store.change("acme", setVariable("a motto"));
+  await store.change("acme", { by: "test", put: long });
   await store.putDerived("acme", [{ key: "compiled:motto", block: rawBlock("derived"), madeOf: short.cid }]);
   const staging = await store.tenants.stage();
   for (const name of ["imported", "again"]) {
@@ -89,32 +74,25 @@ async function fill(store: Store & SecretStore): Promise<void> {
   await staging.close();
   await store.tenants.create("named", { by: "test", hosts: ["named.example.org"], limits: { callsPerTenant: 3 } });
   await store.putSecret("acme", { name: "KEY", sealed: Uint8Array.of(0, 255, 9), keyId: SEALED_WITH, by: "test" });
-  const room = { keysPerServer: 9, bytesPerServer: 99_999, bytesPerTenant: 99_999 };
-  await store.state.set("acme", "notes", "k", { value: Uint8Array.of(0, 1), isJson: false, expiresAt: null, room });
-  const call = {
-    server: "notes",
-    at: 5,
-    expiresAt: Date.now() + 3_600_000,
-    tool: "t",
-    outcome: "ok",
-    micros: 7,
-    principal: null,
-  };
-  await store.retainedCalls.add("acme", [{ ...call, body: '{"a":"\\u0000ü"}' }], {
-    callsPerServer: 9,
-    bytesPerTenant: 999,
-  });
-  await store.putRecord("acme", "session", "s1", {
-    value: '{"a":"ü"}',
-    expected: 0,
-    expiresAt: Date.now() + 3_600_000,
-  });
+  await addState(store, "notes", Uint8Array.of(0, 1));
+  await addCall(store, 5, '{"a":"\\u0000ü"}');
+  const record = { value: '{"a":"ü"}', expected: 0, expiresAt: Date.now() + 3_600_000 };
+  await store.putRecord("acme", "session", "s1", record);
   for (let turn = 0; turn < 3; turn++) {
     await store.audit.append([entryOf("acme", "login", { turn }), entryOf(SERVICE, "service", { turn })]);
     await store.audit.anchor({ now: true });
   }
   const tenants = ["acme", "default", "moved"].map((tenant) => ({ tenant, historyMs: 1 }));
   await store.collect({ tenants, graceMs: 3_600_000, isTrial: false });
+}
+
+const addState = (store: Store, server: string, value: Uint8Array) =>
+  store.state.set("acme", server, "k", { value, isJson: false, expiresAt: null, room: AMPLE });
+
+function addCall(store: Store, at: number, body: string): Promise<void> {
+  const call = { server: "notes", at, expiresAt: Date.now() + 3_600_000, tool: "t", outcome: "ok", micros: 7 };
+  const room = { callsPerServer: 9, bytesPerTenant: 999 };
+  return store.retainedCalls.add("acme", [{ ...call, principal: null, body }], room);
 }
 
 /** All rows of a store's tables but for those that tell of processes and of the file; and the number of the latest change. */
@@ -153,19 +131,13 @@ async function importTenant(store: Store, tenant: string, count: number): Promis
   await staging.close();
 }
 
-async function save(store: Store, text: string): Promise<void> {
-  const block = rawBlock(text);
-  const set = [{ kind: "variable", name: "motto", cid: block.cid }] as const;
-  await store.change("acme", { by: "test", put: [block], set });
-}
-
 describe("a store that is copied", () => {
-  it("from SQLite to Postgres and back is the same, row by row, and has something in every table", async () => {
-    const [first, database, second] = [await fullFolder(), await postgres.database(), join(newFolder(), "data")];
+  it("to another database and back is the same, row by row, and has something in every table", async () => {
+    const [first, target, second] = [await fullFolder(), await newTarget(), join(newFolder(), "data")];
     const before = rowsIn(first);
     for (const [table, rows] of Object.entries(before)) assert.ok(rows.length > 0, `nothing in ${table}`);
-    const there = await copied(first, database);
-    const back = await copied(database, second);
+    const there = await copied(first, target);
+    const back = await copied(target, second);
     assert.deepEqual(back, there);
     assert.deepEqual(rowsIn(second), before);
     assert.deepEqual(rowsIn(first), before);
@@ -175,29 +147,19 @@ describe("a store that is copied", () => {
     assert.deepEqual(readdirSync(second), [DATABASE_FILE]);
   });
 
-  it("goes on from its numbers at each place: changes, imports, and the audit log with the heads that were kept", async () => {
-    const places = [await fullFolder(), await postgres.database(), newFolder(), await postgres.database()];
+  it("continues its numbers at each place: changes, imports, and the audit log with earlier heads", async () => {
+    const places = [await fullFolder(), await newTarget(), newFolder(), await newTarget()];
     const heads: AuditHead[] = [await headOf(places[0]!)];
     for (let at = 1; at < places.length; at++) {
       const place = places[at]!;
       await copied(places[at - 1]!, place);
       const store = await openWhere(place);
       const latest = await store.latestChange();
-      await save(store, `at place ${at}`);
+      await store.change("acme", setVariable(`at place ${at}`));
       await importTenant(store, `import-${at}`, 3);
       await store.putDerived("acme", [{ key: `result ${at}`, block: rawBlock(`result ${at}`) }]);
-      const room = { keysPerServer: 99, bytesPerServer: 99_999, bytesPerTenant: 99_999 };
-      await store.state.set("acme", `server-${at}`, "k", {
-        value: Uint8Array.of(1),
-        isJson: false,
-        expiresAt: null,
-        room,
-      });
-      const call = { server: "notes", at, expiresAt: Date.now() + 3_600_000, tool: "t", outcome: "ok", micros: 7 };
-      await store.retainedCalls.add("acme", [{ ...call, principal: null, body: "{}" }], {
-        callsPerServer: 9,
-        bytesPerTenant: 999,
-      });
+      await addState(store, `server-${at}`, Uint8Array.of(1));
+      await addCall(store, at, "{}");
       assert.equal((await store.retainedCalls.list("acme", "notes", { max: 9 })).calls.length, at + 1);
       assert.ok((await store.latestChange()) > latest);
       assert.equal((await store.history("acme", "variable", "motto")).length, at + 1);
@@ -210,10 +172,11 @@ describe("a store that is copied", () => {
   });
 });
 
-it("a copy takes each column of each table in Postgres, but for those of processes and of the database itself", async () => {
+it("a copy takes each column of each table in Postgres except those of processes and of the database", async (t) => {
+  if (postgres === undefined) return t.skip("for Postgres alone");
   const database = await postgres.database();
   await (await openWhere(database)).close();
-  const columns = await ask(
+  const columns = await query(
     database,
     "SELECT table_name || '.' || column_name AS name FROM information_schema.columns WHERE table_schema = 'public'",
   );
@@ -236,47 +199,43 @@ it("a copy takes each column of each table in Postgres, but for those of process
 });
 
 describe("a copy is refused", () => {
+  /** What a target has: its files or its tables. */
+  const contentsOf = async (target: string): Promise<unknown[]> =>
+    postgres ? query(target, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") : readdirSync(target);
   const refused = (from: string, to: string, message: RegExp): Promise<void> =>
     assert.rejects(copied(from, to), { code: "backup_failed", message });
 
   it("where the target has something already, which stays", async () => {
     const source = await fullFolder();
-    for (const target of [newFolder(), await postgres.database()]) {
-      const store = await openWhere(target);
-      await save(store, "here before");
-      await store.close();
-      await refused(source, target, /has a store already|there is a store in .* already/);
-      const [row] = await ask(target, "SELECT count(*) AS names FROM name");
-      assert.equal(Number(row!["names"]), 1);
-    }
+    const target = await newTarget();
+    const store = await openWhere(target);
+    await store.change("acme", setVariable("here before"));
+    await store.close();
+    await refused(source, target, /has a store already|there is a store in .* already/);
+    const [row] = await query(target, "SELECT count(*) AS names FROM name");
+    assert.equal(Number(row!["names"]), 1);
   });
 
   it("while a process serves from the source, or when somebody changes it meanwhile", async () => {
     const source = await fullFolder();
-    await ask(source, `INSERT INTO node VALUES ('n', '{}', ${Date.now() + 60_000})`);
-    const target = await postgres.database();
+    await query(source, `INSERT INTO node VALUES ('n', '{}', ${Date.now() + 60_000})`);
+    const target = await newTarget();
     await refused(source, target, /a process serves from the store/);
-    await ask(source, "DELETE FROM node");
-    const changed = copyStore(
-      { dataDir: source },
-      { dataDir: "none", database: target },
-      {
-        keep: defaultLimits,
-        onTable(name) {
-          if (name === "token") void ask(source, "DELETE FROM token");
-        },
-      },
-    );
+    await query(source, "DELETE FROM node");
+    const changed = copied(source, target, (table) => {
+      if (table === "token") void query(source, "DELETE FROM token");
+    });
     await assert.rejects(changed, { code: "backup_failed", message: /was changed meanwhile/ });
-    assert.deepEqual(await ask(target, "SELECT to_regclass('content') AS there"), [{ there: null }]);
+    assert.deepEqual(await contentsOf(target), []);
     await copied(source, target);
   });
 
-  it("where a later version has added something, which would be left out", async () => {
+  it("where a later version has added something, which would be left out", async (t) => {
+    if (postgres === undefined) return t.skip("for SQLite: store/upgrade");
     const source = await postgres.database();
     await (await openWhere(source)).close();
-    await ask(source, "CREATE TABLE later (a text)");
-    await ask(source, "UPDATE berth_schema SET version = version + 1");
+    await query(source, "CREATE TABLE later (a text)");
+    await query(source, "UPDATE berth_schema SET version = version + 1");
     await refused(source, newFolder(), /has schema 2 and this Berth knows 1; copy it with the newer Berth/);
   });
 
@@ -295,39 +254,29 @@ describe("a copy is refused", () => {
           WHERE name IN ('name_by_cid', 'token_by_tenant')`);
         database.close();
       },
-      "a table is missing": (file: string) => {
-        const database = new Database(file);
-        database.exec("DROP TABLE name_change");
-        database.close();
-      },
+      "a table is missing": (file: string) => execute(file, "DROP TABLE name_change"),
     };
     for (const [what, damage] of Object.entries(damages)) {
-      for (const to of [newFolder(), await postgres.database()]) {
-        const from = await fullFolder();
-        damage(join(from, DATABASE_FILE));
-        await assert.rejects(copied(from, to), (error: Error) => {
-          assert.ok(error instanceof BerthError, `${what}: ${error.stack}`);
-          assert.match(error.message, /damaged|no such table/, what);
-          return true;
-        });
-        if (to.startsWith("postgres:"))
-          assert.deepEqual(await ask(to, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"), [], what);
-        else assert.deepEqual(readdirSync(to), [], what);
-      }
+      const [from, to] = [await fullFolder(), await newTarget()];
+      damage(join(from, DATABASE_FILE));
+      await assert.rejects(copied(from, to), (error: Error) => {
+        assert.ok(error instanceof BerthError, `${what}: ${error.stack}`);
+        assert.match(error.message, /damaged|no such table/, what);
+        return true;
+      });
+      assert.deepEqual(await contentsOf(to), [], what);
     }
   });
 
-  it("where a content is damaged, or Postgres cannot keep a text, with the place", async () => {
-    const source = await fullFolder();
-    const target = await postgres.database();
-    const [content] = await ask(source, "SELECT cid, hex(bytes) AS hex FROM content ORDER BY id LIMIT 1");
-    await ask(source, `UPDATE content SET bytes = x'00' WHERE cid = '${String(content!["cid"])}'`);
+  it("where a content is damaged, or Postgres cannot store a text, with the place", async () => {
+    const [source, target] = [await fullFolder(), await newTarget()];
+    if (postgres) {
+      const nul = await fullFolder();
+      await query(nul, "UPDATE token SET name = 'a' || char(0) || 'b'");
+      await refused(nul, target, /the column name of the row "tok_1" of token has the character NUL/);
+    }
+    const [content] = await query(source, "SELECT cid FROM content ORDER BY id LIMIT 1");
+    await query(source, `UPDATE content SET bytes = x'00' WHERE cid = '${String(content!["cid"])}'`);
     await refused(source, target, new RegExp(`the bytes of ${String(content!["cid"])} do not match it`));
-    await ask(
-      source,
-      `UPDATE content SET bytes = x'${String(content!["hex"])}' WHERE cid = '${String(content!["cid"])}'`,
-    );
-    await ask(source, "UPDATE token SET name = 'a' || char(0) || 'b'");
-    await refused(source, target, /the column name of the row "tok_1" of token has the character NUL/);
   });
 });

@@ -5,44 +5,39 @@ import {
   closeSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   rmSync,
   statSync,
   truncateSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, dirname } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import Database from "#better-sqlite3";
-import { rawBlock } from "../../src/lib/cid.ts";
-import type { Log } from "../../src/lib/log.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { stampLog } from "../../src/store/sqlite/store-files.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
-import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { berth } from "../support/commands.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { testFolders, setVariable, withStore, execute, collectMessages } from "../support/store.ts";
 import { until } from "../support/until.ts";
 
 const MB = 1024 * 1024;
-const folder = mkdtempSync(join(tmpdir(), "berth-disks-"));
 const mounted: string[] = [];
 after(() => {
   for (const disk of mounted) spawnSync("umount", ["-l", disk]);
-  rmSync(folder, { recursive: true, force: true });
 });
+const newFolder = testFolders("disks");
 
 /** A disk of `megabytes`; undefined, with the test skipped, where this user may not mount one. */
 function smallDisk(t: TestContext, megabytes: number): string | undefined {
-  const disk = mkdtempSync(join(folder, "disk-"));
+  const disk = newFolder();
   const { status, stderr } = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${megabytes}m,mode=700`, "tmpfs", disk]);
   if (status === 0) {
     mounted.push(disk);
@@ -68,135 +63,69 @@ function fill(disk: string): () => void {
 }
 
 let texts = 0;
-function change(bytes = 10) {
-  const block = rawBlock(`${(texts += 1)} ${"x".repeat(bytes)}`);
-  return { by: "test", put: [block], set: [{ kind: "variable", name: "motto", cid: block.cid }] } as const;
-}
+const change = (bytes = 10) => setVariable(`${(texts += 1)} ${"x".repeat(bytes)}`);
 
-async function isWell(store: Store): Promise<boolean> {
-  return store.check().then(
+const succeeds = (work: Promise<unknown>): Promise<boolean> =>
+  work.then(
     () => true,
     () => false,
   );
-}
-
-async function isReady({ url }: ServeProcess): Promise<boolean> {
-  return (await fetch(`${url}/readyz`)).ok;
-}
 
 describe("a disk that is full", () => {
-  const fillings: Readonly<Record<string, (t: TestContext) => Promise<Filling | undefined>>> = {
-    "has no room": async (t) => {
-      const disk = smallDisk(t, 24);
-      if (disk === undefined) return undefined;
-      const served = await ServeProcess.start(["--port", "0", "--data", join(disk, "data")]);
-      return { served, dataDir: join(disk, "data"), fill: () => fill(disk) };
-    },
-    "takes no more of its files": async () => {
-      const dataDir = mkdtempSync(join(folder, "data-"));
-      const served = await ServeProcess.start(["--port", "0", "--data", dataDir]);
-      const limit = (bytes: string): void => {
-        const { status, stderr } = spawnSync("prlimit", [
-          "--pid",
-          String(served.child.pid),
-          `--fsize=${bytes}:unlimited`,
-        ]);
-        assert.equal(status, 0, String(stderr));
-      };
-      const fill = (): (() => void) => {
-        limit("4096");
-        return () => limit("unlimited");
-      };
-      return { served, dataDir, fill };
-    },
-  };
+  it("refuses saves while Berth may write no more to its files, and everything else is served", async (t) => {
+    const dataDir = newFolder();
+    const served = await ServeProcess.start(["--port", "0", "--data", dataDir]);
+    t.after(() => served.end("SIGKILL"));
+    const limit = (bytes: string): void => {
+      const { status, stderr } = spawnSync("prlimit", [`--pid=${served.child.pid}`, `--fsize=${bytes}:unlimited`]);
+      assert.equal(status, 0, String(stderr));
+    };
+    const isReady = async (): Promise<boolean> => (await fetch(`${served.url}/readyz`)).ok;
+    const api = apiOf(served);
+    const releases = async (): Promise<string[]> => {
+      const { releases = [] } = (await api.send("GET", "/servers/echo/releases")).body;
+      return releases.map(({ release }: { release: string }) => release);
+    };
+    const echo = async (name: string): Promise<unknown> =>
+      (await call(`${served.url}/mcp/${name}`, "echo", { message: "heard" })).content?.[0].text;
+    assert.equal((await api.put("/variables/motto", "before")).status, 201);
+    limit("4096");
+    const refused = await api.put("/variables/motto", "refused");
+    assert.equal(refused.body.error.code, "store_failed");
+    assert.match(refused.body.error.message, /the disk of the data folder (is full|fails)/);
+    assert.ok(!refused.body.error.message.includes(dataDir), "a path of the host");
+    await until(async () => !(await isReady()));
+    assert.equal((await api.send("GET", "/variables/motto")).status, 200);
+    // A server that was never loaded is served, and recorded later.
+    assert.equal(await echo("echo"), "heard");
+    const { release } = (await api.send("GET", "/servers")).body.servers.find(
+      ({ name }: { name: string }) => name === "echo",
+    );
+    assert.deepEqual(await releases(), []);
+    assert.equal(await echo(`echo@${release}`), "heard");
+    limit("unlimited");
+    await until(isReady);
+    assert.equal((await api.put("/variables/motto", "after")).status, 200);
+    await until(async () => (await releases()).length > 0);
+    assert.deepEqual(await releases(), [release]);
+    await served.end("SIGKILL");
+    assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
+  });
 
-  for (const [how, make] of Object.entries(fillings)) {
-    it(`C8 refuses saves as long as it ${how}, which work again by themselves, and all else is served`, async (t) => {
-      const made = await make(t);
-      if (!made) return;
-      const { served, dataDir } = made;
-      t.after(() => served.end("SIGKILL"));
-      const api = apiOf(served);
-      assert.equal((await api.put("/variables/motto", "before")).status, 201);
-      const free = made.fill();
-      // Berth may have given back some room since: each text is another one, until there is none.
-      let saves = 0;
-      const refused = await until(async () => {
-        const reply = await api.put("/variables/motto", `${(saves += 1)} ${"x".repeat(20_000)}`);
-        return reply.status === 503 ? reply : undefined;
-      });
-      assert.equal(refused.body.error.code, "store_failed");
-      assert.match(refused.body.error.message, /the disk of the data folder (is full|fails)/);
-      assert.ok(!refused.body.error.message.includes(folder), "a path of the host");
-      await until(async () => !(await isReady(served)));
-      const read = await api.send("GET", "/variables/motto");
-      assert.equal(read.status, 200);
-      free();
-      await until(() => isReady(served));
-      assert.equal((await api.put("/variables/motto", "after")).status, 200);
-      await served.end("SIGKILL");
-      assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
-    });
-  }
-
-  for (const [how, make] of Object.entries(fillings)) {
-    it(`C8 keeps no server from being served that was never loaded, as long as it ${how}, and records it afterwards`, async (t) => {
-      const made = await make(t);
-      if (!made) return;
-      const { served } = made;
-      t.after(() => served.end("SIGKILL"));
-      const api = apiOf(served);
-      const recorded = async (): Promise<string[]> => {
-        const { releases = [] } = (await api.send("GET", "/servers/echo/releases")).body;
-        return releases.map(({ release }: { release: string }) => release);
-      };
-      const free = made.fill();
-      await until(async () => !(await isReady(served)));
-      const echo = async (name: string): Promise<unknown> =>
-        (await call(`${served.url}/mcp/${name}`, "echo", { message: "heard" })).content?.[0].text;
-      assert.equal(await echo("echo"), "heard");
-      const listed = await api.send("GET", "/servers");
-      assert.equal(listed.status, 200);
-      assert.deepEqual(await recorded(), []);
-      const { release } = listed.body.servers.find(({ name }: { name: string }) => name === "echo");
-      assert.equal(await echo(`echo@${release}`), "heard", "a call that goes on finds its release");
-      free();
-      await until(async () => (await recorded()).length > 0);
-      assert.deepEqual(await recorded(), [release]);
-      assert.equal(await echo(`echo@${release}`), "heard");
-    });
-  }
-
-  interface Filling {
-    readonly served: ServeProcess;
-    readonly dataDir: string;
-    readonly fill: () => () => void;
-  }
-
-  it("C8 takes a tenant's file whole or not at all, which is said", async (t) => {
+  it("writes an export whole or not at all, and reports which", async (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
-    const dataDir = mkdtempSync(join(folder, "data-"));
-    const store = await openSqliteStore({ dataDir });
-    await store.change("default", change(MB));
-    await store.close();
+    const dataDir = newFolder();
+    await withStore(dataDir, (store) => store.change("default", change(MB)));
     fill(disk);
-    const { code, stderr } = await berth([
-      "tenant",
-      "export",
-      "default",
-      "--data",
-      dataDir,
-      "--out",
-      join(disk, "file"),
-    ]);
+    const command = `tenant export default --data ${dataDir} --out ${join(disk, "file")}`;
+    const { code, stderr } = await berth(command.split(" "));
     assert.deepEqual([code, stderr.split("\n").length], [2, 2], stderr);
     assert.match(stderr, /^berth: Nothing was copied: the file cannot be written: ENOSPC/);
     assert.deepEqual(readdirSync(disk), ["filling"]);
   });
 
-  it("C8 is what a log that cannot be begun on it tells of", (t) => {
+  it("is the reported cause when no log can be begun", (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
     const database = new Database(join(disk, "some.sqlite"));
@@ -208,7 +137,7 @@ describe("a disk that is full", () => {
     assert.throws(() => stampLog(database), { code: "SQLITE_FULL" });
   });
 
-  it("C8 is not filled by the log alone, whose room is given back", async (t) => {
+  it("is not filled by the log alone, which is truncated", async (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
     const store = await openSqliteStore({ dataDir: join(disk, "data") });
@@ -216,18 +145,13 @@ describe("a disk that is full", () => {
     // Each write replaces some pages: a log that is moved only at 16 MiB would have filled the disk.
     let bytes = 0;
     for (let number = 0; bytes < 24 * MB; number++) {
-      await until(() =>
-        store.change("default", change()).then(
-          () => true,
-          () => false,
-        ),
-      );
+      await until(() => succeeds(store.change("default", change())));
       bytes += 40_000;
     }
     await until(() => statSync(join(disk, "data", `${DATABASE_FILE}-wal`)).size < 6 * MB);
   });
 
-  it("C8 that the log has filled while somebody read is recovered from when they have ended", async (t) => {
+  it("recovers when a long read has ended during which the log filled it", async (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
     const store = await openSqliteStore({ dataDir: join(disk, "data") });
@@ -243,19 +167,19 @@ describe("a disk that is full", () => {
       { code: "store_failed", message: /the disk of the data folder is full, and nothing was changed/ },
     );
     assert.ok((await store.history("default", "variable", "motto")).length > 10, "what stands is read");
-    assert.equal(await isWell(store), false);
+    assert.equal(await succeeds(store.check()), false);
     reader.close();
-    await until(() => isWell(store));
+    await until(() => succeeds(store.check()));
     await store.change("default", change(20_000));
   });
 
-  it("C8 says so at a start, is backed up to another one, and a restore there changes nothing", async (t) => {
+  it("is reported at a start, can be backed up to another disk, and is unchanged by a restore", async (t) => {
     const disk = smallDisk(t, 4);
     if (disk === undefined) return;
-    const [dataDir, elsewhere] = [join(disk, "data"), mkdtempSync(join(folder, "else-"))];
-    const store = await openSqliteStore({ dataDir });
-    for (let number = 0; number < 20; number++) await store.change("default", change(50_000));
-    await store.close();
+    const [dataDir, elsewhere] = [join(disk, "data"), newFolder()];
+    await withStore(dataDir, async (store) => {
+      for (let number = 0; number < 20; number++) await store.change("default", change(50_000));
+    });
     const free = fill(disk);
 
     const started = await berth(["serve", "--port", "0", "--data", dataDir]);
@@ -286,81 +210,70 @@ describe("a disk that is full", () => {
   });
 });
 
-describe("a disk that is too short for what is restored", () => {
-  for (const isServed of [false, true]) {
-    it(`C8 keeps what it has, and takes it once there is room for it${isServed ? ", while Berth serves" : ""}`, async (t) => {
-      const disk = smallDisk(t, 48);
-      if (disk === undefined) return;
-      const [dataDir, elsewhere] = [join(disk, "data"), mkdtempSync(join(folder, "else-"))];
-      const store = await openSqliteStore({ dataDir });
+describe("a disk that is too small for what is restored", () => {
+  it("keeps what it has, and accepts the restore once there is room for it", async (t) => {
+    const disk = smallDisk(t, 48);
+    if (disk === undefined) return;
+    const [dataDir, file] = [join(disk, "data"), join(newFolder(), "backup.sqlite")];
+    await withStore(dataDir, async (store) => {
       for (let number = 0; number < 60; number++) await store.change("default", change(50_000));
-      await store.close();
-      const file = join(elsewhere, "backup.sqlite");
-      const { contents } = await backupStore({ dataDir, file });
-      const needed = statSync(file).size;
-      const served = isServed ? await ServeProcess.start(["--port", "0", "--data", dataDir]) : undefined;
-      let said = "";
-      served?.child.stderr!.on("data", (text: string) => (said += text));
-      t.after(() => served?.end("SIGKILL"));
-      const ownFiles = (): string[] => readdirSync(dataDir).filter((name) => !/^seal|^secret|-(wal|shm)$/.test(name));
-      const before = ownFiles();
-
-      const leaveRoom = (bytes: number): (() => void) => {
-        const free = fill(disk);
-        truncateSync(join(disk, "filling"), statSync(join(disk, "filling")).size - bytes);
-        return free;
-      };
-      // The serving process writes, and moves its log, after its start and after each try, which takes or frees some
-      // room.
-      let sizes = "";
-      const isQuiet = (): boolean => {
-        const before = sizes;
-        sizes = String(readdirSync(dataDir).map((name) => [name, statSync(join(dataDir, name)).size]));
-        return sizes === before;
-      };
-      const quiet = (): Promise<boolean> =>
-        served
-          ? until(isQuiet)
-              .then(() => sleep(500))
-              .then(() => isQuiet() || quiet())
-          : Promise.resolve(true);
-      await quiet();
-      for (const room of isServed ? [MB] : [MB, needed - 64 * 1024]) {
-        const free = leaveRoom(room);
-        const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
-        assert.equal(code, 2, stderr);
-        assert.match(
-          stderr,
-          /data: its disk has \d\.\d MiB left, and the restored store takes 3\.\d MiB; free some space/,
-        );
-        assert.deepEqual(ownFiles(), before);
-        free();
-      }
-      // Neither for the previous store nor for a log beside it.
-      await quiet();
-      const free = leaveRoom(needed + MB);
-      const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
-      assert.equal(code, 0, stderr);
-      const kept = /What it held before is in (\S+)\./.exec(stderr)![1]!;
-      assert.match(stderr, /Those are its files as they were, because they cannot be backed up: .*its disk is full/);
-      await until(() => !served || /cannot be served yet/.test(said), "whoever serves tells that it cannot");
-      free();
-      assert.deepEqual(verifyDatabase(join(kept, DATABASE_FILE)).problems, []);
-      if (served) await until(() => isReady(served).catch(() => false));
-      const restored = verifyDatabase(join(dataDir, DATABASE_FILE));
-      assert.deepEqual([restored.problems, restored.contents >= contents], [[], true]);
     });
-  }
+    const { contents } = await backupStore({ dataDir, file });
+    const needed = statSync(file).size;
+    const before = readdirSync(dataDir);
+    const leave = (bytes: number): (() => void) => {
+      const free = fill(disk);
+      truncateSync(join(disk, "filling"), statSync(join(disk, "filling")).size - bytes);
+      return free;
+    };
+    for (const bytes of [MB, needed - 64 * 1024]) {
+      const free = leave(bytes);
+      const message = /data: its disk has \d\.\d MiB left, and the restored store takes 3\.\d MiB; free some space/;
+      await assert.rejects(restoreStore({ dataDir, file }), { message });
+      assert.deepEqual(readdirSync(dataDir), before);
+      free();
+    }
+    // Enough neither for the previous store nor for a log next to it.
+    const free = leave(needed + MB);
+    const { kept, damage } = await restoreStore({ dataDir, file });
+    assert.match(damage ?? "", /its disk is full/);
+    free();
+    assert.deepEqual(verifyDatabase(join(kept!, DATABASE_FILE)).problems, []);
+    const restored = verifyDatabase(join(dataDir, DATABASE_FILE));
+    assert.deepEqual([restored.problems, restored.contents >= contents], [[], true]);
+  });
+
+  it("is tried again by a Berth that serves, until the restored store can be served", async (t) => {
+    const disk = smallDisk(t, 48);
+    if (disk === undefined) return;
+    const [dataDir, file] = [join(disk, "data"), join(newFolder(), "backup.sqlite")];
+    const served = await ServeProcess.start(["--port", "0", "--data", dataDir]);
+    t.after(() => served.end("SIGKILL"));
+    let output = "";
+    served.child.stderr!.on("data", (text: string) => (output += text));
+    const api = apiOf(served);
+    assert.equal((await api.put("/variables/motto", "restored")).status, 201);
+    await backupStore({ dataDir, file });
+    execute(join(dataDir, DATABASE_FILE), "UPDATE content SET bytes = x'00' WHERE id = 1");
+    const free = fill(disk);
+    truncateSync(join(disk, "filling"), statSync(join(disk, "filling")).size - statSync(file).size - MB / 4);
+    // It must not open the restored store before the disk is full.
+    served.child.kill("SIGSTOP");
+    await restoreStore({ dataDir, file });
+    fill(disk);
+    served.child.kill("SIGCONT");
+    await until(() => output.includes("cannot be served yet"));
+    free();
+    await until(async () => (await api.send("GET", "/variables/motto").catch(() => undefined))?.status === 200);
+  });
 });
 
 describe("a data folder that cannot be written", () => {
-  it("C8 is told at a start with the cause and what to do, when its disk is read-only; a backup is made all the same", async (t) => {
+  it("is reported at a start when its disk is read-only, and can be backed up", async (t) => {
     const disk = smallDisk(t, 4);
     if (disk === undefined) return;
     const dataDir = join(disk, "data");
-    const store = await openSqliteStore({ dataDir });
-    await store.change("default", change());
-    await store.close();
+    await withStore(dataDir, (store) => store.change("default", change()));
     assert.equal(spawnSync("mount", ["-o", "remount,ro", disk]).status, 0);
     const started = await berth(["serve", "--port", "0", "--data", dataDir]);
     assert.equal(started.code, 2);
@@ -370,18 +283,18 @@ describe("a data folder that cannot be written", () => {
     );
     const other = await berth(["serve", "--port", "0", "--data", join(disk, "other")]);
     assert.match(other.stderr, /cannot be used: its disk is read-only; mount it writable, or name another folder/);
-    const file = join(mkdtempSync(join(folder, "else-")), "backup.sqlite");
+    const file = join(newFolder(), "backup.sqlite");
     await backupStore({ dataDir, file });
     assert.deepEqual(verifyDatabase(file).problems, []);
     const restored = await berth(["restore", file, "--data", dataDir]);
     assert.match(restored.stderr, /its disk is read-only/);
   });
 
-  it("C8 is told at a start with whose it is, when it is another user's", async () => {
-    const dataDir = mkdtempSync(join(folder, "data-"));
-    await (await openSqliteStore({ dataDir })).close();
+  it("is reported at a start with its owner, when it is another user's", async () => {
+    const dataDir = newFolder();
+    await withStore(dataDir, async () => {});
     const isRoot = process.getuid!() === 0;
-    if (isRoot) chmodSync(folder, 0o755);
+    if (isRoot) chmodSync(dirname(dataDir), 0o755);
     else chmodSync(dataDir, 0o500);
     const { code, stderr } = await berth(["serve", "--port", "0", "--data", dataDir], isRoot ? { uid: 65_534 } : {});
     chmodSync(dataDir, 0o700);
@@ -390,41 +303,44 @@ describe("a data folder that cannot be written", () => {
     else assert.match(stderr, /Berth may not read and write it; give it to the user of Berth/);
   });
 
-  it("C8 is told by a backup with the cause when a file in it cannot be read", async () => {
-    const dataDir = mkdtempSync(join(folder, "data-"));
-    await (await openSqliteStore({ dataDir })).close();
+  it("is reported by a backup when a file in it cannot be read", async () => {
+    const dataDir = newFolder();
+    await withStore(dataDir, async () => {});
     mkdirSync(join(dataDir, `${DATABASE_FILE}-wal`));
-    const { code, stderr } = await berth(["backup", join(folder, "unread.sqlite"), "--data", dataDir]);
+    const { code, stderr } = await berth(["backup", join(newFolder(), "unread.sqlite"), "--data", dataDir]);
     assert.deepEqual(
       [code, stderr],
       [2, `berth: Nothing was copied: in the folder ${dataDir}: EISDIR: illegal operation on a directory, read\n`],
     );
   });
 
-  it("C8 is told at a start when it is a file, and what is damaged with how to restore it", async () => {
-    const file = join(mkdtempSync(join(folder, "file-")), "file");
+  it("is reported at a start when it is a file, or is damaged", async () => {
+    const file = join(newFolder(), "file");
     closeSync(openSync(file, "w"));
     for (const dataDir of [file, join(file, "below")]) {
       await assert.rejects(openSqliteStore({ dataDir }), {
         message: /it is a file, or lies below one; name another/,
       });
     }
-    const dataDir = mkdtempSync(join(folder, "data-"));
-    await (await openSqliteStore({ dataDir })).close();
-    truncateSync(join(dataDir, DATABASE_FILE), 8192);
-    await assert.rejects(openSqliteStore({ dataDir }), {
-      message: /is damaged .*restore a backup with "berth restore FILE"/,
-    });
+    for (const damage of [
+      (file: string) => truncateSync(file, 8192),
+      (file: string) => writeFileSync(file, "this is not a database".repeat(40)),
+    ]) {
+      const dataDir = newFolder();
+      await withStore(dataDir, async () => {});
+      damage(join(dataDir, DATABASE_FILE));
+      await assert.rejects(openSqliteStore({ dataDir }), {
+        code: "store_failed",
+        message: /is damaged .*restore a backup with "berth restore FILE"/,
+      });
+    }
   });
 });
 
-describe("a process that may open no more files", () => {
-  it("C8 has no failing disk, and moves the log by a thread again once it may", async (t) => {
-    const lines: string[] = [];
-    const line = (...said: unknown[]): void => void lines.push(String(said.at(-1)));
-    const log = { error: line, info: line } as unknown as Log;
-    const dataDir = join(folder, "descriptors");
-    mkdirSync(dataDir);
+describe("a process that can open no more files", () => {
+  it("does not take that for a failing disk, and moves the log again once it may", async (t) => {
+    const { messages, log } = collectMessages();
+    const dataDir = newFolder();
     const store = await openSqliteStore({ dataDir, logBytes: 256 * 1024, log });
     t.after(() => store.close());
     const limit = spawnSync("prlimit", ["--pid", String(process.pid), "--nofile=512:"]);
@@ -442,8 +358,8 @@ describe("a process that may open no more files", () => {
       await store.change("default", change(50_000));
       await store.check();
     }
-    await until(() => lines.length > 0);
-    assert.ok(!lines.some((each) => each.includes("the disk failed")), lines.join("\n"));
+    await until(() => messages.length > 0);
+    assert.ok(!messages.some((each) => each.includes("the disk failed")), messages.join("\n"));
     release();
     await until(async () => {
       await store.change("default", change());

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { backupStore } from "../../src/store/open-store.ts";
@@ -10,15 +9,9 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
+import { testFolders, setVariable, AMPLE, withStore } from "../support/store.ts";
 
-const folders: string[] = [];
-after(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
-
-function dataFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "berth-erasure-"));
-  folders.push(folder);
-  return join(folder, "data");
-}
+const newFolder = testFolders("erasure");
 
 /** No other text has it. */
 const MARK = "only-acme-ever-wrote-this";
@@ -36,20 +29,16 @@ function marksIn(dataDir: string): Record<string, number> {
 async function fill(
   store: Store & SecretStore,
   tenant: string,
-  text: string,
+  mark: string,
   names: string,
   rounds: number,
 ): Promise<void> {
   const expiresAt = Date.now() + 3_600_000;
   for (let round = 0; round < rounds; round++) {
-    const key = `${text}-${(round * 7919) % rounds}`;
-    const block = rawBlock(`${key} ${"x".repeat((round * 97) % 6_000)}`);
-    await store.change(tenant, {
-      by: "test",
-      put: [block],
-      set: [{ kind: "variable", name: `${names}${round}`, cid: block.cid }],
-      derived: [{ key: `made of ${key}`, block: rawBlock(`code of ${key}`), madeOf: block.cid }],
-    });
+    const key = `${mark}-${(round * 7919) % rounds}`;
+    const text = `${key} ${"x".repeat((round * 97) % 6_000)}`;
+    const derived = [{ key: `made of ${key}`, block: rawBlock(`code of ${key}`), madeOf: rawBlock(text).cid }];
+    await store.change(tenant, { ...setVariable(text, `${names}${round}`), derived });
     const value = `${key} ${"y".repeat((round * 31) % 900)}`;
     await store.putRecord(tenant, "task", key, { value, expected: 0, expiresAt });
     await store.putRecord(tenant, "task", key, { value: `${value} again`, expected: 1, expiresAt });
@@ -57,7 +46,7 @@ async function fill(
       value: Buffer.from(`${key} ${"z".repeat((round * 61) % 5_000)}`),
       isJson: false,
       expiresAt: null,
-      room: { keysPerServer: 1_000, bytesPerServer: 1e9, bytesPerTenant: 1e9 },
+      room: AMPLE,
     });
     if (round % 5 === 0)
       await store.putSecret(tenant, {
@@ -69,9 +58,9 @@ async function fill(
   }
 }
 
-describe("a deleted tenant", () => {
-  it("C8 leaves nothing in the database, nor in its log, and others keep all that they have", async () => {
-    const dataDir = dataFolder();
+describe("a deleted tenant (C8)", () => {
+  it("leaves nothing in the database nor in its log, and other tenants keep everything", async () => {
+    const dataDir = newFolder();
     const store = await openSqliteStore({ dataDir, logBytes: 64 * 1024 });
     const other = await openSqliteStore({ dataDir });
     try {
@@ -96,7 +85,7 @@ describe("a deleted tenant", () => {
       await fill(other, "zenith", "later", "later", 40);
       await fill(store, "zenith", "later still", "still", 40);
       assert.deepEqual(marksIn(dataDir), {}, "no process writes old copies of pages");
-      const file = join(dataDir, "..", "backup.sqlite");
+      const file = join(newFolder(), "backup.sqlite");
       await backupStore({ dataDir, file });
       assert.equal(readFileSync(file, "latin1").includes(MARK), false);
       assert.deepEqual(verifyDatabase(file).problems, []);
@@ -107,10 +96,9 @@ describe("a deleted tenant", () => {
     assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
   });
 
-  it("C8 leaves nothing of what its last calls wrote after it was deleted, once a collection has run", async () => {
-    const dataDir = dataFolder();
-    const store = await openSqliteStore({ dataDir });
-    try {
+  it("leaves nothing that its last calls wrote after the deletion, once a collection has run", async () => {
+    const dataDir = newFolder();
+    await withStore(dataDir, async (store) => {
       await store.tenants.create("acme", { by: "test" });
       await store.tenants.delete("acme", "test");
       await fill(store, "acme", MARK, "n", 20);
@@ -119,15 +107,12 @@ describe("a deleted tenant", () => {
       assert.deepEqual(await store.names("acme", "variable"), []);
       assert.deepEqual(await store.state.sizes("acme"), []);
       assert.deepEqual(marksIn(dataDir), {});
-    } finally {
-      await store.close();
-    }
+    });
   });
 
-  it("C8 that an import replaced leaves nothing of what it was, once a collection has run", async () => {
-    const dataDir = dataFolder();
-    const store = await openSqliteStore({ dataDir });
-    try {
+  it("leaves nothing when an import replaced it, once a collection has run", async () => {
+    const dataDir = newFolder();
+    await withStore(dataDir, async (store) => {
       await store.tenants.create("acme", { by: "test" });
       await fill(store, "acme", MARK, "n", 30);
       const staging = await store.tenants.stage();
@@ -140,15 +125,12 @@ describe("a deleted tenant", () => {
       await store.collect({ tenants: [{ tenant: "acme", historyMs: 0 }], graceMs: 60_000 });
       assert.deepEqual(marksIn(dataDir), {});
       assert.ok(await store.content("acme", block.cid));
-    } finally {
-      await store.close();
-    }
+    });
   });
 
-  it("C8 leaves nothing that an earlier Berth removed without overwriting it, once a collection has run", async () => {
-    const dataDir = dataFolder();
-    const store = await openSqliteStore({ dataDir });
-    try {
+  it("leaves nothing that an earlier Berth removed without overwriting, once a collection has run", async () => {
+    const dataDir = newFolder();
+    await withStore(dataDir, async (store) => {
       await fill(store, "zenith", "kept", "n", 120);
       const expiresAt = Date.now() + 3_600_000;
       for (let count = 0; count < 200; count++) {
@@ -172,14 +154,12 @@ describe("a deleted tenant", () => {
       assert.deepEqual(marksIn(dataDir), {});
       for (const { cid } of longer) assert.ok(await store.content("zenith", cid));
       for (const { cid } of await store.names("zenith", "variable")) assert.ok(await store.content("zenith", cid));
-    } finally {
-      await store.close();
-    }
+    });
     assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
   });
 
-  it("C8 is told of where a reader keeps its text in the log, which the next collection overwrites", async () => {
-    const dataDir = dataFolder();
+  it("is reported as not erased while a reader uses the log, which the next collection overwrites", async () => {
+    const dataDir = newFolder();
     const store = await openSqliteStore({ dataDir });
     const reader = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
     try {

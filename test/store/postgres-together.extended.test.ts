@@ -7,7 +7,7 @@ import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { gathered } from "../support/gathered.ts";
 import { openWay } from "../support/postgres-way.ts";
-import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { queryAt, runOn, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { threadMs } from "../support/stopwatch.ts";
 import { storeDatabases } from "../support/store-databases.ts";
 import { until } from "../support/until.ts";
@@ -28,20 +28,9 @@ async function open(t: TestContext, database: string): Promise<Store & SecretSto
   return store;
 }
 
-/** Asks a database as somebody else. */
-async function ask(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = connect(url);
-  await client.connect();
-  try {
-    return (await client.query(sql)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
 const settings = { by: "test", limits: {}, replace: false };
 
-test("C8 links and anchors of several nodes that write at once are whole at each moment", async (t) => {
+test("links and anchors of several nodes that write at once are whole at each moment", async (t) => {
   const url = await fresh();
   const stores = [await open(t, url), await open(t, url), await open(t, url)];
   const writing = { isOver: false };
@@ -69,7 +58,7 @@ test("C8 links and anchors of several nodes that write at once are whole at each
   assert.deepEqual([fault, links, unanchored], [undefined, 3 * 4 * 25 * tenants.length, 0]);
 });
 
-test("C8 retention of several nodes at once removes as much as that of one, while others append", async (t) => {
+test("retention of several nodes at once removes as much as that of one, while others append", async (t) => {
   const url = await fresh();
   const stores = [await open(t, url), await open(t, url)];
   const call = { tenant: "acme", kind: "call", body: JSON.stringify({ fat: "x".repeat(1_000) }), records: 1 } as const;
@@ -85,7 +74,7 @@ test("C8 retention of several nodes at once removes as much as that of one, whil
   while (await stores[0]!.audit.retain(keep));
   const kept = (await gathered(stores[0]!.audit.all())).filter(({ kind, body }) => kind === "call" && body !== null);
   assert.ok(kept.length >= 44 && kept.length <= 50, `${kept.length}`);
-  const [counted] = await ask(url, "SELECT call_bytes FROM audit_chain WHERE tenant = 'acme'");
+  const [counted] = await queryAt(url, "SELECT call_bytes FROM audit_chain WHERE tenant = 'acme'");
   assert.equal(
     Number(counted!["call_bytes"]),
     kept.reduce((sum, { bytes }) => sum + bytes, 0),
@@ -93,7 +82,7 @@ test("C8 retention of several nodes at once removes as much as that of one, whil
   assert.equal((await verifyLog(stores[1]!.audit)).fault, undefined);
 });
 
-test("C8 an append whose end is unknown is made once when it is tried again", async (t) => {
+test("an append whose end is unknown is made once when it is tried again", async (t) => {
   for (const fate of ["lost", "unanswered"] as const) {
     const url = await fresh();
     let isArmed = false;
@@ -139,8 +128,8 @@ test("content that some tenants claim while others give it up is there for each 
     }),
   );
   await stores[0]!.collect({ tenants: [], graceMs: 0 });
-  assert.deepEqual(await ask(url, "SELECT cid FROM content"), [], "nothing is left of it");
-  assert.deepEqual(await ask(url, "SELECT tenant FROM tenant_content UNION SELECT tenant FROM state_server"), []);
+  assert.deepEqual(await queryAt(url, "SELECT cid FROM content"), [], "nothing is left of it");
+  assert.deepEqual(await queryAt(url, "SELECT tenant FROM tenant_content UNION SELECT tenant FROM state_server"), []);
 });
 
 test("an import that is under way is left alone by others, and what an ended process left of one is removed", async (t) => {
@@ -168,13 +157,13 @@ test("an import that is under way is left alone by others, and what an ended pro
   assert.equal((await other.state.get("acme", "notes", "a"))?.version, 7);
 
   const silent = await bring(one, "late");
-  await ask(url, "UPDATE staging SET expires_at = 0");
+  await queryAt(url, "UPDATE staging SET expires_at = 0");
   await other.collect({ tenants: [], graceMs: 0 });
   await assert.rejects(silent.publish("late", settings), { code: "store_failed", message: /stood still/ });
   await silent.close();
   assert.equal(await other.tenants.find("late"), undefined);
   for (const table of ["tenant_content", "state_server", "name_change"])
-    assert.deepEqual(await ask(url, `SELECT tenant FROM ${table} WHERE tenant LIKE '~%'`), [], table);
+    assert.deepEqual(await queryAt(url, `SELECT tenant FROM ${table} WHERE tenant LIKE '~%'`), [], table);
 });
 
 test("what the last calls of a deleted tenant wrote goes with the next collection, and none of the next of its name", async (t) => {
@@ -193,8 +182,8 @@ test("what the last calls of a deleted tenant wrote goes with the next collectio
   await write();
   await store.collect({ tenants: [], graceMs: 0 });
   for (const table of ["tenant_content", "state_server", "name", "record"])
-    assert.deepEqual(await ask(url, `SELECT * FROM ${table} WHERE tenant = 'acme'`), [], table);
-  assert.deepEqual(await ask(url, "SELECT cid FROM content"), []);
+    assert.deepEqual(await queryAt(url, `SELECT * FROM ${table} WHERE tenant = 'acme'`), [], table);
+  assert.deepEqual(await queryAt(url, "SELECT cid FROM content"), []);
   await write();
   await store.tenants.create("acme", { by: "test" });
   await write();
@@ -253,7 +242,7 @@ test("a snapshot keeps its moment while its tenant is replaced and deleted, and 
   const snapshot = await store.tenants.snapshot("acme");
   await store.tenants.delete("acme", "test");
   await store.collect({ tenants: [], graceMs: 0 });
-  assert.deepEqual(await ask(url, "SELECT cid FROM content"), []);
+  assert.deepEqual(await queryAt(url, "SELECT cid FROM content"), []);
   const cids = (await gathered(snapshot.contents())).map(({ cid }) => cid);
   assert.deepEqual(cids, blocks.map(({ cid }) => cid).toSorted());
   assert.equal((await gathered(snapshot.changes())).length, 600);
@@ -266,12 +255,9 @@ test("a node whose sign of life is under way when its time ends keeps what it al
   await other.nodes.beat({ id: "b", facts: "{}" }, 60_000);
   await one.nodes.beat({ id: "a", facts: "{}" }, 1);
   const held = await one.nodes.lease("upstream/x", "a");
-  const slow = connect(url);
-  await slow.connect();
-  t.after(() => slow.end());
-  await slow.query("BEGIN; UPDATE node SET expires_at = berth_now() + 60000 WHERE id = 'a'");
+  const slow = await runOn(t, url, "BEGIN; UPDATE node SET expires_at = berth_now() + 60000 WHERE id = 'a'");
   await until(
-    async () => (await ask(url, "SELECT 1 FROM node WHERE id = 'a' AND expires_at <= berth_now()")).length > 0,
+    async () => (await queryAt(url, "SELECT 1 FROM node WHERE id = 'a' AND expires_at <= berth_now()")).length > 0,
   );
   assert.deepEqual(await other.nodes.lease("upstream/x", "b"), held);
   const { living } = await other.nodes.beat({ id: "b", facts: "{}" }, 60_000);

@@ -20,7 +20,7 @@ import {
   string,
 } from "../support/fast-check.ts";
 import { openWay } from "../support/postgres-way.ts";
-import { connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { queryAt, runOn, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { storeDatabases } from "../support/store-databases.ts";
 import { storeContract } from "../support/store.contract.ts";
 import { longestTurnMs } from "../support/turns-in.ts";
@@ -54,17 +54,6 @@ async function open(
   return store;
 }
 
-/** Asks a database as somebody else. */
-async function ask(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = connect(url);
-  await client.connect();
-  try {
-    return (await client.query(sql)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
 function save(store: Store, text: string, tenant = "default"): Promise<readonly number[]> {
   const block = rawBlock(text);
   return store.change(tenant, { by: "test", put: [block], set: [{ kind: "variable", name: text, cid: block.cid }] });
@@ -83,12 +72,12 @@ test("five that open an empty database at once make its tables once", async (t) 
   t.after(() => Promise.all(stores.map((store) => store.close())));
   await save(stores[0]!, "one");
   assert.ok(await stores[4]!.name("default", "variable", "one"));
-  assert.equal((await ask(url, "SELECT * FROM berth_schema")).length, 1);
+  assert.equal((await queryAt(url, "SELECT * FROM berth_schema")).length, 1);
 });
 
 test("a database that a newer Berth has made is refused", async () => {
   const url = await fresh();
-  await ask(url, "UPDATE berth_schema SET version = version + 1, min_reader = 2");
+  await queryAt(url, "UPDATE berth_schema SET version = version + 1, min_reader = 2");
   await assert.rejects(openPostgresStore({ database: url }), { code: "store_failed", message: /newer Berth/ });
 });
 
@@ -102,7 +91,7 @@ test("a database that cannot keep every text is refused, and one whose user may 
   await assert.rejects(openPostgresStore({ database: urlOf("bytes") }), { code: "store_failed", message });
   await postgres.query("CREATE ROLE guest LOGIN");
   await postgres.query("CREATE DATABASE theirs");
-  await ask(urlOf("theirs"), "REVOKE CREATE ON SCHEMA public FROM public");
+  await queryAt(urlOf("theirs"), "REVOKE CREATE ON SCHEMA public FROM public");
   const rights = /may not do what Berth needs: make it the owner/;
   await assert.rejects(openPostgresStore({ database: urlOf("theirs", "guest") }), {
     code: "store_failed",
@@ -112,7 +101,10 @@ test("a database that cannot keep every text is refused, and one whose user may 
 
 test("transactions see what others have left to them, whatever the database has by default", async (t) => {
   const url = await fresh();
-  await ask(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`);
+  await queryAt(
+    url,
+    `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
+  );
   const stores = [await open(t, url), await open(t, url)];
   const expected = rawBlock("start").cid;
   const set = (text: string, expected?: string) => {
@@ -163,10 +155,7 @@ test("while the database is out of reach everything fails, and all is well once 
 test("a change that somebody keeps out longer than the limit fails, and so do those that wait for it, and can be repeated", async (t) => {
   const url = await fresh();
   const store = await open(t, url, { statementMs: 3_000 });
-  const other = connect(url);
-  await other.connect();
-  t.after(() => other.end());
-  await other.query("BEGIN");
+  const other = await runOn(t, url, "BEGIN");
   await other.query(lockOf("tenant", "default"));
   const began = performance.now();
   const ends = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => save(store, `${index}`)));
@@ -201,7 +190,7 @@ test("a connection that is lost in a transaction is not used again", async (t) =
   const store = await open(t, url);
   for (let round = 0; round < 5; round++) {
     await Promise.allSettled(Array.from({ length: 20 }, (_, index) => save(store, `${round} ${index}`, `t${index}`)));
-    await ask(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'berth'");
+    await queryAt(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'berth'");
     await until(async () => (await store.latestChange().catch(() => undefined)) !== undefined);
   }
   await save(store, "last");
@@ -248,8 +237,8 @@ test("two stores hear of each other's changes where the connection that tells of
   const saved: string[] = [];
   // Before it listens again.
   await takesLessThan(4_000, async () => {
-    await until(async () => (await ask(url, `SELECT 1 ${listening}`)).length === 2);
-    await ask(url, `SELECT pg_terminate_backend(pid) ${listening}`);
+    await until(async () => (await queryAt(url, `SELECT 1 ${listening}`)).length === 2);
+    await queryAt(url, `SELECT pg_terminate_backend(pid) ${listening}`);
     const began = performance.now();
     const name = `meanwhile ${saved.length}`;
     saved.push(name);
@@ -258,7 +247,7 @@ test("two stores hear of each other's changes where the connection that tells of
     return performance.now() - began;
   });
   // And again once they listen.
-  await until(async () => (await ask(url, `SELECT 1 ${listening}`)).length === 2);
+  await until(async () => (await queryAt(url, `SELECT 1 ${listening}`)).length === 2);
   await save(other, "two");
   await until(() => told.includes("two"));
   assert.deepEqual(told, [...saved, "two"]);
@@ -292,7 +281,7 @@ test("changes of four writers have numbers without a gap, which appear in their 
   const writing = { isOver: false };
   const looks = (async () => {
     for (let seen = 0; !writing.isOver;) {
-      const [found] = await ask(
+      const [found] = await queryAt(
         url,
         "SELECT count(*)::int AS count, coalesce(max(id), 0)::int AS max FROM name_change",
       );
@@ -370,7 +359,7 @@ test("a database that is behind of what was read, or of another timeline, is tol
   await until(async () => (await store.latestChange()) === 3);
   await save(other, "four");
   await until(() => heard.includes("four"));
-  await ask(url, "DELETE FROM name_change WHERE id = 4; UPDATE name_change_counter SET latest = 3");
+  await queryAt(url, "DELETE FROM name_change WHERE id = 4; UPDATE name_change_counter SET latest = 3");
   await until(() => replaced === 1);
   await save(other, "five");
   await until(() => heard.includes("five"));
@@ -411,13 +400,13 @@ test("no error tells the address of the database, nor its user, password or name
   }
 });
 
-test("C8 the log tells of a lost connection what the database said, and nothing of the connection", async (t) => {
+test("the log tells of a lost connection what the database said, and nothing of the connection", async (t) => {
   const url = await fresh();
   const lines: string[] = [];
   const log = pino(logOptions("info", []), { write: (line: string) => void lines.push(line) });
   const store = await open(t, url, { log });
   await save(store, "one");
-  await ask(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'berth'");
+  await queryAt(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'berth'");
   await until(() => lines.some((line) => line.includes("terminating connection")));
   for (const line of lines)
     for (const part of ["127.0.0.1", new URL(url).port, "secretKey", '"user"']) assert.ok(!line.includes(part), line);
@@ -426,27 +415,24 @@ test("C8 the log tells of a lost connection what the database said, and nothing 
 test("a database that takes no writes says so, and what to do, and is connected to anew", async (t) => {
   const url = await fresh();
   const database = new URL(url).pathname.slice(1);
-  await ask(url, `ALTER DATABASE ${database} SET default_transaction_read_only = on`);
+  await queryAt(url, `ALTER DATABASE ${database} SET default_transaction_read_only = on`);
   const store = await open(t, url);
   await assert.rejects(save(store, "one"), { code: "store_failed", message: /takes no writes; BERTH_DATABASE/ });
   await assert.rejects(store.check(), { code: "store_failed" });
-  await ask(url, `BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`);
+  await queryAt(url, `BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`);
   await save(store, "two");
 });
 
 test("a store that cannot save says so when it is checked, and one that another node is writing does not", async (t) => {
   const url = await fresh();
   const store = await open(t, url);
-  const other = connect(url);
-  await other.connect();
-  t.after(() => other.end());
-  await other.query("BEGIN");
+  const other = await runOn(t, url, "BEGIN");
   await other.query("UPDATE name_change_counter SET latest = latest");
   await store.check();
   await other.query("ROLLBACK");
   await store.check();
-  assert.deepEqual(await ask(url, "SELECT 1 FROM name UNION SELECT 1 FROM content UNION SELECT 1 FROM audit"), []);
-  await ask(url, "DROP TABLE record");
+  assert.deepEqual(await queryAt(url, "SELECT 1 FROM name UNION SELECT 1 FROM content UNION SELECT 1 FROM audit"), []);
+  await queryAt(url, "DROP TABLE record");
   await assert.rejects(store.check(), { code: "store_failed" });
 });
 
@@ -464,7 +450,7 @@ test("long content comes piece by piece, and is refused where it is other bytes"
   await store.putDerived("default", [{ key: "long", block }]);
   assert.equal(Buffer.compare((await store.derived("long"))!, bytes), 0);
 
-  await ask(url, `UPDATE content SET bytes = overlay(bytes placing 'X'::bytea from 9000000)`);
+  await queryAt(url, `UPDATE content SET bytes = overlay(bytes placing 'X'::bytea from 9000000)`);
   await assert.rejects(store.content("default", block.cid), { code: "content_corrupt" });
   await store.change("default", { by: "test", put: [block] });
   assert.equal(
@@ -481,7 +467,7 @@ test("long content is saved while everybody else has their turns", async (t) => 
   const longestMs = await longestTurnMs(() => store.change("default", { by: "test", put: [block] }));
   assert.ok(longestMs < TURN_MS, `one turn took ${longestMs} ms of processor time`);
   assert.equal(Buffer.compare((await store.content("default", block.cid))!, block.bytes), 0);
-  assert.deepEqual(await ask(url, "SELECT cid FROM content_part"), []);
+  assert.deepEqual(await queryAt(url, "SELECT cid FROM content_part"), []);
 });
 
 test("a tenant stores no more than it may, whichever node has stored what is there", async (t) => {
@@ -576,10 +562,7 @@ test("a text that Postgres cannot hold is nowhere, and is refused where it would
 test("changes of one tenant that somebody holds up leave connections to others", async (t) => {
   const url = await fresh();
   const store = await open(t, url);
-  const other = connect(url);
-  await other.connect();
-  t.after(() => other.end());
-  await other.query("BEGIN");
+  const other = await runOn(t, url, "BEGIN");
   await other.query(lockOf("tenant", "acme"));
   let ended = 0;
   const waiting = Array.from({ length: 30 }, async (_, index) => {
@@ -612,7 +595,7 @@ test("a change that brings contents which another one brings, too, waits for it,
       }),
     );
   }
-  const [found] = await ask(url, "SELECT count(*)::int AS count FROM content");
+  const [found] = await queryAt(url, "SELECT count(*)::int AS count FROM content");
   assert.equal(found!["count"], 250);
 });
 
@@ -660,7 +643,7 @@ test("a tenant whose removal takes longer than a statement may is removed", asyn
   t.after(() => store.close());
   await store.tenants.create("acme", { by: "test" });
   await save(store, "one", "acme");
-  await ask(
+  await queryAt(
     url,
     `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(3); RETURN OLD; END $$;
      CREATE TRIGGER slow BEFORE DELETE ON name FOR EACH ROW EXECUTE FUNCTION slow()`,
@@ -671,10 +654,7 @@ test("a tenant whose removal takes longer than a statement may is removed", asyn
 test("reads that nobody answers take no connection from signs of life, changes of others, and tokens", async (t) => {
   const url = await fresh();
   const store = await open(t, url);
-  const other = connect(url);
-  await other.connect();
-  t.after(() => other.end());
-  await other.query("BEGIN; LOCK TABLE state");
+  const other = await runOn(t, url, "BEGIN; LOCK TABLE state");
   const reads = Promise.allSettled(Array.from({ length: 30 }, () => store.state.get("acme", "notes", "a")));
   assert.equal((await store.nodes.beat({ id: "a", facts: "{}" }, 60_000)).living.length, 1);
   assert.equal(await store.tokens.byHash("unknown"), undefined);
@@ -686,10 +666,7 @@ test("reads that nobody answers take no connection from signs of life, changes o
 test("a flood of tokens that nobody knows takes no connection from anybody else", async (t) => {
   const url = await fresh();
   const store = await open(t, url);
-  const other = connect(url);
-  await other.connect();
-  t.after(() => other.end());
-  await other.query("BEGIN; LOCK TABLE token");
+  const other = await runOn(t, url, "BEGIN; LOCK TABLE token");
   const flood = Promise.allSettled(Array.from({ length: 30 }, (_, index) => store.tokens.byHash(`${index}`)));
   await save(store, "one");
   assert.ok(await store.name("default", "variable", "one"));
@@ -697,7 +674,7 @@ test("a flood of tokens that nobody knows takes no connection from anybody else"
   await flood;
 });
 
-test("C8 a connection that others can read is known by its address, which asks for TLS or not", () => {
+test("a connection that others can read is known by its address, which asks for TLS or not", () => {
   for (const [url, isOpen] of [
     ["postgres://berth:pw@db.internal/berth", true],
     ["postgres://berth:pw@10.0.0.5/berth?sslmode=disable", true],
@@ -713,11 +690,8 @@ test("C8 a connection that others can read is known by its address, which asks f
 test("letters that nobody answers keep no change of another node from being heard of", async (t) => {
   const url = await fresh();
   const [store, writer] = [await open(t, url), await open(t, url)];
-  const other = connect(url);
-  await other.connect();
-  t.after(() => other.end());
   const told = listen(t, store);
-  await other.query("BEGIN; LOCK TABLE node");
+  const other = await runOn(t, url, "BEGIN; LOCK TABLE node");
   const letters = Promise.allSettled(Array.from({ length: 5 }, () => store.nodes.post("a", [{ to: "b", text: "x" }])));
   await save(writer, "one");
   await until(() => told.includes("one"), "it is heard of", 20_000);

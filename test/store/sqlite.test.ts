@@ -1,29 +1,17 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { after, test } from "node:test";
-import { fileURLToPath } from "node:url";
+import { test } from "node:test";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { CHANGE_BYTES } from "../../src/store/rules.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { onFlush } from "../support/flush.ts";
 import { storeContract } from "../support/store.contract.ts";
+import { testFolders, AMPLE, withStore } from "../support/store.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
-const folders: string[] = [];
-after(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
-
-function dataFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "berth-store-"));
-  folders.push(folder);
-  return join(folder, "data");
-}
+const dataFolder = testFolders("store");
 
 let lastFolder: string;
 storeContract(
@@ -57,8 +45,7 @@ test("all state of a server is deleted in turns with other work, and what a kill
   const database = new Database(join(dataDir, DATABASE_FILE));
   const rows = (): unknown => database.prepare("SELECT count(*) FROM state").pluck().get();
   try {
-    const room = { keysPerServer: 5_000, bytesPerServer: 1e9, bytesPerTenant: 1e9 };
-    const kept = { value: Buffer.alloc(2_000), isJson: false, expiresAt: null, room };
+    const kept = { value: Buffer.alloc(2_000), isJson: false, expiresAt: null, room: AMPLE };
     for (const [server, keys] of Object.entries({ killed: 10, many: 1_000, other: 1 })) {
       await Promise.all(Array.from({ length: keys }, (_, key) => store.state.set("default", server, `${key}`, kept)));
     }
@@ -74,79 +61,6 @@ test("all state of a server is deleted in turns with other work, and what a kill
     database.close();
     await store.close();
   }
-});
-
-const writerFile = fileURLToPath(new URL("../support/store-writer.js", import.meta.url));
-
-/** Starts writers on one folder, kills each in the midst of its writes, and returns the acknowledged writes of each. */
-async function killWriters(dataDir: string, writers: string[], changesBefore: number): Promise<Map<string, string[]>> {
-  const acknowledged = await Promise.all(
-    writers.map(async (writer) => {
-      const child = spawn(process.execPath, [writerFile, dataDir, writer], { stdio: ["ignore", "pipe", "inherit"] });
-      const closed = once(child, "close");
-      const lines: string[] = [];
-      for await (const line of createInterface({ input: child.stdout })) {
-        lines.push(line.split(" ")[1]!);
-        if (lines.length === changesBefore) child.kill("SIGKILL");
-      }
-      await closed;
-      assert.equal(child.signalCode, "SIGKILL");
-      return [writer, lines] as const;
-    }),
-  );
-  return new Map(acknowledged);
-}
-
-test("a writer killed in the midst of its writes loses nothing that was acknowledged", async () => {
-  for (let round = 0; round < 5; round++) {
-    const dataDir = dataFolder();
-    const acknowledged = (await killWriters(dataDir, ["writer"], 20 + round * 7)).get("writer")!;
-    assert.ok(acknowledged.length >= 20);
-
-    const store = await openSqliteStore({ dataDir });
-    for (const [count, cid] of acknowledged.entries()) {
-      assert.equal((await store.name("writer", "variable", `name-${count}`))?.cid, cid);
-      assert.ok(await store.content("writer", cid));
-    }
-    // An unacknowledged change may be there, but then the whole of it.
-    const names = (await store.names("writer", "variable")).filter(({ name }) => name !== "last");
-    const last = (await store.name("writer", "variable", "last"))!;
-    assert.ok(names.length >= acknowledged.length && names.length <= acknowledged.length + 1);
-    assert.equal(names.find(({ name }) => name === `name-${names.length - 1}`)!.cid, last.cid);
-    await store.close();
-
-    const database = new Database(join(dataDir, DATABASE_FILE));
-    assert.equal(database.pragma("integrity_check", { simple: true }), "ok");
-    assert.deepEqual(database.pragma("foreign_key_check"), []);
-    database.close();
-  }
-});
-
-test("two processes write at once and neither loses a change, even when both are killed", async () => {
-  const dataDir = dataFolder();
-  const acknowledged = await killWriters(dataDir, ["first", "second"], 40);
-  const store = await openSqliteStore({ dataDir });
-  for (const [writer, cids] of acknowledged) {
-    assert.ok(cids.length >= 40);
-    for (const [count, cid] of cids.entries()) {
-      assert.equal((await store.name(writer, "variable", `name-${count}`))?.cid, cid);
-    }
-  }
-  await store.close();
-});
-
-test("a change made through one open store is seen at once through another", async () => {
-  const dataDir = dataFolder();
-  const [first, second] = [await openSqliteStore({ dataDir }), await openSqliteStore({ dataDir })];
-  const block = rawBlock("hello");
-  await first.change("default", {
-    by: "test",
-    put: [block],
-    set: [{ kind: "variable", name: "greeting", cid: block.cid }],
-  });
-  assert.equal((await second.name("default", "variable", "greeting"))?.cid, block.cid);
-  await first.close();
-  await second.close();
 });
 
 test("a tenant stores no more than it may, whichever process has stored what is there", async () => {
@@ -261,26 +175,13 @@ test("a write removes a bounded number of bytes of expired records, whoever stor
   }
 });
 
-test("what was written is there when the store is opened again", async () => {
-  const dataDir = dataFolder();
-  const block = rawBlock("hello");
-  const first = await openSqliteStore({ dataDir });
-  await first.change("default", { by: "test", put: [block] });
-  await first.putDerived("default", [{ key: "k", block }]);
-  await first.close();
-  const second = await openSqliteStore({ dataDir });
-  assert.ok(await second.content("default", block.cid));
-  assert.ok(await second.derived("k"));
-  await second.close();
-});
-
 test("bytes that were damaged on the disk are never handed out, and are mended by putting them again", async () => {
   const dataDir = dataFolder();
   const block = rawBlock("a text that can be found in the file of the database");
-  const store = await openSqliteStore({ dataDir });
-  await store.change("default", { by: "test", put: [block] });
-  await store.putDerived("default", [{ key: "k", block }]);
-  await store.close();
+  await withStore(dataDir, async (store) => {
+    await store.change("default", { by: "test", put: [block] });
+    await store.putDerived("default", [{ key: "k", block }]);
+  });
 
   const file = join(dataDir, DATABASE_FILE);
   const bytes = readFileSync(file);
@@ -311,22 +212,7 @@ test("a change that another process keeps out longer than the limit fails and ca
   await store.close();
 });
 
-test("a file that is no database, and a folder that cannot be made, are refused", async () => {
-  const dataDir = dataFolder();
-  await (await openSqliteStore({ dataDir })).close();
-  writeFileSync(join(dataDir, DATABASE_FILE), "this is not a database, whatever its name says".repeat(20));
-  await assert.rejects(openSqliteStore({ dataDir }), { code: "store_failed" });
-  await assert.rejects(openSqliteStore({ dataDir: join(dataDir, DATABASE_FILE, "below") }), { code: "store_failed" });
-});
-
-test("nobody else on the machine may read the data", async () => {
-  const dataDir = dataFolder();
-  await (await openSqliteStore({ dataDir })).close();
-  assert.equal(statSync(dataDir).mode & 0o077, 0);
-  assert.equal(statSync(join(dataDir, DATABASE_FILE)).mode & 0o077, 0);
-});
-
-test("C8 a store that fails says so when it is checked, and one that another process is writing does not", async () => {
+test("a store that fails says so when it is checked, and one that another process is writing does not", async () => {
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir, busyMs: 60_000 });
   const other = new Database(join(dataDir, DATABASE_FILE));
@@ -340,30 +226,6 @@ test("C8 a store that fails says so when it is checked, and one that another pro
   await store.close();
 });
 
-test("a change is acknowledged when it is on the disk, and nobody else waits for that", async (t) => {
-  const dataDir = dataFolder();
-  const store = await openSqliteStore({ dataDir });
-  t.after(() => store.close());
-  const block = rawBlock("kept");
-  const flushed: string[] = [];
-  let letFlush!: () => void;
-  const mayFlush = new Promise<void>((resolve) => (letFlush = resolve));
-  onFlush(t, async (file, flush) => {
-    await mayFlush;
-    await flush();
-    flushed.push(file);
-  });
-
-  let isAcknowledged = false;
-  const change = store.change("default", { by: "test", put: [block] }).then(() => (isAcknowledged = true));
-  assert.ok(await store.content("default", block.cid));
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  assert.equal(isAcknowledged, false);
-  letFlush();
-  await change;
-  assert.deepEqual(flushed, [join(dataDir, `${DATABASE_FILE}-wal`)]);
-});
-
 test("the time is that of the file system, from the moment at which the clock of the process is set", async (t) => {
   const store = await openSqliteStore({ dataDir: dataFolder() });
   t.after(() => store.close());
@@ -374,4 +236,19 @@ test("the time is that of the file system, from the moment at which the clock of
   assert.ok(isRight(), "set forward");
   mock.restore();
   assert.ok(isRight(), "set back");
+});
+
+test("a data folder is closed to other users when Berth starts, unless it has files of others", async () => {
+  const dataDir = dataFolder();
+  for (const [before, after] of [
+    [0o755, 0o700],
+    [0o750, 0o700],
+    [0o755, 0o755],
+  ] as const) {
+    chmodSync(dataDir, before);
+    if (after === before) writeFileSync(join(dataDir, "notes.txt"), "of another program");
+    await withStore(dataDir, async () => {});
+    assert.equal(statSync(dataDir).mode & 0o777, after);
+    assert.equal(statSync(join(dataDir, DATABASE_FILE)).mode & 0o777, 0o600);
+  }
 });

@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { pino } from "pino";
 import Database from "#better-sqlite3";
 import { verifyLog } from "../../src/audit/verify.ts";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { schemaVersion } from "../../src/store/schema-version.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import { sqliteSource } from "../../src/store/sqlite/copy.ts";
@@ -15,27 +13,17 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { SCHEMA_VERSION, upgradeDatabase, versionOf } from "../../src/store/sqlite/upgrade.ts";
 import { berth } from "../support/commands.ts";
+import { testFolders, withStore, setVariable, readVariable } from "../support/store.ts";
 
 /** A step that a later version adds. */
 const next = "ALTER TABLE name ADD COLUMN note TEXT; CREATE TABLE later (id INTEGER PRIMARY KEY);";
 
-const folders: string[] = [];
-after(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
-
-function newFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "berth-upgrade-"));
-  folders.push(folder);
-  return folder;
-}
+const newFolder = testFolders("upgrade");
 
 /** A data folder with a variable. */
 async function filledFolder(): Promise<string> {
   const dataDir = newFolder();
-  const store = await openSqliteStore({ dataDir });
-  const block = rawBlock("hello");
-  const set = [{ kind: "variable", name: "motto", cid: block.cid }] as const;
-  await store.change("default", { by: "test", put: [block], set });
-  await store.close();
+  await withStore(dataDir, (store) => store.change("default", setVariable("hello")));
   return dataDir;
 }
 
@@ -49,7 +37,7 @@ function onDatabase<T>(dataDir: string, work: (database: Database.Database) => T
 }
 
 describe("the upgrade of a database", () => {
-  it("takes the steps that it lacks once, logs them, and retains what it stores (C8)", async () => {
+  it("takes the steps that it lacks once, logs them, and retains what it stores", async () => {
     const dataDir = await filledFolder();
     const lines: string[] = [];
     const log = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
@@ -66,17 +54,15 @@ describe("the upgrade of a database", () => {
     );
   });
 
-  it("changes nothing if one of its steps fails (C8)", async () => {
+  it("changes nothing if one of its steps fails", async () => {
     const dataDir = await filledFolder();
     onDatabase(dataDir, (database) => {
       const failing = [...migrations, next, "CREATE TABLE later (id INTEGER PRIMARY KEY)"];
       assert.throws(() => upgradeDatabase(database, undefined, failing), /table later already exists/);
       assert.equal(versionOf(database), SCHEMA_VERSION);
     });
-    const store = await openSqliteStore({ dataDir });
-    assert.equal((await store.name("default", "variable", "motto"))?.cid, rawBlock("hello").cid);
-    assert.equal((await verifyLog(store.audit)).fault, undefined);
-    await store.close();
+    assert.equal(await readVariable(dataDir), "hello");
+    assert.equal((await withStore(dataDir, (store) => verifyLog(store.audit))).fault, undefined);
   });
 });
 
@@ -89,7 +75,7 @@ describe("a database of another version", () => {
     const message =
       writer === "a newer Berth" ? /has schema 2, which a newer Berth wrote/ : /has another schema than any released/;
 
-    it(`is refused by every command and is not changed, such as that of ${writer} (C8)`, async () => {
+    it(`is refused by every command and is not changed, such as that of ${writer}`, async () => {
       const dataDir = await filledFolder();
       onDatabase(dataDir, (database) => database.exec(`CREATE TABLE other (a); PRAGMA user_version = ${version}`));
       const file = join(dataDir, DATABASE_FILE);
@@ -101,18 +87,13 @@ describe("a database of another version", () => {
       const target = newFolder();
       await assert.rejects(restoreStore({ dataDir: target, file }), { code: "backup_failed", message });
       assert.throws(() => sqliteSource(dataDir), { code: "store_failed", message });
-      for (const command of [
-        ["audit", "verify"],
-        ["tenant", "list"],
-      ]) {
-        const { code, stderr } = await berth([...command, "--data", dataDir]);
-        assert.equal(code, 2, stderr);
-        assert.match(stderr, message);
-      }
+      const { code, stderr } = await berth(["tenant", "list", "--data", dataDir]);
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, message);
       assert.ok(readFileSync(file).equals(before));
     });
 
-    it(`is replaced by a backup and moved aside, such as that of ${writer} (C8)`, async () => {
+    it(`is replaced by a backup and moved aside, such as that of ${writer}`, async () => {
       const [dataDir, source] = [await filledFolder(), await filledFolder()];
       onDatabase(dataDir, (database) => database.exec(`DROP TABLE record; PRAGMA user_version = ${version}`));
       const file = join(newFolder(), "backup.sqlite");
@@ -122,9 +103,7 @@ describe("a database of another version", () => {
       const aside = new Database(join(kept!, DATABASE_FILE), { readonly: true });
       assert.equal(versionOf(aside), version);
       aside.close();
-      const store = await openSqliteStore({ dataDir });
-      assert.equal((await store.name("default", "variable", "motto"))?.cid, rawBlock("hello").cid);
-      await store.close();
+      assert.equal(await readVariable(dataDir), "hello");
     });
   }
 });

@@ -6,6 +6,7 @@ import { verifyLog } from "../../src/audit/verify.ts";
 import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import { CHANGE_BYTES } from "../../src/store/rules.ts";
 import type { CollectionResult, NameKind, SecretStore, Store } from "../../src/store/store.ts";
+import { AMPLE } from "../support/store.ts";
 import { until } from "./until.ts";
 
 const DAY_MS = 86_400_000;
@@ -24,6 +25,11 @@ export function collectionContract(
   });
   const save = (blocks: readonly Block[], named: Block | null = blocks[0]!, subject?: string, kind?: NameKind) =>
     current().change("default", { by: "test", put: blocks, set: [name(named, subject, kind)] });
+  /** Resolves when what was changed before is older than a millisecond. */
+  const aMoment = async (): Promise<unknown> => {
+    const before = current().now();
+    return until(() => current().now() > before + 1);
+  };
   const has = async (block: Block, tenant = "default"): Promise<boolean> =>
     (await current().content(tenant, block.cid)) !== undefined;
 
@@ -90,7 +96,7 @@ export function collectionContract(
     assert.equal((await collect("default", DAY_MS)).lapsed, 0);
     assert.ok(await has(first));
 
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await aMoment();
     const { lapsed, freed } = await collect("default", 1);
     assert.deepEqual([lapsed, freed.content.count], [2, 2]);
     assert.deepEqual([await has(first), await has(second), await has(third)], [false, false, true]);
@@ -109,7 +115,7 @@ export function collectionContract(
     for (const each of [named, other, now]) await save([each], each, "say", "release");
     const entry = rawBlock(`{"uri":"server://say@${named.cid}/hello"}`);
     await save([entry], entry, "mcps");
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await aMoment();
     assert.equal((await collect("default", 1)).lapsed, 1);
     const had = await Promise.all(
       [named, other, now].map(({ cid }) => current().had("default", "release", "say", cid)),
@@ -123,7 +129,7 @@ export function collectionContract(
     await save([gone]);
     await save([], null);
     await save([rawBlock("other")], undefined, "other");
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await aMoment();
     await collect("default", 1);
     assert.equal(await has(gone), false);
     assert.deepEqual(await current().history("default", "variable", "greeting"), []);
@@ -139,7 +145,7 @@ export function collectionContract(
     assert.equal(use.packages, old.bytes.length + now.bytes.length);
     assert.equal(use.content, set(old).bytes.length + set(now).bytes.length);
 
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await aMoment();
     const { freed } = await collect("default", 1);
     assert.deepEqual(freed.packages, { count: 1, bytes: old.bytes.length });
     assert.deepEqual([await has(old), await has(now)], [false, true]);
@@ -215,8 +221,7 @@ export function collectionContract(
     await assert.rejects(change(two), { code: "storage_full" });
     await change(null);
     assert.equal((await current().use("default")).history, 4 * CHANGE_BYTES);
-    const before = current().now();
-    await until(async () => current().now() > before + 1, "the changes are older than their history is kept");
+    await aMoment();
     const { lapsed } = await collect("default", 1);
     assert.ok(lapsed > 0);
     assert.equal((await current().use("default")).history, (4 - lapsed) * CHANGE_BYTES);
@@ -241,7 +246,7 @@ export function collectionContract(
     await current().putDerived("default", [result("of both", other)]);
     assert.equal((await collect()).freed.compiled.count, 0);
 
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await aMoment();
     const { freed } = await collect("default", 1);
     assert.deepEqual(freed.compiled, { count: 1, bytes: result("of one").block.bytes.length });
     assert.equal(await current().derived("of one"), undefined);
@@ -259,7 +264,7 @@ export function collectionContract(
     await collect("acme");
     assert.ok(await has(shared, "acme"));
     await current().change("acme", { by: "test", set: [name(null)] });
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await aMoment();
     await current().change("acme", { by: "test", put: [rawBlock("x")], set: [name(rawBlock("x"), "x")] });
     assert.equal((await collect("acme", 1)).freed.content.count, 1);
     assert.equal(await has(shared, "acme"), false);
@@ -269,7 +274,7 @@ export function collectionContract(
     const orphan = rawBlock("nobody named it");
     await save([rawBlock("first"), orphan]);
     await save([rawBlock("second")]);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await aMoment();
     const trial = await collect("default", 1, 0, true);
     assert.deepEqual([trial.lapsed, trial.freed.content.count], [1, 2]);
     for (const block of [orphan, rawBlock("first")]) assert.ok(await has(block));
@@ -290,8 +295,7 @@ export function collectionContract(
   test("content that the state of a server names is kept as long as that", async () => {
     const block = jsonBlock({ part: "of a note" });
     await save([rawBlock("named"), block]);
-    const room = { keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
-    const put = { value: Buffer.from(`{"note":"${block.cid}"}`), isJson: true, expiresAt: null, room };
+    const put = { value: Buffer.from(`{"note":"${block.cid}"}`), isJson: true, expiresAt: null, room: AMPLE };
     await current().state.set("default", "notes", "k", put);
     await collect();
     assert.ok(await has(block));

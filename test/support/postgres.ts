@@ -6,6 +6,7 @@ import { chmodSync, chownSync, cpSync, existsSync, mkdtempSync, readdirSync, rmS
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { TestContext } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { certificateFile, keyFile } from "./certificate.ts";
 import { freePort } from "./free-port.ts";
@@ -320,4 +321,24 @@ export function connect(connectionString: string): Client {
 export function keysOfAll(): Record<"BERTH_SEAL_KEY" | "BERTH_SECRET_KEY", string> {
   const key = (): string => randomBytes(32).toString("base64");
   return { BERTH_SEAL_KEY: key(), BERTH_SECRET_KEY: key() };
+}
+
+/** The rows of a statement on a connection of its own. */
+export async function queryAt(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = connect(url);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Runs a statement on a connection that stays open until the end of the test. */
+export async function runOn(t: TestContext, url: string, sql: string): Promise<Client> {
+  const client = connect(url);
+  await client.connect();
+  t.after(() => client.end());
+  await client.query(sql);
+  return client;
 }

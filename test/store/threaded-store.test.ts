@@ -1,19 +1,19 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, describe, it, type TestContext } from "node:test";
+import { randomBytes } from "node:crypto";
+import { describe, it, type TestContext } from "node:test";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { nextTurn } from "../../src/lib/event-loop.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import type { Change, ChangedName, Store } from "../../src/store/store.ts";
+import { testFolders } from "../support/store.ts";
+import { longestTurnMs } from "../support/turns-in.ts";
 import { until } from "../support/until.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "berth-long-changes-"));
-after(() => rmSync(folder, { recursive: true, force: true }));
-let folders = 0;
+const newFolder = testFolders("threaded-store");
 
+/** No single request blocks the serving thread for longer. */
+const TURN_MS = 25;
 const NAMES = 4_000;
 const nameOf = (index: number): string => `name-${String(index).padStart(5, "0")}`;
 const [first, last] = [nameOf(0), nameOf(NAMES - 1)];
@@ -25,7 +25,7 @@ function longChange(mark: string): Change & Required<Pick<Change, "put" | "set">
   return { by: "test", put, set };
 }
 
-async function open(t: TestContext, dataDir = join(folder, String((folders += 1)))) {
+async function open(t: TestContext, dataDir = newFolder()) {
   const store = await openThreadedStore({ dataDir });
   t.after(() => store.close());
   return { store, dataDir };
@@ -34,7 +34,7 @@ async function open(t: TestContext, dataDir = join(folder, String((folders += 1)
 const meaningOf = async (store: Store, name: string) => (await store.name("default", "release", name))?.cid;
 
 describe("a change of thousands of names", () => {
-  it("leaves turns to the serving thread, which reads all of it or nothing", async (t) => {
+  it("lets the serving thread run, which reads all of it or nothing", async (t) => {
     const { store } = await open(t);
     const [before, now] = [longChange("before"), longChange("now")];
     await store.change("default", before);
@@ -59,7 +59,7 @@ describe("a change of thousands of names", () => {
     assert.equal(JSON.parse(body!).names.length, NAMES, "it is one record");
   });
 
-  it("is done whole or not at all, whatever it is refused for", async (t) => {
+  it("is made whole or not at all, for whatever reason it is refused", async (t) => {
     const { store } = await open(t);
     const stands = longChange("stands");
     await store.change("default", stands);
@@ -97,7 +97,7 @@ describe("a change of thousands of names", () => {
     assert.deepEqual(told.here, [{ tenant: "default", kind: "release", name: first }]);
   });
 
-  it("is over before the store is closed", async (t) => {
+  it("is complete before the store is closed", async (t) => {
     const { store, dataDir } = await open(t);
     const change = longChange("last");
     const changed = store.change("default", change);
@@ -106,5 +106,25 @@ describe("a change of thousands of names", () => {
     await changed;
     const { store: again } = await open(t, dataDir);
     assert.equal(await meaningOf(again, last), change.set.at(-1)!.cid);
+  });
+});
+
+describe("content of many megabytes", () => {
+  it("is read whole while other requests are served, and before the store is closed", async (t) => {
+    const { store, dataDir } = await open(t);
+    const long = rawBlock(randomBytes(32 * 1024 * 1024));
+    await store.change("default", { by: "test", put: [long] });
+    let read: (Uint8Array | undefined)[] = [];
+    const longestMs = await longestTurnMs(async () => {
+      read = await Promise.all([1, 2, 3].map(() => store.content("default", long.cid)));
+    });
+    for (const bytes of read) assert.equal(Buffer.compare(bytes!, long.bytes), 0);
+    assert.ok(longestMs < TURN_MS, `one turn took ${longestMs} ms of CPU time`);
+    assert.equal(await store.content("other", long.cid), undefined);
+
+    const again = await openThreadedStore({ dataDir });
+    const reading = again.content("default", long.cid);
+    await again.close();
+    assert.equal((await reading)!.length, long.bytes.length);
   });
 });

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after } from "node:test";
+import { fileURLToPath } from "node:url";
+import Database from "#better-sqlite3";
+import { rawBlock } from "../../src/lib/cid.ts";
+import type { Log } from "../../src/lib/log.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { SecretStore, Store } from "../../src/store/store.ts";
+
+/** Returns a function that creates empty folders, which are removed after the tests of the file. */
+export function testFolders(name: string): () => string {
+  const root = mkdtempSync(join(tmpdir(), `berth-${name}-`));
+  after(() => rmSync(root, { recursive: true, force: true }));
+  return () => mkdtempSync(join(root, "data-"));
+}
+
+/** A change that sets a variable. */
+export function setVariable(text: string, name = "motto") {
+  const block = rawBlock(text);
+  return { by: "test", put: [block], set: [{ kind: "variable", name, cid: block.cid }] } as const;
+}
+
+/** Opens the SQLite store of a folder for `work`. */
+export async function withStore<T>(dataDir: string, work: (store: Store & SecretStore) => Promise<T>): Promise<T> {
+  const store = await openSqliteStore({ dataDir });
+  try {
+    return await work(store);
+  } finally {
+    await store.close();
+  }
+}
+
+/** The value of a variable in the store of a folder. */
+export function readVariable(dataDir: string, name = "motto"): Promise<string | undefined> {
+  return withStore(dataDir, async (store) => {
+    const record = await store.name("default", "variable", name);
+    const bytes = record && (await store.content("default", record.cid));
+    return bytes && new TextDecoder().decode(bytes);
+  });
+}
+
+/** Changes a database as another program could. */
+export function execute(file: string, sql: string): void {
+  const database = new Database(file);
+  database.exec(sql);
+  database.close();
+}
+
+/** A log that collects the messages of its errors and notices. */
+export function collectMessages(): { readonly messages: string[]; readonly log: Log } {
+  const messages: string[] = [];
+  const note = (...parts: unknown[]): void => void messages.push(String(parts.at(-1)));
+  return { messages, log: { error: note, info: note } as unknown as Log };
+}
+
+/** State limits that no test reaches. */
+export const AMPLE = { keysPerServer: 10_000, bytesPerServer: 1e9, bytesPerTenant: 1e9 };
+
+const writerFile = fileURLToPath(new URL("./store-writer.js", import.meta.url));
+
+/** Runs a process that writes to the store of a folder, kills it once it has written some, and returns the CIDs that it wrote. */
+export async function killWriter(
+  dataDir: string,
+  { writer = "default", logBytes = 16 * 1024 * 1024, writes }: { writer?: string; logBytes?: number; writes: number },
+): Promise<string[]> {
+  const args = [writerFile, dataDir, writer, String(logBytes)];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  const closed = once(child, "close");
+  const cids: string[] = [];
+  for await (const line of createInterface({ input: child.stdout }))
+    if (cids.push(line.split(" ")[1]!) === writes) child.kill("SIGKILL");
+  assert.deepEqual(await closed, [null, "SIGKILL"]);
+  return cids;
+}
