@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
@@ -8,14 +9,13 @@ import { startBrowser, type TestBrowser } from "../support/browser.ts";
 import { TesterPage } from "../support/tester.ts";
 import { until } from "../support/until.ts";
 
-describe("a hostile app in the tester", () => {
+const servers = "test/fixtures/servers";
+
+describe("apps", () => {
   let berth: TestBerth;
   let browser: TestBrowser;
-  let tester: TesterPage;
-  let frame: FrameLocator;
   let declared: Heard;
   let undeclared: Heard;
-
   before(async () => {
     [declared, undeclared] = await Promise.all([listen(), listen()]);
     // Its own address is known only once it runs: the app is told it, and its wishes name every name of this machine.
@@ -30,95 +30,175 @@ describe("a hostile app in the tester", () => {
       ],
     };
     berth = await startTestBerth({
+      files: [`${servers}/board.ts`],
       texts: {
         "attack.ts":
           "/** @ui attack.html */\nexport function attack(berth: string, other: string) { return { berth, other }; }",
       },
-      beside: { "attack.html": ATTACK(csp) },
+      beside: { "attack.html": ATTACK(csp), "board.html": readFileSync(`${servers}/board.html`, "utf8") },
       env: { BERTH_PORT: String(port) },
     });
     browser = await startBrowser();
-    await browser.context.addCookies([{ name: "berth-session", value: "secret", url: berth.url }]);
-    tester = await TesterPage.open(browser, `${berth.url}/mcp/meta/attack`, "attack");
-    await tester.field("berth").fill(berth.url);
-    await tester.field("other").fill(undeclared.origin);
-    await tester.run("attack answered");
-    frame = tester.section.frameLocator("iframe");
-    await frame.getByText("ready").waitFor();
   });
   after(async () => {
     await browser.close();
     await Promise.all([berth.close(), declared.close(), undeclared.close()]);
   });
 
-  const outcome = async (attack: string): Promise<string> => {
-    await frame.getByRole("button", { name: attack, exact: true }).click();
-    await frame.locator("#said").getByText(`${attack}: `).waitFor();
-    return (await frame.locator("#said").innerText()).slice(attack.length + 2);
-  };
+  describe("an app in the tester", () => {
+    let tester: TesterPage;
+    let frame: FrameLocator;
 
-  it("is told apart from what it declares and may have", async () => {
-    const notice = await tester.section.getByText("which this tester does not give it").innerText();
-    assert.ok(
-      notice.includes("https://x.org/a; script-src *") && notice.includes(berth.url.replace("localhost", "127.0.0.1")),
-    );
-    assert.equal(await outcome("fetch declared"), "200");
-    assert.deepEqual(declared.paths(), ["/declared"]);
+    before(async () => {
+      tester = await TesterPage.open(browser, `${berth.url}/mcp/meta/board`, "show");
+      await tester.field("count").fill("3");
+      await tester.run("show answered");
+      frame = tester.section.frameLocator('iframe[title="App ui://board/board.html"]');
+      await frame.locator("#count").getByText("3").waitFor();
+    });
+
+    const saysAfter = async (button: string): Promise<string> => {
+      // By keyboard: its place in the page may move while the list of what it did grows.
+      await frame.getByRole("button", { name: button, exact: true }).press("Enter");
+      const said = frame.locator("#said");
+      await said.getByText(`${button}: `).waitFor();
+      return said.innerText();
+    };
+    const events = (): Promise<string[]> =>
+      tester.section.getByRole("list", { name: "What the app did" }).locator("> li").allInnerTexts();
+
+    it("is shown with the arguments and the result of the call, and is told of its surroundings", async () => {
+      assert.equal(await frame.locator("#input").innerText(), '{"count":3}');
+      const context = JSON.parse(await frame.locator("#context").innerText());
+      assert.deepEqual(context, { theme: "light", locale: "en-US", platform: "web" });
+      const place = tester.section.locator("iframe");
+      await until(async () => (await place.boundingBox())?.height === 321 || undefined);
+      await tester.page.emulateMedia({ colorScheme: "dark" });
+      await frame.locator("#context").getByText('{"theme":"dark"}').waitFor();
+      await tester.page.emulateMedia({ colorScheme: null });
+    });
+
+    it("updates itself by calls of the tools of its server that are for apps, and of no others", async () => {
+      assert.equal(await saysAfter("more"), "more: 4");
+      assert.equal(await frame.locator("#count").innerText(), "4");
+      assert.match(await saysAfter("for models"), /^for models: .*its visibility does not include apps$/);
+      assert.match(await saysAfter("unknown"), /^unknown: .*its server has no such tool$/);
+      assert.match(await saysAfter("read"), /"text":"a note"/);
+    });
+
+    it("has links opened by a person alone, and its messages shown as texts", async () => {
+      assert.equal(await saysAfter("bad link"), 'bad link: {"isError":true}');
+      await frame.getByRole("button", { name: "link", exact: true }).click();
+      await tester.button("Refuse").click();
+      await frame.getByText('link: {"isError":true}').waitFor();
+      await browser.context.route("https://example.com/**", (route) => route.fulfill({ body: "opened" }));
+      await frame.getByRole("button", { name: "link", exact: true }).click();
+      const opened = browser.context.waitForEvent("page");
+      await tester.section.getByRole("link", { name: "Open the link" }).click();
+      const page = await opened;
+      await page.getByText("opened").waitFor();
+      assert.equal(await page.evaluate("opener === null && document.referrer === ''"), true);
+      await page.close();
+      await frame.getByText("link: {}").waitFor();
+
+      assert.equal(await saysAfter("message"), "message: {}");
+      assert.equal(await saysAfter("context"), "context: {}");
+      // The page shows it a moment after its app was answered.
+      for (const words of ["<b>hello</b>", "seen: 3"]) {
+        await until(async () => (await events()).some((text) => text.includes(words)), words);
+      }
+    });
+
+    it("is refused plainly what the tester does not do", async () => {
+      assert.equal(await saysAfter("fullscreen"), 'fullscreen: {"mode":"inline"}');
+      assert.match(await saysAfter("download"), /^download: .*Berth's tester does not do ui\/download-file$/);
+    });
+
+    it("makes no error of the page", () => assert.deepEqual(browser.problems, []));
   });
 
-  it("is confined by its frame as well as by its policy", async () => {
-    assert.equal(await tester.section.locator("iframe").getAttribute("sandbox"), "allow-scripts");
-  });
-  for (const attack of ["read parent", "read cookies", "read storage", "read top", "open database"]) {
-    it(`cannot ${attack}`, async () => assert.match(await outcome(attack), /^SecurityError/));
-  }
-  for (const attack of [
-    "fetch api",
-    "fetch api as another name",
-    "fetch undeclared",
-    "beacon",
-    "socket",
-    "image",
-    "script",
-    "style",
-    "frame",
-  ]) {
-    it(`reaches nothing by: ${attack}`, async () => assert.match(await outcome(attack), /^blocked/));
-  }
-  it("opens no window, posts no form, and asks nothing in a dialogue", async () => {
-    const pages = browser.context.pages().length;
-    assert.equal(await outcome("popup"), "blocked");
-    assert.equal(await outcome("form"), "sent");
-    assert.equal(await outcome("dialogue"), "blocked");
-    assert.equal(browser.context.pages().length, pages);
-  });
-  it("does not lead the page away, nor itself to a call or to another site", async () => {
-    assert.match(await outcome("lead the page away"), /^SecurityError/);
-    for (const attack of ["lead itself to another site", "lead itself to a call", "lead itself to a page"]) {
-      await frame.getByRole("button", { name: attack, exact: true }).click();
-      // Its frame then shows the browser's own page of errors, and the tester is as it was.
-      await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
+  describe("a hostile app in the tester", () => {
+    let tester: TesterPage;
+    let frame: FrameLocator;
+    before(async () => {
+      await browser.context.addCookies([{ name: "berth-session", value: "secret", url: berth.url }]);
+      tester = await TesterPage.open(browser, `${berth.url}/mcp/meta/attack`, "attack");
+      await tester.field("berth").fill(berth.url);
+      await tester.field("other").fill(undeclared.origin);
       await tester.run("attack answered");
+      frame = tester.section.frameLocator("iframe");
       await frame.getByText("ready").waitFor();
+    });
+    const outcome = async (attack: string): Promise<string> => {
+      await frame.getByRole("button", { name: attack, exact: true }).click();
+      await frame.locator("#said").getByText(`${attack}: `).waitFor();
+      return (await frame.locator("#said").innerText()).slice(attack.length + 2);
+    };
+
+    it("is told apart from what it declares and may have", async () => {
+      const notice = await tester.section.getByText("which this tester does not give it").innerText();
+      assert.ok(
+        notice.includes("https://x.org/a; script-src *") &&
+          notice.includes(berth.url.replace("localhost", "127.0.0.1")),
+      );
+      assert.equal(await outcome("fetch declared"), "200");
+      assert.deepEqual(declared.paths(), ["/declared"]);
+    });
+
+    it("is confined by its frame as well as by its policy", async () => {
+      assert.equal(await tester.section.locator("iframe").getAttribute("sandbox"), "allow-scripts");
+    });
+    for (const attack of ["read parent", "read cookies", "read storage", "read top", "open database"]) {
+      it(`cannot ${attack}`, async () => assert.match(await outcome(attack), /^SecurityError/));
     }
-    assert.deepEqual(undeclared.paths(), []);
-    assert.equal(new URL(tester.page.url()).pathname, "/mcp/meta/attack");
-  });
-  it("gets no other policy by asking for its frame anew", async () => {
-    await frame.getByRole("button", { name: "lead itself to its frame", exact: true }).click();
-    await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
-    assert.equal(await tester.section.frameLocator("iframe").locator("body").innerText(), "");
-    assert.deepEqual(undeclared.paths(), []);
-  });
-  it("has an origin of its own even where its frame is opened alone", async () => {
-    const page = await browser.context.newPage();
-    const csp = encodeURIComponent(JSON.stringify({ connectDomains: [berth.url] }));
-    const answer = await page.goto(`${berth.url}/app-frame?csp=${csp}`);
-    assert.equal(await page.evaluate("origin"), "null");
-    const policy = answer!.headers()["content-security-policy"]!;
-    assert.match(policy, /^sandbox allow-scripts; default-src 'none'; .*connect-src 'none'; /);
-    assert.doesNotMatch(policy, /'self'(?!$)/);
-    await page.close();
+    for (const attack of [
+      "fetch api",
+      "fetch api as another name",
+      "fetch undeclared",
+      "beacon",
+      "socket",
+      "image",
+      "script",
+      "style",
+      "frame",
+    ]) {
+      it(`reaches nothing by: ${attack}`, async () => assert.match(await outcome(attack), /^blocked/));
+    }
+    it("opens no window, posts no form, and asks nothing in a dialogue", async () => {
+      const pages = browser.context.pages().length;
+      assert.equal(await outcome("popup"), "blocked");
+      assert.equal(await outcome("form"), "sent");
+      assert.equal(await outcome("dialogue"), "blocked");
+      assert.equal(browser.context.pages().length, pages);
+    });
+    it("does not lead the page away, nor itself to a call or to another site", async () => {
+      assert.match(await outcome("lead the page away"), /^SecurityError/);
+      for (const attack of ["lead itself to another site", "lead itself to a call", "lead itself to a page"]) {
+        await frame.getByRole("button", { name: attack, exact: true }).click();
+        // Its frame then shows the browser's own page of errors, and the tester is as it was.
+        await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
+        await tester.run("attack answered");
+        await frame.getByText("ready").waitFor();
+      }
+      assert.deepEqual(undeclared.paths(), []);
+      assert.equal(new URL(tester.page.url()).pathname, "/mcp/meta/attack");
+    });
+    it("gets no other policy by asking for its frame anew", async () => {
+      await frame.getByRole("button", { name: "lead itself to its frame", exact: true }).click();
+      await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
+      assert.equal(await tester.section.frameLocator("iframe").locator("body").innerText(), "");
+      assert.deepEqual(undeclared.paths(), []);
+    });
+    it("has an origin of its own even where its frame is opened alone", async () => {
+      const page = await browser.context.newPage();
+      const csp = encodeURIComponent(JSON.stringify({ connectDomains: [berth.url] }));
+      const answer = await page.goto(`${berth.url}/app-frame?csp=${csp}`);
+      assert.equal(await page.evaluate("origin"), "null");
+      const policy = answer!.headers()["content-security-policy"]!;
+      assert.match(policy, /^sandbox allow-scripts; default-src 'none'; .*connect-src 'none'; /);
+      assert.doesNotMatch(policy, /'self'(?!$)/);
+      await page.close();
+    });
   });
 });
 
