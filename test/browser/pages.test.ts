@@ -22,6 +22,14 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
       await page.getByText("1 server found").waitFor();
     },
   ],
+  "the tab Tools": [
+    "/mcp/meta/everyday",
+    async (page) => {
+      await page.locator("#tool-add > summary").click();
+      await page.locator("#tool-add").getByText("As JSON").click();
+      assert.match(await page.locator("#tool-add .raw code").innerText(), /"name": "add"/);
+    },
+  ],
   "the tab Connect": [
     "/mcp/meta/everyday?tab=connect",
     async (page) => {
