@@ -11,7 +11,7 @@ const TESTS = "dist/test";
  * process, change its global state, or only start others.
  */
 const ALONE = [
-  /^(browser\/tester|cluster|commands|executor|processes|product|scripts|store|upstream)\b/,
+  /^(cluster|commands|executor|processes|product|scripts|store|upstream)\b/,
   /^access\/(tokens-from-another|rights)/,
   /^admission\/abandoned/,
   /^clients\/(command-lines|reference-servers|setup|stdio)/,
@@ -31,6 +31,9 @@ const ALONE = [
 /** A hook of the whole process would run for all files that share it. */
 const HOOK = /^(before|beforeEach|afterEach)\(/m;
 
+/** Files that share one process, and so one Chromium, whatever their folder. */
+const BROWSER = /^import .*support\/browser\.js"/m;
+
 /**
  * The files of each process, by the one that it is started with; the largest first, so that none is alone at the end.
  *
@@ -42,22 +45,23 @@ export function inProcesses(files, folder) {
   mkdirSync(folder);
   const groups = new Map();
   for (const file of files) {
-    const group = isAlone(file) ? file : dirname(file);
+    const group = groupOf(file);
     groups.set(group, [...(groups.get(group) ?? []), file]);
   }
-  const size = (group) => group.reduce((bytes, file) => bytes + statSync(file).size, 0);
-  const ordered = [...groups.values()].sort((one, other) => size(other) - size(one));
-  return new Map(ordered.map((group) => [group.length === 1 ? group[0] : entryOf(group, folder), group]));
+  const size = ([, of]) => of.reduce((bytes, file) => bytes + statSync(file).size, 0);
+  const ordered = [...groups].sort((one, other) => size(other) - size(one));
+  return new Map(ordered.map(([group, of]) => [of.length === 1 ? of[0] : createEntry(group, of, folder), of]));
 }
 
-function isAlone(file) {
+function groupOf(file) {
   const name = relative(TESTS, file);
-  return name.startsWith("..") || ALONE.some((names) => names.test(name)) || HOOK.test(readFileSync(file, "utf8"));
+  const text = readFileSync(file, "utf8");
+  if (name.startsWith("..") || ALONE.some((names) => names.test(name)) || HOOK.test(text)) return file;
+  return BROWSER.test(text) ? "browsers" : relative(TESTS, dirname(file)).replaceAll("/", "-");
 }
 
-function entryOf(files, folder) {
-  const room = relative(TESTS, dirname(files[0])).replaceAll("/", "-");
-  const entry = join(folder, `${room}-${files.length}-files.test.mjs`);
+function createEntry(group, files, folder) {
+  const entry = join(folder, `${group}-${files.length}-files.test.mjs`);
   writeFileSync(entry, files.map((file) => `await import(${JSON.stringify(pathToFileURL(file).href)});\n`).join(""));
   return entry;
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
@@ -8,27 +9,52 @@ import { startBrowser, type TestBrowser } from "../support/browser.ts";
 import { TesterPage } from "../support/tester.ts";
 import { until } from "../support/until.ts";
 
-const BOARD = { files: ["test/fixtures/servers/board.ts"], beside: ["board.html"] };
+const servers = "test/fixtures/servers";
 
-for (const revision of ["2026-07-28", "2025-11-25"]) {
-  describe(`the app of a tool in the tester, in revision ${revision}`, () => {
-    let berth: TestBerth;
-    let browser: TestBrowser;
+describe("apps", () => {
+  let berth: TestBerth;
+  let browser: TestBrowser;
+  let declared: Heard;
+  let undeclared: Heard;
+  before(async () => {
+    [declared, undeclared] = await Promise.all([listen(), listen()]);
+    // Its own address is known only once it runs: the app is told it, and its wishes name every name of this machine.
+    const port = 20_000 + Math.floor(Math.random() * 20_000);
+    const csp = {
+      connectDomains: [
+        declared.origin,
+        `http://127.0.0.1:${port}`,
+        `http://localhost:${port}`,
+        "https://x.org/a; script-src *",
+        "*",
+      ],
+    };
+    berth = await startTestBerth({
+      files: [`${servers}/board.ts`],
+      texts: {
+        "attack.ts":
+          "/** @ui attack.html */\nexport function attack(berth: string, other: string) { return { berth, other }; }",
+      },
+      beside: { "attack.html": ATTACK(csp), "board.html": readFileSync(`${servers}/board.html`, "utf8") },
+      env: { BERTH_PORT: String(port) },
+    });
+    browser = await startBrowser();
+  });
+  after(async () => {
+    await browser.close();
+    await Promise.all([berth.close(), declared.close(), undeclared.close()]);
+  });
+
+  describe("an app in the tester", () => {
     let tester: TesterPage;
     let frame: FrameLocator;
 
     before(async () => {
-      [berth, browser] = await Promise.all([startBoard(), startBrowser()]);
       tester = await TesterPage.open(browser, `${berth.url}/mcp/meta/board`, "show");
-      await tester.speak(revision);
       await tester.field("count").fill("3");
       await tester.run("show answered");
       frame = tester.section.frameLocator('iframe[title="App ui://board/board.html"]');
       await frame.locator("#count").getByText("3").waitFor();
-    });
-    after(async () => {
-      await browser.close();
-      await berth.close();
     });
 
     const saysAfter = async (button: string): Promise<string> => {
@@ -90,131 +116,91 @@ for (const revision of ["2026-07-28", "2025-11-25"]) {
 
     it("makes no error of the page", () => assert.deepEqual(browser.problems, []));
   });
-}
 
-describe("a hostile app in the tester", () => {
-  let berth: TestBerth;
-  let browser: TestBrowser;
-  let tester: TesterPage;
-  let frame: FrameLocator;
-  let declared: Heard;
-  let undeclared: Heard;
-
-  before(async () => {
-    [declared, undeclared] = await Promise.all([listen(), listen()]);
-    // Its own address is known only once it runs: the app is told it, and its wishes name every name of this machine.
-    const port = 20_000 + Math.floor(Math.random() * 20_000);
-    const csp = {
-      connectDomains: [
-        declared.origin,
-        `http://127.0.0.1:${port}`,
-        `http://localhost:${port}`,
-        "https://x.org/a; script-src *",
-        "*",
-      ],
-    };
-    berth = await startTestBerth({
-      texts: {
-        "attack.ts":
-          "/** @ui attack.html */\nexport function attack(berth: string, other: string) { return { berth, other }; }",
-      },
-      beside: { "attack.html": ATTACK(csp) },
-      env: { BERTH_PORT: String(port) },
-    });
-    browser = await startBrowser();
-    await browser.context.addCookies([{ name: "berth-session", value: "secret", url: berth.url }]);
-    tester = await TesterPage.open(browser, `${berth.url}/mcp/meta/attack`, "attack");
-    await tester.field("berth").fill(berth.url);
-    await tester.field("other").fill(undeclared.origin);
-    await tester.run("attack answered");
-    frame = tester.section.frameLocator("iframe");
-    await frame.getByText("ready").waitFor();
-  });
-  after(async () => {
-    await browser.close();
-    await Promise.all([berth.close(), declared.close(), undeclared.close()]);
-  });
-
-  const outcome = async (attack: string): Promise<string> => {
-    await frame.getByRole("button", { name: attack, exact: true }).click();
-    await frame.locator("#said").getByText(`${attack}: `).waitFor();
-    return (await frame.locator("#said").innerText()).slice(attack.length + 2);
-  };
-
-  it("is told apart from what it declares and may have", async () => {
-    const notice = await tester.section.getByText("which this tester does not give it").innerText();
-    assert.ok(
-      notice.includes("https://x.org/a; script-src *") && notice.includes(berth.url.replace("localhost", "127.0.0.1")),
-    );
-    assert.equal(await outcome("fetch declared"), "200");
-    assert.deepEqual(declared.paths(), ["/declared"]);
-  });
-
-  it("is confined by its frame as well as by its policy", async () => {
-    assert.equal(await tester.section.locator("iframe").getAttribute("sandbox"), "allow-scripts");
-  });
-  for (const attack of ["read parent", "read cookies", "read storage", "read top", "open database"]) {
-    it(`cannot ${attack}`, async () => assert.match(await outcome(attack), /^SecurityError/));
-  }
-  for (const attack of [
-    "fetch api",
-    "fetch api as another name",
-    "fetch undeclared",
-    "beacon",
-    "socket",
-    "image",
-    "script",
-    "style",
-    "frame",
-  ]) {
-    it(`reaches nothing by: ${attack}`, async () => assert.match(await outcome(attack), /^blocked/));
-  }
-  it("opens no window, posts no form, and asks nothing in a dialogue", async () => {
-    const pages = browser.context.pages().length;
-    assert.equal(await outcome("popup"), "blocked");
-    assert.equal(await outcome("form"), "sent");
-    assert.equal(await outcome("dialogue"), "blocked");
-    assert.equal(browser.context.pages().length, pages);
-  });
-  it("does not lead the page away, nor itself to a call or to another site", async () => {
-    assert.match(await outcome("lead the page away"), /^SecurityError/);
-    for (const attack of ["lead itself to another site", "lead itself to a call", "lead itself to a page"]) {
-      await frame.getByRole("button", { name: attack, exact: true }).click();
-      // Its frame then shows the browser's own page of errors, and the tester is as it was.
-      await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
+  describe("a hostile app in the tester", () => {
+    let tester: TesterPage;
+    let frame: FrameLocator;
+    before(async () => {
+      await browser.context.addCookies([{ name: "berth-session", value: "secret", url: berth.url }]);
+      tester = await TesterPage.open(browser, `${berth.url}/mcp/meta/attack`, "attack");
+      await tester.field("berth").fill(berth.url);
+      await tester.field("other").fill(undeclared.origin);
       await tester.run("attack answered");
+      frame = tester.section.frameLocator("iframe");
       await frame.getByText("ready").waitFor();
+    });
+    const outcome = async (attack: string): Promise<string> => {
+      await frame.getByRole("button", { name: attack, exact: true }).click();
+      await frame.locator("#said").getByText(`${attack}: `).waitFor();
+      return (await frame.locator("#said").innerText()).slice(attack.length + 2);
+    };
+
+    it("is told apart from what it declares and may have", async () => {
+      const notice = await tester.section.getByText("which this tester does not give it").innerText();
+      assert.ok(
+        notice.includes("https://x.org/a; script-src *") &&
+          notice.includes(berth.url.replace("localhost", "127.0.0.1")),
+      );
+      assert.equal(await outcome("fetch declared"), "200");
+      assert.deepEqual(declared.paths(), ["/declared"]);
+    });
+
+    it("is confined by its frame as well as by its policy", async () => {
+      assert.equal(await tester.section.locator("iframe").getAttribute("sandbox"), "allow-scripts");
+    });
+    for (const attack of ["read parent", "read cookies", "read storage", "read top", "open database"]) {
+      it(`cannot ${attack}`, async () => assert.match(await outcome(attack), /^SecurityError/));
     }
-    assert.deepEqual(undeclared.paths(), []);
-    assert.equal(new URL(tester.page.url()).pathname, "/mcp/meta/attack");
-  });
-  it("gets no other policy by asking for its frame anew", async () => {
-    await frame.getByRole("button", { name: "lead itself to its frame", exact: true }).click();
-    await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
-    assert.equal(await tester.section.frameLocator("iframe").locator("body").innerText(), "");
-    assert.deepEqual(undeclared.paths(), []);
-  });
-  it("has an origin of its own even where its frame is opened alone", async () => {
-    const page = await browser.context.newPage();
-    const csp = encodeURIComponent(JSON.stringify({ connectDomains: [berth.url] }));
-    const answer = await page.goto(`${berth.url}/app-frame?csp=${csp}`);
-    assert.equal(await page.evaluate("origin"), "null");
-    const policy = answer!.headers()["content-security-policy"]!;
-    assert.match(policy, /^sandbox allow-scripts; default-src 'none'; .*connect-src 'none'; /);
-    assert.doesNotMatch(policy, /'self'(?!$)/);
-    await page.close();
+    for (const attack of [
+      "fetch api",
+      "fetch api as another name",
+      "fetch undeclared",
+      "beacon",
+      "socket",
+      "image",
+      "script",
+      "style",
+      "frame",
+    ]) {
+      it(`reaches nothing by: ${attack}`, async () => assert.match(await outcome(attack), /^blocked/));
+    }
+    it("opens no window, posts no form, and asks nothing in a dialogue", async () => {
+      const pages = browser.context.pages().length;
+      assert.equal(await outcome("popup"), "blocked");
+      assert.equal(await outcome("form"), "sent");
+      assert.equal(await outcome("dialogue"), "blocked");
+      assert.equal(browser.context.pages().length, pages);
+    });
+    it("does not lead the page away, nor itself to a call or to another site", async () => {
+      assert.match(await outcome("lead the page away"), /^SecurityError/);
+      for (const attack of ["lead itself to another site", "lead itself to a call", "lead itself to a page"]) {
+        await frame.getByRole("button", { name: attack, exact: true }).click();
+        // Its frame then shows the browser's own page of errors, and the tester is as it was.
+        await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
+        await tester.run("attack answered");
+        await frame.getByText("ready").waitFor();
+      }
+      assert.deepEqual(undeclared.paths(), []);
+      assert.equal(new URL(tester.page.url()).pathname, "/mcp/meta/attack");
+    });
+    it("gets no other policy by asking for its frame anew", async () => {
+      await frame.getByRole("button", { name: "lead itself to its frame", exact: true }).click();
+      await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
+      assert.equal(await tester.section.frameLocator("iframe").locator("body").innerText(), "");
+      assert.deepEqual(undeclared.paths(), []);
+    });
+    it("has an origin of its own even where its frame is opened alone", async () => {
+      const page = await browser.context.newPage();
+      const csp = encodeURIComponent(JSON.stringify({ connectDomains: [berth.url] }));
+      const answer = await page.goto(`${berth.url}/app-frame?csp=${csp}`);
+      assert.equal(await page.evaluate("origin"), "null");
+      const policy = answer!.headers()["content-security-policy"]!;
+      assert.match(policy, /^sandbox allow-scripts; default-src 'none'; .*connect-src 'none'; /);
+      assert.doesNotMatch(policy, /'self'(?!$)/);
+      await page.close();
+    });
   });
 });
-
-async function startBoard(): Promise<TestBerth> {
-  const { readFile } = await import("node:fs/promises");
-  const beside = Object.fromEntries(
-    await Promise.all(
-      BOARD.beside.map(async (name) => [name, await readFile(`test/fixtures/servers/${name}`, "utf8")] as const),
-    ),
-  );
-  return startTestBerth({ files: BOARD.files, beside });
-}
 
 interface Heard {
   readonly origin: string;

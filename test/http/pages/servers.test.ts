@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it, test } from "node:test";
 import { call, modern, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { screenshot, startBrowser, violationsOf, type TestBrowser } from "../../support/browser.ts";
 import { until } from "../../support/until.ts";
 
 const HOSTILE = `/**
@@ -27,74 +26,27 @@ export function bad(f: symbol): void {}
 
 describe("pages", () => {
   let berth: TestBerth;
-  let browser: TestBrowser;
   before(async () => {
-    [berth, browser] = await Promise.all([
-      startTestBerth({
-        files: ["test/fixtures/servers/everyday.ts"],
-        env: { BERTH_RECENT_CALLS: "3" },
-        texts: {
-          "hostile.ts": HOSTILE,
-          "partly.ts": PARTLY,
-          "versions.ts": 'export function tell(): string { return "first"; }',
-        },
-        mcps: {
-          hostile: { definition: "hostile.ts", description: "<b>bold</b> claims" },
-          off: { definition: "everyday.ts", enabled: false },
-        },
-      }),
-      startBrowser(),
-    ]);
+    berth = await startTestBerth({
+      files: ["test/fixtures/servers/everyday.ts"],
+      env: { BERTH_RECENT_CALLS: "3" },
+      texts: {
+        "hostile.ts": HOSTILE,
+        "partly.ts": PARTLY,
+        "versions.ts": 'export function tell(): string { return "first"; }',
+      },
+      mcps: {
+        hostile: { definition: "hostile.ts", description: "<b>bold</b> claims" },
+        off: { definition: "everyday.ts", enabled: false },
+      },
+    });
   });
-  after(async () => {
-    await browser.close();
-    await berth.close();
-  });
+  after(() => berth.close());
 
   const html = async (path: string, headers: Record<string, string> = {}): Promise<string> =>
     (await fetch(`${berth.url}${path}`, { headers: { Accept: "text/html", ...headers } })).text();
 
-  it("C6 a person goes from /mcp to a server's page and copies how to connect", async () => {
-    const page = await browser.open(`${berth.url}/mcp`);
-    await browser.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: berth.url });
-    await page.getByRole("link", { name: "everyday", exact: true }).click();
-    await page.waitForURL("**/mcp/meta/everyday");
-    await page.getByRole("link", { name: "Connect", exact: true }).click();
-    await page.getByText("Cursor", { exact: true }).click();
-    await page.getByRole("button", { name: "Copy the text for Cursor" }).click();
-    await page.getByText("Copied").waitFor();
-    const copied = (await page.evaluate("navigator.clipboard.readText()")) as string;
-    assert.deepEqual(JSON.parse(copied), { mcpServers: { everyday: { url: `${berth.url}/mcp/everyday` } } });
-    await browser.leave(page);
-    assert.deepEqual(browser.problems, []);
-  });
-
-  it("C6 each client's text is shown once a person has chosen the client", async () => {
-    const page = await browser.open(`${berth.url}/mcp/meta/everyday?tab=connect`);
-    const labels = page.locator(".tabs > label");
-    for (let at = 0; at < (await labels.count()); at++) {
-      await labels.nth(at).click();
-      const shown = page.locator(".tab-panel").filter({ visible: true });
-      assert.equal(await shown.count(), 1, await labels.nth(at).innerText());
-      assert.match(await shown.innerText(), /mcp\/everyday/);
-    }
-    await browser.leave(page);
-  });
-
-  it("C6 a server's page shows its tools as tables, signatures and JSON", async () => {
-    const page = await browser.open(`${berth.url}/mcp/meta/everyday`);
-    await page.locator("#tool-add > summary").click();
-    const tool = page.locator("#tool-add");
-    assert.match(await tool.innerText(), /add\(.*: number/);
-    assert.deepEqual(await tool.locator("table").first().locator("tbody th").allInnerTexts(), ["a required", "b"]);
-    await tool.getByText("As JSON").click();
-    const shown = JSON.parse(await tool.locator(".raw code").innerText()) as { name: string };
-    assert.equal(shown.name, "add");
-    await tool.getByRole("button", { name: "Copy add as JSON" }).waitFor();
-    await browser.leave(page);
-  });
-
-  it("C6 a tool stands as JSON at an address of its own, as clients are given it", async () => {
+  it("give a tool as JSON, as clients get it (C6)", async () => {
     const { body } = await modern(`${berth.url}/mcp/everyday`, "tools/list");
     const listed = body.result.tools.find(({ name }: { name: string }) => name === "add");
     const address = `${berth.url}/mcp/meta/everyday?tool=add`;
@@ -103,45 +55,30 @@ describe("pages", () => {
     assert.equal((await fetch(`${berth.url}/mcp/meta/everyday?tool=no_such_tool`)).status, 404);
   });
 
-  it("C6 pages can be read without scripts", async () => {
-    const plain = await startBrowser({ javaScriptEnabled: false });
-    const page = await plain.open(`${berth.url}/mcp/meta/hostile`);
-    await page.getByText("shout(text", { exact: false }).first().waitFor();
-    await page.getByRole("link", { name: "Connect", exact: true }).click();
-    await page.getByText("Codex", { exact: true }).click();
-    await page.getByText("codex mcp add hostile --url").waitFor();
-    for (const [tab, said] of Object.entries({ Releases: "current", Calls: "under way" })) {
-      await page.getByRole("link", { name: tab, exact: true }).click();
-      await page.locator("[data-tab]").getByText(said).first().waitFor();
-    }
-    await page.getByRole("link", { name: "Code", exact: true }).click();
-    assert.equal(await page.locator("textarea").inputValue(), HOSTILE);
-    await page.getByRole("link", { name: "Settings", exact: true }).click();
-    await page.waitForURL("**?tab=settings");
-    assert.match(await page.locator("textarea").inputValue(), /<b>bold<\/b>/);
-    await plain.close();
+  it("show a server's tools, clients and source without scripts (C6)", async () => {
+    assert.match(await html("/mcp"), /href="\/mcp\/meta\/everyday"/);
+    const tools = await html("/mcp/meta/everyday");
+    assert.match(tools, /id="tool-add"[^]*add\([^]*: number[^]*<th scope="row">[^]*a[^]*required/);
+    assert.match(await html("/mcp/meta/hostile?tab=connect"), /codex mcp add hostile --url/);
+    assert.match(await html("/mcp/meta/hostile?tab=releases"), /current/);
+    assert.match(await html("/mcp/meta/hostile?tab=calls"), /Calls under way/);
+    assert.match(await html("/mcp/meta/hostile?tab=code"), /<textarea[^>]*>\s+\/\*\*\n \* Says &lt;script&gt;/);
+    assert.match(await html("/mcp/meta/hostile?tab=settings"), /<textarea[^>]*>[^<]*&lt;b&gt;bold&lt;\/b&gt; claims/);
   });
 
-  it("T14.2 what definitions say is shown as text, and nothing of it runs", async () => {
-    const before = browser.problems.length;
-    const page = await browser.open(`${berth.url}/mcp/meta/hostile`);
-    let alerted = false;
-    page.on("dialog", (dialog) => {
-      alerted = true;
-      void dialog.dismiss();
-    });
-    await page.getByText('Says <script>alert("description")</script> & more.').last().waitFor();
-    await page.getByText('</code><img src=x onerror=alert("parameter")>').first().waitFor();
-    await page.getByText("<b>bold</b> claims").waitFor();
-    await page.getByText("Whatever {{this}} and {{{that}}} are.").waitFor();
-    assert.equal(await page.locator("script:not([src])").count(), 0);
-    assert.equal(await page.locator("main img").count(), 0);
-    assert.equal(alerted, false);
-    assert.equal(browser.problems.length, before);
-    await browser.leave(page);
+  it("escape the texts of definitions (T14.2)", async () => {
+    const page = await html("/mcp/meta/hostile");
+    for (const text of [
+      'Says &lt;script&gt;alert("description")&lt;/script&gt; &amp; more.',
+      '&lt;/code&gt;&lt;img src=x onerror=alert("parameter")&gt;',
+      "&lt;b&gt;bold&lt;/b&gt; claims",
+      "Whatever {{this}} and {{{that}}} are.",
+    ])
+      assert.ok(page.replaceAll("&quot;", '"').replaceAll("&#x3D;", "=").includes(text), text);
+    assert.doesNotMatch(page, /<script(?! type="module" src="\/assets\/)|<img(?! src="\/assets\/)/);
   });
 
-  it("T14.2 an inline script would not run: the policy allows none", async () => {
+  it("have a policy that allows no inline script (T14.2)", async () => {
     const { headers } = await fetch(`${berth.url}/mcp`);
     const policy = headers.get("content-security-policy") ?? "";
     assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self'/);
@@ -149,69 +86,33 @@ describe("pages", () => {
     assert.equal(headers.get("x-content-type-options"), "nosniff");
   });
 
-  it("T9.2 a browser that opens an endpoint gets the page about the server", async () => {
-    const page = await browser.open(`${berth.url}/mcp/everyday`);
-    assert.equal(new URL(page.url()).pathname, "/mcp/meta/everyday");
-    assert.equal(await page.locator("h1").innerText(), "everyday");
-    await browser.leave(page);
+  it("are where a browser at an endpoint is redirected to, those of a release too (T9.2)", async () => {
+    const release = /\/cid\/(\w+)/.exec(await html("/mcp/meta/everyday"))![1]!;
+    for (const name of ["everyday", `everyday@${release}`]) {
+      const opened = await fetch(`${berth.url}/mcp/${name}`, { headers: { Accept: "text/html" }, redirect: "manual" });
+      assert.deepEqual([opened.status, opened.headers.get("location")], [303, `/mcp/meta/${name}`]);
+    }
     const client = await fetch(`${berth.url}/mcp/everyday`, { headers: { Accept: "application/json" } });
     assert.equal(client.status, 405);
     assert.match(client.headers.get("vary") ?? "", /Accept/);
-  });
-
-  it("T9.2 the endpoint of a release shows the page of that release, with its own address to copy", async () => {
-    const release = /\/cid\/(\w+)/.exec(await html("/mcp/meta/everyday"))![1]!;
-    const page = await browser.open(`${berth.url}/mcp/everyday@${release}`);
-    assert.equal(new URL(page.url()).pathname, `/mcp/meta/everyday@${release}`);
-    await page.getByText("serves exactly this version for ever").waitFor();
-    assert.ok(
-      (await html(`/mcp/meta/everyday@${release}?tab=connect`)).includes(
-        `claude mcp add --transport http everyday ${berth.url}/mcp/everyday@${release}`,
-      ),
-    );
-    await browser.leave(page);
+    assert.match(await html(`/mcp/meta/everyday@${release}`), /serves exactly this version for ever/);
+    const command = `claude mcp add --transport http everyday ${berth.url}/mcp/everyday@${release}`;
+    assert.ok((await html(`/mcp/meta/everyday@${release}?tab=connect`)).includes(command));
     const unknown = await fetch(`${berth.url}/mcp/meta/everyday@${release}a`, { headers: { Accept: "text/html" } });
     assert.equal(unknown.status, 404);
   });
 
-  it("an earlier release is restored by one press, and a breaking one only when the person insists", async () => {
-    const put = async (text: string): Promise<void> => {
-      const { status } = await fetch(`${berth.url}/api/definitions/versions?allow_breaking=true`, {
-        method: "PUT",
-        headers: { "Content-Type": "text/plain", "If-Match": "*" },
-        body: text,
-      });
-      assert.equal(status, 200);
-    };
-    const url = `${berth.url}/mcp/versions`;
-    assert.equal((await call(url, "tell")).content[0].text, "first");
-    await put('export function tell(): string { return "second"; }');
-    await put('export function tell(): string { return "third"; }\nexport function more(): void {}');
-    assert.equal((await call(url, "tell")).content[0].text, "third");
-
-    const page = await browser.open(`${berth.url}/mcp/meta/versions?tab=releases`);
-    const rows = page.locator("#releases tbody tr");
-    assert.equal(await rows.count(), 3);
-    await rows.nth(1).getByRole("button", { name: "Restore" }).click();
-    await page.getByText("would break callers").waitFor();
-    assert.equal((await call(url, "tell")).content[0].text, "third");
-    await screenshot(page, "restore-breaking");
-    assert.deepEqual(await violationsOf(page), []);
-    await Promise.all([page.waitForEvent("load"), page.getByRole("button", { name: "Restore anyway" }).click()]);
-    assert.equal((await call(url, "tell")).content[0].text, "second");
-
-    const restore = page.locator("#releases tbody tr", { has: page.locator(".badge.good") });
-    assert.equal(await restore.count(), 1);
-    await Promise.all([
-      page.waitForEvent("load"),
-      page.locator("#releases tbody tr").last().getByRole("button", { name: "Restore" }).click(),
-    ]);
-    assert.equal((await call(url, "tell")).content[0].text, "first");
-    await browser.leave(page);
-
+  it("tell the current release from earlier ones, and since when each is served", async () => {
+    const put = await fetch(`${berth.url}/api/definitions/versions`, {
+      method: "PUT",
+      headers: { "Content-Type": "text/plain", "If-Match": "*" },
+      body: 'export function tell(): string { return "second"; }',
+    });
+    assert.equal(put.status, 200);
     const { releases } = (await (await fetch(`${berth.url}/api/servers/versions/releases`)).json()) as {
       releases: { release: string; changedAt: string; current: boolean }[];
     };
+    assert.equal(releases.length, 2);
     for (const { release, changedAt, current } of releases) {
       const own = await html(`/mcp/meta/versions@${release}?tab=releases`);
       assert.match(own, current ? /the current one/ : /an earlier one/);
@@ -220,7 +121,7 @@ describe("pages", () => {
     }
   });
 
-  it("a problem is shown with its place, on both pages", async () => {
+  it("show a problem with its place, in the list and at the server", async () => {
     for (const path of ["/mcp", "/mcp/meta/partly"]) {
       const page = await html(path);
       assert.match(page, /partly\.ts:4:21/, path);
@@ -229,31 +130,31 @@ describe("pages", () => {
     assert.match(await html("/mcp/meta/off"), /This server is disabled/);
   });
 
-  it("recent calls are shown with times and sizes, the last recentCalls of them, and nothing that was said", async () => {
+  it("show the last recentCalls calls with duration and size, without arguments and results", async () => {
     const url = `${berth.url}/mcp/everyday`;
     assert.match(await html("/mcp/meta/everyday?tab=calls"), /No tool of this server has been called/);
     await call(url, "echo", { message: "kept between us" });
     await call(url, "add", { a: "no number" });
     await call(url, "fail");
     await call(url, "echo", { message: "kept between us" });
-    const page = await browser.open(`${berth.url}/mcp/meta/everyday?tab=calls`);
-    const rows = await page
-      .locator(".calls tbody tr")
-      .evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll("td")].slice(1).map((cell) => cell.innerText)));
+    const page = await html("/mcp/meta/everyday?tab=calls");
+    const rows = [...page.matchAll(/<tr>(.*?)<\/tr>/gs)].map(([, row]) =>
+      Array.from(row!.matchAll(/<td[^>]*>(.*?)<\/td>/gs), ([, cell]) => cell!.replaceAll(/<[^>]+>/g, "").trim()).slice(
+        1,
+      ),
+    );
     assert.deepEqual(
-      rows.map(([tool, outcome, , size]) => [tool, outcome, size]),
+      rows.flatMap(([tool, outcome, time, size]) => (/^[\d.]+ ms$/.test(time ?? "") ? [[tool, outcome, size]] : [])),
       [
         ["echo", "ok", "15 B"],
         ["fail", "error", "22 B"],
         ["add", "bad arguments", "55 B"],
       ],
     );
-    for (const [, , time] of rows) assert.match(time, /^[\d.]+ ms$/);
-    assert.ok(!(await page.content()).includes("kept between us"));
-    await browser.leave(page);
+    assert.ok(!page.includes("kept between us"));
   });
 
-  it("calls under way are counted while they last", async () => {
+  it("count calls in progress", async () => {
     const url = `${berth.url}/mcp/everyday`;
     const stop = new AbortController();
     const body = JSON.stringify({
@@ -274,11 +175,8 @@ describe("pages", () => {
     await underWay(0);
   });
 
-  it("an address that leads nowhere gets a page that helps, and programs get JSON", async () => {
-    const page = await browser.open(`${berth.url}/mcp/meta/everydya`);
-    await page.getByRole("link", { name: "everyday", exact: true }).click();
-    await page.waitForURL("**/mcp/meta/everyday");
-    await browser.leave(page);
+  it("suggest addresses for an unknown one to browsers, and answer programs in JSON", async () => {
+    assert.match(await html("/mcp/meta/everydya"), /href="\/mcp\/meta\/everyday"/);
     const answer = await fetch(`${berth.url}/mcp/meta/everydya`);
     assert.equal(answer.status, 404);
     assert.equal(((await answer.json()) as { error: { code: string } }).error.code, "server_not_found");
@@ -286,16 +184,13 @@ describe("pages", () => {
     assert.match(await html("/nowhere"), /href="\/mcp">All servers</);
   });
 
-  it("content is shown by its CID, and its bytes are only ever a download", async () => {
+  it("show content by its CID, and give its bytes only as a download", async () => {
     const release = /\/cid\/(\w+)/.exec(await html("/mcp/meta/hostile"))![1]!;
-    const page = await browser.open(`${berth.url}/cid/${release}`);
-    const structure = JSON.parse(await page.locator("pre code").innerText()) as { definition: string };
-    await page.getByRole("link", { name: structure.definition }).click();
-    await page.waitForURL(`**/cid/${structure.definition}`);
-    assert.equal(await page.locator("pre code").innerText(), HOSTILE);
-    await browser.leave(page);
-
-    const raw = await fetch(`${berth.url}/cid/${structure.definition}?raw`);
+    const definition = /"definition": "<a href="\/cid\/(\w+)"/.exec(
+      (await html(`/cid/${release}`)).replaceAll("&quot;", '"'),
+    )![1]!;
+    assert.match(await html(`/cid/${definition}`), /Says &lt;script&gt;/);
+    const raw = await fetch(`${berth.url}/cid/${definition}?raw`);
     assert.equal(await raw.text(), HOSTILE);
     assert.equal(raw.headers.get("content-type"), "application/octet-stream");
     assert.match(raw.headers.get("content-disposition") ?? "", /^attachment/);
@@ -305,7 +200,7 @@ describe("pages", () => {
     }
   });
 
-  it("content of any shape gives a page of bounded length, at once", async () => {
+  it("limit the length of a page of any content", async () => {
     for (const body of [
       `${"[".repeat(3000)}${"0,".repeat(90_000)}0${"]".repeat(3000)}`,
       `${"[".repeat(90_000)}${"]".repeat(90_000)}`,
@@ -324,7 +219,7 @@ describe("pages", () => {
     }
   });
 
-  it("assets are kept for ever, compressed, and nothing else is given out", async () => {
+  it("serve assets as immutable and compressed, and no other file", async () => {
     const [, css] = /href="(\/assets\/berth\.\w+\.css)"/.exec(await html("/mcp"))!;
     for (const encoding of ["br", "gzip", "identity"]) {
       const { status, headers } = await fetch(`${berth.url}${css}`, { headers: { "Accept-Encoding": encoding } });
@@ -339,7 +234,7 @@ describe("pages", () => {
   });
 });
 
-test("C6 every page of a Berth that hosts nothing yet says so, and how to begin", async () => {
+test("pages of a Berth without servers say how to begin (C6)", async () => {
   const empty = await startTestBerth({});
   try {
     const said = {
