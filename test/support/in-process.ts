@@ -3,7 +3,9 @@ import { PassThrough, Readable, type Writable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { Ran, type RunOptions } from "./commands.ts";
 
-export interface InProcessOptions extends Pick<RunOptions, "input" | "env" | "cwd"> {
+export interface InProcessOptions extends Pick<RunOptions, "input" | "cwd"> {
+  /** Variables in addition to those of this process; undefined ones are removed. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
   /** Whether its streams are those of a terminal, which shows all output; it is then in `stdout`. */
   readonly isTerminal?: boolean;
 }
@@ -35,7 +37,13 @@ async function runHere(
   const texts = Promise.all([stdout, ...(isTerminal ? [] : [stderr])].map((stream) => buffer(stream)));
   const stdin = Readable.from(input === "" ? [] : [Buffer.from(input)], { objectMode: false });
   for (const stream of [stdin, stdout, stderr]) Object.assign(stream, { isTTY: isTerminal });
-  const restore = replaceGlobals(stdin, stdout, stderr, ["node", "berth", ...args], { ...process.env, ...env });
+  const restore = replaceGlobals(
+    stdin,
+    stdout,
+    stderr,
+    ["node", "berth", ...args],
+    definedOnly({ ...process.env, ...env }),
+  );
   const folder = process.cwd();
   const listeners = new Set(SIGNALS.flatMap((signal) => process.listeners(signal)));
   let code: number;
@@ -56,6 +64,10 @@ async function runHere(
   stderr.end();
   const [shown, errors] = await texts;
   return new Ran(code, String(shown), String(errors ?? ""));
+}
+
+function definedOnly(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined));
 }
 
 /** Returns a function that restores them. */
