@@ -1,7 +1,10 @@
 import { Console } from "node:console";
 import { PassThrough, Readable, type Writable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { changeFixed } from "../../src/limits/fixed.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { Ran, type RunOptions } from "./commands.ts";
+import { loweredLimits } from "./lowered-limits.ts";
 
 export interface InProcessOptions extends Pick<RunOptions, "input" | "cwd"> {
   /** Variables in addition to those of this process; undefined ones are removed. */
@@ -45,6 +48,9 @@ async function runHere(
     definedOnly({ ...process.env, ...env }),
   );
   const folder = process.cwd();
+  const [lowered, limits] = [loweredLimits(env ?? {}), { ...defaultLimits }];
+  const restoreFixed = changeFixed(lowered);
+  Object.assign(defaultLimits, lowered);
   const listeners = new Set(SIGNALS.flatMap((signal) => process.listeners(signal)));
   let code: number;
   try {
@@ -58,6 +64,8 @@ async function runHere(
     for (const signal of SIGNALS)
       for (const each of process.listeners(signal)) if (!listeners.has(each)) process.off(signal, each);
     process.chdir(folder);
+    Object.assign(defaultLimits, limits);
+    restoreFixed();
     restore();
   }
   stdout.end();
