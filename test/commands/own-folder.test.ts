@@ -18,13 +18,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { packageRoot } from "../../src/config.ts";
 import { call, post, request } from "../support/berth.ts";
-import { berth, type Ran } from "../support/commands.ts";
+import type { Ran } from "../support/commands.ts";
+import { shareCompiler } from "../support/compiler.ts";
 import { startDev } from "../support/dev-process.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
 const BROKEN = "export function greet( {\n";
+
+shareCompiler();
 
 let place: string;
 let env: Record<string, string>;
@@ -60,7 +64,7 @@ function contentsOf(folder: string): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-const run = (args: readonly string[], cwd = place): Promise<Ran> => berth(args, { cwd, env });
+const run = (args: readonly string[], cwd = place): Promise<Ran> => berthInProcess(args, { cwd, env });
 
 async function serve(t: TestContext, args: readonly string[], cwd = place): Promise<ServeProcess> {
   const served = await ServeProcess.start(["--port", "0", ...args], env, {}, cwd);
