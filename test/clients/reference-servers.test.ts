@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +7,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { inspector, mcporter } from "../support/clients/command-line.ts";
 import { olderSdk } from "../support/clients/older-sdk.ts";
 import { toAnswer, type RealClient } from "../support/clients/real-client.ts";
-import { cli } from "../support/commands.ts";
+import { ServeProcess } from "../support/serve-process.ts";
 
 interface Case {
   readonly id: string;
@@ -52,26 +50,27 @@ const cases: readonly Case[] = [
   },
 ];
 
-const clients: readonly RealClient[] = [
-  officialClient("legacy"),
-  officialClient("modern"),
-  officialClient("auto"),
-  olderSdk(),
-  inspector("legacy"),
-  inspector("modern"),
-  mcporter(),
-];
+/** Command lines in the extended suite: each request is a process of its own. */
+const clients: readonly RealClient[] =
+  process.env["BERTH_TEST_CLIENTS"] === "command-lines"
+    ? [inspector("legacy"), inspector("modern"), mcporter()]
+    : [officialClient("legacy"), officialClient("modern"), officialClient("auto"), olderSdk()];
 
 describe("real clients over HTTP", () => {
-  let berth: ServedBerth;
+  let berth: ServeProcess;
+  let data: string;
   before(async () => {
-    berth = await serveBerth();
+    data = await mkdtemp(join(tmpdir(), "berth-clients-"));
+    berth = await ServeProcess.start(["--port", "0", "--data", data]);
   });
-  after(() => berth.stop());
+  after(async () => {
+    await berth.end("SIGTERM");
+    await rm(data, { recursive: true, force: true });
+  });
 
   it("T3.2 the official client left to choose its era takes the modern one", async () => {
     const client = new Client({ name: "berth-test", version: "1.0.0" }, { versionNegotiation: { mode: "auto" } });
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${berth.url}/echo`)));
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${berth.url}/mcp/echo`)));
     try {
       assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
       assert.equal(client.getServerVersion()?.name, "echo");
@@ -83,21 +82,21 @@ describe("real clients over HTTP", () => {
   for (const client of clients) {
     it(`T8.1 ${client.name} lists the tools of every reference server`, async () => {
       for (const { server, tool } of cases) {
-        const tools = await client.list(`${berth.url}/${server}`);
+        const tools = await client.list(`${berth.url}/mcp/${server}`);
         assert.ok(tools.includes(tool), `${server}: ${tools.join(", ")}`);
       }
     });
 
     for (const { id, server, tool, args, text } of cases) {
       it(`${id} ${client.name} calls ${server}`, async () => {
-        const answer = await client.call(`${berth.url}/${server}`, tool, args);
+        const answer = await client.call(`${berth.url}/mcp/${server}`, tool, args);
         assert.match(answer.text, text);
         assert.equal(answer.isError, false);
       });
     }
 
     it(`T5.5 ${client.name} is told what a tool failed of`, async () => {
-      const answer = await client.call(`${berth.url}/jq`, "jq", { filter: ".a |", input: {} });
+      const answer = await client.call(`${berth.url}/mcp/jq`, "jq", { filter: ".a |", input: {} });
       assert.match(answer.text, /syntax error/);
       assert.equal(answer.isError, true);
     });
@@ -121,40 +120,5 @@ function officialClient(era: "legacy" | "modern" | "auto"): RealClient {
     list: (url) => session(url, async (client) => (await client.listTools()).tools.map(({ name }) => name)),
     call: (url, name, args) =>
       session(url, async (client) => toAnswer(await client.callTool({ name, arguments: args }))),
-  };
-}
-
-interface ServedBerth {
-  /** The base of server addresses: `<url>/echo`. */
-  readonly url: string;
-  stop(): Promise<void>;
-}
-
-/** `berth serve` on the package's own image, a free port and an empty data folder, as a person starts it. */
-async function serveBerth(): Promise<ServedBerth> {
-  const data = await mkdtemp(join(tmpdir(), "berth-clients-"));
-  const child = spawn(process.execPath, [cli, "serve", "--port", "0", "--data", data], {
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  const ended = once(child, "exit");
-  const url = await new Promise<string>((resolve, reject) => {
-    let text = "";
-    child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
-      text += chunk;
-      const found = /Berth serves (http:\S+\/mcp)\b/.exec(text)?.[1];
-      if (found) resolve(found);
-    });
-    child.once("exit", (code) => reject(new Error(`berth serve ended with ${code}: ${text}`)));
-  }).catch(async (error: unknown) => {
-    await rm(data, { recursive: true, force: true });
-    throw error;
-  });
-  return {
-    url,
-    async stop() {
-      child.kill("SIGTERM");
-      await ended;
-      await rm(data, { recursive: true, force: true });
-    },
   };
 }

@@ -41,26 +41,25 @@ describe("real clients and skills", { concurrency: 2 }, () => {
   });
   after(() => berth.close());
 
-  for (const era of ["legacy", "modern"]) {
-    for (const path of ["/mcp/notes", "/mcp"]) {
-      it(`the inspector's checks of skills pass in the ${era} era at ${path}`, async () => {
-        const args = [INSPECTOR, "--cli", `${berth.url}${path}`, "--transport", "http", "--protocol-era", era];
-        // 7 means that a check fails, 8 that one cannot be made, 9 that a skill has no digests.
-        const ended = await runOnNode24([...args, "--method", "skills/list", "--verify", "--require-digests"]);
-        const reports = outputOf(ended, [0])
-          .trim()
-          .split("\n")
-          .map((line) => JSON.parse(line) as Report);
-        assert.deepEqual(
-          reports.map(({ uri, ok, outcome, conformance, files }) => [uri, ok, outcome, conformance, files.length]),
-          [
-            ["skill://notes/tidy-notes/SKILL.md", true, "verified", [], 3],
-            ["skill://notes/work/weekly/SKILL.md", true, "verified", [], 1],
-          ],
-        );
-        assert.ok(reports.every(({ files }) => files.every(({ status }) => status === "verified")));
-      });
-    }
+  for (const [era, path] of [
+    ["legacy", "/mcp/notes"],
+    ["modern", "/mcp"],
+  ]) {
+    it(`passes the inspector's checks of skills in the ${era} era at ${path}`, async () => {
+      const args = [INSPECTOR, "--cli", `${berth.url}${path}`, "--transport", "http", "--protocol-era", era!];
+      // 7 means that a check fails, 8 that one cannot be made, 9 that a skill has no digests.
+      const ended = await runOnNode24([...args, "--method", "skills/list", "--verify", "--require-digests"]);
+      const lines = outputOf(ended, [0]).trim().split("\n");
+      const reports = lines.map((line) => JSON.parse(line) as Report);
+      assert.deepEqual(
+        reports.map(({ uri, ok, outcome, conformance, files }) => [uri, ok, outcome, conformance, files.length]),
+        [
+          ["skill://notes/tidy-notes/SKILL.md", true, "verified", [], 3],
+          ["skill://notes/work/weekly/SKILL.md", true, "verified", [], 1],
+        ],
+      );
+      assert.ok(reports.every(({ files }) => files.every(({ status }) => status === "verified")));
+    });
   }
 
   it("mcpc finds a skill among the resources and reads it", async () => {

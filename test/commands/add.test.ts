@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { call } from "../support/berth.ts";
-import { berth, type Ran } from "../support/commands.ts";
+import { berth as berthProcess, type Ran } from "../support/commands.ts";
 import { startDev } from "../support/dev-process.ts";
+import { berthInProcess as berth } from "../support/in-process.ts";
 import { startTestRegistry, type TestPackage, type TestRegistry } from "../support/registry.ts";
 import { until } from "../support/until.ts";
 
@@ -55,7 +56,7 @@ describe("berth add", () => {
   const run = (...args: string[]): Promise<Ran> => berth(args, { cwd: folder, env: env() });
   const packageJson = (at = folder) => JSON.parse(readFileSync(join(at, "package.json"), "utf8"));
 
-  test("makes a package.json, pins what it adds, and adds the types of a package that has none", async () => {
+  test("pins packages in a new package.json, with the types of one that has none; berth remove removes both", async () => {
     const { code, stderr } = await run("add", "papers");
     assert.equal(code, 0, stderr);
     assert.match(stderr, /^Made package\.json\.$/m);
@@ -66,37 +67,30 @@ describe("berth add", () => {
     assert.deepEqual(Object.keys(dependencies), ["@types/papers", "papers"]);
     assert.ok(existsSync(join(folder, "package-lock.json")));
     assert.ok(existsSync(join(folder, "node_modules", "papers", "index.js")), "for the editor");
+
+    const removed = await run("remove", "papers");
+    assert.equal(removed.code, 0, removed.stderr);
+    assert.match(removed.stderr, /Removed papers, @types\/papers from \. \(3 packages less\)\./);
+    assert.deepEqual(Object.keys(packageJson().dependencies ?? {}), []);
+    const unknown = await run("remove", "papers");
+    assert.equal(unknown.code, 2);
+    assert.match(unknown.stderr, /papers is not among the dependencies of package\.json/);
   });
 
-  test("says of a package that it has types of its own, and looks for no others", async () => {
-    const { stderr } = await run("add", "inks");
-    assert.match(stderr, /inks has types of its own\./);
-    assert.deepEqual(Object.keys(packageJson().dependencies), ["inks"]);
-  });
-
-  test("never runs a script of a package, and says so once", async () => {
-    const { code, stderr } = await run("add", "scripted");
+  test("reports packages with types of their own, ignored install scripts, and names close to well-known ones", async () => {
+    const { code, stderr } = await run("add", "scripted", "dotenvs");
     assert.equal(code, 0, stderr);
+    assert.match(stderr, /dotenvs has types of its own\./);
+    assert.deepEqual(Object.keys(packageJson().dependencies), ["dotenvs", "scripted"]);
     assert.match(stderr, /warning: scripted 1\.0\.0: its install script is never run/);
     assert.ok(!existsSync(join(folder, "node_modules", "scripted", "ran")));
-    assert.doesNotMatch((await run("add", "inks")).stderr, /install script/);
-  });
-
-  test("warns of a name that is one letter from a famous one", async () => {
-    const { stderr } = await run("add", "dotenvs");
     assert.match(stderr, /"dotenvs" differs by one letter from the well-known "dotenv"/);
     assert.equal(stderr.match(/one letter/g)!.length, 1);
+    assert.doesNotMatch((await run("add", "inks")).stderr, /install script/, "reports it once");
   });
 
   test("takes nothing but names of the registry, and makes nothing before it knows", async () => {
-    const others = [
-      "git+https://example.com/a.git",
-      "./folder",
-      "a/b",
-      "https://example.com/a.tgz",
-      "x@npm:y",
-      "--global",
-    ];
+    const others = "git+https://example.com/a.git ./folder a/b https://example.com/a.tgz x@npm:y --global".split(" ");
     for (const spec of others) {
       const { code, stderr } = await run("add", "--", spec);
       assert.equal(code, 2, `${spec}: ${stderr}`);
@@ -106,13 +100,13 @@ describe("berth add", () => {
   });
 
   test("says which package there is not, with npm's own words", async () => {
-    const { code, stderr } = await run("add", "nobody-has-this");
+    const { code, stderr } = await berthProcess(["add", "nobody-has-this"], { cwd: folder, env: env() });
     assert.equal(code, 2);
     assert.match(stderr, /E404/);
     assert.match(stderr, /npm install failed/);
   });
 
-  test("adds to the folder of sources at hand, to the nearest package.json, and to where --from says", async () => {
+  test("adds to the folder of sources at hand and to the nearest package.json", async () => {
     await mkdir(join(folder, "reference_templates"));
     await mkdir(join(folder, "tools", "deep"), { recursive: true });
     await writeFile(join(folder, "reference_templates", "mcps.source.json"), "{}");
@@ -122,20 +116,7 @@ describe("berth add", () => {
     const deep = await berth(["add", "inks"], { cwd: join(folder, "tools", "deep"), env: env() });
     assert.match(deep.stderr, /Added inks 1\.0\.0 to \.\. /);
     assert.deepEqual(Object.keys(packageJson(join(folder, "tools")).dependencies), ["inks"]);
-    await run("add", "--from", "elsewhere", "inks");
-    assert.deepEqual(Object.keys(packageJson(join(folder, "elsewhere")).dependencies), ["inks"]);
     assert.ok(!existsSync(join(folder, "package.json")));
-  });
-
-  test("is undone by berth remove, with the types that came along", async () => {
-    await run("add", "papers", "inks");
-    const { code, stderr } = await run("remove", "papers");
-    assert.equal(code, 0, stderr);
-    assert.match(stderr, /Removed papers, @types\/papers from \. \(2 packages less\)\./);
-    assert.deepEqual(Object.keys(packageJson().dependencies), ["inks"]);
-    const unknown = await run("remove", "papers");
-    assert.equal(unknown.code, 2);
-    assert.match(unknown.stderr, /papers is not among the dependencies of package\.json/);
   });
 
   test("while berth dev serves, which then serves what imports the package", async (t) => {
@@ -199,7 +180,6 @@ describe("berth add", () => {
       dev.output(),
       /two\/package\.json: error: These servers import packages of one, and others those of two/,
     );
-    const { content } = await call(`${dev.url}/mcp/one`, "say", { word: "hello" });
-    assert.match(content[0].text, /hello|reprinted/);
+    assert.match((await call(`${dev.url}/mcp/one`, "say", { word: "hello" })).content[0].text, /hello|reprinted/);
   });
 });

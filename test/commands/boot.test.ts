@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
@@ -7,7 +6,8 @@ import { compileKey } from "../../src/discover/key.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { readImage, verifyImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
-import { cli } from "../support/commands.ts";
+import type { Ran } from "../support/commands.ts";
+import { shareCompiler } from "../support/compiler.ts";
 import {
   countingCompiling,
   generated,
@@ -17,17 +17,17 @@ import {
   writeSources,
   type Sources,
 } from "../support/image-sources.ts";
+import { berthInProcess } from "../support/in-process.ts";
+import "../support/patience.ts";
 
 after(removeTemporaryFolders);
 
 /** The folder in which Berth remembers its images. */
 const cache = temporaryFolder();
 
-function boot(...args: string[]): { code: number | null; stdout: string; stderr: string } {
-  const env = { ...process.env, XDG_CACHE_HOME: cache };
-  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "boot", ...args], { encoding: "utf8", env });
-  return { code: status, stdout, stderr };
-}
+shareCompiler();
+
+const boot = (...args: string[]): Promise<Ran> => berthInProcess(["boot", ...args], { env: { XDG_CACHE_HOME: cache } });
 
 const greeter = `import { greeting } from "./words.ts";
 
@@ -55,10 +55,10 @@ const sources = (files: Sources = {}): string =>
 
 /** Sources and their image, made once; tests get copies. */
 let made: { readonly from: string; readonly out: string } | undefined;
-function madeImage(): [from: string, out: string] {
+async function madeImage(): Promise<[from: string, out: string]> {
   if (made === undefined) {
     made = { from: sources(), out: join(temporaryFolder(), "boot") };
-    assert.equal(boot("--from", made.from, "--out", made.out).code, 0);
+    assert.equal((await boot("--from", made.from, "--out", made.out)).code, 0);
   }
   const [from, out] = [temporaryFolder(), join(temporaryFolder(), "boot")];
   cpSync(made.from, from, { recursive: true });
@@ -67,7 +67,7 @@ function madeImage(): [from: string, out: string] {
 }
 
 describe("berth boot", () => {
-  test("makes no image of definitions that do not load, and says where and why", () => {
+  test("makes no image of definitions that do not load, and says where and why", async () => {
     const out = join(temporaryFolder(), "boot");
     const definition = (top: string): string =>
       `${top}\n/** Does. */\nexport function does(): string { return "it"; }\n`;
@@ -86,7 +86,7 @@ describe("berth boot", () => {
         },
       ),
     );
-    const { code, stderr } = boot("--from", from, "--out", out);
+    const { code, stderr } = await boot("--from", from, "--out", out);
     assert.equal(code, 2, stderr);
     assert.match(stderr, /^fetches\.ts:1:29: error: .*host can only be asked while a call is in flight.*move "fetch"/m);
     assert.match(stderr, /^endless\.ts: error: .*more than 2000 ms of CPU time/m);
@@ -96,7 +96,7 @@ describe("berth boot", () => {
 
   test("C1 makes the image with the real compiler, and the same bytes from another copy of the sources", async () => {
     const [from, out] = [sources(), join(temporaryFolder(), "boot")];
-    const first = boot("--from", from, "--out", out);
+    const first = await boot("--from", from, "--out", out);
     assert.equal(first.code, 0, first.stderr);
     assert.match(first.stderr, /Compiling 2 definitions\n(.*\n)?Wrote the image/);
     assert.doesNotMatch(first.stderr, /\r/, "a line is written over on a terminal only");
@@ -108,7 +108,7 @@ describe("berth boot", () => {
     assert.deepEqual(tools.toSorted(), ["greet", "shell"]);
 
     const other = join(temporaryFolder(), "boot");
-    assert.equal(boot("--from", sources(), "--out", other).code, 0);
+    assert.equal((await boot("--from", sources(), "--out", other)).code, 0);
     const files = readdirSync(out, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
     assert.equal(readdirSync(other, { recursive: true }).length, readdirSync(out, { recursive: true }).length);
     for (const { name, parentPath } of files) {
@@ -117,10 +117,10 @@ describe("berth boot", () => {
     }
   });
 
-  test("a second time does no work, --check compiles anew and is content, and all say so", () => {
-    const [from, out] = madeImage();
+  test("a second time does no work, --check compiles anew and is content, and all say so", async () => {
+    const [from, out] = await madeImage();
     for (const [compiled, ...flags] of [[0], [0, "--if-stale"], [2, "--check"]] as [number, ...string[]][]) {
-      const { code, stdout, stderr } = boot("--from", from, "--out", out, "--json", ...flags);
+      const { code, stdout, stderr } = await boot("--from", from, "--out", out, "--json", ...flags);
       assert.equal(code, 0, stderr);
       const result = JSON.parse(stdout);
       assert.deepEqual([result.status, result.compiled, result.differences], ["unchanged", compiled, []]);
@@ -128,64 +128,63 @@ describe("berth boot", () => {
     }
   });
 
-  test("type errors are warnings in an image, and with --strict there is none, although they were known before", () => {
-    const [from, out] = madeImage();
+  test("type errors are warnings in an image, and with --strict there is none, although they were known before", async () => {
+    const [from, out] = await madeImage();
     writeFileSync(join(from, "greeter.ts"), greeter.replace("+ name", "+ name.lenght"));
-    const made = boot("--from", from, "--out", out);
+    const made = await boot("--from", from, "--out", out);
     assert.equal(made.code, 0, made.stderr);
     assert.match(made.stderr, /greeter\.ts:8:26: warning: .*Did you mean 'length'\? \[type-error\]/);
     for (const flags of [[], ["--fresh"], ["--if-stale"]]) {
-      const strict = boot("--from", from, "--out", out, "--strict", ...flags);
+      const strict = await boot("--from", from, "--out", out, "--strict", ...flags);
       assert.equal(strict.code, 2, strict.stderr);
       assert.match(strict.stderr, /greeter\.ts:8:26: error: .*\n[^]*1 error in /);
     }
   });
 
-  test("C1 --check fails with 1 for a changed source and for every damaged byte, and changes nothing", () => {
-    const [from, out] = madeImage();
-    const check = (): { code: number | null; stdout: string } =>
-      boot("--from", from, "--out", out, "--check", "--json");
+  test("C1 --check fails with 1 for a changed source and for every damaged byte, and changes nothing", async () => {
+    const [from, out] = await madeImage();
+    const check = (): Promise<Ran> => boot("--from", from, "--out", out, "--check", "--json");
 
     const [cid] = readdirSync(join(out, "content"));
     const good = readFileSync(join(out, "content", cid!));
     writeFileSync(join(out, "content", cid!), "damaged");
-    const damaged = check();
+    const damaged = await check();
     assert.equal(damaged.code, 1);
     assert.deepEqual(JSON.parse(damaged.stdout).differences, [{ file: `content/${cid}`, is: "different" }]);
     assert.equal(readFileSync(join(out, "content", cid!), "utf8"), "damaged");
     writeFileSync(join(out, "content", cid!), good);
-    assert.equal(check().code, 0);
+    assert.equal((await check()).code, 0);
 
     writeFileSync(join(from, "words.ts"), `export const greeting = "Ahoy, ";\n`);
-    const { code, stderr } = boot("--from", from, "--out", out, "--check");
+    const { code, stderr } = await boot("--from", from, "--out", out, "--check");
     assert.equal(code, 1);
     assert.match(stderr, /different: mcps\.json\n/);
     assert.match(stderr, /Run `berth boot`/);
-    assert.equal(boot("--from", from, "--out", out, "--if-stale").code, 0);
-    assert.equal(check().code, 0);
+    assert.equal((await boot("--from", from, "--out", out, "--if-stale")).code, 0);
+    assert.equal((await check()).code, 0);
   });
 
   test("an image of foreign code, whose every CID agrees, is found by --check and made again", async () => {
-    const [from, out] = madeImage();
+    const [from, out] = await madeImage();
     const foreign = await generated(from, { fresh: true }, { ...countingCompiling(), key: compileKey });
     writeImage(out, foreign);
-    const bootAs = (...flags: string[]): unknown[] => {
-      const { code, stdout } = boot("--from", from, "--out", out, "--json", ...flags);
+    const bootAs = async (...flags: string[]): Promise<unknown[]> => {
+      const { code, stdout } = await boot("--from", from, "--out", out, "--json", ...flags);
       const { status, compiled } = JSON.parse(stdout);
       return [code, status, compiled];
     };
-    assert.deepEqual(bootAs("--if-stale"), [0, "unchanged", 0], "a quick look takes the image's word");
-    assert.deepEqual(bootAs("--check"), [1, "stale", 2]);
-    assert.deepEqual(bootAs(), [0, "written", 2]);
-    assert.deepEqual(bootAs(), [0, "unchanged", 0]);
+    assert.deepEqual(await bootAs("--if-stale"), [0, "unchanged", 0], "a quick look takes the image's word");
+    assert.deepEqual(await bootAs("--check"), [1, "stale", 2]);
+    assert.deepEqual(await bootAs(), [0, "written", 2]);
+    assert.deepEqual(await bootAs(), [0, "unchanged", 0]);
   });
 
-  test("bad sources give 2, every problem with its place, and leave the image alone", () => {
-    const [from, out] = madeImage();
+  test("bad sources give 2, every problem with its place, and leave the image alone", async () => {
+    const [from, out] = await madeImage();
     const before = readFileSync(join(out, "image.lock.json"), "utf8");
     writeFileSync(join(from, "greeter.ts"), "export function greet( {\n");
     writeFileSync(join(from, "default.boot.source.json"), `{\n  "server": []\n}`);
-    const { code, stderr } = boot("--from", from, "--out", out);
+    const { code, stderr } = await boot("--from", from, "--out", out);
     assert.equal(code, 2);
     assert.match(
       stderr,
@@ -195,20 +194,20 @@ describe("berth boot", () => {
     assert.match(stderr, /errors in /);
     assert.equal(readFileSync(join(out, "image.lock.json"), "utf8"), before);
 
-    const asData = boot("--from", from, "--out", out, "--json");
+    const asData = await boot("--from", from, "--out", out, "--json");
     assert.equal(asData.code, 2);
     const result = JSON.parse(asData.stdout);
     assert.equal(result.status, "bad-sources");
     assert.ok(result.problems.length >= 2);
   });
 
-  test("a tool that cannot be offered is told each time, and the others are in the image", () => {
+  test("a tool that cannot be offered is told each time, and the others are in the image", async () => {
     const [from, out] = [
       sources({ "greeter.ts": `export function bad(f: () => void): void { f(); }\nexport function good(): void {}\n` }),
       join(temporaryFolder(), "boot"),
     ];
     for (const status of ["written", "unchanged"]) {
-      const { code, stdout } = boot("--from", from, "--out", out, "--json");
+      const { code, stdout } = await boot("--from", from, "--out", out, "--json");
       assert.equal(code, 0);
       const result = JSON.parse(stdout);
       assert.equal(result.status, status);
@@ -221,14 +220,14 @@ describe("berth boot", () => {
     }
   });
 
-  test("--if-stale leaves an image without sources as it is; without an image either it fails", () => {
-    const [from, out] = madeImage();
+  test("--if-stale leaves an image without sources as it is; without an image either it fails", async () => {
+    const [from, out] = await madeImage();
     rmSync(from, { recursive: true });
-    const { code, stderr } = boot("--from", from, "--out", out, "--if-stale");
+    const { code, stderr } = await boot("--from", from, "--out", out, "--if-stale");
     assert.equal(code, 0);
     assert.match(stderr, /no sources/);
-    assert.equal(boot("--from", from, "--out", join(out, "none"), "--if-stale").code, 2);
-    const asked = boot("--from", from, "--out", out);
+    assert.equal((await boot("--from", from, "--out", join(out, "none"), "--if-stale")).code, 2);
+    const asked = await boot("--from", from, "--out", out);
     assert.equal(asked.code, 2);
     assert.match(asked.stderr, /mcps\.source\.json: error: There is no file/);
     assert.ok(existsSync(join(out, "default.boot.cid")));

@@ -5,7 +5,8 @@ import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { argumentsOf } from "../../src/commands/call-arguments.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { cli } from "../support/commands.ts";
+import { cli, type Ran } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import type { Said } from "../support/stdio-session.ts";
 import { until } from "../support/until.ts";
 
@@ -47,23 +48,16 @@ describe("berth call", () => {
   });
   after(() => berth.close());
 
-  const start = (args: readonly string[]) => spawn(process.execPath, [cli, "call", "--url", berth.url, ...args]);
+  const say = (args: readonly string[], input = ""): Promise<Ran> =>
+    berthInProcess(["call", "--url", berth.url, ...args], { input });
 
   /** As programs call it. */
-  async function run(args: readonly string[], input = ""): Promise<{ code: number; lines: Said[]; stderr: string }> {
-    const { code, stdout, stderr } = await say(["--json", ...args], input);
-    const lines = stdout.split("\n").filter(Boolean);
-    return { code, lines: lines.map((line): Said => JSON.parse(line)), stderr };
-  }
-
-  async function say(args: readonly string[], input = ""): Promise<{ code: number; stdout: string; stderr: string }> {
-    const child = start(args);
-    let [stdout, stderr] = ["", ""];
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
-    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
-    child.stdin.end(input);
-    const [code] = (await once(child, "close")) as [number];
-    return { code, stdout, stderr };
+  async function run(
+    args: readonly string[],
+    input = "",
+  ): Promise<{ code: Ran["code"]; lines: Said[]; stderr: string }> {
+    const { code, records, stderr } = await say(["--json", ...args], input);
+    return { code, lines: records, stderr };
   }
 
   const stopped = async (): Promise<number> =>
@@ -98,7 +92,8 @@ describe("berth call", () => {
   });
 
   it("S9 people read the text or the value of a result, and what a terminal cannot show by its name", async () => {
-    assert.deepEqual(await say(["shown.text", "name=Ada"]), { code: 0, stdout: "Hello, Ada!\n", stderr: "" });
+    const { code, stdout, stderr } = await say(["shown.text", "name=Ada"]);
+    assert.deepEqual([code, stdout, stderr], [0, "Hello, Ada!\n", ""]);
     assert.equal((await say(["shown.value", '{"size":2}'])).stdout, '{\n  "size": 2,\n  "of": [\n    "a"\n  ]\n}\n');
     assert.equal((await say(["shown.picture"])).stdout, "[image, image/png, 30 bytes; --json has it]\n");
     assert.equal((await say(["shown.nothing"])).stdout, "");
@@ -167,7 +162,8 @@ describe("berth call", () => {
   it("S5 S9 Ctrl-C and a closed pipe end the call on the other side, too", async () => {
     for (const how of ["SIGINT", "pipe"]) {
       const before = await stopped();
-      const child = start(["--json", "streaming.drip", "--count", "100000", "--ms", "5"]);
+      const args = ["call", "--url", berth.url, "--json", "streaming.drip", "--count", "100000", "--ms", "5"];
+      const child = spawn(process.execPath, [cli, ...args]);
       child.stdin.end();
       const lines = createInterface({ input: child.stdout });
       for await (const line of lines) if (line.includes('"data"')) break;

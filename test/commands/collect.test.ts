@@ -9,7 +9,7 @@ import { rawBlock } from "../../src/lib/cid.ts";
 import { appendChecksum, takeChecksum } from "../../src/store/sqlite/checksum.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
-import { berth } from "../support/commands.ts";
+import { berthInProcess as berth } from "../support/in-process.ts";
 
 let folder: string;
 let data: string;

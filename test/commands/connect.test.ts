@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync } from "node:fs";
 import {
   chmod,
@@ -20,14 +18,9 @@ import { dirname, join } from "node:path";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { clients } from "../../src/clients/clients.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { cli } from "../support/commands.ts";
+import type { Ran } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { makeToken } from "../support/tokens.ts";
-
-interface Ran {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
 
 describe("berth connect", () => {
   let berth: TestBerth;
@@ -49,18 +42,11 @@ describe("berth connect", () => {
   afterEach(() => rm(home, { recursive: true }));
   after(() => Promise.all([berth.close(), guarded.close()]));
 
-  async function connect(args: readonly string[], env: Record<string, string> = {}, url = berth.url): Promise<Ran> {
-    const child = spawn(process.execPath, [cli, "connect", ...args], {
+  const connect = (args: readonly string[], env: Record<string, string> = {}, url = berth.url): Promise<Ran> =>
+    berthInProcess(["connect", ...args], {
       cwd: folder,
-      env: { PATH: process.env["PATH"], HOME: home, BERTH_URL: url, ...env },
+      env: { HOME: home, XDG_CONFIG_HOME: undefined, BERTH_URL: url, ...env },
     });
-    let [stdout, stderr] = ["", ""];
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
-    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
-    child.stdin.end();
-    const [code] = (await once(child, "close")) as [number];
-    return { code, stdout, stderr };
-  }
   const place = async (file: string, text: string): Promise<string> => {
     const path = join(home, file);
     await mkdir(dirname(path), { recursive: true });

@@ -6,8 +6,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { call } from "../support/berth.ts";
-import { berth } from "../support/commands.ts";
 import { startDev } from "../support/dev-process.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { until } from "../support/until.ts";
 
 const VALUE = "correct horse battery staple";
@@ -108,7 +108,7 @@ test("berth dev ends at once where the file of values or a host cannot be read",
       /took the file package\.json for a host; write --allow-net behind/,
     ],
   ] as const) {
-    const { code, stderr } = await berth(["dev", ...args]);
+    const { code, stderr } = await berthInProcess(["dev", ...args]);
     // Node looks for a file of this option itself, and ends with 9.
     assert.ok(code === 2 || code === 9, stderr);
     assert.match(stderr, message);

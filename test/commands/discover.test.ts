@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { DiscoveredTool } from "../../src/discover/discovery.ts";
 import type { Problem } from "../../src/lib/problem.ts";
-import { cliFor } from "../support/commands.ts";
+import { shareCompiler } from "../support/compiler.ts";
+import { berthInProcess } from "../support/in-process.ts";
 
 interface Printed {
   readonly tools: readonly DiscoveredTool[];
@@ -21,16 +21,12 @@ async function folder(context: Pick<TestContext, "after">, files: Record<string,
   return path;
 }
 
-function berth(...args: string[]) {
-  return berthWith({}, ...args);
-}
+shareCompiler();
 
-function berthWith(settings: Record<string, string>, ...args: string[]) {
-  const env = { ...process.env, ...settings };
-  const { status, stdout, stderr } = spawnSync(process.execPath, [cliFor("discover", env), "discover", ...args], {
-    encoding: "utf8",
-    env,
-  });
+const berth = (...args: string[]) => berthWith({}, ...args);
+
+async function berthWith(env: Record<string, string>, ...args: string[]) {
+  const { code: status, stdout, stderr } = await berthInProcess(["discover", ...args], { env });
   return { status, stdout, stderr, json: () => JSON.parse(stdout) as Printed };
 }
 
@@ -40,7 +36,7 @@ test("berth discover --json prints tools and problems for programs", async (cont
       'import { times } from "./b.ts";\n/** Hi. */\nexport function hi(n = times): void {}\nexport function bad(f: symbol): void {}',
     "b.ts": "export const times = 3;",
   });
-  const run = berth(join(path, "a.ts"), "--json");
+  const run = await berth(join(path, "a.ts"), "--json");
   assert.equal(run.status, 1);
   const { tools, problems, ...others } = run.json();
   assert.deepEqual(others, {});
@@ -59,7 +55,7 @@ test("berth discover shows signatures to people, and problems with the line that
     "a.ts":
       "/** Says hi.\n * @readOnly */\nexport function hi(who: string, ...n: (1 | 2)[]): { ok?: boolean } { return {}; }\nexport function bad(f: symbol): void {}",
   });
-  const run = berth(join(path, "a.ts"));
+  const run = await berth(join(path, "a.ts"));
   assert.equal(run.status, 1);
   assert.match(
     run.stdout,
@@ -75,7 +71,7 @@ test("berth discover tells apart what is wrong with tools and what keeps them fr
   const path = await folder(context, {
     "a.ts": 'import x from "left-pad-9000";\nexport function hi(who: string) { return x(who); }',
   });
-  const run = berth(join(path, "a.ts"), "--json");
+  const run = await berth(join(path, "a.ts"), "--json");
   const { tools, problems, bundling } = run.json();
   assert.deepEqual([run.status, tools.length, problems, bundling?.length], [1, 1, [], 1]);
 });
@@ -84,13 +80,13 @@ test("berth discover tells type errors as warnings, and as errors with --strict"
   const path = await folder(context, {
     "a.ts": "export function size(text: string): number {\n  return text.lenght;\n}\n",
   });
-  const run = berth(join(path, "a.ts"));
+  const run = await berth(join(path, "a.ts"));
   assert.deepEqual([run.status, run.stdout], [0, "size(text: string): number\n\n1 tool, 1 warning\n"]);
   assert.match(
     run.stderr,
     /^a\.ts:2:15: warning: .*Did you mean 'length'\? \[type-error\]\n +> 2 \| {3}return text\.lenght;/,
   );
-  const strict = berth(join(path, "a.ts"), "--strict");
+  const strict = await berth(join(path, "a.ts"), "--strict");
   assert.deepEqual([strict.status, strict.stdout], [1, "size(text: string): number\n\n1 tool, 1 error\n"]);
   assert.match(strict.stderr, /^a\.ts:2:15: error: /);
 });
@@ -98,17 +94,15 @@ test("berth discover tells type errors as warnings, and as errors with --strict"
 test("berth discover takes scripts, and the name of their server", async (context) => {
   const path = await folder(context, { "find.sh": "#!/bin/sh\n# Finds.\n# @param {string} text\n" });
   assert.deepEqual(
-    berth(join(path, "find.sh"), "--json")
-      .json()
-      .tools.map(({ name }) => name),
+    (await berth(join(path, "find.sh"), "--json")).json().tools.map(({ name }) => name),
     ["find"],
   );
-  const named = berth(join(path, "find.sh"), "--server", "search");
+  const named = await berth(join(path, "find.sh"), "--server", "search");
   assert.deepEqual([named.status, named.stdout], [0, "search(text: string)\n  Finds.\n\n1 tool\n"]);
 });
 
-test("berth discover says so when there is nothing to read", () => {
-  const run = berth("/nowhere/at-all.ts");
+test("berth discover says so when there is nothing to read", async () => {
+  const run = await berth("/nowhere/at-all.ts");
   assert.deepEqual([run.status, run.stdout], [2, ""]);
   assert.match(run.stderr, /\/nowhere\/at-all\.ts cannot be read/);
 });
@@ -119,10 +113,10 @@ test("berth discover shows resources and prompts, too", async (context) => {
       "/** Text. @resource a://text */\nexport const text = () => 1;\n" +
       "/** Asks.\n * @prompt */\nexport const ask = (it: string) => it;\n/** @completes ask.it */\nexport const it = () => [];",
   });
-  const run = berth(join(path, "a.ts"));
+  const run = await berth(join(path, "a.ts"));
   assert.equal(run.stdout, "a://text\n  Text.\n\nprompt ask\n  Asks.\n\n0 tools, 1 resource, 1 prompt\n");
   assert.equal(run.status, 0);
-  const printed = berth(join(path, "a.ts"), "--json").json();
+  const printed = (await berth(join(path, "a.ts"), "--json")).json();
   assert.deepEqual(Object.keys(printed), ["tools", "problems", "resources", "prompts", "completions"]);
 });
 
@@ -133,7 +127,7 @@ test("berth discover says which limit keeps it from reading a file, and where", 
     "b.ts": "export interface Port { name: string }",
     "c.ts": "export interface Pier { name: string }",
   });
-  const { bundling, problems } = berthWith({ BERTH_SOURCE_FILES: "2" }, join(path, "a.ts"), "--json").json();
+  const { bundling, problems } = (await berthWith({ BERTH_SOURCE_FILES: "2" }, join(path, "a.ts"), "--json")).json();
   const [first] = bundling ?? [];
   assert.match(first?.message ?? "", /more than 2 files/);
   assert.deepEqual([first?.file, first?.line], ["a.ts", 2]);

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { makeImage } from "../support/berth.ts";
-import { berth, type Ran } from "../support/commands.ts";
+import { berth as berthProcess, type Ran } from "../support/commands.ts";
+import { berthInProcess as berth } from "../support/in-process.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { openWhere } from "../support/open-where.ts";
 import { openWay } from "../support/postgres-way.ts";
@@ -60,7 +61,10 @@ async function killedAt(text: RegExp, database: string, args: readonly string[])
     return undefined;
   });
   try {
-    return await berth(["migrate", ...args], { env: { BERTH_DATABASE: way.url }, during: (each) => (child = each) });
+    return await berthProcess(["migrate", ...args], {
+      env: { BERTH_DATABASE: way.url },
+      during: (each) => (child = each),
+    });
   } finally {
     await way.close();
   }

@@ -18,13 +18,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { packageRoot } from "../../src/config.ts";
 import { call, post, request } from "../support/berth.ts";
-import { berth, type Ran } from "../support/commands.ts";
+import type { Ran } from "../support/commands.ts";
+import { shareCompiler } from "../support/compiler.ts";
 import { startDev } from "../support/dev-process.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
 const BROKEN = "export function greet( {\n";
+
+shareCompiler();
 
 let place: string;
 let env: Record<string, string>;
@@ -60,7 +64,7 @@ function contentsOf(folder: string): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-const run = (args: readonly string[], cwd = place): Promise<Ran> => berth(args, { cwd, env });
+const run = (args: readonly string[], cwd = place): Promise<Ran> => berthInProcess(args, { cwd, env });
 
 async function serve(t: TestContext, args: readonly string[], cwd = place): Promise<ServeProcess> {
   const served = await ServeProcess.start(["--port", "0", ...args], env, {}, cwd);
@@ -93,15 +97,14 @@ describe("berth init", () => {
   });
 
   test("creates a folder in which the TypeScript of an editor knows Berth, without an installation", async (t) => {
-    const types = async (): Promise<string> => {
-      const tsc = join(packageRoot, "node_modules/typescript/bin/tsc");
-      const { stdout } = await promisify(execFile)(process.execPath, [tsc, "-p", folder]).catch((error) => error);
-      return stdout;
-    };
-    assert.equal(await types(), "");
     write(folder, "wrong.ts", 'import type { ToolContxt } from "berth";\nexport type Wrong = ToolContxt;\n');
     t.after(() => rmSync(join(folder, "wrong.ts")));
-    assert.match(await types(), /wrong\.ts\(1,15\): error TS2724: '"berth"' has no exported member named 'ToolContxt'/);
+    const tsc = join(packageRoot, "node_modules/typescript/bin/tsc");
+    const { stdout } = await promisify(execFile)(process.execPath, [tsc, "-p", folder]).catch((error) => error);
+    assert.match(
+      stdout,
+      /^\S[^\n]*wrong\.ts\(1,15\): error TS2724: '"berth"' has no exported member named 'ToolContxt'[^\n]*\n$/,
+    );
     const { $schema } = JSON.parse(readFileSync(join(folder, "mcps.json"), "utf8"));
     assert.ok(existsSync(join(folder, $schema)), "the schema of mcps.json is in the folder");
   });

@@ -6,12 +6,13 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { berth as command, type Ran } from "../support/commands.ts";
+import type { Ran } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { makeToken } from "../support/tokens.ts";
 
 const HELLO = `/** Greets. */\nexport function greet(name: string): string { return "Hello, " + name + "!"; }\n`;
 
-describe("C8 the token of commands that talk to a Berth", () => {
+describe("the token of commands that talk to a Berth", () => {
   let berth: TestBerth;
   let token: string;
   before(async () => {
@@ -22,7 +23,7 @@ describe("C8 the token of commands that talk to a Berth", () => {
 
   /** Checks that no output of a command ever holds a token. */
   const run = async (args: readonly string[], env: Record<string, string> = {}, input = ""): Promise<Ran> => {
-    const ran = await command(args, { env: { BERTH_URL: berth.url, ...env }, input });
+    const ran = await berthInProcess(args, { env: { BERTH_URL: berth.url, ...env }, input });
     for (const secret of [token, env["BERTH_TOKEN"] ?? token]) {
       assert.ok(!`${ran.stdout}${ran.stderr}`.includes(secret), `${args.join(" ")} prints a token`);
     }
@@ -31,7 +32,7 @@ describe("C8 the token of commands that talk to a Berth", () => {
   const greet = (env: Record<string, string>, more: readonly string[] = []): Promise<Ran> =>
     run(["call", ...more, "hello.greet", "--name", "Ada"], env);
 
-  it("C8 comes from the environment or from a file", async () => {
+  it("comes from the environment or from a file", async () => {
     const without = await greet({});
     assert.deepEqual([without.code, without.stdout], [2, ""]);
     assert.match(without.stderr, /A token is needed here/);
@@ -42,7 +43,7 @@ describe("C8 the token of commands that talk to a Berth", () => {
     assert.match((await greet({ BERTH_URL: "", BERTH_TOKEN: token }, ["--url", berth.url])).stdout, /Hello, Ada!/);
   });
 
-  it("C8 that is wrong is told without being shown", async () => {
+  it("is never shown when it is wrong (C8)", async () => {
     const other = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
     assert.match((await greet({ BERTH_TOKEN: other })).stderr, /This token is not valid here/);
     assert.match((await greet({ BERTH_TOKEN: `${token} ${token}` })).stderr, /BERTH_TOKEN must be one token/);
@@ -50,13 +51,13 @@ describe("C8 the token of commands that talk to a Berth", () => {
     assert.match((await greet({ BERTH_TOKEN_FILE: join(berth.folder, "none") })).stderr, /cannot be read: ENOENT/);
   });
 
-  it("C8 is not sent where everybody on the way could read it", async () => {
+  it("is not sent over plain HTTP", async () => {
     const refused = await greet({ BERTH_TOKEN: token }, ["--url", "http://mcp.example.com"]);
     assert.equal(refused.code, 2);
     assert.match(refused.stderr, /would be sent to http:\/\/mcp\.example\.com for everybody to read; use https/);
   });
 
-  it("C8 goes to one's own Berth by a launcher URI, too, and to no other server", async () => {
+  it("is sent to the user's own Berth by a launcher URI, and to no other server", async () => {
     const own = `mcp+${berth.url}/mcp/hello`;
     assert.equal((await run(["inspect", own])).code === 0, false);
     assert.match((await run(["inspect", own], { BERTH_TOKEN: token })).stdout, /greet/);

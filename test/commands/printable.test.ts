@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { berth as command, cli } from "../support/commands.ts";
+import { berthInProcess as command } from "../support/in-process.ts";
 import { onStoreOf } from "../support/tenants.ts";
 
 /** A title, a cleared screen, colours, directions, nothing visible, a carriage return. */
@@ -21,7 +20,7 @@ const upstream = (folder: string): string => {
     initialize: {
       protocolVersion: "2025-06-18",
       capabilities: { tools: {}, resources: {}, prompts: {} },
-      serverInfo: { name: HOSTILE, version: HOSTILE },
+      serverInfo: { name: HOSTILE, version: `${HOSTILE}\nTools (0)` },
       instructions: HOSTILE,
     },
     "tools/list": {
@@ -148,20 +147,13 @@ describe("what commands print of a hostile tenant, caller, and upstream", () => 
     }
   });
 
-  const terminal = "/usr/bin/script";
-  it("controls no terminal", { skip: !existsSync(terminal) && "needs script(1)" }, async () => {
+  it("controls no terminal", async () => {
+    const env = { XDG_CONFIG_HOME: join(folder, "home"), HOME: join(folder, "home"), NO_COLOR: "1" };
     for (const [what, args] of Object.entries({ ...read(), ...raw() })) {
-      const words = [process.execPath, cli, ...args].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
-      const child = spawn(terminal, ["-qec", words, "/dev/null"], {
-        cwd: folder,
-        env: { ...process.env, XDG_CONFIG_HOME: join(folder, "home"), HOME: join(folder, "home"), NO_COLOR: "1" },
-        stdio: ["ignore", "pipe", "inherit"],
-      });
-      let shown = "";
-      for await (const chunk of child.stdout.setEncoding("utf8")) shown += chunk as string;
-      // A terminal ends lines so, and a line of progress is cleared.
-      shown = shown.replaceAll("\r\n", "\n").replaceAll("\r\u001b[K", "");
-      assert.doesNotMatch(shown, CONTROLS, `${what}: ${JSON.stringify(shown)}`);
+      const { stdout } = await command(args, { env, cwd: folder, isTerminal: true });
+      // A line of progress is cleared.
+      assert.doesNotMatch(stdout.replaceAll("\r\u001b[K", ""), CONTROLS, `${what}: ${JSON.stringify(stdout)}`);
+      if (what === "inspect") assert.doesNotMatch(stdout, /^Tools \(0\)/m);
     }
   });
 });

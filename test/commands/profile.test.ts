@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test, type TestContext } from "node:test";
-import { atOnce, berth, cli, type Ran, type RunOptions } from "../support/commands.ts";
-import { everything, fixtures, installed } from "../support/upstreams.ts";
+import type { Ran } from "../support/commands.ts";
+import { berthInProcess as berth } from "../support/in-process.ts";
+import { homeOf, type Home } from "../support/profile-home.ts";
+import { everything, fixtures } from "../support/upstreams.ts";
 
 let made: Promise<string> | undefined;
 after(async () => {
@@ -349,10 +350,10 @@ test("J7 update asks a person on a terminal; without one it wants --yes", async 
   const before = await home.all("bio");
   const silent = await home.run(["update", "@bio"]);
   assert.deepEqual([silent.code, silent.errors[0].code], [2, "usage"]);
-  const refused = await atTerminal(["profile", "update", "@bio"], home.env, "n\r");
+  const refused = await atTerminal(["profile", "update", "@bio"], home, "n\r");
   assert.match(refused, /Update the profile\? \(Y\/n\)[^]*Nothing was saved\./);
   assert.deepEqual(await home.all("bio"), before);
-  const agreed = await atTerminal(["profile", "update", "@bio"], home.env, "\r");
+  const agreed = await atTerminal(["profile", "update", "@bio"], home, "\r");
   assert.match(agreed, /Profile updated successfully\./);
   assert.equal((await home.run(["validate", "@bio"])).code, 0);
 });
@@ -360,13 +361,13 @@ test("J7 update asks a person on a terminal; without one it wants --yes", async 
 test("J5 J6 what a server offers to a person at a terminal alone is no drift", async (t) => {
   const home = await homeOf(t);
   const piped = await berth(["mcp", "hash", everything]);
-  const shown = await atTerminal(["mcp", "hash", everything], home.env, "");
+  const shown = await atTerminal(["mcp", "hash", everything], home);
   assert.ok(shown.includes(piped.records[0].schema_hash), shown);
 
-  await atTerminal(["profile", "create", "everything", "--from", everything], home.env, "");
+  await atTerminal(["profile", "create", "everything", "--from", everything], home);
   const used = await berth(["cat", "@everything/echo?message=hi"], home);
   assert.deepEqual([used.code, used.stderr], [0, ""]);
-  const atHome = await atTerminal(["cat", "@everything/echo?message=hi"], home.env, "");
+  const atHome = await atTerminal(["cat", "@everything/echo?message=hi"], home);
   assert.ok(atHome.includes("Echo: hi") && !atHome.includes("Warning"), atHome);
 });
 
@@ -383,104 +384,6 @@ test("J7 a profile that comes with Berth is updated as the user's own", async (t
   assert.equal((await home.run(["update", "@bio", "--yes"], { env })).code, 0);
   assert.equal((await home.run(["list"], { env })).stdout, "@bio  (user)\n");
 });
-
-test("J6 J7 the drift of context7 1.0.33 to 2.0.0 is told and followed, tool and argument", async (t) => {
-  const home = await homeOf(t);
-  const uri = (version: string): string => installed(`context7-${version}/dist/index.js`);
-  assert.equal((await home.run(["create", "context7", "--from", uri("1.0.33")])).code, 0);
-  await home.edit("context7", "_meta", { uri: uri("2.0.0") });
-  const asked = await home.run(["diff", "@context7"]);
-  assert.match(asked.stdout, /\n {2}- The tool "get-library-docs" is now called "query-docs": [^\n]* \(breaking\)\n/);
-  assert.match(asked.stdout, /Tool 'resolve-library-id': "query" is new and required: [^\n]* \(breaking\)\n/);
-  const updated = await home.run(["update", "@context7", "--yes"]);
-  assert.match(updated.stdout, /Let the tool "get-library-docs" call "query-docs" instead of "get-library-docs"/);
-  const { tool, parameters } = await home.read("context7", "get-library-docs");
-  assert.deepEqual([tool, Object.keys(parameters as object)], ["query-docs", ["libraryId", "query"]]);
-});
-
-test("J4 J5 J7 profiles of real servers are created, valid, up to date and without difference", async (t) => {
-  const home = await homeOf(t);
-  const servers: [string, string][] = [
-    ["files", `${installed("@modelcontextprotocol/server-filesystem/dist/index.js")}?arg=${fixtures}`],
-    ["memory", installed("@modelcontextprotocol/server-memory/dist/index.js")],
-    ["context7-old", installed("context7-1.0.33/dist/index.js")],
-    ["context7", installed("@upstash/context7-mcp/dist/index.js")],
-    ["playwright-old", installed("playwright-0.0.56/cli.js")],
-    ["playwright", installed("playwright-0.0.76/cli.js")],
-    ["notes", `mcp+python://${join(fixtures, "notes.py")}`],
-  ];
-  await atOnce(3, servers, async ([name, uri]) => {
-    const created = await home.run(["create", name, "--from", uri]);
-    assert.equal(created.code, 0, created.stderr);
-    assert.equal((await home.run(["validate", `@${name}`])).stdout.split("\n")[0], `@${name}: valid`);
-    assert.match((await home.run(["update", `@${name}`])).stdout, /No changes\. The profile is up to date\.\n$/);
-    assert.match((await home.run(["diff", `@${name}`])).stdout, /\nNo changes\.\n/);
-  });
-  const names = (await home.run(["list", "--format", "ndjson"])).records.map(({ name }) => name);
-  assert.deepEqual(names, servers.map(([name]) => name).sort());
-});
-
-test("J6 J7 the drift of playwright 0.0.70 to 0.0.76 is followed in examples, arguments and queries", async (t) => {
-  const home = await homeOf(t);
-  const uri = (version: string): string => installed(`playwright-${version}/cli.js`);
-  assert.equal((await home.run(["create", "browser", "--from", uri("0.0.70")])).code, 0);
-  await home.edit("browser", "_meta", { uri: uri("0.0.76") });
-  await home.edit("browser", "browser_click", {
-    examples: [{ input: { element: "Save", ref: "e2" } }],
-    tested_with: ["element=Save&ref=e2"],
-  });
-  assert.equal((await home.run(["validate", "@browser"])).code, 1);
-  assert.equal((await home.run(["update", "@browser", "--yes", "--no-test"])).code, 0);
-  const { examples, tested_with: tested, parameters } = await home.read("browser", "browser_click");
-  assert.deepEqual(
-    [examples, tested, "target" in (parameters as object), "ref" in (parameters as object)],
-    [[{ input: { element: "Save", target: "e2" } }], ["element=Save&target=e2"], true, false],
-  );
-  assert.equal((await home.read("browser", "browser_run_code"))["tool"], "browser_run_code_unsafe");
-  assert.equal((await home.run(["validate", "@browser"])).code, 0);
-});
-
-interface Home extends RunOptions {
-  readonly root: string;
-  readonly env: Record<string, string>;
-  readonly run: (args: readonly string[], options?: RunOptions) => Promise<Ran>;
-  readonly folder: (name: string) => string;
-  readonly read: (name: string, file: string) => Promise<Record<string, unknown>>;
-  readonly all: (name: string) => Promise<Record<string, string>>;
-  readonly edit: (name: string, file: string, fields: object) => Promise<void>;
-  readonly save: (name: string, meta: object, tools: Readonly<Record<string, object>>) => Promise<void>;
-}
-
-/** A person's folder of profiles, removed after the test. */
-async function homeOf(t: TestContext): Promise<Home> {
-  const root = await mkdtemp(join(tmpdir(), "berth-home-"));
-  t.after(() => rm(root, { recursive: true, force: true }));
-  const env = { XDG_DATA_HOME: root, BIOMCP_VERSION: "1" };
-  const folder = (name: string): string => join(root, "berth", "profiles", "mcp", name);
-  const path = (name: string, file: string): string => join(folder(name), `${file}.json`);
-  const write = (name: string, file: string, value: object): Promise<void> =>
-    writeFile(path(name, file), JSON.stringify(value));
-  const read = async (name: string, file: string): Promise<Record<string, unknown>> =>
-    JSON.parse(await readFile(path(name, file), "utf8")) as Record<string, unknown>;
-  return {
-    root,
-    env,
-    run: (args, options) => berth(["profile", ...args], { env, ...options }),
-    folder,
-    read,
-    async all(name) {
-      const files = await readdir(folder(name));
-      const texts = await Promise.all(files.map((file) => readFile(join(folder(name), file), "utf8")));
-      return Object.fromEntries(files.map((file, index) => [file, texts[index]!]));
-    },
-    edit: async (name, file, fields) => write(name, file, { ...(await read(name, file)), ...fields }),
-    async save(name, meta, tools) {
-      await mkdir(folder(name), { recursive: true });
-      await write(name, "_meta", meta);
-      for (const [tool, value] of Object.entries(tools)) await write(name, tool, value);
-    },
-  };
-}
 
 /** A profile of biomcp.py's first version; made once for all tests, since it takes a start of both. */
 async function makeBio(): Promise<string> {
@@ -499,20 +402,6 @@ async function changed(t: TestContext): Promise<Home> {
   return home;
 }
 
-/** Runs `berth …` on a pseudo-terminal, answers its question, and returns all output. */
-function atTerminal(args: readonly string[], env: Record<string, string>, reply: string): Promise<string> {
-  const python = "import pty, sys; pty.spawn(sys.argv[1:])";
-  return new Promise((resolve, reject) => {
-    const child = spawn("python3", ["-c", python, process.execPath, cli, ...args], { env: { ...process.env, ...env } });
-    let shown = "";
-    let answered = false;
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
-      shown += chunk;
-      if (answered || !shown.includes("(Y/n)")) return;
-      answered = true;
-      child.stdin.write(reply);
-    });
-    child.once("error", reject);
-    child.once("close", () => resolve(shown));
-  });
+async function atTerminal(args: readonly string[], { env }: Home, input = ""): Promise<string> {
+  return (await berth(args, { env, input, isTerminal: true })).stdout;
 }

@@ -1,31 +1,17 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import type { TestBerth } from "../support/berth.ts";
-import { berth as runBerth, cli, type Ran } from "../support/commands.ts";
+import { cli } from "../support/commands.ts";
+import { berthInProcess as runBerth } from "../support/in-process.ts";
 import { asker, startOutcomes } from "../support/outcomes.ts";
-import { everything } from "../support/upstreams.ts";
 
-/** Runs `berth …` in a terminal of its own, with `typed` typed ahead; returns all output. */
-function inTerminal(args: readonly string[], typed: string): Promise<{ shown: string; code: number | null }> {
-  const python = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
-  return new Promise((resolve, reject) => {
-    const child = spawn("python3", ["-c", python, process.execPath, cli, ...args], {
-      env: { ...process.env, NO_COLOR: "1", TERM: "xterm" },
-      stdio: ["pipe", "pipe", "inherit"],
-      timeout: 240_000,
-    });
-    let shown = "";
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (shown += chunk));
-    child.stdin.write(typed);
-    child.once("error", reject);
-    child.once("close", (code) => resolve({ shown, code }));
-  });
-}
+/** Runs `berth …` as at a terminal, with `input` typed ahead. */
+const atTerminal = (args: readonly string[], input: string) => runBerth(args, { input, isTerminal: true });
 
 describe("questions at a command", () => {
   let berth: TestBerth;
@@ -51,10 +37,10 @@ describe("questions at a command", () => {
 
   it("P4 berth cat asks the person at the terminal twice in a row, and writes the result", async () => {
     for (const [kind, reference] of tools("deploy")) {
-      const { shown, code } = await inTerminal(["cat", reference], "moon\n2\nyes\n");
-      assert.match(shown, /Which stage\?\r\n {2}1\. dev\r\n {2}2\. prod\r\n/, kind);
+      const { stdout: shown, code } = await atTerminal(["cat", reference], "moon\n2\nyes\n");
+      assert.match(shown, /Which stage\?\n {2}1\. dev\n {2}2\. prod\n/, kind);
       assert.match(shown, /Please answer: a number from 1 to 2\./, kind);
-      assert.match(shown, /Really\?\r\n\(y\/n\): /, kind);
+      assert.match(shown, /Really\?\n\(y\/n\): /, kind);
       assert.match(shown, /"text":"deployed to prod: true"/, kind);
       assert.equal(code, 0, kind);
     }
@@ -62,11 +48,17 @@ describe("questions at a command", () => {
 
   it("P4 an empty line takes the default that is shown, and the end of input cancels", async () => {
     for (const [kind, reference] of tools("preset")) {
-      const { shown } = await inTerminal(["cat", reference], "\n\n");
+      const { stdout: shown } = await atTerminal(["cat", reference], "\n\n");
       assert.match(shown, /\[dev\]: /, kind);
       assert.match(shown, /"text":"deployed to dev: true"/, kind);
     }
-    const { shown, code } = await inTerminal(["cat", `${asker}?tool=deploy`], "1\n\u0004");
+    // A real terminal, where Ctrl-D ends the input.
+    const python = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    const args = ["-c", python, process.execPath, cli, "cat", `${asker}?tool=deploy`];
+    const { code, shown } = await new Promise<{ code: unknown; shown: string }>((resolve) => {
+      const child = execFile("python3", args, (error, stdout) => resolve({ code: error?.code, shown: stdout }));
+      child.stdin!.write("1\n\u0004");
+    });
     assert.match(
       shown,
       /"code":"needs_input","message":"The tool \\"deploy\\" stopped: the user cancelled the question \\"sure\\"\."/,
@@ -75,7 +67,7 @@ describe("questions at a command", () => {
   });
 
   it("P4 questions of both kinds are asked in one call", async () => {
-    const { shown } = await inTerminal(["cat", `${asker}?tool=mixed`], "prod\nAda\ny\nAda\n");
+    const { stdout: shown } = await atTerminal(["cat", `${asker}?tool=mixed`], "prod\nAda\ny\nAda\n");
     assert.match(shown, /"text":"prod Ada true"/);
   });
 
@@ -85,7 +77,7 @@ describe("questions at a command", () => {
       assert.equal(ran.records[0].text, "deployed to dev: true", kind);
     }
     for (const [kind, reference] of tools("deploy")) {
-      const ran: Ran = await runBerth(["cat", reference]);
+      const ran = await runBerth(["cat", reference]);
       assert.equal(ran.code, 5, kind);
       assert.equal(ran.stdout, "", kind);
       assert.match(ran.errors[0].message, /needs an answer.*"stage": one of "dev", "prod"/, kind);
@@ -97,16 +89,10 @@ describe("questions at a command", () => {
     );
   });
 
-  it("P4 what a server is compared by does not depend on a terminal, though it offers more to who can be asked", async () => {
-    const { records } = await runBerth(["mcp", "hash", everything]);
-    const { shown } = await inTerminal(["mcp", "hash", everything], "");
-    assert.ok(shown.includes(records[0].schema_hash));
-  });
-
   it("P4 berth call asks at the terminal, and takes defaults without one", async () => {
     for (const server of ["functions", "deploy", "asker"]) {
-      const { shown, code } = await inTerminal(["call", "--url", berth.url, `${server}.deploy`], "prod\ny\n");
-      assert.match(shown, /: deployed to prod: true\r?\n/, server);
+      const { stdout: shown, code } = await atTerminal(["call", "--url", berth.url, `${server}.deploy`], "prod\ny\n");
+      assert.match(shown, /: deployed to prod: true\n/, server);
       assert.equal(code, 0, server);
     }
     for (const server of ["functions", "preset", "asker"]) {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { cli } from "../support/commands.ts";
+import { cli, type Ran } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 
 const VALUE = "correct horse battery staple";
 
@@ -15,19 +15,10 @@ describe("berth secret", () => {
   const data = join(folder, "data");
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** Runs the command, with `input` as its whole standard input. */
-  async function berth(args: readonly string[], input = ""): Promise<{ code: number; stdout: string; stderr: string }> {
-    const env = { ...process.env, BERTH_DATA: data };
-    const child = spawn(process.execPath, [cli, "secret", ...args], { env });
-    let [stdout, stderr] = ["", ""];
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
-    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
-    child.stdin.on("error", () => {}).end(input);
-    const [code] = (await once(child, "close")) as [number];
-    return { code, stdout, stderr };
-  }
+  const berth = (args: readonly string[], input = ""): Promise<Ran> =>
+    berthInProcess(["secret", ...args], { input, env: { BERTH_DATA: data } });
 
-  it("C8 takes a value from standard input, lists its name, and says the value nowhere", async () => {
+  it("takes a value from standard input, lists its name, and never shows the value (C8)", async () => {
     const set = await berth(["set", "API_TOKEN"], `${VALUE}\n`);
     assert.equal(set.code, 0, set.stderr);
     assert.match(set.stderr, /The secret API_TOKEN of the tenant default is set/);
@@ -47,13 +38,13 @@ describe("berth secret", () => {
     for (const file of readdirSync(data)) assert.ok(!readFileSync(join(data, file)).includes(VALUE), file);
   });
 
-  it("C8 takes no value from its command line, where everyone on the machine could read it", async () => {
+  it("refuses a value on its command line, where every user of the machine could read it", async () => {
     const { code, stderr } = await berth(["set", "API_TOKEN", VALUE], "another value");
     assert.notEqual(code, 0);
     assert.match(stderr, /too many arguments/);
   });
 
-  it("C8 says what is wrong with a name or a value, and not the value", async () => {
+  it("reports an invalid name or value without showing the value (C8)", async () => {
     const named = await berth(["set", "API-TOKEN"], VALUE);
     assert.equal(named.code, 2);
     assert.match(named.stderr, /"API-TOKEN" cannot be its name/);
@@ -63,7 +54,7 @@ describe("berth secret", () => {
     assert.doesNotMatch(short.stderr, /1234/);
   });
 
-  it("C8 rotates the key, and deletes", async () => {
+  it("rotates the key, and deletes", async () => {
     const rotated = await berth(["rotate"]);
     assert.equal(rotated.code, 0, rotated.stderr);
     assert.match(rotated.stderr, /2 secrets are now sealed with the key [0-9a-f]{16}/);
@@ -74,7 +65,7 @@ describe("berth secret", () => {
     assert.equal((await berth(["list"])).stdout, "");
   });
 
-  it("C8 at a terminal, what is typed is not shown", async () => {
+  it("does not echo what is typed at a terminal", async () => {
     const shown = await atTerminal(["set", "TYPED"], data, ["wrong\u007f\u007f\u007f\u007f\u007f", VALUE, "\r"]);
     assert.match(shown, /Value of TYPED: \r\n/);
     assert.match(shown, /is set/);

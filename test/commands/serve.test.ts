@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { apiOf } from "../support/api.ts";
-import { call, post, request } from "../support/berth.ts";
+import { call, makeImage, post, request } from "../support/berth.ts";
 import { cli } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { commandOf, descendants, isAlive } from "../support/processes.ts";
 import { inOneOf, until } from "../support/until.ts";
 
@@ -36,33 +39,50 @@ function listening(child: ChildProcess): Promise<Served> {
 }
 
 /** Starts a copy that is built already, so that its first step has nothing to do. */
-async function npmStart(folder: string): Promise<Served> {
+async function npmStart(folder: string, image: string): Promise<Served> {
   await mkdir(join(folder, "scripts"), { recursive: true });
   await writeFile(join(folder, "scripts", "start.mjs"), "");
   const { type, scripts } = JSON.parse(await readFile("package.json", "utf8")) as Record<"type" | "scripts", object>;
   await writeFile(join(folder, "package.json"), JSON.stringify({ name: "started", type, scripts }));
   for (const name of ["dist", "node_modules"]) await symlink(resolve(name), join(folder, name));
-  const env = { ...process.env, BERTH_PORT: "0", BERTH_DATA: join(folder, "data") };
+  const env = { ...process.env, BERTH_PORT: "0", BERTH_DATA: join(folder, "data"), BERTH_IMAGE_DIR: image };
   return listening(spawn("npm", ["start"], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] }));
 }
 
-/** Returns its result as soon as the call is under way. */
-async function slowCall(url: string): Promise<{ result: ReturnType<typeof call> }> {
-  const saved = await apiOf({ url }).put(
-    "/definitions/slow",
-    `export async function wait(): Promise<string> {
-      await new Promise((resolve) => setTimeout(resolve, 5000));
-      return "done";
-    }`,
-  );
-  assert.equal(saved.status, 201);
-  const result = call(`${url}/mcp/slow`, "wait");
-  result.catch(() => {});
-  await until(async () => {
-    const figures = await (await fetch(`${url}/metrics`)).text();
-    return /^berth_calls_in_flight 1$/m.test(figures);
-  }, "the call is under way");
-  return { result };
+/** A Berth image whose server `slow` answers a call once the test lets it. */
+class SlowServer {
+  #image: Record<string, string> = {};
+  readonly #web = createServer();
+
+  async start(folder: string): Promise<void> {
+    await mkdir(folder);
+    await once(this.#web.listen(0, "127.0.0.1"), "listening");
+    const host = `127.0.0.1:${(this.#web.address() as AddressInfo).port}`;
+    const text = `export const wait = async (): Promise<string> => (await fetch("http://${host}/")).text();\n`;
+    const mcps = { slow: { definition: "slow.ts", network: [host] } };
+    this.#image = await makeImage(folder, { texts: { "slow.ts": text }, mcps });
+  }
+
+  get image(): string {
+    return this.#image["BERTH_IMAGE_DIR"]!;
+  }
+
+  /** Begins a call; returns once it is in progress. */
+  async call(url: string): Promise<{ finish(): Promise<string> }> {
+    const asked = once(this.#web, "request") as Promise<[unknown, ServerResponse]>;
+    const result = call(`${url}/mcp/slow`, "wait");
+    result.catch(() => {});
+    const [, response] = await asked;
+    const finish = async (): Promise<string> => {
+      response.end("done");
+      return (await result).content[0].text as string;
+    };
+    return { finish };
+  }
+
+  close(): void {
+    this.#web.close();
+  }
 }
 
 function stop({ child }: Served, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
@@ -82,47 +102,59 @@ async function sources(): Promise<Record<string, { definition?: string }>> {
 
 describe("berth serve", () => {
   let folder: string;
+  const slow = new SlowServer();
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "berth-serve-"));
+    await slow.start(join(folder, "slow"));
   });
-  after(() => rm(folder, { recursive: true, force: true }));
+  after(async () => {
+    slow.close();
+    await rm(folder, { recursive: true, force: true });
+  });
 
-  it("C2 T4.3 T10.2 serves every server of the image that comes with it, also the one that mcps does not name", async () => {
+  it("serves every server of its own image, reports a port in use, and leaves no process (C2 T4.3 T10.2)", async () => {
     const served = await serve(["--data", join(folder, "data")]);
-    try {
-      for (const name of [...Object.keys(await sources()), "mcp"]) {
-        const { status, body } = await post(`${served.url}/mcp/${name}`, request("tools/list"));
-        assert.equal(status, 200, name);
-        assert.ok(body.result.tools.length > 0, name);
-      }
-    } finally {
-      assert.equal(await stop(served), 0);
+    for (const name of [...Object.keys(await sources()), "mcp"]) {
+      const { status, body } = await post(`${served.url}/mcp/${name}`, request("tools/list"));
+      assert.equal(status, 200, name);
+      assert.ok(body.result.tools.length > 0, name);
     }
+    const { port } = new URL(served.url);
+    const { code, stderr } = await berthInProcess(["serve", "--data", join(folder, "second"), "--port", port]);
+    assert.equal(code, 2);
+    assert.match(stderr, /port \d+ is taken.*BERTH_PORT/);
+    await call(`${served.url}/mcp/echo`, "echo", { message: "start a guest" });
+    const guests = descendants(served.child.pid);
+    if (process.platform === "linux") assert.ok(guests.length > 0);
+    assert.equal(await stop(served), 0);
+    assert.deepEqual(guests.filter(isAlive), []);
   });
 
-  it("starts again on the same data, and ends on SIGINT", async () => {
-    const served = await serve(["--data", join(folder, "data")]);
+  it("starts again on the same data, read-only without shell definitions, and ends on SIGINT", async () => {
+    const served = await serve(["--data", join(folder, "data"), "--readonly"]);
     const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "again" });
     assert.equal(echoed.content[0].text, "again");
+    const [shell] = Object.entries(await sources()).find(([, { definition }]) => definition?.endsWith(".sh"))!;
+    const { status, body } = await post(`${served.url}/mcp/${shell}`, request("tools/list"));
+    assert.equal(status, 503);
+    assert.match(body.error.message, /read-only/);
     assert.equal(await stop(served, "SIGINT"), 0);
   });
 
   for (const [how, signals] of [
-    ["a terminal that closes", ["SIGHUP"]],
-    ["one Ctrl-C that npm tells once more", ["SIGINT", "SIGINT"]],
+    ["a closing terminal", ["SIGHUP"]],
+    ["a Ctrl-C that npm repeats", ["SIGINT", "SIGINT"]],
   ] as const) {
-    it(`${how} ends it as any signal does: what is under way is answered`, async () => {
+    it(`answers running calls before it ends on ${how}`, async () => {
       let tries = 0;
-      // A second one that comes later than npm's does end it at once.
+      // A second one that comes later than npm's ends it immediately.
       await inOneOf(signals.length > 1 ? 5 : 1, async () => {
-        const served = await serve(["--data", join(folder, `${signals.join("-")}-${++tries}`)]);
-        const answer = await slowCall(served.url);
+        const served = await serve(["--image", slow.image, "--data", join(folder, `${signals.join("-")}-${++tries}`)]);
+        const running = await slow.call(served.url);
         const ended = stop(served, signals[0]);
-        for (const signal of signals.slice(1)) {
-          await until(() => served.stderr().includes("shutting down"), "the first one was heard");
-          served.child.kill(signal);
-        }
-        assert.equal((await answer.result).content[0].text, "done");
+        await until(() => served.stderr().includes("shutting down"), "the first signal is handled");
+        for (const signal of signals.slice(1)) served.child.kill(signal);
+        assert.equal(await running.finish(), "done");
         assert.equal(await ended, 0);
       });
     });
@@ -130,68 +162,34 @@ describe("berth serve", () => {
 
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     const skip = process.platform !== "linux" && "reads /proc";
-    it(`npm start ends with Berth at ${signal}, and what is under way is answered`, { skip }, async () => {
-      const served = await npmStart(join(folder, `npm-${signal}`));
+    it(`ends with npm start at ${signal}, and answers running calls`, { skip }, async () => {
+      const served = await npmStart(join(folder, `npm-${signal}`), slow.image);
       const { pid } = served.child;
       const berth = descendants(pid).find((each) => commandOf(each).includes("berth.cjs serve"))!;
-      const answer = await slowCall(served.url);
+      const running = await slow.call(served.url);
       const all = descendants(pid);
-      const ended = new Promise((resolveEnded) => served.child.once("close", resolveEnded));
+      const ended = once(served.child, "close");
       // A terminal signals the whole group.
       process.kill(signal === "SIGINT" ? -pid! : pid!, signal);
-      assert.equal((await answer.result).content[0].text, "done");
+      await until(() => served.stderr().includes("shutting down"), "the signal is handled");
+      assert.equal(await running.finish(), "done");
       await ended;
       assert.ok(all.includes(berth));
       await until(() => !all.some(isAlive), "nothing of it is alive");
     });
   }
 
-  it("leaves no process behind", { skip: process.platform !== "linux" && "reads /proc" }, async () => {
-    const served = await serve(["--data", join(folder, "processes")]);
-    await call(`${served.url}/mcp/echo`, "echo", { message: "start a guest" });
-    const guests = descendants(served.child.pid);
-    assert.ok(guests.length > 0);
-    await stop(served);
-    assert.deepEqual(guests.filter(isAlive), []);
-  });
-
-  it("a read-only boot serves TypeScript and refuses shell definitions with the reason", async () => {
-    const served = await serve(["--data", join(folder, "readonly"), "--readonly"]);
-    try {
-      const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "read" });
-      assert.equal(echoed.content[0].text, "read");
-      const [shell] = Object.entries(await sources()).find(([, { definition }]) => definition?.endsWith(".sh"))!;
-      const { status, body } = await post(`${served.url}/mcp/${shell}`, request("tools/list"));
-      assert.equal(status, 503);
-      assert.match(body.error.message, /read-only/);
-    } finally {
-      await stop(served);
-    }
-  });
-
-  it("says which port is taken and what to do", async () => {
-    const served = await serve(["--data", join(folder, "first")]);
-    try {
-      const { port } = new URL(served.url);
-      await assert.rejects(serve(["--data", join(folder, "second"), "--port", port]), /port \d+ is taken.*BERTH_PORT/);
-    } finally {
-      await stop(served);
-    }
-  });
-
-  it("the packed package serves its own image and any other", async () => {
+  it("serves its image from the packed package, which has all that it needs", async () => {
     const tarball = execFileSync("npm", ["pack", "--ignore-scripts", "--silent", "--pack-destination", folder], {
       encoding: "utf8",
     }).trim();
     execFileSync("tar", ["-xzf", join(folder, tarball), "-C", folder]);
     await symlink(resolve("node_modules"), join(folder, "package/node_modules"));
     const packed = join(folder, "package/dist/bin/berth.cjs");
-    for (const image of [[], ["--image", resolve("boot")]]) {
-      const served = await serve(["--data", join(folder, `packed-${image.length}`), ...image], packed);
-      const echoed = await call(`${served.url}/mcp/echo`, "echo", { message: "packed" });
-      assert.equal(echoed.content[0].text, "packed");
-      await stop(served);
-    }
+    const ownImage = await serve(["--data", join(folder, "packed")], packed);
+    const echoed = await call(`${ownImage.url}/mcp/echo`, "echo", { message: "packed" });
+    assert.equal(echoed.content[0].text, "packed");
+    await stop(ownImage);
 
     for (const [bundles, name] of [
       ["bin", "express"],
@@ -223,7 +221,7 @@ describe("berth serve", () => {
     npx(folder, "berth-mcp", "init", "my-servers");
     const own = join(folder, "my-servers");
     assert.match(npx(own, "berth", "check", "--strict"), /^1 server in this folder: no problems$/m);
-    execFileSync(process.execPath, [resolve("node_modules/typescript/bin/tsc"), "-p", own]);
+    assert.ok(existsSync(join(folder, "package/reference_templates/berth.d.ts")));
     const served = await serve([own], packed);
     assert.equal((await call(`${served.url}/mcp/hello`, "greet", { name: "Ada" })).content[0].text, "Hello, Ada!");
     await stop(served);

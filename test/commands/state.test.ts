@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { berth } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { addTenant } from "../support/tenants.ts";
 
 const ROOM = { keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
@@ -20,8 +20,8 @@ describe("berth state", () => {
     await store.close();
   });
 
-  const run = (args: readonly string[], input?: string) =>
-    berth(["state", ...args, "--tenant", "acme", "--data", data], input === undefined ? {} : { input });
+  const run = (args: readonly string[], input = "") =>
+    berthInProcess(["state", ...args, "--tenant", "acme", "--data", data], { input });
 
   it("sets, shows, lists and deletes what a server keeps", async () => {
     const set = await run(["set", "notes", "a/b"], '{"title": "ü"}\n');
@@ -42,15 +42,15 @@ describe("berth state", () => {
   });
 
   it("says what is wrong, and changes nothing", async () => {
-    const wrong: [string[], string | undefined, RegExp][] = [
+    const wrong: [string[], string, RegExp][] = [
       [["set", "notes", "a"], "{", /it is not JSON/],
       [["set", "notes", "a"], "\ufeff1", /it is not JSON/],
       [["set", "nobody", "a"], "1", /No such server: "nobody"/],
       [["set", "notes", "a"], `"${"x".repeat(100)}"`, /stateBytes/],
-      [["get", "notes", "a"], undefined, /keeps nothing under "a"/],
-      [["delete", "notes", "a"], undefined, /keeps nothing under "a"/],
-      [["delete", "notes"], undefined, /name one key, or give --all/],
-      [["delete", "notes", "a", "--all"], undefined, /name one key, or give --all/],
+      [["get", "notes", "a"], "", /keeps nothing under "a"/],
+      [["delete", "notes", "a"], "", /keeps nothing under "a"/],
+      [["delete", "notes"], "", /name one key, or give --all/],
+      [["delete", "notes", "a", "--all"], "", /name one key, or give --all/],
     ];
     for (const [args, input, message] of wrong) {
       const { code, stderr } = await run(args, input);

@@ -1,28 +1,19 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { cli } from "../support/commands.ts";
+import type { Ran } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 
 describe("berth tenant", () => {
   let data: string;
   before(async () => void (data = await mkdtemp(join(tmpdir(), "berth-test-"))));
   after(() => rm(data, { recursive: true, force: true }));
 
-  const tenant = (...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> =>
-    new Promise((done) => {
-      const child = spawn(process.execPath, [cli, "tenant", ...args, "--data", data], {
-        stdio: ["ignore", "pipe", "pipe"],
-      });
-      let [stdout, stderr] = ["", ""];
-      child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
-      child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-      child.once("close", (code) => done({ code, stdout, stderr }));
-    });
+  const tenant = (...args: string[]): Promise<Ran> => berthInProcess(["tenant", ...args, "--data", data]);
 
-  it("C8 makes, limits, suspends, lists and deletes tenants", async () => {
+  it("creates, limits, suspends, lists and deletes tenants", async () => {
     const made = await tenant("create", "acme", "--host", "acme.example");
     assert.deepEqual([made.code, made.stdout], [0, ""], made.stderr);
     assert.match(made.stderr, /The tenant acme is served at \/t\/acme\/mcp and the host acme\.example\./);
@@ -59,7 +50,7 @@ describe("berth tenant", () => {
     assert.doesNotMatch((await tenant("list")).stdout, /acme/);
   });
 
-  it("C8 sets, shows and ends whose access tokens a tenant takes", async () => {
+  it("sets, shows and removes the issuer whose access tokens a tenant accepts", async () => {
     assert.equal((await tenant("create", "green")).code, 0);
     const oauth = (...settings: string[]) => tenant("oauth", "green", ...settings);
     assert.match((await oauth()).stderr, /has no authorization server of its own/);

@@ -1,29 +1,21 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { readTokenRequest } from "../../src/access/token-request.ts";
 import { isTokenText, newToken } from "../../src/access/token-text.ts";
-import { cli } from "../support/commands.ts";
+import type { Ran } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 
 describe("berth token", () => {
   const folder = mkdtempSync(join(tmpdir(), "berth-token-command-"));
   const data = join(folder, "data");
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  async function berth(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-    const child = spawn(process.execPath, [cli, "token", ...args], { env: { ...process.env, BERTH_DATA: data } });
-    let [stdout, stderr] = ["", ""];
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
-    child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
-    const [code] = (await once(child, "close")) as [number];
-    return { code, stdout, stderr };
-  }
+  const berth = (...args: string[]): Promise<Ran> => berthInProcess(["token", ...args], { env: { BERTH_DATA: data } });
 
-  it("C8 prints a token once, keeps its hash alone, and lists what it permits", async () => {
+  it("prints a token once, stores only its hash, and lists what it permits (C8)", async () => {
     const made = await berth("create", "--name", "laptop", "--server", "echo", "--expires", "30d");
     assert.equal(made.code, 0, made.stderr);
     const token = made.stdout.trim();
@@ -35,7 +27,7 @@ describe("berth token", () => {
     for (const file of readdirSync(data)) assert.ok(!readFileSync(join(data, file)).includes(secret), file);
   });
 
-  it("C8 revokes by id, and says when there is nothing to revoke", async () => {
+  it("revokes by id, and reports an id that has nothing to revoke", async () => {
     const { id } = JSON.parse((await berth("create", "--can", "admin", "--json")).stdout) as { id: string };
     assert.equal((await berth("revoke", id)).code, 0);
     assert.match((await berth("list")).stdout, new RegExp(`^${id}  made \\S+  revoked `, "m"));
@@ -46,7 +38,7 @@ describe("berth token", () => {
     }
   });
 
-  it("C8 says everything that is wrong with what is wanted", async () => {
+  it("reports every problem of a request (C8)", async () => {
     const { code, stderr } = await berth("create", "--can", "fly", "--tool", "x", "--expires", "soon");
     assert.equal(code, 2);
     assert.match(
@@ -58,7 +50,7 @@ describe("berth token", () => {
     assert.match(elsewhere.stderr, /No such tenant/);
   });
 
-  it("C8 never takes a limit for granted that would limit nothing", () => {
+  it("refuses a restriction that would restrict nothing", () => {
     for (const can of ["edit", "admin"]) {
       assert.throws(() => readTokenRequest({ can: ["call", can], tools: ["x"] }), /"tools"/);
     }
@@ -68,7 +60,7 @@ describe("berth token", () => {
     assert.deepEqual([grant, expiresAt], [{ can: ["call"], servers: ["echo"] }, 43_200_000]);
   });
 
-  it("C8 a token is recognised by its beginning and known to be whole by its end", () => {
+  it("recognises a token by its prefix and its checksum", () => {
     const token = newToken();
     assert.ok(isTokenText(token));
     assert.notEqual(newToken(), token);

@@ -1,15 +1,22 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { access, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
-import { atOnce, berth, cli } from "../support/commands.ts";
+import { text } from "node:stream/consumers";
+import { test, type TestContext } from "node:test";
+import { berth as berthProcess, cli } from "../support/commands.ts";
+import { berthInProcess as berth } from "../support/in-process.ts";
 import { processesWith } from "../support/processes.ts";
 import { until } from "../support/until.ts";
-import { everything, fixtures, hostile, installed, notes } from "../support/upstreams.ts";
+import { everything, fixtures, hostile, notes } from "../support/upstreams.ts";
+
+function temporaryFolder(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "berth-upstream-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
 
 test("J2 berth inspect prints what a server offers as the seed shows it", async () => {
   const { code, stdout, stderr } = await berth(["inspect", `${notes}?arg=x`, "--format", "json"]);
@@ -48,33 +55,6 @@ test("J2 berth inspect is readable by default: signatures, first lines, problems
   assert.ok(!stdout.includes("\u001b"));
 });
 
-test("C8 berth inspect shows no name that steers the terminal, or writes lines of its own", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "berth-inspect-"));
-  const name = "up\u001b[2J\u001b]0;OWNED\u0007\u009b\nTools (0)";
-  const results = {
-    initialize: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name, version: name } },
-    "tools/list": { tools: [{ name, inputSchema: { type: "object" } }] },
-  };
-  const source = `const results = ${JSON.stringify(results)};
-    require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
-      const { id, method } = JSON.parse(line);
-      if (id === undefined) return;
-      const said = results[method] ? { result: results[method] } : { error: { code: -32601, message: "no" } };
-      process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, ...said }) + "\\n");
-    });`;
-  const file = join(folder, "server.cjs");
-  await writeFile(file, source);
-  try {
-    const { code, stdout, stderr } = await berth(["inspect", `mcp+node://${file}`]);
-    assert.equal(code, 0, stderr);
-    assert.match(stdout, /OWNED/);
-    // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-    assert.doesNotMatch(stdout, /[\u001b\u0007\u009b]|^Tools \(0\)/m);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-});
-
 test("J2 berth mcp explore, tools and schema say it for programs", async () => {
   const explored = await berth(["mcp", "explore", everything]);
   const all = JSON.parse(explored.stdout) as { tools: { name: string }[]; prompts: object[]; resources: object[] };
@@ -91,16 +71,7 @@ test("J2 berth mcp explore, tools and schema say it for programs", async () => {
   );
 });
 
-test("J2 J3 an npm package is inspected and called by name", async () => {
-  const context7 = "mcp+npx://@upstash/context7-mcp@4.1.1";
-  const inspected = await berth(["inspect", context7, "--format", "json"]);
-  assert.equal(inspected.code, 0, inspected.stderr);
-  const { server, tools } = JSON.parse(inspected.stdout) as { server: string; tools: { name: string }[] };
-  assert.deepEqual(server, "@upstash/context7-mcp@4.1.1");
-  assert.deepEqual(
-    tools.map(({ name }) => name),
-    ["resolve-library-id", "query-docs"],
-  );
+test("calls a tool of an npm package by its name (J3)", async () => {
   const files = "mcp+npx://@modelcontextprotocol/server-filesystem@2026.8.31";
   const read = await berth(["cat", `${files}?arg=${fixtures}&tool=read_text_file&path=${fixtures}/notes.py&head=1`]);
   assert.equal(read.code, 0, read.stderr);
@@ -165,21 +136,16 @@ test("J3 --format chooses one JSON value or plain text", async () => {
 test("J3 berth head and tail give the first and the last records, ten by default", async () => {
   const ids = async (...args: string[]): Promise<number[]> =>
     (await berth([...args, `${notes}?tool=list_notes`])).records.map(({ data }) => data.id);
-  const cases: [string[], number[]][] = [
-    [["head"], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]],
-    [
-      ["head", "-n", "2"],
-      [1, 2],
-    ],
-    [["tail"], [16, 17, 18, 19, 20, 21, 22, 23, 24, 25]],
-    [
-      ["tail", "-n", "3"],
-      [23, 24, 25],
-    ],
-    [["tail", "-n", "0"], []],
-    [["tail", "-n", "100"], Array.from({ length: 25 }, (_, index) => index + 1)],
-  ];
-  await atOnce(3, cases, async ([args, expected]) => assert.deepEqual(await ids(...args), expected, args.join(" ")));
+  const all = Array.from({ length: 25 }, (_, index) => index + 1);
+  for (const [command, first, end] of [
+    ["head", 0, 10],
+    ["head -n 2", 0, 2],
+    ["tail", 15, 25],
+    ["tail -n 3", 22, 25],
+    ["tail -n 0", 0, 0],
+    ["tail -n 100", 0, 25],
+  ] as const)
+    assert.deepEqual(await ids(...command.split(" ")), all.slice(first, end), command);
 });
 
 test("J3 berth put calls once a record, in order, reports each and goes on after a bad one", async () => {
@@ -215,10 +181,7 @@ test("J3 whoever reads may leave early: the command ends well and leaves nothing
   const reference = `${notes}?tool=search&env.MARK=${mark}`;
   const pipeline = `yes '{"gene":"BRAF"}' | "$0" "$1" put "$2" | head -n 2; echo "\${PIPESTATUS[@]}"`;
   const child = spawn("bash", ["-c", pipeline, process.execPath, cli, reference]);
-  let stdout = "";
-  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
-  await new Promise((resolve) => child.once("close", resolve));
-  const lines = stdout.trim().split("\n");
+  const lines = (await text(child.stdout)).trim().split("\n");
   assert.equal(lines.length, 3);
   assert.match(lines[2]!, /^\d+ 0 0$/);
   assert.deepEqual(processesWith(mark), []);
@@ -243,24 +206,18 @@ test("J3 each kind of failure is one JSON object on stderr, with an exit code of
     [["cat", "--timeout", "0.3", `${hostile("misbehaves in calls")}&tool=hang`], 6, "upstream_timeout", /too long/],
     [["inspect", "--start-timeout", "0.5", hostile("never answers")], 6, "upstream_timeout", /did not say hello/],
   ];
-  const check = async ([args, code, error, message]: (typeof cases)[number]): Promise<void> => {
+  for (const [args, code, error, message] of cases) {
     const ran = await berth(args);
     assert.equal(ran.code, code, `${args.join(" ")}: ${ran.stderr}`);
     assert.equal(ran.errors[0].code, error, args.join(" "));
     assert.match(ran.errors[0].message, message);
     assert.deepEqual([ran.stderr.trim().split("\n").length, ran.stdout], [1, ""]);
-  };
-  await atOnce(4, cases, check);
-});
-
-test("J3 what cannot start shows the end of its stderr", async () => {
-  const { errors } = await berth(["inspect", hostile("dies at start")]);
-  assert.match(errors[0].stderr, /^Error: no API key/);
+    if (message.source.includes("exit code 7")) assert.match(ran.errors[0].stderr, /^Error: no API key/);
+  }
 });
 
 test("J3 an npm package whose installation was cut off says which folder to remove", async (t) => {
-  const cache = mkdtempSync(join(tmpdir(), "berth-npm-cache-"));
-  t.after(() => rmSync(cache, { recursive: true, force: true }));
+  const cache = temporaryFolder(t);
   const folder = createHash("sha512").update("@upstash/context7-mcp@4.1.1").digest("hex").slice(0, 16);
   const modules = join(cache, "_npx", folder, "node_modules");
   mkdirSync(join(modules, "@upstash/context7-mcp"), { recursive: true });
@@ -276,7 +233,7 @@ test("J3 an npm package whose installation was cut off says which folder to remo
 test("J3 Ctrl-C ends the command and the server that it started", async () => {
   const mark = randomUUID();
   const reference = `${hostile("misbehaves in calls")}&env.MARK=${mark}&tool=hang`;
-  const ran = await berth(["cat", reference], {
+  const ran = await berthProcess(["cat", reference], {
     during: (child) => {
       const seen = setInterval(() => {
         if (processesWith(mark).length < 2) return;
@@ -290,58 +247,45 @@ test("J3 Ctrl-C ends the command and the server that it started", async () => {
   assert.deepEqual(processesWith(mark), []);
 });
 
-test("J3 a server that was started before its command turned out to be wrong is ended, and --help starts none", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "berth-ahead-"));
-  try {
-    const mark = randomUUID();
-    const file = join(folder, "started");
-    const uri = hostile("leaves a child", `&arg=${file}&env.MARK=${mark}`);
-    for (const [args, said] of [
-      [["cat", uri, "--no-such-option"], /unknown option/],
-      [["cat", uri, "--timeout", "soon"], /--timeout takes seconds/],
-      [["put", uri], /put calls a tool/],
-    ] as const) {
-      const { code, errors } = await berth(args, { env: { BERTH_UPSTREAM_END_MS: "100" } });
-      assert.equal(code, 2);
-      assert.match(errors[0].message, said);
-      await until(() => processesWith(mark).length === 0);
-    }
-    await rm(file, { force: true });
-    assert.match((await berth(["cat", uri, "--help"])).stdout, /Usage: berth cat/);
-    await assert.rejects(access(file));
-  } finally {
-    await rm(folder, { recursive: true });
+test("J3 a server that was started before its command turned out to be wrong is ended, and --help starts none", async (t) => {
+  const mark = randomUUID();
+  const file = join(temporaryFolder(t), "started");
+  const uri = hostile("leaves a child", `&arg=${file}&env.MARK=${mark}`);
+  for (const [args, message] of [
+    [["cat", uri, "--no-such-option"], /unknown option/],
+    [["cat", uri, "--timeout", "soon"], /--timeout takes seconds/],
+    [["put", uri], /put calls a tool/],
+  ] as const) {
+    const { code, errors } = await berthProcess(args, { env: { BERTH_UPSTREAM_END_MS: "100" } });
+    assert.equal(code, 2);
+    assert.match(errors[0].message, message);
+    await until(() => processesWith(mark).length === 0);
   }
+  rmSync(file, { force: true });
+  assert.match((await berthProcess(["cat", uri, "--help"])).stdout, /Usage: berth cat/);
+  assert.ok(!existsSync(file));
 });
 
-test("J1 J3 a stand-in for uvx gets package, program and command, and is served like any server", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "berth-uvx-"));
-  try {
-    await writeFile(join(folder, "uvx"), `#!/bin/sh\nexec python3 ${fixtures}/notes.py "$@"\n`, { mode: 0o755 });
-    const env = { PATH: `${folder}:${process.env["PATH"]}` };
-    const ran = await berth(["cat", "mcp+uvx://biomcp-python/biomcp?command=run&tool=where"], { env });
-    assert.equal(ran.code, 0, ran.stderr);
-    assert.deepEqual(ran.records[0].data.arguments, ["--from", "biomcp-python", "biomcp", "run"]);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+test("J1 J3 a stand-in for uvx gets package, program and command, and is served like any server", async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, "uvx"), `#!/bin/sh\nexec python3 ${fixtures}/notes.py "$@"\n`, { mode: 0o755 });
+  const env = { PATH: `${folder}:${process.env["PATH"]}` };
+  const ran = await berth(["cat", "mcp+uvx://biomcp-python/biomcp?command=run&tool=where"], { env });
+  assert.equal(ran.code, 0, ran.stderr);
+  assert.deepEqual(ran.records[0].data.arguments, ["--from", "biomcp-python", "biomcp", "run"]);
 });
 
 test("J3 on a terminal there are colours and the seconds of a start; in a pipe there are none", async () => {
-  const inTerminal = (args: readonly string[]): Promise<string> =>
-    new Promise((resolve) => {
-      const python = "import pty, sys; pty.spawn(sys.argv[1:])";
-      const child = spawn("python3", ["-c", python, process.execPath, cli, ...args], {
-        env: { ...process.env, NO_COLOR: undefined, FORCE_COLOR: undefined, TERM: "xterm" },
-        stdio: ["ignore", "pipe", "inherit"],
-      });
-      let said = "";
-      child.stdout.setEncoding("utf8").on("data", (chunk: string) => (said += chunk));
-      child.once("close", () => resolve(said));
-    });
-  assert.ok((await inTerminal(["inspect", notes])).includes("\u001b[36msearch\u001b[39m(gene"));
-  const waiting = await inTerminal(["inspect", "--start-timeout", "2.5", hostile("never answers")]);
-  assert.match(waiting, /starting … [12] s \(/);
+  const env = { NO_COLOR: undefined, FORCE_COLOR: undefined, TERM: "xterm" };
+  const shown = await berth(["inspect", notes], { env, isTerminal: true });
+  assert.ok(shown.stdout.includes("\u001b[36msearch\u001b[39m(gene"));
+  const python = "import pty, sys; pty.spawn(sys.argv[1:])";
+  const args = ["inspect", "--start-timeout", "2.5", hostile("never answers")];
+  const child = spawn("python3", ["-c", python, process.execPath, cli, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  assert.match(await text(child.stdout), /starting … [12] s \(/);
 });
 
 test("J3 -v says on stderr what was reached and what it notifies, and --help shows examples", async () => {
@@ -353,27 +297,9 @@ test("J3 -v says on stderr what was reached and what it notifies, and --help sho
   assert.equal(said[0]!["reached"]!["protocolVersion"], "2025-11-25");
   assert.ok(said.some((line) => line["notification"]?.["method"] === "notifications/tools/list_changed"));
   const commands = [["inspect"], ["cat"], ["head"], ["tail"], ["put"], ["mcp", "explore"], ["mcp", "schema"]];
-  await atOnce(4, commands, async (command) => {
+  for (const command of commands) {
     const { code, stdout } = await berth([...command, "--help"]);
     assert.equal(code, 0);
     assert.match(stdout, /Examples:\n.*berth /);
-  });
-});
-
-test("J3 a memory server keeps what put gives it, in a folder of the user's", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "berth-memory-"));
-  try {
-    const memory = `${installed("@modelcontextprotocol/server-memory/dist/index.js")}?env.MEMORY_FILE_PATH=${folder}/m.jsonl`;
-    const entities = ["Ada", "Grace"].map((name) => ({ name, entityType: "person", observations: ["writes"] }));
-    const input = entities.map((entity) => JSON.stringify({ entities: [entity] })).join("\n");
-    const put = await berth(["put", `${memory}&tool=create_entities`], { input });
-    assert.equal(put.code, 0, put.stderr);
-    const read = await berth(["cat", `${memory}&tool=read_graph`]);
-    assert.deepEqual(
-      read.records[0].data.entities.map(({ name }: { name: string }) => name),
-      ["Ada", "Grace"],
-    );
-  } finally {
-    await rm(folder, { recursive: true });
   }
 });

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import {
-  createReadStream,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -21,7 +20,8 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
-import { cli } from "../support/commands.ts";
+import { cli, type Ran } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { patientEnv } from "../support/patience.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { addTenant } from "../support/tenants.ts";
@@ -50,20 +50,7 @@ const work = (what: "export" | "import", data: string, file: string): ChildProce
   fork(join("dist", "test", "support", "tenant-file-process.js"), [what, fileIn(data), fileIn(file)], {
     execArgv: [`--max-old-space-size=${MEMORY_MIB}`],
   });
-const tenant = async (
-  args: string[],
-  input?: NodeJS.ReadableStream,
-): Promise<{ code: number; stdout: string; stderr: string }> => {
-  const child = spawn(process.execPath, [cli, "tenant", ...args], {
-    stdio: [input ? "pipe" : "ignore", "pipe", "pipe"],
-  });
-  if (input) input.pipe(child.stdin!);
-  let [stdout, stderr] = ["", ""];
-  child.stdout!.setEncoding("utf8").on("data", (text: string) => (stdout += text));
-  child.stderr!.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-  const [code] = (await once(child, "close")) as [number];
-  return { code, stdout, stderr };
-};
+const tenant = (args: string[], input = ""): Promise<Ran> => berthInProcess(["tenant", ...args], { input });
 
 describe("a large tenant", () => {
   before(() =>
@@ -86,7 +73,7 @@ describe("a large tenant", () => {
     );
   });
 
-  it("C8 is exported and imported in less memory than it has content", { timeout: 300_000 }, async () => {
+  it("is exported and imported in less memory than it has content", { timeout: 300_000 }, async () => {
     for (const [what, data] of [
       ["export", "large"],
       ["import", "large-2"],
@@ -122,7 +109,7 @@ describe("a large tenant", () => {
     });
   });
 
-  it("C8 whose reader goes away is not exported any further, and that is said", async () => {
+  it("whose reader goes away is not exported any further, and that is said", async () => {
     const child = spawn(process.execPath, [cli, "tenant", "export", "large", "--data", fileIn("large")], {
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -134,7 +121,7 @@ describe("a large tenant", () => {
   });
 
   it(
-    "C8 whose import is killed at any time is not there, and what is left of it goes with the next",
+    "whose import is killed at any time is not there, and what is left of it goes with the next",
     { timeout: 300_000 },
     async () => {
       const claimsOf = (like: string): number => {
@@ -199,7 +186,7 @@ describe("berth tenant export and import", () => {
   const here = ["--data", fileIn("here")];
   const there = ["--data", fileIn("there")];
 
-  it("C8 write a tenant to standard output or to a file that nobody else may read, and say what is not in it", async () => {
+  it("write a tenant to standard output or to a file that nobody else may read, and say what is not in it", async () => {
     const printed = await tenant(["export", "acme", ...here]);
     assert.equal(printed.code, 0, printed.stderr);
     assert.match(
@@ -226,7 +213,7 @@ describe("berth tenant export and import", () => {
     assert.match(nobody.stderr, /No such tenant: "nobody"/);
   });
 
-  it("C8 read it from a file or from standard input, under its name or another, and refuse what is there", async () => {
+  it("read it from a file or from standard input, under its name or another, and refuse what is there", async () => {
     const file = fileIn("acme.berth");
     const checked = await tenant(["import", file, "--check", ...there]);
     assert.deepEqual(
@@ -240,16 +227,16 @@ describe("berth tenant export and import", () => {
     assert.match((await tenant(["import", file, ...there])).stderr, /already: "acme"; replace it with --replace/);
     const asked = await tenant(["import", file, "--replace", ...there]);
     assert.deepEqual([asked.code, /--yes replaces it\.\nNothing was imported/.test(asked.stderr)], [1, true]);
-    const replaced = await tenant(["import", "-", "--replace", "--yes", ...there], createReadStream(file));
+    const replaced = await tenant(["import", "-", "--replace", "--yes", ...there], readFileSync(file, "utf8"));
     assert.equal(replaced.code, 0, replaced.stderr);
-    assert.equal((await tenant(["import", "-", "--as", "next", ...there], createReadStream(file))).code, 0);
+    assert.equal((await tenant(["import", "-", "--as", "next", ...there], readFileSync(file, "utf8"))).code, 0);
     assert.match(
       (await tenant(["import", fileIn("absent"), ...there])).stderr,
       /^berth: This file cannot be imported, .*absent cannot be read/,
     );
   });
 
-  it("C8 take a file of default as default only when that is said: its code would be the operator's own", async () => {
+  it("take a file of default as default only when that is said: its code would be the operator's own", async () => {
     const file = fileIn("default.berth");
     assert.equal((await tenant(["export", "default", "--out", file, ...here])).code, 0);
     const refused = await tenant(["import", file, "--data", fileIn("new")]);
@@ -262,7 +249,7 @@ describe("berth tenant export and import", () => {
     assert.equal((await tenant(["import", file, "--as", "guest", "--data", fileIn("new")])).code, 0);
   });
 
-  it("C8 merge the folder of a boot image into a tenant", async () => {
+  it("merge the folder of a boot image into a tenant", async () => {
     const unnamed = await tenant(["import", "boot", ...there]);
     assert.match(unnamed.stderr, /an image names no tenant; use --as NAME/);
     const made = await tenant(["import", "boot", "--as", "booted", ...there]);
@@ -279,7 +266,7 @@ describe("berth tenant export and import", () => {
     );
   });
 
-  it("C8 refuse what starts programs of this machine, and list each of them, unless it is said that it may", async () => {
+  it("refuse what starts programs of this machine, and list each of them, unless it is said that it may", async () => {
     const program = "mcp+npx://@example/tool?env.KEY=${KEY}";
     const elsewhere = JSON.stringify({ upstream: "mcp+node:///srv/hidden.js" });
     const entry = rawBlock(elsewhere);
@@ -327,27 +314,21 @@ describe("berth tenant export and import", () => {
       writeFileSync(join(sources, `${name}.boot.source.json`), JSON.stringify(boot));
     }
     const image = fileIn("image");
-    const env = { ...process.env, XDG_CACHE_HOME: fileIn("cache") };
-    const generated = spawn(process.execPath, [cli, "boot", "--from", sources, "--out", image], {
-      stdio: "ignore",
-      env,
-    });
-    assert.deepEqual(await once(generated, "close"), [0, null]);
+    const env = { XDG_CACHE_HOME: fileIn("cache") };
+    assert.equal((await berthInProcess(["boot", "--from", sources, "--out", image], { env })).code, 0);
     const merging = await tenant(["import", image, "--as", "merged", ...there]);
     assert.deepEqual([merging.code, await isThere("merged")], [2, false], merging.stderr);
     assert.match(merging.stderr, /^Its servers .*\n {2}shown: mcp\+uvx:\/\/tool\nberth: /);
     assert.equal((await tenant(["import", image, "--as", "merged", "--programs", ...there])).code, 0);
 
-    const served = spawn(process.execPath, [cli, "serve", "--port", "0", "--image", file], {
-      stdio: ["ignore", "ignore", "pipe"],
-      env: { ...process.env, BERTH_TENANT_UPSTREAMS: "starting" },
+    const served = await berthInProcess(["serve", "--port", "0", "--image", file], {
+      env: { BERTH_TENANT_UPSTREAMS: "starting" },
     });
-    const told = served.stderr.setEncoding("utf8").toArray();
-    assert.deepEqual(await once(served, "close"), [2, null]);
-    assert.match((await told).join(""), /shown: mcp\+npx:.*\nberth: .*add --programs/);
+    assert.equal(served.code, 2);
+    assert.match(served.stderr, /shown: mcp\+npx:.*\nberth: .*add --programs/);
   });
 
-  it("C8 refuse a boot image that hides a program behind a repeated name or behind content of the tenant", async () => {
+  it("refuse a boot image that hides a program behind a repeated name or behind content of the tenant", async () => {
     const entry = { upstream: "mcp+node:///srv/hidden.js" };
     const [target, empty] = [rawBlock(JSON.stringify(entry)), rawBlock("{}")];
     const [open, referring] = [{ hidden: entry }, { hidden: { config_cid: target.cid } }].map((mcps) =>
@@ -376,7 +357,7 @@ describe("berth tenant export and import", () => {
     assert.equal(await onStore("there", (store) => store.name("referring", "variable", "mcps")), undefined);
   });
 
-  it("C8 berth serve --image serves a tenant's file by itself, read-only, and leaves nothing", async () => {
+  it("berth serve --image serves a tenant's file by itself, read-only, and leaves nothing", async () => {
     await onStore("here", (store) =>
       addTenant(store, "shown", { servers: { say: `export function say(): string { return "shown"; }\n` } }),
     );
@@ -396,22 +377,14 @@ describe("berth tenant export and import", () => {
     assert.deepEqual(readdirSync(data), []);
     const ofDefault = fileIn("default.berth");
     writeFileSync(ofDefault, readFileSync(file, "utf8").replace('"tenant":"shown"', '"tenant":"default"'));
-    const trusting = spawn(process.execPath, [cli, "serve", "--port", "0", "--image", ofDefault], {
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-    const told = trusting.stderr.setEncoding("utf8").toArray();
-    await once(trusting, "close");
-    assert.equal(trusting.exitCode, 2);
-    assert.match((await told).join(""), /use --as default if you trust it, or --as another name/);
-    const both = spawn(process.execPath, [cli, "serve", "--image", file, ...here], {
-      stdio: ["ignore", "ignore", "pipe"],
-    });
-    const [text] = (await once(both.stderr.setEncoding("utf8"), "data")) as [string];
-    assert.match(text, /a tenant's file is served without a store/);
-    await once(both, "close");
+    const trusting = await berthInProcess(["serve", "--port", "0", "--image", ofDefault]);
+    assert.equal(trusting.code, 2);
+    assert.match(trusting.stderr, /use --as default if you trust it, or --as another name/);
+    const both = await berthInProcess(["serve", "--image", file, ...here]);
+    assert.match(both.stderr, /a tenant's file is served without a store/);
   });
 
-  it("C8 tell everything that is wrong with a file, with its lines", async () => {
+  it("tell everything that is wrong with a file, with its lines", async () => {
     writeFileSync(fileIn("bad.berth"), readFileSync(fileIn("acme.berth"), "utf8").replace("onwards", "backwards"));
     const { code, stderr } = await tenant(["import", fileIn("bad.berth"), "--as", "bad", ...there]);
     assert.equal(code, 1);
@@ -422,7 +395,7 @@ describe("berth tenant export and import", () => {
     assert.equal(room.code, 0);
   });
 
-  it("C8 take no limit of the file that is higher than the tenant's own or the service's", async () => {
+  it("take no limit of the file that is higher than the tenant's own or the service's", async () => {
     const limits = { calls: 10 ** 9, guestProcesses: 9, requests: 5, savesPerMinute: 0, storedBytes: 10 ** 12 };
     await onStore("here", (store) => addTenant(store, "raised", { variables: { plan: "more" }, limits }));
     const file = fileIn("raised.berth");
@@ -439,7 +412,7 @@ describe("berth tenant export and import", () => {
     );
   });
 
-  it("C8 refuse more content than the tenant may have", async () => {
+  it("refuse more content than the tenant may have", async () => {
     await onStore("here", (store) => store.tenants.change("acme", { by: "test", limits: { storedBytes: 6 } }));
     const file = fileIn("large-claim.berth");
     assert.equal((await tenant(["export", "acme", "--out", file, ...here])).code, 0);

@@ -1,16 +1,15 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, it, type TestContext } from "node:test";
-import { promisify } from "node:util";
 import { startBerth, type Berth } from "../../src/compose/main.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { call } from "../support/berth.ts";
-import { cli, berth as run } from "../support/commands.ts";
+import type { Ran } from "../support/commands.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { everything, installed } from "../support/upstreams.ts";
 
 /** The folder in which Berth remembers the images that it made. */
@@ -61,8 +60,8 @@ it("J5 J9 a server that offers more to who can be asked has two CIDs: as hosted 
   await berth(["mcp", "lock", "--from", sources.from]);
   const locked: unknown = sources.lock().upstreams[everything].contract_cid;
   const [hosted, plain] = [
-    (await run(["mcp", "hash", "--hosted", everything])).records[0],
-    (await run(["mcp", "hash", everything])).records[0],
+    (await berth(["mcp", "hash", "--hosted", everything])).records[0],
+    (await berth(["mcp", "hash", everything])).records[0],
   ];
   assert.equal(hosted.contract_cid, locked);
   assert.deepEqual(Object.keys(hosted.client_capabilities), ["elicitation", "sampling", "roots", "extensions"]);
@@ -85,7 +84,7 @@ it("J9 a lock covers the apps that tools name, and is what the server offers whe
     contract.apps.map(({ uri }: { uri: string }) => uri),
     ["ui://system-monitor/mcp-app.html"],
   );
-  assert.equal((await run(["mcp", "hash", "--hosted", monitor])).records[0].contract_cid, locked);
+  assert.equal((await berth(["mcp", "hash", "--hosted", monitor])).records[0].contract_cid, locked);
 });
 
 it("J9 a lock that does not fit is a warning that says what to run", async (t) => {
@@ -182,14 +181,5 @@ async function serve(t: TestContext, { folder, out }: Sources): Promise<Berth> {
   return serving;
 }
 
-async function berth(args: string[], env: Record<string, string> = {}): Promise<{ code: number; stderr: string }> {
-  const running = promisify(execFile)(process.execPath, [cli, ...args], {
-    env: { ...process.env, XDG_CACHE_HOME: cache, ...env },
-  });
-  try {
-    return { code: 0, stderr: (await running).stderr };
-  } catch (error) {
-    const { code, stderr } = error as { code: number; stderr: string };
-    return { code, stderr };
-  }
-}
+const berth = (args: string[], env: Record<string, string> = {}): Promise<Ran> =>
+  berthInProcess(args, { env: { XDG_CACHE_HOME: cache, ...env } });

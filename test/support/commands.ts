@@ -15,17 +15,36 @@ export function cliFor(command: string | undefined, env: Readonly<Record<string,
   return COMPILING.has(command ?? "") || Object.keys(loweredLimits(env)).length > 0 ? testCli : cli;
 }
 
-export interface Ran {
+export class Ran {
   /** The exit code, or the signal's name. */
   readonly code: number | string;
   readonly stdout: string;
   readonly stderr: string;
+
+  constructor(code: number | string, stdout: string, stderr: string) {
+    this.code = code;
+    this.stdout = stdout;
+    this.stderr = stderr;
+  }
+
   /** The records on stdout, one per line. */
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into records freely
-  readonly records: any[];
+  get records(): any[] {
+    return parsed(this.stdout, /^\{/);
+  }
+
   /** The errors on stderr, one JSON object per line. */
   // oxlint-disable-next-line typescript/no-explicit-any
-  readonly errors: any[];
+  get errors(): any[] {
+    return parsed(this.stderr, /^\{"error"/).map((line) => (line as { error: unknown }).error);
+  }
+}
+
+function parsed(text: string, form: RegExp): unknown[] {
+  return text
+    .split("\n")
+    .filter((line) => form.test(line))
+    .map((line): unknown => JSON.parse(line));
 }
 
 export interface RunOptions {
@@ -53,24 +72,7 @@ export function berth(args: readonly string[], { input, env, cwd, uid, during }:
     child.stderr.setEncoding("utf8").on("data", (chunk: string) => (stderr += chunk));
     child.stdin.on("error", () => {}).end(input ?? "");
     child.once("error", reject);
-    child.once("close", (code, signal) => {
-      const parsed = (text: string, form: RegExp): unknown[] =>
-        text
-          .split("\n")
-          .filter((line) => form.test(line))
-          .map((line): unknown => JSON.parse(line));
-      resolve({
-        code: code ?? signal ?? "unknown",
-        stdout,
-        stderr,
-        get records() {
-          return parsed(stdout, /^\{/);
-        },
-        get errors() {
-          return parsed(stderr, /^\{"error"/).map((line) => (line as { error: unknown }).error);
-        },
-      });
-    });
+    child.once("close", (code, signal) => resolve(new Ran(code ?? signal ?? "unknown", stdout, stderr)));
     during?.(child);
   });
 }

@@ -2,7 +2,6 @@ import { spawn, type ChildProcess, type SpawnOptions } from "node:child_process"
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { TestContext } from "node:test";
 import { cliFor } from "./commands.ts";
 
 /** `berth dev` as a process, in a folder of its own. */
@@ -18,7 +17,7 @@ export interface Dev {
 }
 
 export async function startDev(
-  t: TestContext,
+  t: { after(end: () => unknown): void },
   files: Record<string, string>,
   args: readonly string[],
   { env = {}, ...options }: { readonly folder?: string; readonly env?: Record<string, string> } = {},
@@ -60,7 +59,7 @@ export async function startDev(
   return { url, folder, temporary, output: () => output, printed, stop };
 }
 
-export function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
+function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
   const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
   return spawn(process.execPath, [cliFor("dev", env), "dev", "--port", "0", ...args], options);
 }
