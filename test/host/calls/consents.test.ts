@@ -59,7 +59,7 @@ describe("a tool whose every call needs consent", () => {
       files: { upstream: files, consent: ["write_file"] },
       own: { definition: "own.ts", consent: ["write", "later", "askingToo"] },
     },
-    env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_ACCESS: "required" },
+    env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_ACCESS: "required", BERTH_AUDIT_DELAY_MS: "10" },
   });
   let [ada, eve, admin] = ["", "", ""];
   let names = 0;
