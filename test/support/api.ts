@@ -18,12 +18,12 @@ export interface ApiReply {
   readonly body: any;
 }
 
-export function apiOf({ url }: Pick<TestBerth, "url">): Api {
+export function apiOf(berth: Pick<TestBerth, "url">): Api {
   const api: Api = {
     async send(method, path, body, headers = {}) {
       const isText = typeof body === "string";
       const type = { "Content-Type": isText ? "text/plain" : "application/json" };
-      const response = await fetch(`${url}/api${path}`, {
+      const response = await fetch(`${berth.url}/api${path}`, {
         method,
         headers: { ...(body !== undefined && type), ...headers },
         ...(body !== undefined && { body: isText ? body : JSON.stringify(body) }),

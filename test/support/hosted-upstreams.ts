@@ -1,15 +1,18 @@
+import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import type { Config } from "../../src/config.ts";
+import type { ContractChange } from "../../src/contract/change.ts";
 import { clock } from "../../src/lib/clock.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { apiOf } from "./api.ts";
-import { startTestBerth, type TestBerth } from "./berth.ts";
+import { call, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { observedFetch } from "./clients/client-session.ts";
+import type { Ending } from "./suite.ts";
 import { until } from "./until.ts";
 import { fixtures } from "./upstreams.ts";
 
@@ -37,6 +40,63 @@ export async function idle(berth: Pick<TestBerth, "url">, server = "server"): Pr
   clock.leap(defaultLimits.upstreamIdleMs);
   const api = apiOf(berth);
   await until(async () => (await api.send("GET", `/servers/${server}/upstream`)).body.state === "idle");
+}
+
+interface Changes {
+  readonly contract: string;
+  readonly changes: readonly ContractChange[];
+}
+
+interface UpstreamState {
+  readonly state: string;
+  readonly requests: number;
+  readonly pending?: Changes;
+  readonly autoApproved?: Changes;
+}
+
+export const textOf = (result: Reply["body"]): string => result.content?.[0]?.text ?? JSON.stringify(result);
+
+/** A hosted server, as its callers and those who may change it see it. */
+export function hostedServer(berth: Pick<TestBerth, "url">, name = "server") {
+  const api = apiOf(berth);
+  const url = `${berth.url}/mcp/${name}`;
+  const state = async (): Promise<UpstreamState> => (await api.send("GET", `/servers/${name}/upstream`)).body;
+  return {
+    name,
+    url,
+    state,
+    call: async (tool: string, args: JsonObject = {}) => textOf(await call(url, tool, args)),
+    /** Listed again each time, as a client of the newest revision would not. */
+    async tools(): Promise<string[]> {
+      const { body } = await post(url, request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" });
+      return (body.result?.tools ?? []).map((tool: { name: string }) => tool.name);
+    },
+    /** The changes that are withheld, once there are some. */
+    pending: () => until(async () => (await state()).pending),
+    /** The changes that were accepted without a person, once there are some. */
+    autoApproved: () => until(async () => (await state()).autoApproved),
+    approve: ({ contract }: { readonly contract: string }) =>
+      api.send("POST", `/servers/${name}/approve`, { contract }),
+    async problems(): Promise<string> {
+      const { servers } = (await api.send("GET", "/servers")).body;
+      return JSON.stringify(servers.find((each: { name: string }) => each.name === name));
+    },
+    async page(): Promise<string> {
+      const headers = { Accept: "text/html" };
+      return (await fetch(`${berth.url}/mcp/meta/${name}?tab=upstream`, { headers })).text();
+    },
+    idle: () => idle(berth, name),
+  };
+}
+
+let added = 0;
+
+/** Saves an upstream as a server of its own, which starts it. */
+export async function addUpstream(berth: Pick<TestBerth, "url">, upstream: string, fields: JsonObject = {}) {
+  const server = hostedServer(berth, `server${++added}`);
+  const { status, body } = await apiOf(berth).put(`/entries/${server.name}`, JSON.stringify({ upstream, ...fields }));
+  assert.equal(status, 201, JSON.stringify(body));
+  return server;
 }
 
 /** The official client on a hosted server; `answer` returns its answer to each kind of question. */
@@ -78,7 +138,7 @@ export interface Changing {
 }
 
 export function changing(
-  t: Pick<TestContext, "after">,
+  t: Ending,
   tools: readonly JsonObject[],
   { era = "legacy", manner = "tells" }: { era?: "legacy" | "modern"; manner?: "tells" | "silent" } = {},
 ): Changing {
@@ -117,7 +177,7 @@ export interface Script {
 
 /** A server whose answers the test has written, and may rewrite. */
 export function scripted(
-  t: Pick<TestContext, "after">,
+  t: Ending,
   script: Script,
   era: "legacy" | "modern" = "legacy",
 ): { readonly uri: string; readonly write: (script: Script) => void } {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { startTestBerth, type TestBerth } from "./berth.ts";
+import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
 import { fixtures } from "./upstreams.ts";
 
 export const asker = `mcp+node://${join(fixtures, "asker.mjs")}`;
@@ -110,16 +110,18 @@ exit "\${2:-0}"
 `;
 
 /** Servers `functions`, `deploy`, `preset` and `print` (scripts), and `asker`. */
-export async function startOutcomes(
-  t: TestContext,
-  more: Partial<Parameters<typeof startTestBerth>[0]> = {},
-): Promise<TestBerth> {
-  const berth = await startTestBerth({
-    texts: { "functions.ts": FUNCTIONS, "deploy.sh": SHELL, "preset.sh": PRESET, "print.sh": PRINT },
-    mcps: { asker: { upstream: asker }, ...more.mcps },
-    env: { BERTH_RETRY_MS: "5", ...more.env },
-    ...(more.config && { config: more.config }),
-  });
+export const OUTCOMES = {
+  texts: { "functions.ts": FUNCTIONS, "deploy.sh": SHELL, "preset.sh": PRESET, "print.sh": PRINT },
+  mcps: { asker: { upstream: asker } },
+  env: { BERTH_RETRY_MS: "5" },
+} satisfies TestSources;
+
+export async function startOutcomes(t: TestContext, more: TestSources = {}): Promise<TestBerth> {
+  const [mcps, env] = [
+    { ...OUTCOMES.mcps, ...more.mcps },
+    { ...OUTCOMES.env, ...more.env },
+  ];
+  const berth = await startTestBerth({ ...OUTCOMES, mcps, env });
   t.after(() => berth.close());
   return berth;
 }

@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import { before, after, describe, it, type TestContext } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import { openExecutor } from "../../../src/executor/open-executor.ts";
 import { scriptRun } from "../../../src/host/calls/run.ts";
-import { writeEnvelope } from "../../../src/outcome/envelope.ts";
-import type { Outcome } from "../../../src/outcome/outcome.ts";
-import { call, modern, MODERN_META, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { assert as check, asyncProperty, constantFrom, json, oneof, runs, string } from "../../support/fast-check.ts";
-import { openClient, startOutcomes, type Mode } from "../../support/outcomes.ts";
+import { call, modern, MODERN_META, startTestBerth } from "../../support/berth.ts";
+import { asker, openClient, OUTCOMES, startOutcomes, type Mode } from "../../support/outcomes.ts";
 import { patientLimits } from "../../support/patience.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
 const TOOL = "computer.jp/tool";
@@ -21,16 +19,7 @@ const KINDS = [
 ] as const;
 
 describe("outcomes", () => {
-  let berth: TestBerth;
-  let close: (() => Promise<void>)[] = [];
-  before(async () => {
-    const hooks = { after: (hook: () => Promise<void>) => void close.push(hook) };
-    berth = await startOutcomes(hooks as never);
-  });
-  after(async () => {
-    for (const hook of close) await hook();
-    close = [];
-  });
+  const berth = berthInSuite(OUTCOMES);
 
   const at = (server: string): string => `${berth.url}/mcp/${server}`;
   const ask = async (
@@ -52,38 +41,34 @@ describe("outcomes", () => {
   for (const { kind, server } of KINDS) {
     for (const mode of ["legacy", "auto"] as const) {
       const client = `the official client in the ${mode === "auto" ? "modern" : "legacy"} era`;
-      const tool = (name: string): [string, string] => [server ?? name, name];
+      const run = (t: TestContext, name: string, answer?: Parameters<typeof openClient>[3]) =>
+        ask(t, mode, server ?? name, name, answer);
 
-      it(`P4 a ${kind} asks twice in a row and finishes, with ${client}`, async (t) => {
-        const { asked, text } = await ask(t, mode, ...tool("deploy"), accept);
-        assert.deepEqual(asked, ["Which stage?", "Really?"]);
-        assert.equal(text, "deployed to prod: true");
+      it(`a ${kind} asks twice in a row and finishes, with ${client} (P4)`, async (t) => {
+        const { asked, text } = await run(t, "deploy", accept);
+        assert.deepEqual([asked, text], [["Which stage?", "Really?"], "deployed to prod: true"]);
       });
 
-      it(`P4 defaults are the answers of a ${kind} where ${client} cannot be asked`, async (t) => {
-        const { text } = await ask(t, mode, ...tool("preset"));
-        assert.equal(text, "deployed to dev: true");
-      });
-
-      it(`P4 a ${kind} that asks says what it needs to ${client} that cannot be asked`, async (t) => {
-        const { text, isError } = await ask(t, mode, ...tool("deploy"));
+      it(`a ${kind} takes its defaults, or says what it needs, where ${client} cannot be asked (P4)`, async (t) => {
+        assert.equal((await run(t, "preset")).text, "deployed to dev: true");
+        const { text, isError } = await run(t, "deploy");
         assert.equal(isError, true);
         assert.match(text, /^The tool "deploy" needs an answer.*"Which stage\?" \("stage": one of "dev", "prod"\)$/);
       });
 
-      it(`P4 what ${client} declines or cancels ends the call of a ${kind} with a result of its own`, async (t) => {
-        const declined = await ask(t, mode, ...tool("deploy"), () => ({ action: "decline" }));
+      it(`what ${client} declines or cancels ends the call of a ${kind} with a result of its own (P4)`, async (t) => {
+        const declined = await run(t, "deploy", () => ({ action: "decline" }));
         assert.deepEqual([declined.isError, declined.asked.length], [true, 1]);
         assert.equal(declined.text, 'The tool "deploy" stopped: the user declined to answer "stage".');
-        const cancelled = await ask(t, mode, ...tool("deploy"), (params) =>
+        const cancelled = await run(t, "deploy", (params) =>
           params.message === "Which stage?" ? accept(params) : { action: "cancel" },
         );
         assert.equal(cancelled.text, 'The tool "deploy" stopped: the user cancelled the question "sure".');
       });
 
       if (server === undefined) continue;
-      it(`P4 questions of both kinds go through one call of a ${kind}, with ${client}`, async (t) => {
-        const { asked, text } = await ask(t, mode, ...tool("mixed"), (params) =>
+      it(`questions of both kinds go through one call of a ${kind}, with ${client} (P4)`, async (t) => {
+        const { asked, text } = await run(t, "mixed", (params) =>
           params.message === "Who?" ? { action: "accept", content: { name: "Ada" } } : accept(params),
         );
         assert.equal(text, "prod Ada true");
@@ -254,40 +239,6 @@ describe("outcomes", () => {
     const plain = await call(at("print"), "print", { text: "just text", code: 3 });
     assert.equal(plain.content[0].text, "exit code 3: just text");
   });
-
-  it("P1 no text that merely looks like an envelope is swallowed on its way", async () => {
-    const almost = oneof(
-      json(),
-      string(),
-      constantFrom(
-        '{"type":"success"}',
-        '{"type":"success","content":1}',
-        '{"type":"error"}',
-        '{"type":"Success","content":""}',
-      ),
-      string().map((content) => `${JSON.stringify({ type: "success", content })}x`),
-      string().map((content) => JSON.stringify({ type: "success", content, more: 1 })),
-    );
-    const swallowed = asyncProperty(almost, async (text) => {
-      const { content } = await call(at("asker"), "say", { content: [{ type: "text", text }] });
-      assert.equal(content[0].text, text);
-    });
-    await check(swallowed, { numRuns: runs(150) });
-  });
-
-  it("P1 every envelope means the same at the end of its way as at its beginning", async () => {
-    const outcomes = oneof(
-      string().map((content): Outcome => ({ type: "success", content })),
-      string().map((message): Outcome => ({ type: "error", message, trace: [], transient: false })),
-    );
-    const roundTrip = asyncProperty(outcomes, async (outcome) => {
-      const block = { type: "text", text: writeEnvelope(outcome) };
-      const { content, isError } = await call(at("asker"), "say", { content: [block] });
-      const said = outcome.type === "success" ? outcome.content : outcome.type === "error" ? outcome.message : "";
-      assert.deepEqual([content[0].text, isError === true], [said, outcome.type === "error"]);
-    });
-    await check(roundTrip, { numRuns: runs(100) });
-  });
 });
 
 describe("outcomes with other settings", () => {
@@ -297,7 +248,7 @@ describe("outcomes with other settings", () => {
       mcps: {
         functions: { definition: "functions.ts", options: { told: options } },
         print: { definition: "print.sh", options: { print: options } },
-        asker: { upstream: (await import("../../support/outcomes.ts")).asker, options: { told: options } },
+        asker: { upstream: asker, options: { told: options } },
       },
     });
     const _meta = { ...MODERN_META, [TOOL]: { options: { depth: 1, wide: true } } };
@@ -315,7 +266,7 @@ describe("outcomes with other settings", () => {
   it("P4 questions go through two Berths, and defaults count where the first cannot ask", async (t) => {
     const far = await startOutcomes(t);
     const address = far.url.replace("http://", "mcp+http://");
-    const servers = ["functions", "deploy", "preset", "asker"];
+    const servers = ["functions", "asker"];
     const mcps = Object.fromEntries(servers.map((name) => [`far-${name}`, { upstream: `${address}/mcp/${name}` }]));
     const near = await startTestBerth({ mcps });
     t.after(() => near.close());
@@ -325,12 +276,12 @@ describe("outcomes with other settings", () => {
     });
     const text = ({ content }: { content: unknown }): string => (content as { text: string }[])[0]!.text;
     for (const mode of ["legacy", "auto"] as const) {
-      for (const server of ["functions", "deploy", "asker"]) {
+      for (const server of servers) {
         const { client, asked } = await openClient(t, `${near.url}/mcp/far-${server}`, mode, accept);
         assert.equal(text(await client.callTool({ name: "deploy", arguments: {} })), "deployed to prod: false", server);
         assert.deepEqual(asked, ["Which stage?", "Really?"]);
       }
-      for (const server of ["functions", "preset", "asker"]) {
+      for (const server of servers) {
         const { client } = await openClient(t, `${near.url}/mcp/far-${server}`, mode);
         assert.equal(text(await client.callTool({ name: "preset", arguments: {} })), "deployed to dev: true", server);
       }
@@ -379,7 +330,7 @@ describe("outcomes with other settings", () => {
   });
 
   it("P1 a function whose result is an Outcome has no output schema", async (t) => {
-    const berth: TestBerth = await startTestBerth({
+    const berth = await startTestBerth({
       texts: {
         "typed.ts": `import type { Outcome } from "berth";
 export function one(): Outcome { return { type: "success", content: "x" }; }

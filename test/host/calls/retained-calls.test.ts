@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { pino } from "pino";
@@ -17,31 +16,30 @@ import type { Secrets } from "../../../src/secrets/secrets.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { RetainedCallStore, Store } from "../../../src/store/store.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const DAY_MS = 86_400_000;
 const TENANT = "default";
 
 describe("the calls that a server keeps", () => {
+  const folder = temporaryFolder();
   let store: Store;
-  let folder: string;
   let lines: { msg: string; [field: string]: unknown }[];
   const opened: RetainedCalls[] = [];
   let restore = (): void => {};
   beforeEach(async () => {
-    folder = mkdtempSync(join(tmpdir(), "berth-kept-"));
-    store = await openSqliteStore({ dataDir: folder });
+    store = await openSqliteStore({ dataDir: await mkdtemp(join(folder, "data-")) });
     lines = [];
   });
   afterEach(async () => {
     for (const each of opened.splice(0)) await each.close();
     restore();
     await store.close();
-    rmSync(folder, { recursive: true, force: true });
   });
 
   const open = (
-    { retainedCallDelayMs = 5, ...limits }: Partial<RetainedCallLimits> & { retainedCallDelayMs?: number } = {},
+    { retainedCallDelayMs = 60_000, ...limits }: Partial<RetainedCallLimits> & { retainedCallDelayMs?: number } = {},
     more: Partial<RetainedCallStore> = {},
   ): RetainedCalls => {
     restore = lower({ retainedCallDelayMs });
@@ -67,34 +65,30 @@ describe("the calls that a server keeps", () => {
         }),
       ),
     );
-  /** A function that ends a call of `server`. */
-  const callerOf = (
-    kept: RetainedCalls,
-    server = "notes",
-    keep = "7d",
-    grant?: ReturnType<Grants["of"]>,
-    inputSchema: JsonObject = { type: "object" },
+  /** With a function that ends a call of a server that retains its calls. */
+  const keeping = (
+    limits: Parameters<typeof open>[0] = {},
+    more: Partial<RetainedCallStore> = {},
+    { grant, inputSchema = { type: "object" } }: { grant?: ReturnType<Grants["of"]>; inputSchema?: JsonObject } = {},
   ) => {
-    const tool = { tenant: TENANT, server, release: "cid", tool: "add" };
-    const { entry } = readEntry(server, { retain_calls: keep });
+    const kept = open(limits, more);
+    follow(kept, { notes: { retain_calls: "7d" } });
+    const tool = { tenant: TENANT, server: "notes", release: "cid", tool: "add" };
+    const { entry } = readEntry("notes", { retain_calls: "7d" });
     const keeper = kept.keeperOf(tool, { contract: { inputSchema }, entry, grant });
     const notes = new CallNotes(tool, new Activity(), new Observers(), undefined, undefined, keeper);
-    return (args: JsonObject | JsonText, text = "done") =>
+    const call = (args: JsonObject | JsonText, text = "done") =>
       notes.ended("ok", performance.now(), args, {}, { content: [{ type: "text", text }] });
+    return { kept, call };
   };
-  const textsOf = async (kept: RetainedCalls, server = "notes"): Promise<unknown[]> => {
-    const { calls } = await kept.list(TENANT, server, { max: 1_000 });
-    return Promise.all(calls.map(async ({ id }) => (await kept.get(TENANT, server, id))?.arguments));
+  const textsOf = async (kept: RetainedCalls): Promise<unknown[]> => {
+    const { calls } = await kept.list(TENANT, "notes", { max: 1_000 });
+    return Promise.all(calls.map(async ({ id }) => (await kept.get(TENANT, "notes", id))?.arguments));
   };
 
   it("wait for nothing: they are written together, and none is lost when Berth ends", async () => {
     let writes = 0;
-    const kept = open(
-      { retainedCallDelayMs: 60_000 },
-      { add: (...args) => ((writes += 1), store.retainedCalls.add(...args)) },
-    );
-    follow(kept, { notes: { retain_calls: "7d" } });
-    const call = callerOf(kept);
+    const { kept, call } = keeping({}, { add: (...args) => ((writes += 1), store.retainedCalls.add(...args)) });
     for (let n = 0; n < 50; n++) call({ n });
     const stored = async (): Promise<number> =>
       (await store.retainedCalls.list(TENANT, "notes", { max: 100 })).calls.length;
@@ -104,16 +98,13 @@ describe("the calls that a server keeps", () => {
   });
 
   it("are written when somebody looks for them", async () => {
-    const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { retain_calls: "7d" } });
-    callerOf(kept)({ n: 1 });
+    const { kept, call } = keeping();
+    call({ n: 1 });
     assert.deepEqual(await textsOf(kept), [{ n: 1 }]);
   });
 
   it("are as many as may wait; the log says how many others there were", async () => {
-    const kept = open({ retainedCallDelayMs: 60_000, queuedRetainedCallBytesPerTenant: 3_000 });
-    follow(kept, { notes: { retain_calls: "7d" } });
-    const call = callerOf(kept);
+    const { kept, call } = keeping({ queuedRetainedCallBytesPerTenant: 3_000 });
     for (let n = 0; n < 30; n++) call({ n });
     await kept.write();
     const { length } = await textsOf(kept);
@@ -128,9 +119,7 @@ describe("the calls that a server keeps", () => {
       if (isAway) throw new BerthError("store_failed", "away");
       return store.retainedCalls.add(...args);
     };
-    const kept = open({ retainedCallDelayMs: 1 }, { add: away });
-    follow(kept, { notes: { retain_calls: "7d" } });
-    const call = callerOf(kept);
+    const { kept, call } = keeping({ retainedCallDelayMs: 1 }, { add: away });
     call({ n: 1 });
     await until(() => lines.some(({ msg }) => /Berth tries again/.test(msg)), "it has been tried");
     call({ n: 2 });
@@ -142,9 +131,7 @@ describe("the calls that a server keeps", () => {
     const full = async (): Promise<void> => {
       throw new BerthError("storage_full", "full");
     };
-    const kept = open({}, { add: full });
-    follow(kept, { notes: { retain_calls: "7d" } });
-    const call = callerOf(kept);
+    const { kept, call } = keeping({}, { add: full });
     for (let n = 0; n < 3; n++) {
       call({ n });
       await kept.write();
@@ -162,9 +149,7 @@ describe("the calls that a server keeps", () => {
       },
     } as unknown as Secrets;
     const grant = new Grants(secrets, pino({ level: "silent" })).of(TENANT, "notes", ["TOKEN"]);
-    const kept = open();
-    follow(kept, { notes: { retain_calls: "7d" } });
-    const call = callerOf(kept, "notes", "7d", grant);
+    const { kept, call } = keeping({}, {}, { grant });
     call({ said: "a-very-secret-value" }, "it is a-very-secret-value");
     await kept.write();
     isReadable = false;
@@ -228,9 +213,8 @@ describe("the calls that a server keeps", () => {
   });
 
   it("are not those that were on their way when their entry came to ask for none", async () => {
-    const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { retain_calls: "7d" } });
-    callerOf(kept)({ n: 1 });
+    const { kept, call } = keeping();
+    call({ n: 1 });
     follow(kept, { notes: {} });
     await kept.write();
     assert.deepEqual(await store.retainedCalls.servers(), []);
@@ -248,9 +232,7 @@ describe("the calls that a server keeps", () => {
   };
 
   it("have no password of their caller in their results, in any notation, and nothing where there are too many", async () => {
-    const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { retain_calls: "7d" } });
-    const call = callerOf(kept, "notes", "7d", undefined, passwords);
+    const { kept, call } = keeping({}, {}, { inputSchema: passwords });
     const basic = Buffer.from('me:pass"word/1').toString("base64");
     call({ passwords: ['pass"word/1'] }, `Basic ${basic} for {\\"p\\":\\"pass\\\\\\"word/1\\"}`);
     const { arguments: args, result } = (await written(kept)).call;
@@ -260,21 +242,13 @@ describe("the calls that a server keeps", () => {
     call({ passwords: many, again: many[0]! }, `${many[0]} and others`);
     const other = (await written(kept)).call;
     assert.deepEqual([other.arguments, other.result], ["[hidden]", "[hidden]"]);
-  });
-
-  it("are kept where a password of one is no well-formed text", async () => {
-    const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { retain_calls: "7d" } });
-    const call = callerOf(kept, "notes", "7d", undefined, passwords);
     call({ passwords: ["abc\ud800def"] }, "it was abc\ud800def");
     assert.match(JSON.stringify((await written(kept)).call.result), /it was \[hidden\]/);
   });
 
   it("are kept but for one that cannot be, which the log tells", async () => {
-    const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { retain_calls: "7d" } });
     const recursive: JsonObject = { properties: { a: { $ref: "#" }, p: password } };
-    const call = callerOf(kept, "notes", "7d", undefined, recursive);
+    const { kept, call } = keeping({}, {}, { inputSchema: recursive });
     call(new JsonText(`${'{"a":'.repeat(5_000)}1${"}".repeat(5_000)}`, "digest" as never));
     call({ p: "x" });
     assert.deepEqual(await textsOf(kept), [{ p: "[hidden]" }]);
@@ -282,9 +256,7 @@ describe("the calls that a server keeps", () => {
   });
 
   it("take time linear in what was said, whatever passwords have in common", async () => {
-    const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { retain_calls: "7d" } });
-    const call = callerOf(kept, "notes", "7d", undefined, passwords);
+    const { kept, call } = keeping({}, {}, { inputSchema: passwords });
     const others = Array.from({ length: 2_000 }, () => "aaaaaaaab");
     const cpuOf = async (value: (n: number) => string): Promise<number> => {
       const values = Array.from({ length: 250 }, (_, n) => value(n));
@@ -299,8 +271,6 @@ describe("the calls that a server keeps", () => {
   });
 
   it("take time linear in what was said, whatever their schema marks as secret", async () => {
-    const kept = open({ retainedCallDelayMs: 60_000 });
-    follow(kept, { notes: { retain_calls: "7d" } });
     const $ref = "#/$defs/any";
     const kinds = Array.from({ length: 120 }, (_, n): [string, JsonObject] => {
       const properties = {
@@ -314,7 +284,7 @@ describe("the calls that a server keeps", () => {
       $defs: { any: { anyOf: kinds.map((_, n) => ({ $ref: `#/$defs/kind${n}` })) }, ...Object.fromEntries(kinds) },
       properties: { list: { items: { $ref } } },
     };
-    const call = callerOf(kept, "notes", "7d", undefined, schema);
+    const { kept, call } = keeping({}, {}, { inputSchema: schema });
     for (let time = 0; time < 10; time++) call({ list: Array.from({ length: 800 }, (_, n) => ({ kind: 1, n })) });
     const { call: last, cpuMs } = await written(kept);
     assert.deepEqual((last.arguments as { list: JsonObject[] }).list[7], { kind: 1, n: 7 });

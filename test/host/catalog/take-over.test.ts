@@ -5,9 +5,7 @@ import type { HoldPolicy } from "../../../src/entry/hold-fields.ts";
 import { judge, type Judgement } from "../../../src/host/catalog/judge.ts";
 import { jsonBlock } from "../../../src/lib/cid.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
-import { contractOf, surveyOf } from "../../../src/upstream/survey.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { installed, withUpstream } from "../../support/upstreams.ts";
 
 const BREAKING: HoldPolicy = { changes: "breaking", texts: true, refuses: false };
 const WITH_TEXTS: HoldPolicy = { ...BREAKING, texts: false };
@@ -209,6 +207,7 @@ describe("a change of a skill", () => {
     ["another description", frontmatter({ description: "Tidies all up." }), true],
     ["another file", { ...before, resources: [file("SKILL.md", "0"), file("a.md", "1")] }, true],
     ["one more file", { ...before, resources: [...files, file("b.md", "0")] }, true],
+    ["one file less", { ...before, resources: files.slice(0, 1) }, true],
     ["tools that it may use unasked", frontmatter({ "allowed-tools": "Bash" }), false],
     ["such tools with a text", frontmatter({ "allowed-tools": "Bash", description: "Tidies all up." }), false],
     ["files that are no longer listed", { ...before, resources: "dynamic" }, false],
@@ -298,54 +297,5 @@ describe("schema_validation: error with hold: breaking", () => {
     }
     const [old, now] = textual["a description"]!;
     assert.equal((await judged(old, now, { ...refusing, texts: false })).refused, false);
-  });
-});
-
-describe("new versions of real servers under hold: breaking", () => {
-  const playwright = (version: string): string => installed(`playwright-${version}/cli.js`);
-  const seen = (uri: string): Promise<Contract> =>
-    withUpstream(uri, async (upstream) => contractOf(await surveyOf(upstream)));
-  const heldOf = async (before: Contract, after: Contract, hold = BREAKING): Promise<string[]> =>
-    namesOf((await judged(before, after, hold)).held.tools);
-
-  it("J6 playwright 0.0.56 to 0.0.64: only tools with new texts wait, though arguments became required by defaults", async () => {
-    const [before, after] = [await seen(playwright("0.0.56")), await seen(playwright("0.0.64"))];
-    const differing = await heldOf(before, after, ANY);
-    assert.equal(differing.length, 22);
-    const told = ["browser_console_messages", "browser_navigate_back", "browser_network_requests"];
-    assert.deepEqual(await heldOf(before, after), told);
-    assert.deepEqual(await heldOf(before, after, WITH_TEXTS), []);
-  });
-
-  it("J6 playwright 0.0.70 to 0.0.76: tools whose arguments have other names wait, with or without their texts", async () => {
-    const [before, after] = [await seen(playwright("0.0.70")), await seen(playwright("0.0.76"))];
-    for (const hold of [BREAKING, WITH_TEXTS]) {
-      const held = await heldOf(before, after, hold);
-      for (const tool of ["browser_click", "browser_hover", "browser_type", "browser_drag", "browser_fill_form"]) {
-        assert.ok(held.includes(tool), tool);
-      }
-    }
-  });
-
-  it("J5 J6 sequential-thinking: wider flags are taken over, and the claim of 2026.8.31 to be read-only is not", async () => {
-    const folders = ["sequential-thinking-2025.12.18", "@modelcontextprotocol/server-sequential-thinking"];
-    const [before, after] = [
-      await seen(installed(`${folders[0]}/dist/index.js`)),
-      await seen(installed(`${folders[1]}/dist/index.js`)),
-    ];
-    assert.deepEqual(await heldOf(before, after), ["sequentialthinking"]);
-    const { annotations, ...wider } = after.tools[0]!;
-    assert.equal(annotations?.readOnlyHint, true);
-    const { autoApproved } = await judged(before, { ...after, tools: [wider] });
-    assert.deepEqual(autoApproved, [{ subject: "tool", name: "sequentialthinking" }]);
-    assert.deepEqual(await heldOf({ ...after, tools: [wider] }, before), ["sequentialthinking"], "narrowing back");
-  });
-
-  it("J6 context7 1.0.33 to 2.0.0: a newly required argument waits, whatever the texts", async () => {
-    const [before, after] = [
-      await seen(installed("context7-1.0.33/dist/index.js")),
-      await seen(installed("context7-2.0.0/dist/index.js")),
-    ];
-    assert.deepEqual(await heldOf(before, after, WITH_TEXTS), ["resolve-library-id"]);
   });
 });

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, modern, request, post } from "../../support/berth.ts";
+import { request, post } from "../../support/berth.ts";
 import { berth as run } from "../../support/commands.ts";
-import { host, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
+import { hostedServer, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const ECHO = { result: { tools: [tool("echo", "Echoes.")] } };
 const SAID = { result: { content: [{ type: "text", text: "fine" }] } };
@@ -18,29 +19,42 @@ const FEW: Script = {
     "prompts/list": { error: { code: -32000, message: "No database" } },
   },
 };
+const RESOURCES = { result: { resources: [{ uri: "test://one", name: "one" }] } };
+const ALL_LISTS = { ...FEW, answers: { ...FEW.answers, "resources/list": RESOURCES } };
 
 describe("an upstream that advertises methods and does not have them", () => {
+  const changes = scripted({ after }, ALL_LISTS);
+  const none = scripted({ after }, { capabilities: { tools: {} }, answers: {} });
+  const berth = berthInSuite({
+    mcps: {
+      legacy: { upstream: scripted({ after }, FEW).uri },
+      modern: { upstream: scripted({ after }, FEW, "modern").uri },
+      changes: { upstream: changes.uri },
+      none: { upstream: none.uri },
+    },
+  });
+
   for (const era of ["legacy", "modern"] as const) {
-    it(`serves what works of it, and says what does not on its page and in inspect (${era})`, async (t) => {
-      const { uri } = scripted(t, FEW, era);
-      const berth = await host(t, { few: { upstream: uri } });
-      assert.equal((await call(`${berth.url}/mcp/few`, "echo")).content[0].text, "fine");
+    it(`serves what works of it, and reports the rest on its page (${era})`, async () => {
+      const server = hostedServer(berth, era);
+      assert.equal(await server.call("echo"), "fine");
       const { body } = await apiOf(berth).send("GET", "/servers");
-      const said: [string, string][] = body.servers[0].problems.map(({ code, message }: Record<string, string>) => [
-        code,
-        message,
-      ]);
+      const { problems } = body.servers.find(({ name }: { name: string }) => name === server.name);
       const unheard = era === "legacy" ? "logging/setLevel" : "subscriptions/listen";
-      assert.deepEqual(said, [
+      const expected = [
         ["method-missing", `It advertises ${unheard} but does not know that method; it is left out.`],
         ["method-missing", "It advertises resources/list but does not know that method; it is left out."],
         [
           "method-failed",
           "prompts/list fails and is left out: The upstream answered with an error: prompts/list: No database (-32000)",
         ],
-      ]);
-      const page = await (await fetch(`${berth.url}/mcp/meta/few`, { headers: { Accept: "text/html" } })).text();
-      for (const [, message] of said) assert.ok(page.includes(message), message);
+      ];
+      assert.deepEqual(
+        problems.map(({ code, message }: Record<string, string>) => [code, message]),
+        expected,
+      );
+      const page = await server.page();
+      for (const [, message] of expected) assert.ok(page.includes(message!), message);
     });
   }
 
@@ -52,37 +66,24 @@ describe("an upstream that advertises methods and does not have them", () => {
     assert.match(stdout, /error: prompts\/list fails and is left out: .*No database/);
   });
 
-  it("is refused with the reason where no list of it works", async (t) => {
-    const none = { capabilities: { tools: {} }, answers: {} };
-    const berth = await host(t, { none: { upstream: scripted(t, none).uri } });
-    const { error } = await call(`${berth.url}/mcp/none`, "echo");
-    assert.match(error.message, /tools\/list: Method not found/);
+  it("is refused with the reason where none of its lists works", async () => {
+    assert.match(await hostedServer(berth, "none").call("echo"), /tools\/list: Method not found/);
   });
 
-  it("keeps its tools where a list fails that once was there: it is looked at again at the next start", async (t) => {
-    const { uri, write } = scripted(t, { ...FEW, answers: { ...FEW.answers, "resources/list": RESOURCES } });
-    const berth = await host(t, { few: { upstream: uri } }, { BERTH_UPSTREAM_IDLE_MS: "1" });
-    const url = `${berth.url}/mcp/few`;
+  it("keeps its tools where a list fails that worked before, which is tried again at the next start", async () => {
+    const server = hostedServer(berth, "changes");
+    assert.equal(await server.call("echo"), "fine");
     const listed = async (): Promise<number> =>
-      (await post(url, request("resources/list", {}))).body.result.resources.length;
-    await call(url, "echo");
+      (await post(server.url, request("resources/list", {}))).body.result.resources.length;
     assert.equal(await listed(), 1);
-    write(FEW);
-    await waitIdle(berth);
+    changes.write(FEW);
+    await server.idle();
     assert.match(
-      (await call(url, "echo")).content[0].text,
+      await server.call("echo"),
       /^The upstream cannot be started or reached: .*resources\/list: Method not found/,
     );
     assert.equal(await listed(), 1);
-    write({ ...FEW, answers: { ...FEW.answers, "resources/list": RESOURCES } });
-    assert.equal((await call(url, "echo")).content[0].text, "fine");
+    changes.write(ALL_LISTS);
+    assert.equal(await server.call("echo"), "fine");
   });
 });
-
-const RESOURCES = { result: { resources: [{ uri: "test://one", name: "one" }] } };
-
-async function waitIdle(berth: { url: string }): Promise<void> {
-  while ((await apiOf(berth).send("GET", "/servers/few/upstream")).body.state === "running") {
-    await modern(`${berth.url}/mcp/few`, "tools/list");
-  }
-}

@@ -2,15 +2,20 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compareContracts } from "../../src/contract/compare.ts";
 import type { Contract } from "../../src/contract/contract.ts";
+import type { HoldPolicy } from "../../src/entry/hold-fields.ts";
+import { judge } from "../../src/host/catalog/judge.ts";
 import { contractHash, knownOf } from "../../src/upstream/contract-hash.ts";
 import { contractOf, surveyOf } from "../../src/upstream/survey.ts";
 import { installed, withUpstream } from "../support/upstreams.ts";
 
+const BREAKING: HoldPolicy = { changes: "breaking", texts: true, refuses: false };
+const WITH_TEXTS: HoldPolicy = { ...BREAKING, texts: false };
+
 const context7 = (folder: string): string => installed(`${folder}/dist/index.js`);
 const playwright = (version: string): string => installed(`playwright-${version}/cli.js`);
 
-test("J6 context7 1.0.33 to 2.0.0: a tool and its argument are renamed, another argument is required", async () => {
-  const lines = await drift(context7("context7-1.0.33"), context7("context7-2.0.0"));
+test("context7 1.0.33 to 2.0.0: a renamed tool and argument, and a newly required argument, break (J6)", async () => {
+  const [lines, held] = await drift(context7("context7-1.0.33"), context7("context7-2.0.0"));
   assert.deepEqual(judged(lines, "breaking"), [
     "resolve-library-id /query",
     "get-library-docs → query-docs",
@@ -20,32 +25,37 @@ test("J6 context7 1.0.33 to 2.0.0: a tool and its argument are renamed, another 
     "get-library-docs /page",
     "get-library-docs /query",
   ]);
+  assert.deepEqual(await held(WITH_TEXTS), ["resolve-library-id"]);
 });
 
-test("J6 context7 2.0.0 to 4.1.1: nothing breaks", async () => {
-  const lines = await drift(context7("context7-2.0.0"), context7("@upstash/context7-mcp"));
+test("context7 2.0.0 to 4.1.1: nothing breaks (J6)", async () => {
+  const [lines] = await drift(context7("context7-2.0.0"), context7("@upstash/context7-mcp"));
   assert.deepEqual(judged(lines, "breaking"), []);
 });
 
-test("J6 playwright 0.0.56 to 0.0.64: required with a default, or no longer required, breaks nobody", async () => {
-  const lines = await drift(playwright("0.0.56"), playwright("0.0.64"));
+test("playwright 0.0.56 to 0.0.64: required with a default, or no longer required, breaks nobody (J6)", async () => {
+  const [lines, held] = await drift(playwright("0.0.56"), playwright("0.0.64"));
   assert.deepEqual(judged(lines, "breaking"), []);
   for (const required of ["browser_network_requests /includeStatic", "browser_take_screenshot /type"]) {
     assert.ok(judged(lines, "compatible").includes(required), required);
   }
   assert.ok(judged(lines, "compatible").includes("browser_click /element"));
+  assert.equal((await held({ ...BREAKING, changes: "any" })).length, 22);
+  const withTexts = ["browser_console_messages", "browser_navigate_back", "browser_network_requests"];
+  assert.deepEqual(await held(BREAKING), withTexts);
+  assert.deepEqual(await held(WITH_TEXTS), []);
 });
 
-test("J6 playwright 0.0.64 to 0.0.70: a flag is renamed, which the server takes without a word", async () => {
-  const lines = await drift(playwright("0.0.64"), playwright("0.0.70"));
+test("playwright 0.0.64 to 0.0.70: a renamed flag, which the server silently ignores, breaks (J6)", async () => {
+  const [lines] = await drift(playwright("0.0.64"), playwright("0.0.70"));
   assert.deepEqual(judged(lines, "breaking"), ["browser_install", "browser_network_requests /includeStatic → static"]);
   for (const required of ["requestBody", "requestHeaders"]) {
     assert.ok(judged(lines, "compatible").includes(`browser_network_requests /${required}`), required);
   }
 });
 
-test("J6 playwright 0.0.70 to 0.0.76: references become targets, in lists of forms, too", async () => {
-  const lines = await drift(playwright("0.0.70"), playwright("0.0.76"));
+test("playwright 0.0.70 to 0.0.76: renamed references break, in lists of forms, too (J6)", async () => {
+  const [lines, held] = await drift(playwright("0.0.70"), playwright("0.0.76"));
   const breaking = judged(lines, "breaking");
   for (const tool of ["browser_click", "browser_hover", "browser_type", "browser_select_option"]) {
     assert.ok(breaking.includes(`${tool} /ref → target`), tool);
@@ -60,14 +70,17 @@ test("J6 playwright 0.0.70 to 0.0.76: references become targets, in lists of for
     "browser_drag /startRef → startTarget",
     "browser_drag /endRef → endTarget",
   ]);
+  for (const hold of [BREAKING, WITH_TEXTS]) {
+    const names = await held(hold);
+    for (const tool of ["browser_click", "browser_hover", "browser_type", "browser_drag", "browser_fill_form"]) {
+      assert.ok(names.includes(tool), tool);
+    }
+  }
 });
 
-test("J5 J6 sequential-thinking 2025.12.18 to 2026.8.31: flags that may be texts, too, break nobody", async () => {
+test("sequential-thinking 2025.12.18 to 2026.8.31: wider flags break nobody, a claim to be read-only is withheld (J5, J6)", async () => {
   const folders = ["sequential-thinking-2025.12.18", "@modelcontextprotocol/server-sequential-thinking"];
-  const [before, after] = (await contracts(folders.map((folder) => installed(`${folder}/dist/index.js`)))) as [
-    Contract,
-    Contract,
-  ];
+  const [before, after] = await contracts(folders.map((folder) => installed(`${folder}/dist/index.js`)));
   const changes = compareContracts(before, after).filter(({ pointer }) => pointer?.includes("/properties/"));
   assert.deepEqual(
     changes.map(({ effect, message }) => `${effect}: ${message}`),
@@ -77,11 +90,18 @@ test("J5 J6 sequential-thinking 2025.12.18 to 2026.8.31: flags that may be texts
   );
   const known = knownOf(before);
   assert.notEqual(contractHash(after, known), contractHash(before, known), "types are part of the hash");
+
+  assert.deepEqual(await heldOf(before, after), ["sequentialthinking"]);
+  const { annotations, ...wider } = after.tools[0]!;
+  assert.equal(annotations?.readOnlyHint, true);
+  const { autoApproved } = await judge(before, { ...after, tools: [wider] }, { hold: BREAKING });
+  assert.deepEqual(autoApproved, [{ subject: "tool", name: "sequentialthinking" }]);
+  assert.deepEqual(await heldOf({ ...after, tools: [wider] }, before), ["sequentialthinking"], "narrowing back");
 });
 
-test("J6 server-everything 2025.11.25 to 2026.8.31: tools under other names and spellings are found again", async () => {
+test("server-everything 2025.11.25 to 2026.8.31: tools under other names and spellings are recognized (J6)", async () => {
   const folders = ["everything-2025.11.25", "@modelcontextprotocol/server-everything"];
-  const lines = await drift(
+  const [lines] = await drift(
     ...(folders.map((folder) => `${installed(`${folder}/dist/index.js`)}?command=stdio`) as [string, string]),
   );
   const breaking = judged(lines, "breaking").filter((line) => !line.startsWith("test://"));
@@ -104,19 +124,25 @@ test("J6 server-everything 2025.11.25 to 2026.8.31: tools under other names and 
   ]);
 });
 
-/** `effect: name /argument → new name` for each change. */
-async function drift(before: string, after: string): Promise<string[]> {
-  const [old, now] = (await contracts([before, after])) as [Contract, Contract];
-  return compareContracts(old, now).map(({ effect, name, pointer, renamedTo }) => {
+/** `effect: name /argument → new name` for each change, and the tools that a policy withholds. */
+async function drift(before: string, after: string): Promise<[string[], (hold: HoldPolicy) => Promise<string[]>]> {
+  const [old, now] = await contracts([before, after]);
+  const lines = compareContracts(old, now).map(({ effect, name, pointer, renamedTo }) => {
     const at = pointer === undefined ? "" : ` ${pointer.replace("/inputSchema/properties", "")}`;
     return `${effect}: ${name}${at}${renamedTo === undefined ? "" : ` → ${renamedTo}`}`;
   });
+  return [lines, (hold) => heldOf(old, now, hold)];
+}
+
+async function heldOf(before: Contract, after: Contract, hold = BREAKING): Promise<string[]> {
+  return (await judge(before, after, { hold })).held.tools.map(({ name }) => name);
 }
 
 function judged(lines: readonly string[], effect: string): string[] {
   return lines.flatMap((line) => (line.startsWith(`${effect}: `) ? [line.slice(effect.length + 2)] : []));
 }
 
-function contracts(uris: readonly string[]): Promise<Contract[]> {
-  return Promise.all(uris.map((uri) => withUpstream(uri, async (upstream) => contractOf(await surveyOf(upstream)))));
+function contracts(uris: readonly string[]): Promise<[Contract, Contract]> {
+  const seen = uris.map((uri) => withUpstream(uri, async (upstream) => contractOf(await surveyOf(upstream))));
+  return Promise.all(seen) as Promise<unknown> as Promise<[Contract, Contract]>;
 }

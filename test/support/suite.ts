@@ -1,0 +1,48 @@
+import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before } from "node:test";
+import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
+import { openHosted, type Hosted } from "./host.ts";
+
+/** A Berth for the tests of the suite or file that calls this; sources that other hooks prepare are given as a function. */
+export function berthInSuite(sources: TestSources | (() => TestSources | Promise<TestSources>)): TestBerth {
+  return inSuite(async () => startTestBerth(typeof sources === "function" ? await sources() : sources));
+}
+
+/** As `berthInSuite`, a host without HTTP. */
+export function hostedInSuite(...args: Parameters<typeof openHosted>): Hosted {
+  return inSuite(() => openHosted(...args));
+}
+
+function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): T {
+  let opened: T | undefined;
+  before(async () => void (opened = await open()));
+  after(() => opened?.close());
+  return new Proxy({} as T, { get: (_, name) => Reflect.get(opened!, name) as unknown });
+}
+
+/** A test, or `{ after }` of the suite or file. */
+export interface Ending {
+  after(clean: () => unknown): void;
+}
+
+/** A folder that is removed after the test, or after the tests of the suite or file that calls this. */
+export function temporaryFolder(t: Ending = { after }): string {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "berth-test-")));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** An HTTP server on a free port, closed after the test; resolves with its origin. */
+export async function serve(t: Ending, listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  t.after(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
