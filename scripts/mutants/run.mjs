@@ -39,7 +39,8 @@ async function run() {
   );
   if (chosen.length === 0) throw new Error(`No mutant's path contains any of: ${positionals.join(", ")}`);
   const copy = copyProject();
-  if (!values.trust) for (const tests of new Set(chosen.flatMap((mutant) => mutant.tests))) await checkPasses(copy, tests);
+  if (!values.trust)
+    for (const tests of new Set(chosen.flatMap((mutant) => mutant.tests))) await checkPasses(copy, tests);
   let caught = 0;
   for (const mutant of chosen) if (await isCaught(copy, mutant)) caught++;
   say(`${chosen.length} mutants, ${caught} caught`);
@@ -91,7 +92,10 @@ async function isCaught(copy, { file, find, replace, tests }) {
   const path = join(copy, file);
   const source = readFileSync(path, "utf8");
   const started = performance.now();
-  writeFileSync(path, source.replace(find, () => replace));
+  writeFileSync(
+    path,
+    source.replace(find, () => replace),
+  );
   build(copy);
   const { code, report } = await runTests(copy, tests);
   // The next build compiles it again.
@@ -114,11 +118,18 @@ function build(copy) {
 /** Bounded in time: a mutant that makes tests hang counts only if one of them reports it. */
 async function runTests(copy, tests) {
   const env = { ...process.env, FORCE_COLOR: undefined, NODE_TEST_CONTEXT: undefined };
-  const child = spawn(process.execPath, [resolve(copy, "scripts/test.mjs"), ...tests], { cwd: copy, env, detached: true });
+  const child = spawn(process.execPath, [resolve(copy, "scripts/test.mjs"), ...tests], {
+    cwd: copy,
+    env,
+    detached: true,
+  });
   group = child.pid;
   let report = "";
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (report += text));
-  const timers = [setTimeout(() => endGroup("SIGTERM"), RUN_MS), setTimeout(() => endGroup("SIGKILL"), RUN_MS + END_MS)];
+  const timers = [
+    setTimeout(() => endGroup("SIGTERM"), RUN_MS),
+    setTimeout(() => endGroup("SIGKILL"), RUN_MS + END_MS),
+  ];
   const code = await new Promise((done) => child.once("close", done));
   timers.forEach(clearTimeout);
   group = undefined;

@@ -314,7 +314,8 @@ onStore("the chains of the audit log", (make, kind) => {
       const { arrival, at, since, tenant, kind, records } = (await gathered(store.audit.all())).at(-1)!;
       const body = '{"heads":[]}';
       const { bytes, digest, hash } = linkAfter(kept, at, { tenant, kind, body, records, since });
-      for (const [column, value] of Object.entries({ body, bytes, digest, hash })) await place.put(column, value, arrival);
+      for (const [column, value] of Object.entries({ body, bytes, digest, hash }))
+        await place.put(column, value, arrival);
       await forgeHeads();
       const fault = await faultOf();
       assert.deepEqual([fault?.chain, fault?.number], ["acme", 5]);
