@@ -354,7 +354,7 @@ export const mutants = [
     file: "src/store/sqlite/collection.ts",
     find: `kind === "release" && cid !== null && reach.has(cid);`,
     replace: `kind === "release" && cid === null;`,
-    tests: ["test/store/collection.test.ts"],
+    tests: ["test/store/sqlite.test.ts"],
   },
   {
     file: "src/store/sqlite/scrub.ts",
