@@ -45,6 +45,8 @@ describe("limits of what a machine has once", () => {
     assert.equal(limits.guestProcesses, 1);
     assert.equal(limits.draftBytes, 100);
     assert.equal(limits.cpuMsPerSecondPerTenant, 0);
+    const limited = limitsOfWorker({ ...defaultLimits, cpuMsPerSecondPerTenant: 500 }, 32);
+    assert.equal(tenantLimitsOfWorker(limited, { cpuMsPerSecond: 0 }, 32).cpuMsPerSecond, 0);
     for (const [name, least] of Object.entries(limitsOfMachine).filter(([name]) => name !== "draftBytes"))
       if (typeof least === "string") assert.ok(limits[name as keyof Limits] >= limits[least], name);
   });

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import Database from "#better-sqlite3";
 import { entryOf, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
 import { CallBlock } from "../../src/audit/call-block.ts";
-import { headText, readHead } from "../../src/audit/chain.ts";
+import { headText, linkAfter, readHead } from "../../src/audit/chain.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { SqliteAudit } from "../../src/store/sqlite/audit.ts";
@@ -308,6 +308,19 @@ onStore("the chains of the audit log", (make, kind) => {
         await found();
       });
     }
+
+    it("C8 finds a chain that an anchor leaves out, though the anchor is written again to fit", async () => {
+      await anchor();
+      const { arrival, at, since, tenant, kind, records } = (await gathered(store.audit.all())).at(-1)!;
+      const body = '{"heads":[]}';
+      const { bytes, digest, hash } = linkAfter(kept, at, { tenant, kind, body, records, since });
+      for (const [column, value] of Object.entries({ body, bytes, digest, hash }))
+        await place.put(column, value, arrival);
+      await forgeHeads();
+      const fault = await faultOf();
+      assert.deepEqual([fault?.chain, fault?.number], ["acme", 5]);
+      assert.match(fault!.message, /the anchor 2 does not hold it/);
+    });
 
     for (const [what, sql, chain, number, keptMessage] of [
       [

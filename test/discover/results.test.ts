@@ -131,6 +131,7 @@ test("the warning of a result that JSON cannot carry says how often calls fail, 
     ["[string, bigint]", /\(at 1\); as it is, every call fails;/],
     ["Headers", /use a plain object; as it is, every call fails;/],
     ["AbortSignal", /return plain data; as it is, every call fails;/],
+    ["{ ended: AbortSignal }", /\(at ended\); as it is, every call fails;/],
   ] as const;
   const atTimes = ["bigint | string", "bigint[]", "{ n?: bigint }", "Record<string, RegExp>", "[bigint?]", "Blob[]"];
   const never = [

@@ -4,7 +4,7 @@ import { after, before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { withdraw } from "../../src/host/catalog/withdrawn.ts";
 import { jsonBlock } from "../../src/lib/cid.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { Change, Store } from "../../src/store/store.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
@@ -91,12 +91,12 @@ describe("a review", () => {
 });
 
 describe("a withdrawal", () => {
-  it("C8 counts to the room of its tenant; what is reinstated is let through", async () => {
-    const changes: (number | undefined)[] = [];
+  it("C8 counts to the room of its tenant; a release can always be reinstated, and the others stay withdrawn", async () => {
+    const changes: Change[] = [];
     const store = {
       had: async () => true,
       name: async () => undefined,
-      change: async (_tenant: string, { storedBytesMax }: { storedBytesMax?: number }) => changes.push(storedBytesMax),
+      change: async (_tenant: string, change: Change) => changes.push(change),
     } as unknown as Store;
     const release = { server: "say", release: "r", by: "test", storedBytesMax: 10 };
     await withdraw(store, "acme", { ...release, isWithdrawn: true });
@@ -107,6 +107,12 @@ describe("a withdrawal", () => {
       content: async () => withdrawn.bytes,
     } as unknown as Store;
     await withdraw(holding, "acme", { ...release, isWithdrawn: false });
-    assert.deepEqual(changes, [10, undefined]);
+    assert.deepEqual(
+      changes.map(({ storedBytesMax, put }) => [storedBytesMax, put]),
+      [
+        [10, [jsonBlock({ withdrawn: ["r"] })]],
+        [undefined, [jsonBlock({ withdrawn: ["s"] })]],
+      ],
+    );
   });
 });

@@ -94,6 +94,7 @@ describe("the endpoint of a server over HTTP", () => {
   it("a Host that we are not known by is 403, on pages too", async () => {
     assert.equal((await send({ ...json, Host: "evil.example" })).status, 403);
     assert.equal((await send({ Host: "evil.example" }, "GET", "/mcp")).status, 403);
+    assert.equal((await send({ ...json, Host: "127.0.0.1.evil.example" })).status, 403);
     assert.equal((await send({ ...json, Host: "berth.example" })).status, 200);
     assert.equal((await send({ ...json, Host: "[::1]:7420" })).status, 200);
   });

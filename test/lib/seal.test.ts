@@ -23,7 +23,7 @@ describe("a sealer", () => {
     }
   });
 
-  it("refuses every change of every byte, and another binding", () => {
+  it("refuses every change of every byte, another spelling of the same bytes, and another binding", () => {
     const sealer = createSealer([randomBytes(32)]);
     const text = sealer.seal(["a", "b"], 1, 1000);
     const bytes = Buffer.from(text.slice(2), "base64url");
@@ -31,6 +31,9 @@ describe("a sealer", () => {
       const changed = Buffer.from(bytes);
       changed[at]! ^= 1;
       assert.throws(() => sealer.unseal(["a", "b"], `1.${changed.toString("base64url")}`), { code: "invalid_params" });
+    }
+    for (const spelled of [`${text}=`, `${text}!`, `1. ${text.slice(2)}`]) {
+      assert.throws(() => sealer.unseal(["a", "b"], spelled), { code: "invalid_params" });
     }
     for (const binding of [["a"], ["ab"], ["a", "b", ""], ["b", "a"]]) {
       assert.throws(() => sealer.unseal(binding, text), { code: "invalid_params" });
