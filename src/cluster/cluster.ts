@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { clock, type Timer } from "../lib/clock.ts";
 import { soundObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import type { Lease, Letter, NodeStore } from "../lib/node-store.ts";
@@ -39,7 +40,7 @@ export class Cluster {
   #stopListening: (() => void) | undefined;
   #beating: Promise<void> = Promise.resolve();
   #taking: Promise<void> = Promise.resolve();
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #telling: NodeJS.Timeout | undefined;
   #greetings = 0;
   #asking: Promise<void> | undefined;
@@ -64,7 +65,7 @@ export class Cluster {
     this.on(HELLO, ({ from, number }) => void this.#greet(from, number));
     this.on(GREETED, ({ by, number }) => this.#awaited.get(number as number)?.(by as string));
     this.#stopListening = this.#options.nodes.onLetter(this.id, () => this.#take());
-    this.#timer = setInterval(() => this.#beatIfDue(), BEAT_MS).unref();
+    this.#beatRegularly();
     await this.#ask(GREETED_MS);
   }
 
@@ -131,7 +132,7 @@ export class Cluster {
    */
   isGone(node: string): boolean {
     if (node === this.id || this.#others.has(node)) return false;
-    return performance.now() - this.#reachableSince >= this.#options.limits.nodeLeaseMs;
+    return clock.now() - this.#reachableSince >= this.#options.limits.nodeLeaseMs;
   }
 
   /**
@@ -140,7 +141,7 @@ export class Cluster {
    */
   get isSure(): boolean {
     if (this.#isStalled && this.#others.size === 0) return true;
-    return performance.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 2;
+    return clock.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 2;
   }
 
   /** Resolves with `isSure`, after a heartbeat where one is due. A node without others does not wait for a stalled store. */
@@ -165,7 +166,7 @@ export class Cluster {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#timer?.clear();
     this.#timer = undefined;
     this.#stopListening?.();
     if (!this.#stopListening) return;
@@ -177,9 +178,10 @@ export class Cluster {
   }
 
   /** A node without others is not to wake the disk each second. */
-  #beatIfDue(): void {
+  #beatRegularly(): void {
+    this.#timer = clock.after(BEAT_MS, () => this.#beatRegularly()).unref();
     const isAlone = this.#others.size === 0;
-    const isFresh = performance.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 3;
+    const isFresh = clock.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 3;
     if (!this.#isStalled && (!isAlone || !isFresh)) void this.#beat();
   }
 
@@ -227,13 +229,13 @@ export class Cluster {
 
   async #beatNow(): Promise<void> {
     const { nodes, limits, log } = this.#options;
-    const began = performance.now();
+    const began = clock.now();
     try {
       const beat = nodes.beat({ id: this.id, facts: JSON.stringify(this.#facts) }, limits.nodeLeaseMs);
       this.#isStalled = !(await endsWithin(LATE_MS, beat));
       const { living, wasGone } = await beat;
       const isFirst = this.#beatAt === -Infinity;
-      const answered = performance.now();
+      const answered = clock.now();
       // While the store kept this node waiting, the others waited, too.
       if (this.#isFailing || answered - this.#beatAt > this.#outageMs) {
         this.#reachableSince = answered;
@@ -254,7 +256,7 @@ export class Cluster {
     } catch (error) {
       if (!this.#isFailing) log.warn({ err: error }, "this node's sign of life could not be stored");
       this.#isFailing = true;
-      if (performance.now() - this.#beatAt >= limits.nodeLeaseMs) for (const listener of this.#onLapse) listener();
+      if (clock.now() - this.#beatAt >= limits.nodeLeaseMs) for (const listener of this.#onLapse) listener();
     } finally {
       this.#isStalled = false;
     }

@@ -89,7 +89,7 @@ describe("C8 whoever has no token", () => {
 });
 
 describe("C8 whoever leaves before it is known who it is", () => {
-  it("C8 holds no place of the tenant's", async () => {
+  it("C8 holds no place of the tenant's", async (t) => {
     const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
     let held: ServerResponse | undefined;
     const server: Server = createServer((asked, response) => {
@@ -100,33 +100,32 @@ describe("C8 whoever leaves before it is known who it is", () => {
     const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const env = { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer, BERTH_REQUESTS_PER_TENANT: "2" };
     const berth = await startTestBerth({ texts: { "one.ts": SAY }, env });
-    try {
-      const claims = {
-        iss: issuer,
-        aud: `${berth.url}/mcp`,
-        sub: "ada",
-        scope: "mcp:call",
-        exp: Date.now() / 1_000 + 300,
-      };
-      const token = bearer(await new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid: "k" }).sign(privateKey));
-      const { host } = new URL(berth.url);
-      const gone = [await connectRaw(berth.url), await connectRaw(berth.url)];
-      for (const { socket } of gone) socket.write(rawPost("/mcp/one", request("ping"), { Host: host, ...token }));
-      await until(async () => held !== undefined);
-      for (const { socket, closed } of gone) {
-        socket.destroy();
-        await closed;
-      }
-      // Berth has seen it by the time that it answers a later request.
-      assert.equal((await post(`${berth.url}/mcp/one`, request("ping"))).status, 401);
-      held!.end(JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: "k", alg: "RS256" }] }));
-      // It waits for the same keys, and the abandoned ones are the first to get them.
-      assert.equal((await post(`${berth.url}/mcp/one`, request("ping"), token)).status, 200);
-    } finally {
+    t.after(async () => {
       await berth.close();
       server.close();
       server.closeAllConnections();
+    });
+    const claims = {
+      iss: issuer,
+      aud: `${berth.url}/mcp`,
+      sub: "ada",
+      scope: "mcp:call",
+      exp: Date.now() / 1_000 + 300,
+    };
+    const token = bearer(await new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid: "k" }).sign(privateKey));
+    const { host } = new URL(berth.url);
+    const gone = [await connectRaw(berth.url), await connectRaw(berth.url)];
+    for (const { socket } of gone) socket.write(rawPost("/mcp/one", request("ping"), { Host: host, ...token }));
+    await until(async () => held !== undefined);
+    for (const { socket, closed } of gone) {
+      socket.destroy();
+      await closed;
     }
+    // Berth has seen it by the time that it answers a later request.
+    assert.equal((await post(`${berth.url}/mcp/one`, request("ping"))).status, 401);
+    held!.end(JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: "k", alg: "RS256" }] }));
+    // It waits for the same keys, and the abandoned ones are the first to get them.
+    assert.equal((await post(`${berth.url}/mcp/one`, request("ping"), token)).status, 200);
   });
 });
 

@@ -20,42 +20,39 @@ onStore("several processes that write one audit log", (make) => {
     assert.ok(saves >= SAVES && kills >= 2);
   });
 
-  it("C8 leave every chain whole; one record that is deleted, and an end that is cut off, are found in theirs", async () => {
+  it("C8 leave every chain whole; one record that is deleted, and an end that is cut off, are found in theirs", async (t) => {
     await recordTogether(place.where, RECORDS);
     const store = await place.open();
-    try {
-      const fault = async (): Promise<unknown[]> => {
-        const { chain, number } = (await verifyLog(store.audit)).fault ?? {};
-        return [chain, number];
-      };
-      for (const [chain, writers] of [
-        ["one", 1],
-        ["shared", WRITERS.length],
-        ["", WRITERS.length],
-      ] as const) {
-        const length = Math.floor((RECORDS + (chain === "one" ? 0 : 1)) / 3) * writers;
-        const [{ last } = {}] = (await place.rows("SELECT place AS last FROM audit_chain WHERE tenant = ?", chain)) as {
-          last?: number;
-        }[];
-        assert.ok(Math.abs(last! - length) <= writers, `${last} in the chain of ${chain}`);
-        const middle = 1 + Math.floor(Math.random() * (last! - 1));
-        const where = `kind <> 'anchor' AND tenant = '${chain}'`;
-        const undo = `INSERT INTO audit SELECT * FROM aside`;
-        await place.tamper(`CREATE TABLE aside AS SELECT * FROM audit WHERE ${where}`);
-        await place.tamper(`DELETE FROM audit WHERE ${where} AND place = ${middle}`);
-        // An anchor may have held it as the end.
-        const [inChain, at] = await fault();
-        assert.deepEqual([inChain, at === middle || at === middle + 1], [chain, true]);
-        await place.tamper(`DELETE FROM audit WHERE ${where} AND place > ${middle}`);
-        const [ofEnd, end] = await fault();
-        assert.deepEqual([ofEnd, end], [chain, middle]);
-        await place.tamper(`DELETE FROM audit WHERE ${where}`);
-        await place.tamper(undo);
-        await place.tamper("DROP TABLE aside");
-        assert.deepEqual(await fault(), [undefined, undefined]);
-      }
-    } finally {
-      await store.close();
+    t.after(() => store.close());
+    const fault = async (): Promise<unknown[]> => {
+      const { chain, number } = (await verifyLog(store.audit)).fault ?? {};
+      return [chain, number];
+    };
+    for (const [chain, writers] of [
+      ["one", 1],
+      ["shared", WRITERS.length],
+      ["", WRITERS.length],
+    ] as const) {
+      const length = Math.floor((RECORDS + (chain === "one" ? 0 : 1)) / 3) * writers;
+      const [{ last } = {}] = (await place.rows("SELECT place AS last FROM audit_chain WHERE tenant = ?", chain)) as {
+        last?: number;
+      }[];
+      assert.ok(Math.abs(last! - length) <= writers, `${last} in the chain of ${chain}`);
+      const middle = 1 + Math.floor(Math.random() * (last! - 1));
+      const where = `kind <> 'anchor' AND tenant = '${chain}'`;
+      const undo = `INSERT INTO audit SELECT * FROM aside`;
+      await place.tamper(`CREATE TABLE aside AS SELECT * FROM audit WHERE ${where}`);
+      await place.tamper(`DELETE FROM audit WHERE ${where} AND place = ${middle}`);
+      // An anchor may have held it as the end.
+      const [inChain, at] = await fault();
+      assert.deepEqual([inChain, at === middle || at === middle + 1], [chain, true]);
+      await place.tamper(`DELETE FROM audit WHERE ${where} AND place > ${middle}`);
+      const [ofEnd, end] = await fault();
+      assert.deepEqual([ofEnd, end], [chain, middle]);
+      await place.tamper(`DELETE FROM audit WHERE ${where}`);
+      await place.tamper(undo);
+      await place.tamper("DROP TABLE aside");
+      assert.deepEqual(await fault(), [undefined, undefined]);
     }
   });
 });

@@ -217,45 +217,42 @@ describe("the audit log of a service", () => {
 });
 
 describe("the audit log of a Berth on an open loopback", () => {
-  it("C8 has no calls unless it is told so, and all else; BERTH_AUDIT=all has them, and an end writes them", async () => {
+  it("C8 has no calls unless it is told so, and all else; BERTH_AUDIT=all has them, and an end writes them", async (t) => {
     const berth = await startTestBerth({ texts: { "notes.ts": NOTES } });
     const shout = request("tools/call", { name: "shout", arguments: { text: "x" } });
-    try {
-      await post(`${berth.url}/mcp/notes`, shout);
-      await apiOf(berth).put("/variables/motto", "x");
-      const { body } = await apiOf(berth).send("GET", "/audit");
-      const kinds = new Set(body.records.map(({ kind }: { kind: string }) => kind));
-      assert.deepEqual([...kinds], ["edit"]);
+    t.after(() => berth.close());
+    await post(`${berth.url}/mcp/notes`, shout);
+    await apiOf(berth).put("/variables/motto", "x");
+    const { body } = await apiOf(berth).send("GET", "/audit");
+    const kinds = new Set(body.records.map(({ kind }: { kind: string }) => kind));
+    assert.deepEqual([...kinds], ["edit"]);
 
-      const data = join(berth.folder, "data");
-      const args = ["--port", "0", "--data", data, "--image", join(berth.folder, "boot")];
-      const second = await ServeProcess.start(args, { BERTH_AUDIT: "all", BERTH_AUDIT_DELAY_MS: "60000" });
-      await post(`${second.url}/mcp/notes`, shout);
-      await second.end("SIGTERM");
-      // It is killed, and what it leaves goes with the folder.
-      const third = await ServeProcess.start(args, {
-        BERTH_AUDIT: "all",
-        BERTH_AUDIT_DELAY_MS: "60000",
-        TMPDIR: berth.folder,
-      });
-      await post(`${third.url}/mcp/notes`, shout);
-      const saved = await apiOf(third).put("/variables/motto", "y");
-      assert.equal(saved.status, 200);
-      await third.end("SIGKILL");
+    const data = join(berth.folder, "data");
+    const args = ["--port", "0", "--data", data, "--image", join(berth.folder, "boot")];
+    const second = await ServeProcess.start(args, { BERTH_AUDIT: "all", BERTH_AUDIT_DELAY_MS: "60000" });
+    await post(`${second.url}/mcp/notes`, shout);
+    await second.end("SIGTERM");
+    // It is killed, and what it leaves goes with the folder.
+    const third = await ServeProcess.start(args, {
+      BERTH_AUDIT: "all",
+      BERTH_AUDIT_DELAY_MS: "60000",
+      TMPDIR: berth.folder,
+    });
+    await post(`${third.url}/mcp/notes`, shout);
+    const saved = await apiOf(third).put("/variables/motto", "y");
+    assert.equal(saved.status, 200);
+    await third.end("SIGKILL");
 
-      const store = await openSqliteStore({ dataDir: data });
-      const records = await recordsOf(store.audit);
-      assert.equal(records.filter(({ kind }) => kind === "call").length, 1, "what waited when it was killed is lost");
-      const edits = records.filter(({ subject }) => JSON.stringify(subject)?.includes("motto"));
-      assert.equal(edits.length, 2, "and no edit is");
-      const lives = records.filter(({ kind }) => kind === "service").map(({ action }) => action);
-      const ofTest = Array.from({ length: NODES }, () => "started");
-      assert.deepEqual(lives, [...ofTest, "started", "stopped", "started"], "which the log shows");
-      assert.equal((await verifyLog(store.audit)).fault, undefined, "two processes, the same chains");
-      await store.close();
-    } finally {
-      await berth.close();
-    }
+    const store = await openSqliteStore({ dataDir: data });
+    const records = await recordsOf(store.audit);
+    assert.equal(records.filter(({ kind }) => kind === "call").length, 1, "what waited when it was killed is lost");
+    const edits = records.filter(({ subject }) => JSON.stringify(subject)?.includes("motto"));
+    assert.equal(edits.length, 2, "and no edit is");
+    const lives = records.filter(({ kind }) => kind === "service").map(({ action }) => action);
+    const ofTest = Array.from({ length: NODES }, () => "started");
+    assert.deepEqual(lives, [...ofTest, "started", "stopped", "started"], "which the log shows");
+    assert.equal((await verifyLog(store.audit)).fault, undefined, "two processes, the same chains");
+    await store.close();
   });
 });
 

@@ -1,16 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterEach, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import { Cluster } from "../../src/cluster/cluster.ts";
+import { clock } from "../../src/lib/clock.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { processIdentity } from "../../src/lib/process-identity.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import { memoryNodes } from "../support/memory-nodes.ts";
 import { killedProcess } from "../support/processes.ts";
+import { testFolders } from "../support/store.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 describe("nodes on one store", () => {
@@ -19,11 +18,7 @@ describe("nodes on one store", () => {
     for (const close of closers.splice(0).toReversed()) await close();
   });
 
-  function folder(): string {
-    const made = mkdtempSync(join(tmpdir(), "berth-cluster-"));
-    closers.push(() => rmSync(made, { recursive: true }));
-    return made;
-  }
+  const folder = testFolders("cluster");
 
   async function node(dataDir: string, { nodeLeaseMs = 60_000 } = {}) {
     const store = await openStore({ dataDir });
@@ -42,11 +37,11 @@ describe("nodes on one store", () => {
     assert.deepEqual(two.others.get(one.id), { address: "first" });
     await until(() => one.others.has(two.id));
     let says = 0;
-    // A node that does not answer within a second is not waited for.
-    await inOneOf(10, async () => {
+    // A node that does not respond within a second is not waited for.
+    await until(async () => {
       const address = `address ${++says}`;
       await two.say("address", address);
-      assert.deepEqual(one.others.get(two.id), { address });
+      return one.others.get(two.id)?.["address"] === address;
     });
   });
 
@@ -114,20 +109,21 @@ describe("nodes on one store", () => {
     const isHeld = new Promise<void>((resolve) => (goOn = resolve));
     const heard: unknown[] = [];
     two.on("news", async ({ number }) => {
-      await (number === 1 ? sleep(200) : isHeld);
+      await (number === 1 ? setImmediate() : isHeld);
       heard.push(number);
     });
     let says = 0;
-    await inOneOf(10, async () => {
+    // A node that does not respond within a second is not waited for.
+    await until(async () => {
       heard.length = 0;
       const address = `address ${++says}`;
       one.tell("news", { number: 1 });
       const said = two.say("address", address);
       await one.heard();
-      assert.deepEqual(heard, [1]);
-      assert.deepEqual(one.others.get(two.id), { address });
       await said;
+      return heard.length === 1 && one.others.get(two.id)?.["address"] === address;
     });
+    await until(() => heard.length === 1);
     one.tell("news", { number: 2 });
     await one.heard();
     assert.deepEqual(heard, [1]);
@@ -152,10 +148,8 @@ describe("nodes on one store", () => {
   it("a node that ends is gone for the others, and a node that joins late knows that only after a lease", async () => {
     await inOneOf(5, async () => {
       const dataDir = folder();
-      const [{ cluster: one }, { cluster: two }] = [
-        await node(dataDir, { nodeLeaseMs: 2_000 }),
-        await node(dataDir, { nodeLeaseMs: 2_000 }),
-      ];
+      const own = { nodeLeaseMs: 2_000 };
+      const [{ cluster: one }, { cluster: two }] = [await node(dataDir, own), await node(dataDir, own)];
       const gone: string[] = [];
       one.onGone((id) => gone.push(id));
       await one.join();
@@ -166,7 +160,7 @@ describe("nodes on one store", () => {
       await until(() => one.isGone(two.id));
       assert.deepEqual(gone, [two.id]);
 
-      const { cluster: three } = await node(dataDir, { nodeLeaseMs: 2_000 });
+      const { cluster: three } = await node(dataDir, own);
       await three.join();
       assert.equal(three.isGone(two.id), false, "it may have been silent for the sake of an outage");
       await until(() => three.isGone(two.id));
@@ -199,7 +193,7 @@ describe("nodes on one store", () => {
     assert.equal(await cluster.send(cut.id, "any", {}), false);
     isAway = false;
     const before = lapses;
-    await inOneOf(10, async () => assert.equal(await cut.makeSure(), true));
+    await until(() => cut.makeSure());
     assert.ok(lapses > before, "it hears so again when it is back");
     await until(() => cluster.others.has(cut.id));
   });
@@ -231,7 +225,7 @@ describe("nodes on one store", () => {
         await cluster.join();
         store.isStalled = true;
         // Longer than a heartbeat counts.
-        await sleep(1_000);
+        clock.leap(1_000);
         const sure = cluster.makeSure();
         if (others.length > 0) assert.equal(cluster.isSure, false);
         else assert.equal(await sure, true);
@@ -247,13 +241,14 @@ describe("nodes on one store", () => {
       cluster.onGone((id) => gone.push(id));
       await cluster.join();
       store.isStalled = true;
-      await until(() => !cluster.isSure);
+      clock.leap(3_000);
+      assert.equal(cluster.isSure, false);
       store.living = [];
-      await sleep(3_000);
       store.isStalled = false;
       store.goOn();
       await until(() => cluster.isSure);
       assert.deepEqual([cluster.others.has("other"), gone], [true, []]);
+      clock.leap(1_000);
       await until(() => gone.length > 0);
     });
   });

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { hkdfSync, randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, statSync } from "node:fs";
 import { connect as connectRaw, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import { connect as connectTls } from "node:tls";
@@ -12,6 +11,7 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { piecesOf } from "../../src/lib/transfer.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { testFolders } from "../support/store.ts";
 import { until } from "../support/until.ts";
 
 const MS = 20_000;
@@ -29,11 +29,7 @@ describe("calls between nodes", () => {
     for (const close of closers.splice(0).toReversed()) await close();
   });
 
-  function folder(): string {
-    const made = mkdtempSync(join(tmpdir(), "berth-calls-"));
-    closers.push(() => rmSync(made, { recursive: true, force: true }));
-    return made;
-  }
+  const folder = testFolders("calls");
 
   /** A node that others know by these facts, and whose calls are in `taken`. */
   async function node(id: string, known: Map<string, JsonObject>, more: Partial<NodeCallsOptions> = {}) {

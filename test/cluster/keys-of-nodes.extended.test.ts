@@ -37,34 +37,31 @@ describe("nodes on one database", () => {
   const run = (args: string[], env: Record<string, string>): Promise<Ran> =>
     berth(args, { env: { BERTH_DATA: join(folder, "data"), BERTH_PORT: "0", ...env } });
 
-  it("have a key in common with the one before: so keys change by steps, and one that was given up lets nobody in", async () => {
+  it("have a key in common with the one before: so keys change by steps, and one that was given up lets nobody in", async (t) => {
     const database = new PostgresDatabase(await address());
-    try {
-      await upgradeDatabase(database);
-      const keys = Object.fromEntries(["a", "b", "c"].map((name) => [name, randomBytes(32)]));
-      const admit = (...names: string[]) => admitKeys(database, proofsOf({ seal: names.map((name) => keys[name]!) }));
-      const refused = { code: "config_invalid", message: /none of the keys in BERTH_SEAL_KEY is one of those/ };
-      await admit("a");
-      await assert.rejects(admit("b"), refused);
-      await admit("a", "b");
-      await admit("a");
-      await admit("b", "a");
-      await admit("b");
-      await assert.rejects(admit("a"), refused);
-      await assert.rejects(admit("c", "a"), refused);
-      const kept = JSON.stringify(await database.run("SELECT * FROM key_proof"));
-      for (const key of Object.values(keys))
-        for (const form of ["hex", "base64", "base64url"] as const) assert.ok(!kept.includes(key.toString(form)));
-      await Promise.all(Array.from({ length: 8 }, (_, index) => admit("b", index % 2 === 0 ? "a" : "c")));
-      await admit("b");
-      const command = (...names: string[]) =>
-        admitKeys(database, proofsOf({ seal: names.map((name) => keys[name]!) }), false);
-      await assert.rejects(command("a"), refused);
-      await command("a", "b");
-      await assert.rejects(admit("a"), refused, "the keys of a command do not count for nodes");
-    } finally {
-      await database.close();
-    }
+    t.after(() => database.close());
+    await upgradeDatabase(database);
+    const keys = Object.fromEntries(["a", "b", "c"].map((name) => [name, randomBytes(32)]));
+    const admit = (...names: string[]) => admitKeys(database, proofsOf({ seal: names.map((name) => keys[name]!) }));
+    const refused = { code: "config_invalid", message: /none of the keys in BERTH_SEAL_KEY is one of those/ };
+    await admit("a");
+    await assert.rejects(admit("b"), refused);
+    await admit("a", "b");
+    await admit("a");
+    await admit("b", "a");
+    await admit("b");
+    await assert.rejects(admit("a"), refused);
+    await assert.rejects(admit("c", "a"), refused);
+    const kept = JSON.stringify(await database.run("SELECT * FROM key_proof"));
+    for (const key of Object.values(keys))
+      for (const form of ["hex", "base64", "base64url"] as const) assert.ok(!kept.includes(key.toString(form)));
+    await Promise.all(Array.from({ length: 8 }, (_, index) => admit("b", index % 2 === 0 ? "a" : "c")));
+    await admit("b");
+    const command = (...names: string[]) =>
+      admitKeys(database, proofsOf({ seal: names.map((name) => keys[name]!) }), false);
+    await assert.rejects(command("a"), refused);
+    await command("a", "b");
+    await assert.rejects(admit("a"), refused, "the keys of a command do not count for nodes");
   });
 
   it("are refused with other keys, without keys, and with none that were asked for; nothing tells a key or the password", async () => {

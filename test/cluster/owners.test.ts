@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { hash, randomBytes } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { Cluster } from "../../src/cluster/cluster.ts";
@@ -18,6 +17,7 @@ import type { ToolResult } from "../../src/upstream/results.ts";
 import { Upstream } from "../../src/upstream/upstream.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { processesWith } from "../support/processes.ts";
+import { testFolders } from "../support/store.ts";
 import { until } from "../support/until.ts";
 import { fixtures, launchOf } from "../support/upstreams.ts";
 
@@ -33,11 +33,7 @@ describe("the node that runs an upstream for all", () => {
     for (const close of closers.splice(0).toReversed()) await close();
   });
 
-  function folder(): string {
-    const made = mkdtempSync(join(tmpdir(), "berth-owners-"));
-    closers.push(() => rmSync(made, { recursive: true, force: true }));
-    return made;
-  }
+  const folder = testFolders("owners");
 
   /** A node that hosts upstreams; `cut` keeps it from its store. */
   async function node(dataDir: string, key: Uint8Array, own: Partial<typeof defaultLimits>) {

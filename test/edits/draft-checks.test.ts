@@ -34,26 +34,23 @@ describe("the drafts of saves and reviews under way", () => {
     await last;
   });
 
-  it("are refused beyond that, and there is room again when those before are answered or given up", async () => {
+  it("are refused beyond that, and there is room again when those before are answered or given up", async (t) => {
     const berth = await startTestBerth({
       texts: { "say.ts": say("hello") },
       env: { BERTH_DRAFT_BYTES_PER_TENANT: "5000" },
     });
-    try {
-      const api = apiOf(berth);
-      const review = (name: string) => api.send("POST", `/definitions/${name}/review`, say("x".repeat(3_000)));
-      const [first, ...others] = await Promise.all([review("a"), review("b"), review("c")]);
-      const statuses = [first, ...others].map(({ status }) => status).sort((one, other) => one - other);
-      assert.deepEqual(statuses, [200, 429, 429]);
-      const leaving = new AbortController();
-      const url = `${berth.url}/api/definitions/d/review`;
-      const headers = { "Content-Type": "text/plain" };
-      const left = fetch(url, { method: "POST", headers, body: say("y".repeat(3_000)), signal: leaving.signal });
-      leaving.abort();
-      await assert.rejects(left);
-      await until(async () => (await review("e")).status === 200);
-    } finally {
-      await berth.close();
-    }
+    t.after(() => berth.close());
+    const api = apiOf(berth);
+    const review = (name: string) => api.send("POST", `/definitions/${name}/review`, say("x".repeat(3_000)));
+    const [first, ...others] = await Promise.all([review("a"), review("b"), review("c")]);
+    const statuses = [first, ...others].map(({ status }) => status).sort((one, other) => one - other);
+    assert.deepEqual(statuses, [200, 429, 429]);
+    const leaving = new AbortController();
+    const url = `${berth.url}/api/definitions/d/review`;
+    const headers = { "Content-Type": "text/plain" };
+    const left = fetch(url, { method: "POST", headers, body: say("y".repeat(3_000)), signal: leaving.signal });
+    leaving.abort();
+    await assert.rejects(left);
+    await until(async () => (await review("e")).status === 200);
   });
 });

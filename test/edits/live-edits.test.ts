@@ -230,20 +230,17 @@ describe("an edit while Berth runs", () => {
   });
 
   for (const mode of ["legacy", "modern"] as const) {
-    it(`is heard by ${officialSession(mode).name} that listens`, async () => {
+    it(`is heard by ${officialSession(mode).name} that listens`, async (t) => {
       const session = await officialSession(mode).open(at("demo"));
-      try {
-        await session.tools();
-        const saved = await api.put("/definitions/demo", `${add(", d = 1")}export const ${mode} = (): number => 1;\n`, {
-          "Berth-Allow-Breaking": "true",
-        });
-        assert.equal(saved.status, 200, JSON.stringify(saved.body));
-        const { toolLists } = session.heard;
-        await until(() => toolLists.length > 0);
-        assert.deepEqual(toolLists.at(-1), ["add", mode]);
-      } finally {
-        await session.close();
-      }
+      t.after(() => session.close());
+      await session.tools();
+      const saved = await api.put("/definitions/demo", `${add(", d = 1")}export const ${mode} = (): number => 1;\n`, {
+        "Berth-Allow-Breaking": "true",
+      });
+      assert.equal(saved.status, 200, JSON.stringify(saved.body));
+      const { toolLists } = session.heard;
+      await until(() => toolLists.length > 0);
+      assert.deepEqual(toolLists.at(-1), ["add", mode]);
     });
   }
 
@@ -279,29 +276,26 @@ describe("an edit while Berth runs", () => {
 });
 
 describe("a read-only Berth", () => {
-  it("refuses every write (invariant 9)", async () => {
+  it("refuses every write (invariant 9)", async (t) => {
     const berth = await startTestBerth({ texts: { "demo.ts": add() }, config: { image: "readonly" } });
-    try {
-      const api = apiOf(berth);
-      const { cid } = await api.send("GET", "/definitions/demo");
-      await modern(`${berth.url}/mcp/demo`, "tools/list");
-      const writes: [string, string, unknown?][] = [
-        ["PUT", "/definitions/demo", add(", c = 0")],
-        ["PUT", "/variables/mcps", "{}"],
-        ["PUT", "/variables/new", "x"],
-        ["PUT", "/entries/demo", "{}"],
-        ["DELETE", "/definitions/demo"],
-        ["POST", "/definitions/demo/review", add()],
-        ["POST", `/servers/demo/releases/${cid}/restore`],
-      ];
-      for (const [method, path, body] of writes) {
-        const condition: Record<string, string> = path.endsWith("new") ? { "If-None-Match": "*" } : { "If-Match": "*" };
-        const reply = await api.send(method, path, body, path.endsWith("restore") ? {} : condition);
-        assert.deepEqual([path, reply.status, reply.body.error.code], [path, 403, "read_only"]);
-      }
-      assert.equal((await api.send("GET", "/definitions/demo")).cid, cid);
-    } finally {
-      await berth.close();
+    t.after(() => berth.close());
+    const api = apiOf(berth);
+    const { cid } = await api.send("GET", "/definitions/demo");
+    await modern(`${berth.url}/mcp/demo`, "tools/list");
+    const writes: [string, string, unknown?][] = [
+      ["PUT", "/definitions/demo", add(", c = 0")],
+      ["PUT", "/variables/mcps", "{}"],
+      ["PUT", "/variables/new", "x"],
+      ["PUT", "/entries/demo", "{}"],
+      ["DELETE", "/definitions/demo"],
+      ["POST", "/definitions/demo/review", add()],
+      ["POST", `/servers/demo/releases/${cid}/restore`],
+    ];
+    for (const [method, path, body] of writes) {
+      const condition: Record<string, string> = path.endsWith("new") ? { "If-None-Match": "*" } : { "If-Match": "*" };
+      const reply = await api.send(method, path, body, path.endsWith("restore") ? {} : condition);
+      assert.deepEqual([path, reply.status, reply.body.error.code], [path, 403, "read_only"]);
     }
+    assert.equal((await api.send("GET", "/definitions/demo")).cid, cid);
   });
 });

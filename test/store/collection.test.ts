@@ -119,22 +119,19 @@ test("texts full of unknown CIDs retain nothing, nor does a text of another tena
   });
 });
 
-test("a long text full of CIDs is searched while other requests run, and retains all that it names", async () => {
+test("a long text full of CIDs is searched while other requests run, and retains all that it names", async (t) => {
   const store = await openThreadedStore({ dataDir: newFolder() });
-  try {
-    const [orphan, tarball] = [rawBlock("nobody named it"), rawBlock(Uint8Array.of(0x1f, 0x8b, 8, 0))];
-    await store.change("default", { by: "test", put: [orphan, tarball] });
-    await store.collect({ ...AT_ONCE, graceMs: 60_000 });
-    const names = Array.from({ length: 16_000 }, (_, index) => rawBlock(`no content ${index}`).cid);
-    const text = rawBlock([...names, orphan.cid, tarball.cid].join(" "));
-    const set = [{ kind: "variable", name: "n", cid: text.cid }] as const;
-    const turns = await turnsIn(() => store.change("default", { by: "test", put: [text], set }));
-    assert.ok(turns > 20, `${turns} turns`);
-    await store.collect(AT_ONCE);
-    for (const { cid } of [orphan, tarball, text]) assert.ok(await store.content("default", cid));
-  } finally {
-    await store.close();
-  }
+  t.after(() => store.close());
+  const [orphan, tarball] = [rawBlock("nobody named it"), rawBlock(Uint8Array.of(0x1f, 0x8b, 8, 0))];
+  await store.change("default", { by: "test", put: [orphan, tarball] });
+  await store.collect({ ...AT_ONCE, graceMs: 60_000 });
+  const names = Array.from({ length: 16_000 }, (_, index) => rawBlock(`no content ${index}`).cid);
+  const text = rawBlock([...names, orphan.cid, tarball.cid].join(" "));
+  const set = [{ kind: "variable", name: "n", cid: text.cid }] as const;
+  const turns = await turnsIn(() => store.change("default", { by: "test", put: [text], set }));
+  assert.ok(turns > 20, `${turns} turns`);
+  await store.collect(AT_ONCE);
+  for (const { cid } of [orphan, tarball, text]) assert.ok(await store.content("default", cid));
 });
 
 test("results of unknown sources stay, and those of releases are known", async () => {

@@ -158,23 +158,22 @@ describe("a deleted tenant (C8)", () => {
     assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
   });
 
-  it("is reported as not erased while a reader uses the log, which the next collection overwrites", async () => {
+  it("is reported as not erased while a reader uses the log, which the next collection overwrites", async (t) => {
     const dataDir = newFolder();
     const store = await openSqliteStore({ dataDir });
     const reader = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
-    try {
-      await store.tenants.create("acme", { by: "test" });
-      await fill(store, "acme", MARK, "n", 20);
-      reader.exec("BEGIN");
-      reader.prepare("SELECT count(*) FROM name").get();
-      assert.equal((await store.tenants.delete("acme", "test")).isErased, false);
-      reader.exec("COMMIT");
-      await store.collect({ tenants: [], graceMs: 60_000 });
-      assert.deepEqual(marksIn(dataDir), {});
-      assert.ok(existsSync(join(dataDir, DATABASE_FILE)));
-    } finally {
+    t.after(async () => {
       reader.close();
       await store.close();
-    }
+    });
+    await store.tenants.create("acme", { by: "test" });
+    await fill(store, "acme", MARK, "n", 20);
+    reader.exec("BEGIN");
+    reader.prepare("SELECT count(*) FROM name").get();
+    assert.equal((await store.tenants.delete("acme", "test")).isErased, false);
+    reader.exec("COMMIT");
+    await store.collect({ tenants: [], graceMs: 60_000 });
+    assert.deepEqual(marksIn(dataDir), {});
+    assert.ok(existsSync(join(dataDir, DATABASE_FILE)));
   });
 });

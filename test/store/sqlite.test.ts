@@ -20,47 +20,43 @@ storeContract(
   () => openSqliteStore({ dataDir: lastFolder }),
 );
 
-test("long content is held against its CID in turns with other work, and refused where it is other bytes", async () => {
+test("long content is held against its CID in turns with other work, and refused where it is other bytes", async (t) => {
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
-  try {
-    const block = rawBlock(new Uint8Array(16 * 1024 * 1024).fill(7));
-    await store.change("default", { by: "test", put: [block] });
-    let read: Uint8Array | undefined;
-    const turns = await turnsIn(async () => (read = await store.content("default", block.cid)));
-    assert.equal(Buffer.compare(read!, block.bytes), 0);
-    assert.ok(turns > 1, `${turns} turns`);
-    const database = new Database(join(dataDir, DATABASE_FILE));
-    database.exec(`UPDATE content SET bytes = zeroblob(length(bytes)) WHERE cid = '${block.cid}'`);
-    database.close();
-    await assert.rejects(store.content("default", block.cid), { code: "content_corrupt" });
-  } finally {
-    await store.close();
-  }
+  t.after(() => store.close());
+  const block = rawBlock(new Uint8Array(16 * 1024 * 1024).fill(7));
+  await store.change("default", { by: "test", put: [block] });
+  let read: Uint8Array | undefined;
+  const turns = await turnsIn(async () => (read = await store.content("default", block.cid)));
+  assert.equal(Buffer.compare(read!, block.bytes), 0);
+  assert.ok(turns > 1, `${turns} turns`);
+  const database = new Database(join(dataDir, DATABASE_FILE));
+  database.exec(`UPDATE content SET bytes = zeroblob(length(bytes)) WHERE cid = '${block.cid}'`);
+  database.close();
+  await assert.rejects(store.content("default", block.cid), { code: "content_corrupt" });
 });
 
-test("all state of a server is deleted in turns with other work, and what a killed deletion left goes with the next", async () => {
+test("all state of a server is deleted in turns with other work, and what a killed deletion left goes with the next", async (t) => {
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
   const database = new Database(join(dataDir, DATABASE_FILE));
   const rows = (): unknown => database.prepare("SELECT count(*) FROM state").pluck().get();
-  try {
-    const kept = { value: Buffer.alloc(2_000), isJson: false, expiresAt: null, room: AMPLE };
-    for (const [server, keys] of Object.entries({ killed: 10, many: 1_000, other: 1 })) {
-      await Promise.all(Array.from({ length: keys }, (_, key) => store.state.set("default", server, `${key}`, kept)));
-    }
-    // As a deletion leaves it that was killed before its first step.
-    database.exec("UPDATE state_server SET tenant = '~0123456789abcdef-gone' WHERE server = 'killed'");
-    assert.equal(rows(), 1_011);
-    let keys: number | undefined;
-    const turns = await turnsIn(async () => (keys = await store.state.clear("default", "many", "test")));
-    assert.deepEqual([keys, rows()], [1_000, 1]);
-    assert.ok(turns > 5, `${turns} turns`);
-    assert.deepEqual(await store.state.sizes("default"), [{ server: "other", keys: 1, bytes: 2_001 }]);
-  } finally {
+  t.after(async () => {
     database.close();
     await store.close();
+  });
+  const kept = { value: Buffer.alloc(2_000), isJson: false, expiresAt: null, room: AMPLE };
+  for (const [server, keys] of Object.entries({ killed: 10, many: 1_000, other: 1 })) {
+    await Promise.all(Array.from({ length: keys }, (_, key) => store.state.set("default", server, `${key}`, kept)));
   }
+  // As a deletion leaves it that was killed before its first step.
+  database.exec("UPDATE state_server SET tenant = '~0123456789abcdef-gone' WHERE server = 'killed'");
+  assert.equal(rows(), 1_011);
+  let keys: number | undefined;
+  const turns = await turnsIn(async () => (keys = await store.state.clear("default", "many", "test")));
+  assert.deepEqual([keys, rows()], [1_000, 1]);
+  assert.ok(turns > 5, `${turns} turns`);
+  assert.deepEqual(await store.state.sizes("default"), [{ server: "other", keys: 1, bytes: 2_001 }]);
 });
 
 test("a tenant stores no more than it may, whichever process has stored what is there", async () => {
@@ -153,26 +149,25 @@ test("results that a tenant holds count to what it stores", async () => {
   await store.close();
 });
 
-test("a write removes a bounded number of bytes of expired records, whoever stored them", async () => {
+test("a write removes a bounded number of bytes of expired records, whoever stored them", async (t) => {
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
   const database = new Database(join(dataDir, DATABASE_FILE), { readonly: true });
-  try {
-    const count = database.prepare<[], number>("SELECT count(*) FROM record WHERE tenant = 'loud'").pluck();
-    const value = "x".repeat(128 * 1024);
-    const long = Array.from({ length: 60 }, (_, index) => ({ key: `part-${index}`, value, expected: 0, expiresAt: 1 }));
-    await store.putRecords("loud", "task", long);
-    const expiresAt = store.now() + 60_000;
-    const left: number[] = [];
-    for (let write = 0; write < 4; write++) {
-      await store.putRecord("quiet", "session", `session-${write}`, { value: "x", expected: 0, expiresAt });
-      left.push(count.get()!);
-    }
-    assert.deepEqual(left, [44, 28, 12, 0]);
-  } finally {
+  t.after(async () => {
     database.close();
     await store.close();
+  });
+  const count = database.prepare<[], number>("SELECT count(*) FROM record WHERE tenant = 'loud'").pluck();
+  const value = "x".repeat(128 * 1024);
+  const long = Array.from({ length: 60 }, (_, index) => ({ key: `part-${index}`, value, expected: 0, expiresAt: 1 }));
+  await store.putRecords("loud", "task", long);
+  const expiresAt = store.now() + 60_000;
+  const left: number[] = [];
+  for (let write = 0; write < 4; write++) {
+    await store.putRecord("quiet", "session", `session-${write}`, { value: "x", expected: 0, expiresAt });
+    left.push(count.get()!);
   }
+  assert.deepEqual(left, [44, 28, 12, 0]);
 });
 
 test("bytes that were damaged on the disk are never handed out, and are mended by putting them again", async () => {

@@ -304,29 +304,26 @@ export function collectionContract(
     assert.equal(await has(block), false);
   });
 
-  test("saves of several processes lose nothing while collections run one after the other", async () => {
+  test("saves of several processes lose nothing while collections run one after the other", async (t) => {
     const other = await openAgain();
-    try {
-      const saves = { areOver: false };
-      const collecting = (async () => {
-        while (!saves.areOver) await collect("default", 0, 0);
-      })();
-      const saved: Block[] = [];
-      for (let count = 0; count < 60; count++) {
-        const part = rawBlock(`part ${count}`);
-        const whole = jsonBlock({ part: part.cid });
-        const store = count % 2 === 0 ? current() : other;
-        // It is there before anything names it, and so may be collected, until this very moment.
-        await store.change("default", { by: "test", put: [part] });
-        await store.change("default", { by: "test", put: [whole, part], set: [name(whole, `n${count}`)] });
-        saved.push(part, whole);
-      }
-      saves.areOver = true;
-      await collecting;
-      await collect();
-      for (const block of saved) assert.ok(await has(block));
-    } finally {
-      await other.close();
+    t.after(() => other.close());
+    const saves = { areOver: false };
+    const collecting = (async () => {
+      while (!saves.areOver) await collect("default", 0, 0);
+    })();
+    const saved: Block[] = [];
+    for (let count = 0; count < 60; count++) {
+      const part = rawBlock(`part ${count}`);
+      const whole = jsonBlock({ part: part.cid });
+      const store = count % 2 === 0 ? current() : other;
+      // It is there before anything names it, and so may be collected, until this very moment.
+      await store.change("default", { by: "test", put: [part] });
+      await store.change("default", { by: "test", put: [whole, part], set: [name(whole, `n${count}`)] });
+      saved.push(part, whole);
     }
+    saves.areOver = true;
+    await collecting;
+    await collect();
+    for (const block of saved) assert.ok(await has(block));
   });
 }

@@ -1,5 +1,6 @@
 import { Cluster } from "../../src/cluster/cluster.ts";
 import { Errands } from "../../src/cluster/errands.ts";
+import { clock } from "../../src/lib/clock.ts";
 import { createLog } from "../../src/lib/log.ts";
 import type { Lease, Node, NodeStore } from "../../src/lib/node-store.ts";
 import type { Records } from "../../src/lib/records.ts";
@@ -18,9 +19,9 @@ export function memoryNodes(): NodeStore {
   };
   return {
     async beat(node, ms) {
-      for (const [id, { until }] of living) if (until <= performance.now()) leave(id);
+      for (const [id, { until }] of living) if (until <= clock.now()) leave(id);
       const wasGone = !living.has(node.id);
-      living.set(node.id, { ...node, until: performance.now() + ms });
+      living.set(node.id, { ...node, until: clock.now() + ms });
       return { living: [...living.values()].sort((one, other) => (one.id < other.id ? -1 : 1)), wasGone };
     },
     async leave(node) {
@@ -46,7 +47,7 @@ export function memoryNodes(): NodeStore {
       return () => listeners.delete(node);
     },
     async lease(name, node) {
-      const lease = leases.get(name) ?? { node, fence: performance.now() };
+      const lease = leases.get(name) ?? { node, fence: clock.now() };
       leases.set(name, lease);
       return lease;
     },

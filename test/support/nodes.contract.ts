@@ -41,29 +41,26 @@ export function nodesContract(current: () => Store, openAgain: () => Promise<Sto
     assert.ok(now.fence > taken.fence);
   });
 
-  test("a letter reaches its node once, in order, also one of another process, and none of a node that is gone", async () => {
+  test("a letter reaches its node once, in order, also one of another process, and none of a node that is gone", async (t) => {
     const other = await openAgain();
-    try {
-      await live("a");
-      await live("b");
-      let heard = 0;
-      const stop = current().nodes.onLetter("a", () => void heard++);
-      assert.deepEqual(
-        await other.nodes.post("b", [
-          { to: "a", text: "one" },
-          { to: undefined, text: "two" },
-          { to: "gone", text: "three" },
-        ]),
-        [1, 1, 0],
-      );
-      await until(() => heard > 0, "a letter is noticed");
-      assert.deepEqual(await current().nodes.take("a"), ["one", "two"]);
-      assert.deepEqual(await current().nodes.take("a"), []);
-      assert.deepEqual(await other.nodes.take("b"), [], "the sender of news does not get it");
-      stop();
-    } finally {
-      await other.close();
-    }
+    t.after(() => other.close());
+    await live("a");
+    await live("b");
+    let heard = 0;
+    const stop = current().nodes.onLetter("a", () => void heard++);
+    assert.deepEqual(
+      await other.nodes.post("b", [
+        { to: "a", text: "one" },
+        { to: undefined, text: "two" },
+        { to: "gone", text: "three" },
+      ]),
+      [1, 1, 0],
+    );
+    await until(() => heard > 0, "a letter is noticed");
+    assert.deepEqual(await current().nodes.take("a"), ["one", "two"]);
+    assert.deepEqual(await current().nodes.take("a"), []);
+    assert.deepEqual(await other.nodes.take("b"), [], "the sender of news does not get it");
+    stop();
   });
 
   test("a box that nobody empties takes no more than it may, and its node's end empties it", async () => {
@@ -79,46 +76,40 @@ export function nodesContract(current: () => Store, openAgain: () => Promise<Sto
     assert.deepEqual(await nodes.take("a"), []);
   });
 
-  test("a lease has one holder as long as that lives, and each holder a greater fence", async () => {
+  test("a lease has one holder as long as that lives, and each holder a greater fence", async (t) => {
     const other = await openAgain();
-    try {
-      const { nodes } = current();
-      await live("a");
-      await live("b");
-      const first = await nodes.lease("upstream/x", "a");
-      assert.equal(first.node, "a");
-      assert.deepEqual(await other.nodes.lease("upstream/x", "b"), first, "it is held");
-      assert.deepEqual(await nodes.lease("upstream/x", "a"), first, "its holder has it already");
-      assert.deepEqual(await other.nodes.leased("upstream/x"), first);
-      await other.nodes.endLease("upstream/x", "b");
-      assert.deepEqual(await nodes.leased("upstream/x"), first, "nobody else ends it");
+    t.after(() => other.close());
+    const { nodes } = current();
+    await live("a");
+    await live("b");
+    const first = await nodes.lease("upstream/x", "a");
+    assert.equal(first.node, "a");
+    assert.deepEqual(await other.nodes.lease("upstream/x", "b"), first, "it is held");
+    assert.deepEqual(await nodes.lease("upstream/x", "a"), first, "its holder has it already");
+    assert.deepEqual(await other.nodes.leased("upstream/x"), first);
+    await other.nodes.endLease("upstream/x", "b");
+    assert.deepEqual(await nodes.leased("upstream/x"), first, "nobody else ends it");
 
-      await nodes.endLease("upstream/x", "a");
-      assert.equal(await nodes.leased("upstream/x"), undefined);
-      const second = await other.nodes.lease("upstream/x", "b");
-      assert.equal(second.node, "b");
-      assert.ok(second.fence > first.fence);
+    await nodes.endLease("upstream/x", "a");
+    assert.equal(await nodes.leased("upstream/x"), undefined);
+    const second = await other.nodes.lease("upstream/x", "b");
+    assert.equal(second.node, "b");
+    assert.ok(second.fence > first.fence);
 
-      await other.nodes.leave("b");
-      const third = await nodes.lease("upstream/x", "a");
-      assert.ok(third.fence > second.fence);
-    } finally {
-      await other.close();
-    }
+    await other.nodes.leave("b");
+    const third = await nodes.lease("upstream/x", "a");
+    assert.ok(third.fence > second.fence);
   });
 
-  test("of many that want a lease at once, one gets it", async () => {
+  test("of many that want a lease at once, one gets it", async (t) => {
     const other = await openAgain();
-    try {
-      const ids = Array.from({ length: 20 }, (_, index) => `node-${index}`);
-      for (const id of ids) await live(id);
-      const leases = await Promise.all(
-        ids.map((id, index) => (index % 2 ? other : current()).nodes.lease("the one", id)),
-      );
-      assert.equal(new Set(leases.map(({ node }) => node)).size, 1);
-      assert.equal(new Set(leases.map(({ fence }) => fence)).size, 1);
-    } finally {
-      await other.close();
-    }
+    t.after(() => other.close());
+    const ids = Array.from({ length: 20 }, (_, index) => `node-${index}`);
+    for (const id of ids) await live(id);
+    const leases = await Promise.all(
+      ids.map((id, index) => (index % 2 ? other : current()).nodes.lease("the one", id)),
+    );
+    assert.equal(new Set(leases.map(({ node }) => node)).size, 1);
+    assert.equal(new Set(leases.map(({ fence }) => fence)).size, 1);
   });
 }

@@ -209,65 +209,61 @@ export function storeContract(
       assert.equal((await store.history("default", "variable", "greeting")).length, 2);
     });
 
-    test("a change tells its numbers, which follow that of the latest change where nobody came in between", async () => {
+    test("a change tells its numbers, which follow that of the latest change where nobody came in between", async (t) => {
       const other = await openAgain();
-      try {
-        const moves = (count: number) =>
-          Array.from({ length: count }, (_, index) => ({ kind: "server", name: `s${index}`, cid: one.cid }) as const);
-        for (const count of [3, 700]) {
-          const latest = await store.latestChange();
-          const numbers = await store.change("default", { by: "test", put: [one], set: moves(count) });
-          const isNew = count === 3 ? 3 : 697;
-          assert.deepEqual(
-            numbers,
-            Array.from({ length: isNew }, (_, index) => latest + 1 + index),
-          );
-          assert.equal(await store.latestChange(), latest + isNew);
-        }
-        assert.deepEqual(await store.change("default", { by: "test", put: [two], set: moves(3) }), []);
+      t.after(() => other.close());
+      const moves = (count: number) =>
+        Array.from({ length: count }, (_, index) => ({ kind: "server", name: `s${index}`, cid: one.cid }) as const);
+      for (const count of [3, 700]) {
+        const latest = await store.latestChange();
+        const numbers = await store.change("default", { by: "test", put: [one], set: moves(count) });
+        const isNew = count === 3 ? 3 : 697;
+        assert.deepEqual(
+          numbers,
+          Array.from({ length: isNew }, (_, index) => latest + 1 + index),
+        );
+        assert.equal(await store.latestChange(), latest + isNew);
+      }
+      assert.deepEqual(await store.change("default", { by: "test", put: [two], set: moves(3) }), []);
 
-        for (const elsewhere of [
-          () => other.change("acme", { by: "test", put: [one], set: moves(1) }),
-          () => other.putSecret("default", { name: "A", keyId: "k", sealed: one.bytes, by: "test" }),
-        ]) {
-          const latest = await store.latestChange();
-          await elsewhere();
-          const [number] = await set("default", `after ${latest}`);
-          assert.equal(number, latest + 2);
-        }
-      } finally {
-        await other.close();
+      for (const elsewhere of [
+        () => other.change("acme", { by: "test", put: [one], set: moves(1) }),
+        () => other.putSecret("default", { name: "A", keyId: "k", sealed: one.bytes, by: "test" }),
+      ]) {
+        const latest = await store.latestChange();
+        await elsewhere();
+        const [number] = await set("default", `after ${latest}`);
+        assert.equal(number, latest + 2);
       }
     });
 
-    test("names that another process has changed are reported, and nothing else", async () => {
+    test("names that another process has changed are reported, and nothing else", async (t) => {
       const other = await openAgain();
       const told: ChangedName[] = [];
       const stop = store.onChange((changed) => told.push(...changed));
       const changeThere = (tenant: string, name: string) => other.change(tenant, setVariable(name, name));
-      try {
-        await set("default", "one");
-        await other.putRecord("default", "task", "one", { value: "", expected: 0, expiresAt: Date.now() + 60_000 });
-        const names = [
-          { tenant: "default", kind: "variable", name: "two" },
-          { tenant: "other", kind: "variable", name: "three" },
-        ] as const;
-        for (const { tenant, name } of names) {
-          await Promise.all([set(tenant, `own ${name}`), changeThere(tenant, name), set(tenant, `own ${name} again`)]);
-        }
-        await until(() => told.length > 1);
-        assert.deepEqual(told, names, "neither our own nor records");
-        stop();
-        const later: ChangedName[] = [];
-        const stopLater = store.onChange((changed) => later.push(...changed));
-        await changeThere("default", "four");
-        await until(() => later.length > 0);
-        stopLater();
-        assert.equal(told.length, 2);
-      } finally {
+      t.after(async () => {
         stop();
         await other.close();
+      });
+      await set("default", "one");
+      await other.putRecord("default", "task", "one", { value: "", expected: 0, expiresAt: Date.now() + 60_000 });
+      const names = [
+        { tenant: "default", kind: "variable", name: "two" },
+        { tenant: "other", kind: "variable", name: "three" },
+      ] as const;
+      for (const { tenant, name } of names) {
+        await Promise.all([set(tenant, `own ${name}`), changeThere(tenant, name), set(tenant, `own ${name} again`)]);
       }
+      await until(() => told.length > 1);
+      assert.deepEqual(told, names, "neither our own nor records");
+      stop();
+      const later: ChangedName[] = [];
+      const stopLater = store.onChange((changed) => later.push(...changed));
+      await changeThere("default", "four");
+      await until(() => later.length > 0);
+      stopLater();
+      assert.equal(told.length, 2);
     });
 
     collectionContract(() => store, openAgain);
@@ -545,22 +541,19 @@ export function storeContract(
       );
     });
 
-    test("state outlives the store that wrote it, and another one sees each change at once", async () => {
+    test("state outlives the store that wrote it, and another one sees each change at once", async (t) => {
       const version = await keep("a", 1);
       const other = await openAgain();
-      try {
-        assert.equal((await other.state.get("default", "notes", "a"))?.version, version);
-        await other.state.set("default", "notes", "a", {
-          ...entry(text(2)),
-          isJson: true,
-          room: ROOM,
-          expected: version,
-        });
-        assert.equal(Buffer.from((await store.state.get("default", "notes", "a"))!.value).toString(), "2");
-        assert.equal(await keep("a", 3, { expected: version }), undefined);
-      } finally {
-        await other.close();
-      }
+      t.after(() => other.close());
+      assert.equal((await other.state.get("default", "notes", "a"))?.version, version);
+      await other.state.set("default", "notes", "a", {
+        ...entry(text(2)),
+        isJson: true,
+        room: ROOM,
+        expected: version,
+      });
+      assert.equal(Buffer.from((await store.state.get("default", "notes", "a"))!.value).toString(), "2");
+      assert.equal(await keep("a", 3, { expected: version }), undefined);
     });
 
     test("a person's changes of state are recorded, by key and without values, and those of servers are not", async () => {
@@ -709,22 +702,19 @@ export function storeContract(
       assert.deepEqual(await store.retainedCalls.servers(), [{ tenant: "default", server: "other" }]);
     });
 
-    test("retained calls outlive the store that wrote them, and writers in several processes lose none", async () => {
+    test("retained calls outlive the store that wrote them, and writers in several processes lose none", async (t) => {
       const room = { callsPerServer: 1_000, bytesPerTenant: 1_000_000 };
       const other = await openAgain();
-      try {
-        const adding = Array.from({ length: 20 }, (_, at) =>
-          (at % 2 === 0 ? store : other).retainedCalls.add("default", [call(at), call(at, { server: "other" })], room),
-        );
-        await Promise.all(adding);
-        const { calls } = await other.retainedCalls.list("default", "notes", { max: 100 });
-        assert.deepEqual(
-          calls.map(({ at }) => at),
-          Array.from({ length: 20 }, (_, index) => 19 - index),
-        );
-      } finally {
-        await other.close();
-      }
+      t.after(() => other.close());
+      const adding = Array.from({ length: 20 }, (_, at) =>
+        (at % 2 === 0 ? store : other).retainedCalls.add("default", [call(at), call(at, { server: "other" })], room),
+      );
+      await Promise.all(adding);
+      const { calls } = await other.retainedCalls.list("default", "notes", { max: 100 });
+      assert.deepEqual(
+        calls.map(({ at }) => at),
+        Array.from({ length: 20 }, (_, index) => 19 - index),
+      );
     });
 
     test("a deleted tenant's retained calls are gone, as are those of a replaced one, and no copy has them", async () => {

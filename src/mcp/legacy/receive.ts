@@ -1,6 +1,7 @@
 import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Catalog } from "../../host/catalog/catalog.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
+import { clock } from "../../lib/clock.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
@@ -144,9 +145,9 @@ async function inStream(
   const leave = (): void => stream.detach(sink);
   signal?.addEventListener("abort", leave);
   if (primes(session) && prefersEvents(post)) stream.tryOpen();
-  const silence = primes(session) ? setTimeout(() => stream.tryOpen(), bounds.silentCallMs).unref() : undefined;
+  const silence = primes(session) ? clock.after(bounds.silentCallMs, () => stream.tryOpen()).unref() : undefined;
   const answered = await run({ ...post, events: stream }).finally(left);
-  clearTimeout(silence);
+  silence?.clear();
   signal?.removeEventListener("abort", leave);
   if (!stream.isOpen) return answered;
   if (answered.body instanceof LongText) await answered.body.decode();

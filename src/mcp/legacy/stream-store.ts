@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { BoundedMap } from "../../lib/bounded-map.ts";
+import { clock, type Timer } from "../../lib/clock.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
@@ -27,7 +28,7 @@ export class StreamStore {
   readonly #alive = new Map<string, { readonly revision: number; readonly until: number }>();
   readonly #silence = new ProcessSilence();
   readonly #heart: NodeJS.Timeout;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #writing: Promise<void> = Promise.resolve();
 
   constructor(records: Records, log: Log) {
@@ -42,7 +43,7 @@ export class StreamStore {
     this.#changed.set(stream, session);
     if (stream.isEnded) this.#open.delete(stream);
     else this.#open.set(stream, session);
-    this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
+    this.#timer ??= clock.after(WRITE_MS, () => void this.#flush(false)).unref();
   }
 
   /** Removes a stream that no client can come back to. */
@@ -53,7 +54,7 @@ export class StreamStore {
     // A record that is about to expire needs no removal.
     if (!written || written.revision === DISOWNED || written.expiresAt < this.#records.now() + SOON_MS) return;
     this.#removals.set(stream, session);
-    this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
+    this.#timer ??= clock.after(WRITE_MS, () => void this.#flush(false)).unref();
   }
 
   /** The stored stream; undefined when the store has none, or no longer has it. */
@@ -95,14 +96,14 @@ export class StreamStore {
 
   /** One after the other: each write needs the revisions of the writes before. */
   #flush(all: boolean): Promise<void> {
-    clearTimeout(this.#timer);
+    this.#timer?.clear();
     this.#timer = undefined;
     this.#writing = this.#writing.then(() => this.#writeChanges(all));
     return this.#writing;
   }
 
   async #writeChanges(all: boolean): Promise<void> {
-    const [now, elapsed] = [this.#records.now(), performance.now()];
+    const [now, elapsed] = [this.#records.now(), clock.now()];
     const due = new Map<string, { puts: KeyedRecordPut[]; streams: (Stream | undefined)[] }>();
     let units = 0;
     const add = ({ tenant }: Session, put: KeyedRecordPut, stream: Stream | undefined): Promise<void> | undefined => {
@@ -148,7 +149,7 @@ export class StreamStore {
       );
     }
     await writeDue();
-    if (this.#changed.size > 0) this.#timer ??= setTimeout(() => void this.#flush(false), WRITE_MS).unref();
+    if (this.#changed.size > 0) this.#timer ??= clock.after(WRITE_MS, () => void this.#flush(false)).unref();
   }
 
   /** A failure costs returning clients the events that they missed, and nobody else anything. */
@@ -214,7 +215,7 @@ class ProcessSilence {
     const known = this.#silent.get(owner);
     this.#silent.delete(owner);
     if (!isSilent) return false;
-    const now = performance.now();
+    const now = clock.now();
     const since = known && now - known.lookedAt < FORGOTTEN_AFTER * streamBounds.streamLeaseMs ? known.since : now;
     this.#silent.set(owner, { since, lookedAt: now });
     return now - since >= streamBounds.streamLeaseMs;
@@ -233,7 +234,7 @@ export interface StoredStream {
 
 interface Written {
   readonly revision: number;
-  /** A stream with much output is written less often, so that none keeps the disk to itself. By `performance.now()`. */
+  /** A stream with much output is written less often, so that none keeps the disk to itself. By `clock.now()`. */
   readonly nextAt: number;
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;

@@ -200,43 +200,40 @@ describe("questions to legacy clients", () => {
     assert.match(JSON.stringify(body.error), /the limit is 1048576/);
   });
 
-  it("questions of clients that left, and their calls, have half of replayBytesPerTenant; further calls fail", async () => {
+  it("questions of clients that left, and their calls, have half of replayBytesPerTenant; further calls fail", async (t) => {
     const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
-    try {
-      const code = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
-        answers ? "answered" : { inputRequests: { q: SAMPLE } };
-      small.host.offer("one", { tools: { ask: code } });
-      const args = { text: "x".repeat(8_000) };
-      const waiting: { client: LegacyClient; id: unknown; stream: string }[] = [];
-      for (const version of ["2025-11-25", "2025-06-18"]) {
-        const client = await LegacyClient.start(small.url("one"), version, ALL);
-        const reader = await client.call("ask", args);
-        let event = await reader.next();
-        while (event?.data === "") event = await reader.next();
-        waiting.push({ client, id: event!.message.id, stream: event!.id! });
-        reader.close();
-      }
-      const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
-      const { result } = await (await client.call("ask", args)).nextMessage();
-      assert.equal(result.isError, true);
-      assert.match(result.content[0].text, /questions of a tenant may have 20000 bytes/);
-      const batching = await LegacyClient.start(small.url("one"), "2025-03-26", ALL);
-      const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "ask", arguments: args } };
-      const refused = JSON.stringify(await (await batching.send([call])).nextMessage());
-      assert.match(refused, /questions of a tenant may have 20000 bytes/);
-
-      const [first] = waiting;
-      await first!.client.answer(first!.id, { role: "assistant", content: [], model: "m" });
-      const answered = await first!.client.listen(first!.stream);
-      assert.equal((await answered.nextMessage()).result.content[0].text, "answered");
-      const again = await client.call("ask", args);
-      const question = await again.nextMessage();
-      assert.equal(question.method, "sampling/createMessage");
-      await client.answer(question.id, { role: "assistant", content: [], model: "m" });
-      assert.equal((await again.nextMessage()).result.content[0].text, "answered");
-    } finally {
-      await small.close();
+    t.after(() => small.close());
+    const code = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
+      answers ? "answered" : { inputRequests: { q: SAMPLE } };
+    small.host.offer("one", { tools: { ask: code } });
+    const args = { text: "x".repeat(8_000) };
+    const waiting: { client: LegacyClient; id: unknown; stream: string }[] = [];
+    for (const version of ["2025-11-25", "2025-06-18"]) {
+      const client = await LegacyClient.start(small.url("one"), version, ALL);
+      const reader = await client.call("ask", args);
+      let event = await reader.next();
+      while (event?.data === "") event = await reader.next();
+      waiting.push({ client, id: event!.message.id, stream: event!.id! });
+      reader.close();
     }
+    const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
+    const { result } = await (await client.call("ask", args)).nextMessage();
+    assert.equal(result.isError, true);
+    assert.match(result.content[0].text, /questions of a tenant may have 20000 bytes/);
+    const batching = await LegacyClient.start(small.url("one"), "2025-03-26", ALL);
+    const call = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "ask", arguments: args } };
+    const refused = JSON.stringify(await (await batching.send([call])).nextMessage());
+    assert.match(refused, /questions of a tenant may have 20000 bytes/);
+
+    const [first] = waiting;
+    await first!.client.answer(first!.id, { role: "assistant", content: [], model: "m" });
+    const answered = await first!.client.listen(first!.stream);
+    assert.equal((await answered.nextMessage()).result.content[0].text, "answered");
+    const again = await client.call("ask", args);
+    const question = await again.nextMessage();
+    assert.equal(question.method, "sampling/createMessage");
+    await client.answer(question.id, { role: "assistant", content: [], model: "m" });
+    assert.equal((await again.nextMessage()).result.content[0].text, "answered");
   });
 
   it("answerBytes: answers of one call have as much together, of all its rounds: above, it fails and waits for no other", async () => {
@@ -281,62 +278,53 @@ describe("questions to legacy clients", () => {
     assert.match((await reader.nextMessage()).result.content[0].text, /answers of more than 1048576 bytes/);
   });
 
-  it("answers that wait for others have a share of their tenant as questions have", async () => {
+  it("answers that wait for others have a share of their tenant as questions have", async (t) => {
     const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
-    try {
-      small.host.offer("one", { tools: { ask: () => ({ inputRequests: { a: SAMPLE, b: SAMPLE } }) } });
-      const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
-      const reader = await client.call("ask");
-      const { id } = await reader.nextMessage();
-      await client.answer(id, { role: "assistant", content: { type: "text", text: "x".repeat(20_000) }, model: "m" });
-      let message = await reader.nextMessage();
-      while (!message.result) message = await reader.nextMessage();
-      assert.match(message.result.content[0].text, /questions of a tenant may have 20000 bytes/);
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    small.host.offer("one", { tools: { ask: () => ({ inputRequests: { a: SAMPLE, b: SAMPLE } }) } });
+    const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
+    const reader = await client.call("ask");
+    const { id } = await reader.nextMessage();
+    await client.answer(id, { role: "assistant", content: { type: "text", text: "x".repeat(20_000) }, model: "m" });
+    let message = await reader.nextMessage();
+    while (!message.result) message = await reader.nextMessage();
+    assert.match(message.result.content[0].text, /questions of a tenant may have 20000 bytes/);
   });
 
-  it("answers of a batch that wait with a question of it for its end are counted, and lost where there is no room", async () => {
+  it("answers of a batch that wait with a question of it for its end are counted, and lost where there is no room", async (t) => {
     const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 28_000 } });
-    try {
-      let goOn!: () => void;
-      const isAsked = new Promise<void>((resolve) => (goOn = resolve));
-      const ask = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
-        answers ? "answered" : { inputRequests: { q: SAMPLE } };
-      const long = () => isAsked.then(() => "x".repeat(6_000));
-      small.host.offer("one", { tools: { ask, long } });
-      const client = await LegacyClient.start(small.url("one"), "2025-03-26", ALL);
-      const names = ["ask", "long", "long"];
-      const reader = await client.send(
-        names.map((name, id) => ({ jsonrpc: "2.0", id, method: "tools/call", params: { name } })),
-      );
-      const question = await reader.nextMessage();
-      goOn();
-      const answers = [await reader.nextMessage(), await reader.nextMessage()];
-      assert.equal(answers.filter(({ result }) => result?.content[0].text.length === 6_000).length, 1);
-      assert.match(answers.find(({ error }) => error).error.message, /send the request again/);
-      await client.answer(question.id, { role: "assistant", content: [], model: "m" });
-      assert.equal((await reader.nextMessage()).result.content[0].text, "answered");
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    let goOn!: () => void;
+    const isAsked = new Promise<void>((resolve) => (goOn = resolve));
+    const ask = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
+      answers ? "answered" : { inputRequests: { q: SAMPLE } };
+    const long = () => isAsked.then(() => "x".repeat(6_000));
+    small.host.offer("one", { tools: { ask, long } });
+    const client = await LegacyClient.start(small.url("one"), "2025-03-26", ALL);
+    const names = ["ask", "long", "long"];
+    const reader = await client.send(
+      names.map((name, id) => ({ jsonrpc: "2.0", id, method: "tools/call", params: { name } })),
+    );
+    const question = await reader.nextMessage();
+    goOn();
+    const answers = [await reader.nextMessage(), await reader.nextMessage()];
+    assert.equal(answers.filter(({ result }) => result?.content[0].text.length === 6_000).length, 1);
+    assert.match(answers.find(({ error }) => error).error.message, /send the request again/);
+    await client.answer(question.id, { role: "assistant", content: [], model: "m" });
+    assert.equal((await reader.nextMessage()).result.content[0].text, "answered");
   });
 
-  it("a question that is not answered within answerMs is taken back, and the tool fails", async () => {
+  it("a question that is not answered within answerMs is taken back, and the tool fails", async (t) => {
     const hasty = await startRig({ limits: { ...defaultLimits, answerMs: 20 } });
-    try {
-      hasty.host.offer("one", { tools: { ask: () => ({ inputRequests: { q: FORM } }) } });
-      const client = await LegacyClient.start(hasty.url("one"), "2025-06-18", ALL);
-      const reader = await client.call("ask");
-      const { id } = await reader.nextMessage();
-      const takenBack = await reader.nextMessage();
-      assert.deepEqual([takenBack.method, takenBack.params.requestId], ["notifications/cancelled", id]);
-      assert.match((await reader.nextMessage()).result.content[0].text, /within 20 ms/);
-      assert.equal((await client.answer(id, {})).status, 400);
-    } finally {
-      await hasty.close();
-    }
+    t.after(() => hasty.close());
+    hasty.host.offer("one", { tools: { ask: () => ({ inputRequests: { q: FORM } }) } });
+    const client = await LegacyClient.start(hasty.url("one"), "2025-06-18", ALL);
+    const reader = await client.call("ask");
+    const { id } = await reader.nextMessage();
+    const takenBack = await reader.nextMessage();
+    assert.deepEqual([takenBack.method, takenBack.params.requestId], ["notifications/cancelled", id]);
+    assert.match((await reader.nextMessage()).result.content[0].text, /within 20 ms/);
+    assert.equal((await client.answer(id, {})).status, 400);
   });
 
   it("a call that is cancelled while it asks takes its question back", async () => {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { Cancellation } from "../../../src/lib/cancellation.ts";
 import type { Records } from "../../../src/lib/records.ts";
@@ -114,26 +113,25 @@ describe("legacy sessions", () => {
     assert.equal((await reader.nextMessage()).error.code, -32601);
   });
 
-  it("a session goes on after a restart with the same key, and is 404 with another", async () => {
+  it("a session goes on after a restart with the same key, and is 404 with another", async (t) => {
     const host = new MemoryHost();
     host.offer("one", { tools: { hello: () => "hello" } });
     const client = await LegacyClient.start(url, "2025-06-18", { sampling: {}, other: { x: 1 } });
     const same = await startRig({ host, sealKeys: [KEY] });
     const other = await startRig({ host });
-    try {
-      const there = new LegacyClient(same.url("one"), "2025-06-18");
-      there.session = client.session;
-      assert.equal((await there.result("tools/call", { name: "hello" })).content[0].text, "hello");
-      const stranger = new LegacyClient(other.url("one"), "2025-06-18");
-      stranger.session = client.session;
-      assert.equal((await stranger.request("ping")).status, 404);
-    } finally {
+    t.after(async () => {
       await same.close();
       await other.close();
-    }
+    });
+    const there = new LegacyClient(same.url("one"), "2025-06-18");
+    there.session = client.session;
+    assert.equal((await there.result("tools/call", { name: "hello" })).content[0].text, "hello");
+    const stranger = new LegacyClient(other.url("one"), "2025-06-18");
+    stranger.session = client.session;
+    assert.equal((await stranger.request("ping")).status, 404);
   });
 
-  it("S11 what a client said in a session holds after a restart: its level, its subscriptions, its end", async () => {
+  it("S11 what a client said in a session holds after a restart: its level, its subscriptions, its end", async (t) => {
     const host = new MemoryHost();
     const options = { host, sealKeys: [KEY], records: memoryRecords() };
     host.offer("one", {
@@ -156,21 +154,18 @@ describe("legacy sessions", () => {
     await first.close();
 
     const second = await startRig(options);
-    try {
-      const back = new LegacyClient(second.url("one"), "2025-06-18");
-      back.session = client.session;
-      const stream = await back.listen();
-      host.update("one", "test://b");
-      host.update("one", "test://a");
-      assert.equal((await stream.nextMessage()).params.uri, "test://a");
-      assert.equal((await (await back.call("log")).nextMessage()).params.level, "debug");
-      back.session = ended.session;
-      assert.equal((await back.request("ping")).status, 404);
-      assert.equal((await back.listen()).status, 404);
-      stream.close();
-    } finally {
-      await second.close();
-    }
+    t.after(() => second.close());
+    const back = new LegacyClient(second.url("one"), "2025-06-18");
+    back.session = client.session;
+    const stream = await back.listen();
+    host.update("one", "test://b");
+    host.update("one", "test://a");
+    assert.equal((await stream.nextMessage()).params.uri, "test://a");
+    assert.equal((await (await back.call("log")).nextMessage()).params.level, "debug");
+    back.session = ended.session;
+    assert.equal((await back.request("ping")).status, 404);
+    assert.equal((await back.listen()).status, 404);
+    stream.close();
   });
 
   it("what is said in one session at a time is written together, and only what was said last", async () => {
@@ -197,67 +192,54 @@ describe("legacy sessions", () => {
     assert.ok(reads.length <= 4, `${reads.length} reads`);
   });
 
-  it("the subscriptions of a session have 64 KiB characters together", async () => {
+  it("the subscriptions of a session have 64 KiB characters together", async (t) => {
     const rig = await startRig();
-    try {
-      const uris = Array.from({ length: 33 }, (_, at) => `test://${at}/`.padEnd(2_048, "x"));
-      rig.host.offer("one", { resources: Object.fromEntries(uris.map((uri) => [uri, "text"])) });
-      const client = await LegacyClient.start(rig.url("one"), "2025-06-18");
-      const subscribe = (at: number) => client.result("resources/subscribe", { uri: uris[at] });
-      for (let at = 0; at < 32; at++) assert.deepEqual(await subscribe(at), {});
-      assert.match((await subscribe(32)).error.message, /65536 characters/);
-    } finally {
-      await rig.close();
-    }
+    t.after(() => rig.close());
+    const uris = Array.from({ length: 33 }, (_, at) => `test://${at}/`.padEnd(2_048, "x"));
+    rig.host.offer("one", { resources: Object.fromEntries(uris.map((uri) => [uri, "text"])) });
+    const client = await LegacyClient.start(rig.url("one"), "2025-06-18");
+    const subscribe = (at: number) => client.result("resources/subscribe", { uri: uris[at] });
+    for (let at = 0; at < 32; at++) assert.deepEqual(await subscribe(at), {});
+    assert.match((await subscribe(32)).error.message, /65536 characters/);
   });
 
   it("keptSessionBytesPerTenant: more is refused to that tenant, and a session may end all the same", async (t) => {
     t.after(lower({ keptSessionBytesPerTenant: 3 * 1_024 }));
     const rig = await startRig();
-    try {
-      rig.host.offer("one", {});
-      const clients = [];
-      for (let at = 0; at < 4; at++) clients.push(await LegacyClient.start(rig.url("one"), "2025-06-18"));
-      const said = [];
-      for (const client of clients) said.push(await client.result("logging/setLevel", { level: "debug" }));
-      assert.deepEqual(said.slice(0, 3), [{}, {}, {}]);
-      assert.match(said[3].error.message, /bytes of \d sessions, and the limit is/);
-      // Existing sessions may still change.
-      assert.deepEqual(await clients[0]!.result("logging/setLevel", { level: "error" }), {});
-      assert.equal(await clients[3]!.end(), 204);
-    } finally {
-      await rig.close();
-    }
+    t.after(() => rig.close());
+    rig.host.offer("one", {});
+    const clients = [];
+    for (let at = 0; at < 4; at++) clients.push(await LegacyClient.start(rig.url("one"), "2025-06-18"));
+    const said = [];
+    for (const client of clients) said.push(await client.result("logging/setLevel", { level: "debug" }));
+    assert.deepEqual(said.slice(0, 3), [{}, {}, {}]);
+    assert.match(said[3].error.message, /bytes of \d sessions, and the limit is/);
+    // Existing sessions may still change.
+    assert.deepEqual(await clients[0]!.result("logging/setLevel", { level: "error" }), {});
+    assert.equal(await clients[3]!.end(), 204);
   });
 
-  it("a session ends after sessionMs", async () => {
+  it("a session ends after sessionMs", async (t) => {
     const short = await startRig({ limits: { ...defaultLimits, sessionMs: 1 } });
-    try {
-      short.host.offer("one", {});
-      const client = await LegacyClient.start(short.url("one"));
-      await sleep(5);
-      assert.equal((await client.request("ping")).status, 404);
-    } finally {
-      await short.close();
-    }
+    t.after(() => short.close());
+    short.host.offer("one", {});
+    const client = await LegacyClient.start(short.url("one"));
+    await until(async () => (await client.request("ping")).status === 404);
   });
 
-  it("of sessions more than the process remembers, those in use stay and no more are made", async () => {
+  it("of sessions more than the process remembers, those in use stay and no more are made", async (t) => {
     const small = await startRig({ limits: { ...defaultLimits, sessions: 2 } });
-    try {
-      small.host.offer("one", {});
-      const at = small.url("one");
-      const [first, second] = [await LegacyClient.start(at), await LegacyClient.start(at)];
-      const streams = [await first.listen(), await second.listen()];
-      const third = new LegacyClient(at, "2025-11-25");
-      assert.equal((await third.initialize()).status, 503);
-      streams[0]?.close();
-      await until(async () => (await third.initialize()).status === 200);
-      assert.equal((await second.request("ping")).status, 200);
-      streams[1]?.close();
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    small.host.offer("one", {});
+    const at = small.url("one");
+    const [first, second] = [await LegacyClient.start(at), await LegacyClient.start(at)];
+    const streams = [await first.listen(), await second.listen()];
+    const third = new LegacyClient(at, "2025-11-25");
+    assert.equal((await third.initialize()).status, 503);
+    streams[0]?.close();
+    await until(async () => (await third.initialize()).status === 200);
+    assert.equal((await second.request("ping")).status, 200);
+    streams[1]?.close();
   });
 
   it("where there is no room, whoever has most loses what is under way, and others have theirs", () => {
@@ -286,38 +268,32 @@ describe("legacy sessions", () => {
     assert.equal(sessions.size, 6);
   });
 
-  it("a call that waits for the answer of a client that has left keeps no place of a session", async () => {
+  it("a call that waits for the answer of a client that has left keeps no place of a session", async (t) => {
     const small = await startRig({ limits: { ...defaultLimits, sessions: 2 } });
-    try {
-      const ask = () => ({ inputRequests: { roots: { method: "roots/list", params: {} } } }) as const;
-      small.host.offer("one", { tools: { ask } });
-      const at = small.url("one");
-      const start = () => LegacyClient.start(at, "2025-11-25", { roots: {} });
-      const streams = [];
-      for (const client of [await start(), await start()]) {
-        const stream = await client.call("ask");
-        assert.equal((await stream.nextMessage()).method, "roots/list");
-        streams.push(stream);
-      }
-      assert.equal((await new LegacyClient(at, "2025-11-25").initialize()).status, 503);
-      for (const stream of streams) stream.close();
-      await until(async () => (await new LegacyClient(at, "2025-11-25").initialize()).status === 200);
-    } finally {
-      await small.close();
+    t.after(() => small.close());
+    const ask = () => ({ inputRequests: { roots: { method: "roots/list", params: {} } } }) as const;
+    small.host.offer("one", { tools: { ask } });
+    const at = small.url("one");
+    const start = () => LegacyClient.start(at, "2025-11-25", { roots: {} });
+    const streams = [];
+    for (const client of [await start(), await start()]) {
+      const stream = await client.call("ask");
+      assert.equal((await stream.nextMessage()).method, "roots/list");
+      streams.push(stream);
     }
+    assert.equal((await new LegacyClient(at, "2025-11-25").initialize()).status, 503);
+    for (const stream of streams) stream.close();
+    await until(async () => (await new LegacyClient(at, "2025-11-25").initialize()).status === 200);
   });
 
-  it("a session without anything to lose that was forgotten for room goes on", async () => {
+  it("a session without anything to lose that was forgotten for room goes on", async (t) => {
     const small = await startRig({ limits: { ...defaultLimits, sessions: 1 } });
-    try {
-      small.host.offer("one", {});
-      const at = small.url("one");
-      const first = await LegacyClient.start(at);
-      const second = await LegacyClient.start(at);
-      assert.equal((await first.request("ping")).status, 200);
-      assert.equal((await second.request("ping")).status, 200);
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    small.host.offer("one", {});
+    const at = small.url("one");
+    const first = await LegacyClient.start(at);
+    const second = await LegacyClient.start(at);
+    assert.equal((await first.request("ping")).status, 200);
+    assert.equal((await second.request("ping")).status, 200);
   });
 });

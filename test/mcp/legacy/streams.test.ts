@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { clock } from "../../../src/lib/clock.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { LegacyClient, read } from "../../support/legacy-client.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
@@ -138,50 +138,46 @@ describe("streams of legacy sessions", () => {
     }
   });
 
-  it("a client that comes back to a stream of a process that is gone is told so, and does not wait for ever", async () => {
+  it("a client that comes back to a stream of a process that is gone is told so, and does not wait for ever", async (t) => {
     const client = await LegacyClient.start(url);
     const call = await (await client.call("work", {}, "call-1")).next();
     const listen = await (await client.listen()).next();
     const next = await startRig({ sealKeys: [KEY] });
-    try {
-      next.host.offer("one", {});
-      const back = new LegacyClient(next.url("one"), "2025-11-25");
-      back.session = client.session;
-      const reader = await back.listen(call!.id);
-      const lost = await reader.nextMessage();
-      assert.equal(lost.id, "call-1");
-      assert.match(lost.error.message, /send the request again/);
-      assert.equal(await reader.next(), undefined);
-
-      const listening = await back.listen(listen!.id);
-      const told = [await listening.nextMessage(), await listening.nextMessage(), await listening.nextMessage()];
-      assert.deepEqual(
-        told.map(({ method }) => method),
-        ["tools", "resources", "prompts"].map((list) => `notifications/${list}/list_changed`),
-      );
-      listening.close();
-    } finally {
+    t.after(async () => {
       await next.close();
       work.finish("done");
-    }
+    });
+    next.host.offer("one", {});
+    const back = new LegacyClient(next.url("one"), "2025-11-25");
+    back.session = client.session;
+    const reader = await back.listen(call!.id);
+    const lost = await reader.nextMessage();
+    assert.equal(lost.id, "call-1");
+    assert.match(lost.error.message, /send the request again/);
+    assert.equal(await reader.next(), undefined);
+
+    const listening = await back.listen(listen!.id);
+    const told = [await listening.nextMessage(), await listening.nextMessage(), await listening.nextMessage()];
+    assert.deepEqual(
+      told.map(({ method }) => method),
+      ["tools", "resources", "prompts"].map((list) => `notifications/${list}/list_changed`),
+    );
+    listening.close();
   });
 
-  it("S7 a call survives that the server ends its connection, and the client is told when to come again", async () => {
+  it("S7 a call survives that the server ends its connection, and the client is told when to come again", async (t) => {
     const polling = await startRig({ sealKeys: [KEY], limits: { ...defaultLimits, streamConnectionMs: 50 } });
-    try {
-      polling.host.offer("one", { tools: { work: work.tool as never } });
-      const client = await LegacyClient.start(polling.url("one"));
-      const first = await client.call("work");
-      const priming = await first.next();
-      assert.equal(priming?.retry, "25");
-      assert.equal(await first.next(), undefined);
-      work.finish("done");
-      const second = await client.listen(priming.id);
-      assert.equal((await second.nextMessage()).result.content[0].text, "done");
-      assert.equal(work.aborted, false);
-    } finally {
-      await polling.close();
-    }
+    t.after(() => polling.close());
+    polling.host.offer("one", { tools: { work: work.tool as never } });
+    const client = await LegacyClient.start(polling.url("one"));
+    const first = await client.call("work");
+    const priming = await first.next();
+    assert.equal(priming?.retry, "25");
+    assert.equal(await first.next(), undefined);
+    work.finish("done");
+    const second = await client.listen(priming.id);
+    assert.equal((await second.nextMessage()).result.content[0].text, "done");
+    assert.equal(work.aborted, false);
   });
 
   it("a function lets go of a connection that its client can come back to, and of no other", async () => {
@@ -229,41 +225,35 @@ describe("streams of legacy sessions", () => {
   it("more than streamsPerSession streams are refused, and calls then answer without one", async (t) => {
     t.after(lower({ streamsPerSession: 1 }));
     const small = await startRig();
-    try {
-      small.host.offer("one", { tools: { work: work.tool as never } });
-      const client = await LegacyClient.start(small.url("one"));
-      const open = await client.listen();
-      assert.equal((await client.listen()).status, 503);
-      const waiting = client.call("work");
-      await until(() => work.runs > 0);
-      work.step("unheard");
-      work.finish("done");
-      const reader = await waiting;
-      assert.equal(reader.headers.get("content-type"), "application/json");
-      assert.equal((await reader.nextMessage()).result.content[0].text, "done");
-      open.close();
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    small.host.offer("one", { tools: { work: work.tool as never } });
+    const client = await LegacyClient.start(small.url("one"));
+    const open = await client.listen();
+    assert.equal((await client.listen()).status, 503);
+    const waiting = client.call("work");
+    await until(() => work.runs > 0);
+    work.step("unheard");
+    work.finish("done");
+    const reader = await waiting;
+    assert.equal(reader.headers.get("content-type"), "application/json");
+    assert.equal((await reader.nextMessage()).result.content[0].text, "done");
+    open.close();
   });
 
   it("a client that comes back without saying where it was does not run out of streams", async (t) => {
     t.after(lower({ streamsPerSession: 1 }));
     const small = await startRig();
-    try {
-      small.host.offer("one", {});
-      const client = await LegacyClient.start(small.url("one"), "2025-06-18");
-      for (let times = 0; times < 3; times++) {
-        // The last connection ends a moment after the client has closed it.
-        const stream = await until(async () => {
-          const listening = await client.listen();
-          return listening.status === 503 ? undefined : listening;
-        });
-        assert.equal(stream.status, 200);
-        stream.close();
-      }
-    } finally {
-      await small.close();
+    t.after(() => small.close());
+    small.host.offer("one", {});
+    const client = await LegacyClient.start(small.url("one"), "2025-06-18");
+    for (let times = 0; times < 3; times++) {
+      // The last connection ends a moment after the client has closed it.
+      const stream = await until(async () => {
+        const listening = await client.listen();
+        return listening.status === 503 ? undefined : listening;
+      });
+      assert.equal(stream.status, 200);
+      stream.close();
     }
   });
 
@@ -286,43 +276,34 @@ describe("streams of legacy sessions", () => {
   it("of what a client missed at most streamBytes are kept, and the answer in any case", async (t) => {
     t.after(lower({ streamBytes: 2_000 }));
     const small = await startRig({ sealKeys: [KEY] });
-    try {
-      small.host.offer("one", { tools: { work: work.tool as never } });
-      const client = await LegacyClient.start(small.url("one"));
-      const reader = await client.call("work");
-      const first = await reader.next();
-      reader.close();
-      for (let at = 0; at < 40; at++) work.step(`${at} `.padEnd(300, "x"));
-      work.finish("done".padEnd(3_000, "!"));
-      const again = await client.listen(first!.id);
-      const heard: string[] = [];
-      for (let event = await again.next(); event; event = await again.next()) if (event.data) heard.push(event.data);
-      assert.equal(heard.length, 1, "the answer alone is larger than the limit");
-      assert.match(heard[0]!, /done!/);
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    small.host.offer("one", { tools: { work: work.tool as never } });
+    const client = await LegacyClient.start(small.url("one"));
+    const reader = await client.call("work");
+    const first = await reader.next();
+    reader.close();
+    for (let at = 0; at < 40; at++) work.step(`${at} `.padEnd(300, "x"));
+    work.finish("done".padEnd(3_000, "!"));
+    const again = await client.listen(first!.id);
+    const heard: string[] = [];
+    for (let event = await again.next(); event; event = await again.next()) if (event.data) heard.push(event.data);
+    assert.equal(heard.length, 1, "the answer alone is larger than the limit");
+    assert.match(heard[0]!, /done!/);
   });
 
   it("a call that says nothing gets a stream after silentCallMs, and none before", async (t) => {
-    for (const [silentCallMs, type] of [
-      [20, "text/event-stream"],
-      [60_000, "application/json"],
+    t.after(lower({ silentCallMs: 60_000 }));
+    const client = await LegacyClient.start(url);
+    for (const [passedMs, type] of [
+      [60_000, "text/event-stream"],
+      [0, "application/json"],
     ] as const) {
-      t.after(lower({ silentCallMs }));
-      const patient = await startRig({ sealKeys: [KEY] });
-      try {
-        patient.host.offer("one", { tools: { work: work.tool as never } });
-        const client = await LegacyClient.start(patient.url("one"));
-        const runs = work.runs;
-        const calling = client.call("work");
-        await until(() => work.runs > runs);
-        await sleep(150);
-        work.finish("done");
-        assert.equal((await calling).headers.get("content-type"), type);
-      } finally {
-        await patient.close();
-      }
+      const runs = work.runs;
+      const calling = client.call("work");
+      await until(() => work.runs > runs);
+      clock.leap(passedMs);
+      work.finish("done");
+      assert.equal((await calling).headers.get("content-type"), type);
     }
   });
 
@@ -401,19 +382,16 @@ describe("streams of legacy sessions", () => {
   it("a subscription to what is no resource is -32002, and one beyond subscriptionsPerSession -32602", async (t) => {
     t.after(lower({ subscriptionsPerSession: 1 }));
     const small = await startRig();
-    try {
-      small.host.offer("one", { resources: { "test://a": "a", "test://b": "b" } });
-      const client = await LegacyClient.start(small.url("one"), "2025-06-18");
-      const missing = await client.result("resources/subscribe", { uri: "test://none" });
-      assert.deepEqual([missing.error.code, missing.error.data], [-32002, { uri: "test://none" }]);
-      assert.deepEqual(await client.result("resources/subscribe", { uri: "test://a" }), {});
-      assert.deepEqual(await client.result("resources/subscribe", { uri: "test://a" }), {});
-      const full = await client.result("resources/subscribe", { uri: "test://b" });
-      assert.equal(full.error.code, -32602);
-      assert.equal((await client.result("resources/read", { uri: "test://none" })).error.code, -32002);
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    small.host.offer("one", { resources: { "test://a": "a", "test://b": "b" } });
+    const client = await LegacyClient.start(small.url("one"), "2025-06-18");
+    const missing = await client.result("resources/subscribe", { uri: "test://none" });
+    assert.deepEqual([missing.error.code, missing.error.data], [-32002, { uri: "test://none" }]);
+    assert.deepEqual(await client.result("resources/subscribe", { uri: "test://a" }), {});
+    assert.deepEqual(await client.result("resources/subscribe", { uri: "test://a" }), {});
+    const full = await client.result("resources/subscribe", { uri: "test://b" });
+    assert.equal(full.error.code, -32602);
+    assert.equal((await client.result("resources/read", { uri: "test://none" })).error.code, -32002);
   });
 
   it("S11 logging/setLevel decides which log messages come on the stream of a call", async () => {
@@ -531,24 +509,21 @@ describe("streams of legacy sessions", () => {
   it("the server pings a client that listens, and ends the connection of one that does not answer", async (t) => {
     t.after(lower({ pingMs: 200 }));
     const pinging = await startRig();
-    try {
-      pinging.host.offer("one", {});
-      // Each answer has to come before the next ping.
-      await inOneOf(10, async () => {
-        const client = await LegacyClient.start(pinging.url("one"));
-        const stream = await client.listen();
-        for (let times = 0; times < 3; times++) {
-          const ping = await stream.nextMessage();
-          assert.equal(ping?.method, "ping");
-          assert.equal((await client.answer(ping.id, {})).status, 202);
-        }
-        assert.equal((await stream.nextMessage())?.method, "ping");
-        while (await stream.nextMessage());
-        assert.equal((await client.request("ping")).status, 200);
-      });
-    } finally {
-      await pinging.close();
-    }
+    t.after(() => pinging.close());
+    pinging.host.offer("one", {});
+    // Each answer has to come before the next ping.
+    await inOneOf(10, async () => {
+      const client = await LegacyClient.start(pinging.url("one"));
+      const stream = await client.listen();
+      for (let times = 0; times < 3; times++) {
+        const ping = await stream.nextMessage();
+        assert.equal(ping?.method, "ping");
+        assert.equal((await client.answer(ping.id, {})).status, 202);
+      }
+      assert.equal((await stream.nextMessage())?.method, "ping");
+      while (await stream.nextMessage());
+      assert.equal((await client.request("ping")).status, 200);
+    });
   });
 
   it("what nobody came back for is forgotten after replayMs, or when all of it is more than replayBytes", async () => {
@@ -580,16 +555,13 @@ describe("streams of legacy sessions", () => {
   it("a watch ends when nobody has come back to listen for replayMs", async (t) => {
     t.after(lower({ replayMs: 30 }));
     const forgetful = await startRig();
-    try {
-      forgetful.host.offer("one", {});
-      const client = await LegacyClient.start(forgetful.url("one"));
-      const stream = await client.listen();
-      assert.equal(forgetful.host.watchers.get("one")?.size, 1);
-      stream.close();
-      await until(() => forgetful.host.watchers.get("one")?.size === 0);
-    } finally {
-      await forgetful.close();
-    }
+    t.after(() => forgetful.close());
+    forgetful.host.offer("one", {});
+    const client = await LegacyClient.start(forgetful.url("one"));
+    const stream = await client.listen();
+    assert.equal(forgetful.host.watchers.get("one")?.size, 1);
+    stream.close();
+    await until(() => forgetful.host.watchers.get("one")?.size === 0);
   });
 
   it("the end of the service ends the streams of sessions", async () => {

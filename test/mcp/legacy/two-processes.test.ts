@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
+import { clock } from "../../../src/lib/clock.ts";
 import type { Records } from "../../../src/lib/records.ts";
 import { LegacyClient, type EventReader } from "../../support/legacy-client.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
@@ -19,7 +20,7 @@ interface Work {
 describe("streams of sessions in two processes on one store", () => {
   lowerInSuite({ silentCallMs: 20, streamRetryMs: 25, streamLeaseMs: 10_000 });
   let records: Records;
-  let rigs: Rig[] = [];
+  const rigs: Rig[] = [];
   let work: Work;
   let written: { kind: string; value: string }[] = [];
   beforeEach(() => {
@@ -37,8 +38,15 @@ describe("streams of sessions in two processes on one store", () => {
   });
   afterEach(async () => {
     for (const rig of rigs.splice(0)) await rig.close();
-    rigs = [];
   });
+
+  /** Resolves when all that was to be written was. */
+  async function passed(): Promise<void> {
+    for (let turn = 0; turn < 10; turn++) {
+      clock.leap(1_000);
+      await setImmediate();
+    }
+  }
 
   /** Streams are written with a delay: resolves when this text stands in a written one. */
   const isWritten = (text: string): Promise<unknown> =>
@@ -147,7 +155,7 @@ describe("streams of sessions in two processes on one store", () => {
     assert.equal((await reader.nextMessage()).method, "notifications/resources/updated");
     // Events that the first one still keeps must not go before it.
     rigs[0]!.host.update("one", "test://a");
-    await sleep(150);
+    await passed();
     reader.close();
     await isWritten("notifications/tools/list_changed");
     const third = await start();
@@ -161,7 +169,7 @@ describe("streams of sessions in two processes on one store", () => {
     const url = await start();
     const client = await LegacyClient.start(url);
     for (let count = 0; count < 20; count++) await client.result("tools/call", { name: "hello", arguments: {} });
-    await sleep(150);
+    await passed();
     assert.deepEqual(written, []);
   });
 
@@ -171,11 +179,11 @@ describe("streams of sessions in two processes on one store", () => {
     const client = await LegacyClient.start(url);
     const reader = await client.call("work");
     for (let count = 0; count < 1000; count++) work.step(`event ${count}`.padEnd(100, "x"));
-    await sleep(150);
+    await passed();
     work.finish("done");
     while ((await reader.nextMessage())?.result === undefined);
     await until(() => written.length > 1);
-    await sleep(100);
+    await passed();
     assert.ok(written.length <= 6, `${written.length} writes`);
     assert.ok(written.every(({ kind, value }) => kind === "stream" && value.length < 5_000));
   });
@@ -187,7 +195,7 @@ describe("streams of sessions in two processes on one store", () => {
     const reader = await client.call("work");
     work.step("first");
     assert.equal(await textOf(reader), "first");
-    await sleep(100);
+    await passed();
     work.finish("done");
     assert.equal(await textOf(reader), "done");
   });

@@ -261,49 +261,43 @@ describe("skills of definitions", () => {
 });
 
 describe("skills and rights", () => {
-  it("are shown to who may read the server, and to nobody else", async () => {
+  it("are shown to who may read the server, and to nobody else", async (t) => {
     const berth = await startTestBerth({
       texts: { "notes.ts": NOTES },
       beside: FILES,
       env: { BERTH_ACCESS: "required" },
     });
-    try {
-      const reader = bearer((await makeToken(berth, { can: ["read"], servers: ["notes"] })).token);
-      const caller = bearer((await makeToken(berth, { can: ["call"], servers: ["notes"] })).token);
-      for (const path of ["/mcp/notes", "/mcp"]) {
-        const mayRead = eras["2026-07-28"]!(`${berth.url}${path}`, reader);
-        assert.equal((await mayRead("skills/list")).skills.length, 1);
-        const mayCall = eras["2026-07-28"]!(`${berth.url}${path}`, caller);
-        assert.equal((await mayCall("skills/list")).code, -32601);
-        assert.ok((await mayCall("skills/get", { uri: URI })).code);
-        assert.ok((await mayCall("resources/read", { uri: URI })).code);
-        assert.equal((await mayCall("server/discover")).capabilities.extensions, undefined);
-        const mayCallInOlder = eras["2025-11-25"]!(`${berth.url}${path}`, caller);
-        assert.ok((await mayCallInOlder("skills/get", { uri: URI })).code);
-        assert.ok((await mayCallInOlder("resources/read", { uri: URI })).code);
-      }
-    } finally {
-      await berth.close();
+    t.after(() => berth.close());
+    const reader = bearer((await makeToken(berth, { can: ["read"], servers: ["notes"] })).token);
+    const caller = bearer((await makeToken(berth, { can: ["call"], servers: ["notes"] })).token);
+    for (const path of ["/mcp/notes", "/mcp"]) {
+      const mayRead = eras["2026-07-28"]!(`${berth.url}${path}`, reader);
+      assert.equal((await mayRead("skills/list")).skills.length, 1);
+      const mayCall = eras["2026-07-28"]!(`${berth.url}${path}`, caller);
+      assert.equal((await mayCall("skills/list")).code, -32601);
+      assert.ok((await mayCall("skills/get", { uri: URI })).code);
+      assert.ok((await mayCall("resources/read", { uri: URI })).code);
+      assert.equal((await mayCall("server/discover")).capabilities.extensions, undefined);
+      const mayCallInOlder = eras["2025-11-25"]!(`${berth.url}${path}`, caller);
+      assert.ok((await mayCallInOlder("skills/get", { uri: URI })).code);
+      assert.ok((await mayCallInOlder("resources/read", { uri: URI })).code);
     }
   });
 });
 
 describe("a resource at the URI of a skill's file", () => {
-  it("is none, and the file is given", async () => {
+  it("is none, and the file is given", async (t) => {
     const taking = `/** @resource ${URI} */ export function other() { return "another text"; }\n`;
     const berth = await startTestBerth({ texts: { "notes.ts": NOTES + taking }, beside: FILES });
-    try {
-      const ask = eras["2026-07-28"]!(`${berth.url}/mcp/notes`);
-      const { resources } = await ask("resources/list");
-      assert.deepEqual(
-        resources.map(({ uri, name }: Record<string, string>) => [uri, name]),
-        [[URI, "tidy"]],
-      );
-      assert.equal((await ask("resources/read", { uri: URI })).contents[0].text, SKILL);
-      const page = await (await fetch(`${berth.url}/mcp/meta/notes`, { headers: { Accept: "text/html" } })).text();
-      assert.ok(page.includes(`${URI} is a file of a skill, and no other resource can be it`));
-    } finally {
-      await berth.close();
-    }
+    t.after(() => berth.close());
+    const ask = eras["2026-07-28"]!(`${berth.url}/mcp/notes`);
+    const { resources } = await ask("resources/list");
+    assert.deepEqual(
+      resources.map(({ uri, name }: Record<string, string>) => [uri, name]),
+      [[URI, "tidy"]],
+    );
+    assert.equal((await ask("resources/read", { uri: URI })).contents[0].text, SKILL);
+    const page = await (await fetch(`${berth.url}/mcp/meta/notes`, { headers: { Accept: "text/html" } })).text();
+    assert.ok(page.includes(`${URI} is a file of a skill, and no other resource can be it`));
   });
 });

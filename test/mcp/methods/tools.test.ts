@@ -178,28 +178,23 @@ describe("tools", () => {
     );
   });
 
-  it("T12.5 a call that takes too long ends with an error that says so", async () => {
+  it("T12.5 a call that takes too long ends with an error that says so", async (t) => {
     const hasty = await startTestBerth({
       files: ["test/fixtures/servers/everyday.ts"],
       env: { BERTH_CALL_MS: "1000" },
     });
-    try {
-      const everyday = `${hasty.url}/mcp/everyday`;
-      for (const [tool, args] of [
-        ["wait", { ms: 60_000 }],
-        ["spin", {}],
-      ] as const) {
-        const result = await call(everyday, tool, args);
-        assert.equal(result.isError, true);
-        assert.match(result.content[0].text, /1000 ms/);
-      }
-      // A busy machine may not start a process in that time at the first try.
-      await until(
-        async () => (await call(everyday, "echo", { message: "still here" })).content[0].text === "still here",
-      );
-    } finally {
-      await hasty.close();
+    t.after(() => hasty.close());
+    const everyday = `${hasty.url}/mcp/everyday`;
+    for (const [tool, args] of [
+      ["wait", { ms: 60_000 }],
+      ["spin", {}],
+    ] as const) {
+      const result = await call(everyday, tool, args);
+      assert.equal(result.isError, true);
+      assert.match(result.content[0].text, /1000 ms/);
     }
+    // A busy machine may not start a process in that time at the first try.
+    await until(async () => (await call(everyday, "echo", { message: "still here" })).content[0].text === "still here");
   });
 
   it("T13.1 a tool without arguments takes {} and no arguments at all", async () => {

@@ -182,7 +182,7 @@ describe("a hosted server in the modern era", () => {
 });
 
 describe("a service that is killed", () => {
-  it("leaves its tasks and questions to the next one", async () => {
+  it("leaves its tasks and questions to the next one", async (t) => {
     const maker = await startTestBerth({ texts: { "asks.ts": DEFINITION } });
     const folder = mkdtempSync(join(tmpdir(), "berth-killed-"));
     cpSync(join(maker.folder, "boot"), join(folder, "boot"), { recursive: true });
@@ -209,26 +209,25 @@ describe("a service that is killed", () => {
     await first.kill();
 
     const second = await serve(folder);
-    try {
-      const { requestState } = question;
-      const retry = { name: "who", arguments: {}, requestState, inputResponses: { name: accepted } };
-      assert.equal((await send(second.url, "tools/call", retry)).result.content[0].text, "Hello, Ada");
-
-      assert.equal((await send(second.url, "tasks/get", { taskId: done })).result.result.content[0].text, "worked");
-      await until(async () => (await statusOf(second.url, ids["work"]!)) === "failed");
-      const { error } = (await send(second.url, "tasks/get", { taskId: ids["work"]! })).result;
-      // Nobody knows if it had its effects.
-      assert.deepEqual(error.data, { retriable: false });
-
-      const taskId = ids["confirm"]!;
-      await send(second.url, "tasks/update", { taskId, inputResponses: { name: accepted } });
-      await until(async () => (await statusOf(second.url, taskId)) === "completed");
-      const { result } = (await send(second.url, "tasks/get", { taskId })).result;
-      assert.equal(result.content[0].text, "Confirmed by Ada");
-    } finally {
+    t.after(async () => {
       await second.kill();
       rmSync(folder, { recursive: true, force: true });
-    }
+    });
+    const { requestState } = question;
+    const retry = { name: "who", arguments: {}, requestState, inputResponses: { name: accepted } };
+    assert.equal((await send(second.url, "tools/call", retry)).result.content[0].text, "Hello, Ada");
+
+    assert.equal((await send(second.url, "tasks/get", { taskId: done })).result.result.content[0].text, "worked");
+    await until(async () => (await statusOf(second.url, ids["work"]!)) === "failed");
+    const { error } = (await send(second.url, "tasks/get", { taskId: ids["work"]! })).result;
+    // Nobody knows if it had its effects.
+    assert.deepEqual(error.data, { retriable: false });
+
+    const taskId = ids["confirm"]!;
+    await send(second.url, "tasks/update", { taskId, inputResponses: { name: accepted } });
+    await until(async () => (await statusOf(second.url, taskId)) === "completed");
+    const { result } = (await send(second.url, "tasks/get", { taskId })).result;
+    assert.equal(result.content[0].text, "Confirmed by Ada");
   });
 });
 

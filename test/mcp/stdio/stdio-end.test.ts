@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createInterface } from "node:readline";
 import { PassThrough } from "node:stream";
 import { it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import type { CallOptions } from "../../../src/host/catalog/catalog.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { readingBounds } from "../../../src/lib/reading-bounds.ts";
@@ -66,7 +66,7 @@ it("S1 a long line is read where long messages are, and what comes with it and a
   const checks = {
     async readMessage(_tenant: string, body: string): Promise<unknown> {
       long.push(body.length);
-      await sleep(20);
+      await setImmediate();
       return JSON.parse(body);
     },
     scalarsIn: assert.fail,

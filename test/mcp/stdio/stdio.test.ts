@@ -4,13 +4,22 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { processorMsOf } from "../../../src/processes/process-tree.ts";
 import { MODERN_META, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { cli } from "../../support/commands.ts";
 import { descendants, isAlive, memoryOf } from "../../support/processes.ts";
 import { StdioSession, type Said } from "../../support/stdio-session.ts";
 import { until } from "../../support/until.ts";
+
+/** Resolves when processes have used no CPU time at many consecutive looks. */
+function untilIdle(pids: readonly number[]): Promise<boolean> {
+  let [lastMs, looks] = [-1, 0];
+  return until(() => {
+    const ms = processorMsOf(pids);
+    [looks, lastMs] = [ms === lastMs ? looks + 1 : 0, ms];
+    return looks > 30;
+  });
+}
 
 describe("berth stdio", () => {
   let berth: TestBerth;
@@ -222,11 +231,7 @@ describe("berth stdio", () => {
     const [before, guests] = [memoryOf(session.child.pid!).nowMb, descendants(session.child.pid)];
     session.child.stdout!.pause();
     session.send(call(2, "drip", { count: 100_000, ms: 0, bytes: 4_000 }, { progressToken: 1 }));
-    await until(async () => {
-      const msBefore = processorMsOf(guests);
-      await sleep(200);
-      return processorMsOf(guests) === msBefore;
-    }, "the guest does nothing any more");
+    await untilIdle(guests);
     const grownMb = memoryOf(session.child.pid!).nowMb - before;
     assert.ok(grownMb < 150, `of 400 MB that the guest has to say ${grownMb} were taken`);
     session.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 2 } });
@@ -247,11 +252,7 @@ describe("berth stdio", () => {
     const [count, bytes] = [600, 256 * 1024];
     session.send(call(3, "chat", { lines: count, bytes }));
     const guests = descendants(session.child.pid);
-    await until(async () => {
-      const msBefore = processorMsOf(guests);
-      await sleep(500);
-      return processorMsOf(guests) === msBefore;
-    }, "the guest has said everything");
+    await untilIdle(guests);
     const grownMb = memoryOf(session.child.pid!).peakMb - before;
     assert.ok(grownMb < 100, `of 150 MB that the guest has logged ${grownMb} were taken`);
     session.child.stdout!.resume();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { beforeEach, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import type { CallOptions, CallResult, InputRequired } from "../../../../src/host/catalog/catalog.ts";
 import { Cancellation } from "../../../../src/lib/cancellation.ts";
 import { JsonText, type JsonObject } from "../../../../src/lib/json.ts";
@@ -33,40 +33,55 @@ describe("tasks and the process that runs them", () => {
   let nodes: NodeStore;
   beforeEach(() => void (nodes = memoryNodes()));
 
+  const rigs: Rig[] = [];
+  afterEach(async () => {
+    for (const rig of rigs.splice(0)) await rig.close();
+  });
+
   const start = async (
     host: MemoryHost,
     records: ReturnType<typeof memoryRecords>,
     limits = {},
     ownNodes = nodes,
-  ): Promise<Rig> => startRig({ host, records, nodes: ownNodes, limits: { ...defaultLimits, ...limits } });
+  ): Promise<Rig> => {
+    const rig = await startRig({ host, records, nodes: ownNodes, limits: { ...defaultLimits, ...limits } });
+    rigs.push(rig);
+    return rig;
+  };
+  /** A host with the usual tools. */
+  const offering = (): MemoryHost => {
+    const host = new MemoryHost();
+    host.offer("server", OFFER);
+    return host;
+  };
+  /** The task, once it has this status. */
+  const untilIs = (rig: Rig, taskId: string, status: string): Promise<Reply["body"]> =>
+    until(async () => {
+      const task = (await send(rig, "tasks/get", { taskId })).result;
+      return task.status === status ? task : undefined;
+    });
   const send = async (rig: Rig, method: string, params: JsonObject): Promise<Reply["body"]> =>
     (await modern(rig.url("server"), method, { _meta: WITH_TASKS, ...params }, nameOf(params))).body;
 
   it("a task that has ended, and one that waits for input, outlive the process", async () => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+    const host = offering();
     const records = memoryRecords();
     const first = await start(host, records);
     const ended = (await send(first, "tools/call", { name: "fails" })).result.taskId;
     const waits = (await send(first, "tools/call", { name: "confirms", arguments: { a: 1 } })).result.taskId;
-    await until(async () => (await send(first, "tasks/get", { taskId: waits })).result.status === "input_required");
+    await untilIs(first, waits, "input_required");
     await first.close();
 
     host.offer("server", { release: "another", tools: { required: { task: REQUIRED, run: () => "new" } } });
     const second = await start(host, records);
     assert.equal((await send(second, "tasks/get", { taskId: ended })).result.status, "completed");
     await send(second, "tasks/update", { taskId: waits, inputResponses: { sure: YES } });
-    const { result } = await until(async () => {
-      const task = (await send(second, "tasks/get", { taskId: waits })).result;
-      return task.status === "completed" ? task : undefined;
-    });
+    const { result } = await untilIs(second, waits, "completed");
     assert.deepEqual(JSON.parse(result.content[0].text), { args: { a: 1 }, answers: { sure: YES } });
-    await second.close();
   });
 
   it("a task whose process died is failed, and nobody knows what it did; one whose process lives is not", async () => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+    const host = offering();
     const records = memoryRecords();
     const limits = { nodeLeaseMs: 2_500 };
     let isAlive = true;
@@ -100,9 +115,9 @@ describe("tasks and the process that runs them", () => {
     // Its later messages come too late.
     isAlive = true;
     release.pop()!("I am not dead");
-    await sleep(50);
+    const later = (await send(first, "tools/call", { name: "fails" })).result.taskId;
+    await untilIs(first, later, "completed");
     assert.deepEqual(await seen(), lost);
-    for (const rig of [first, second]) await rig.close();
   });
 
   it("who listens at another node hears how a task goes, and that its node is gone without anybody asking", async () => {
@@ -143,12 +158,10 @@ describe("tasks and the process that runs them", () => {
     );
     stream.close();
     for (const each of others) each("too late");
-    for (const rig of [first, second]) await rig.close();
   });
 
   it("who listens at a node that was out of reach hears afterwards how a task is", async () => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+    const host = offering();
     const records = memoryRecords();
     const limits = { nodeLeaseMs: 2_500 };
     let isAway = false;
@@ -166,17 +179,15 @@ describe("tasks and the process that runs them", () => {
     isAway = true;
     await until(() => first.cluster.others.size === 0);
     release.pop()!("done");
-    await until(async () => (await send(first, "tasks/get", { taskId })).result.status === "completed");
+    await untilIs(first, taskId, "completed");
     isAway = false;
     // A node that may count as gone tells how the task stands as often as it looks, and that may be before.
     await until(async () => (await stream.next()).params.status === "completed");
     stream.close();
-    for (const rig of [first, second]) await rig.close();
   });
 
   it("a task is not taken for lost where the clock leaps ahead", async (context) => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+    const host = offering();
     const records = memoryRecords();
     const limits = { nodeLeaseMs: 3_000 };
     const [first, second] = [await start(host, records, limits), await start(host, records, limits)];
@@ -187,19 +198,17 @@ describe("tasks and the process that runs them", () => {
     assert.equal(await seen(), "working");
     release.pop()!("done");
     assert.equal(await until(async () => ((await seen()) === "working" ? undefined : seen())), "completed");
-    for (const rig of [first, second]) await rig.close();
   });
 
   it("are read one after the other for who listens to many", async () => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+    const host = offering();
     const records = memoryRecords();
     let [reading, most] = [0, 0];
     const rig = await start(host, {
       ...records,
       async record(...key) {
         most = Math.max(most, ++reading);
-        await sleep(1);
+        await setImmediate();
         reading -= 1;
         return records.record(...key);
       },
@@ -216,7 +225,6 @@ describe("tasks and the process that runs them", () => {
     for (const taskId of taskIds) assert.equal((await stream.next()).params.taskId, taskId);
     stream.close();
     assert.equal(most, 1);
-    await rig.close();
   });
 
   it("long arguments are written once, and not read again to renew a lease or to say how a task is", async () => {
@@ -303,17 +311,12 @@ describe("tasks and the process that runs them", () => {
     });
     const rig = await start(host, records);
     await send(rig, "tasks/update", { taskId: id, inputResponses: { sure: YES } });
-    const { result } = await until(async () => {
-      const task = (await send(rig, "tasks/get", { taskId: id })).result;
-      return task.status === "completed" ? task : undefined;
-    });
+    const { result } = await untilIs(rig, id, "completed");
     assert.deepEqual(JSON.parse(result.content[0].text), { args: { a: 1 }, answers: { sure: YES } });
-    await rig.close();
   });
 
   it("a task is cancelled from any process", async () => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+    const host = offering();
     const kept = memoryRecords();
     const keys: string[] = [];
     const records = {
@@ -345,19 +348,16 @@ describe("tasks and the process that runs them", () => {
       "its node was told directly",
     );
     assert.equal((await send(first, "tasks/get", { taskId })).result.status, "cancelled");
-    for (const rig of [first, second]) await rig.close();
   });
 
   it("a task is gone when its time is over, and its work with it", async () => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+    const host = offering();
     const rig = await start(host, memoryRecords(), { taskTtlMs: 2000, nodeLeaseMs: 300 });
     await inOneOf(5, async () => {
       const { taskId } = (await send(rig, "tools/call", { name: "fails" })).result;
       assert.equal((await send(rig, "tasks/get", { taskId })).result?.status, "completed");
       await until(async () => (await send(rig, "tasks/get", { taskId })).error?.code === -32602);
     });
-    await rig.close();
   });
 
   it("keptTasksPerTenant, keptTaskBytesPerTenant: what has ended counts in all processes until it goes", async () => {
@@ -367,7 +367,7 @@ describe("tasks and the process that runs them", () => {
     host.offer("server", { tools: { gives } });
     const over = async (rig: Rig): Promise<void> => {
       const { taskId } = (await send(rig, "tools/call", { name: "gives" })).result;
-      await until(async () => (await send(rig, "tasks/get", { taskId })).result.status === "completed");
+      await untilIs(rig, taskId, "completed");
     };
     for (const [bounds, reason] of [
       [{ keptTasksPerTenant: 2 }, /keeps 2 tasks, and may keep 2; .*BERTH_TASK_TTL_MS.* try again later/],
@@ -392,8 +392,7 @@ describe("tasks and the process that runs them", () => {
   });
 
   it("tasks that run at once are limited", async () => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+    const host = offering();
     const rig = await start(host, memoryRecords(), { runningTasks: 2 });
     const ids = [];
     for (let n = 0; n < 2; n++) ids.push((await send(rig, "tools/call", { name: "held" })).result.taskId);
@@ -402,7 +401,6 @@ describe("tasks and the process that runs them", () => {
     assert.match(error.message, /the limit is 2 \(BERTH_RUNNING_TASKS\)/);
     for (const taskId of ids) await send(rig, "tasks/cancel", { taskId });
     await until(async () => (await send(rig, "tools/call", { name: "fails" })).result !== undefined);
-    await rig.close();
   });
 
   it("what a task was given and has asked is neither read nor written again while it runs", async () => {
@@ -440,7 +438,6 @@ describe("tasks and the process that runs them", () => {
     assert.equal((await is(second, "working")).statusMessage, "half");
     held[0]!();
     assert.equal((await is(second, "completed")).statusMessage, undefined);
-    for (const rig of [first, second]) await rig.close();
   });
 
   it("runningTaskBytesPerTenant: arguments that are too much with those of other tasks are refused for now", async () => {
@@ -454,10 +451,9 @@ describe("tasks and the process that runs them", () => {
     const values = Array.from({ length: 60 }, () => 0);
     assert.match((await create({ values })).error.message, /of a tenant's running tasks have at most 3000 bytes/);
     release.pop()!("done");
-    await until(async () => (await send(rig, "tasks/get", { taskId })).result.status === "completed");
+    await untilIs(rig, taskId, "completed");
     assert.equal((await create({ text })).error, undefined);
     release.pop()!("done");
-    await rig.close();
   });
 
   it("runningTaskBytesPerTenant: an answer that is too much with those of other tasks is refused for now", async () => {
@@ -468,7 +464,7 @@ describe("tasks and the process that runs them", () => {
     const rig = await start(host, memoryRecords(), { runningTaskBytesPerTenant: 3_000 });
     const waiting = async (): Promise<string> => {
       const { taskId } = (await send(rig, "tools/call", { name: "waits" })).result;
-      await until(async () => (await send(rig, "tasks/get", { taskId })).result.status === "input_required");
+      await untilIs(rig, taskId, "input_required");
       return taskId;
     };
     const long = { action: "accept", content: { sure: "x".repeat(2_000) } };
@@ -478,15 +474,13 @@ describe("tasks and the process that runs them", () => {
     assert.match((await answer(other)).error.message, /of a tenant's running tasks have at most 3000 bytes/);
     assert.equal((await send(rig, "tasks/get", { taskId: other })).result.status, "input_required");
     release.pop()!("done");
-    await until(async () => (await send(rig, "tasks/get", { taskId: one })).result.status === "completed");
+    await untilIs(rig, one, "completed");
     assert.equal((await answer(other)).error, undefined);
     release.pop()!("done");
-    await rig.close();
   });
 
-  it("C8 runningTasksPerTenant: one tenant runs no more of them, and leaves room for others", async () => {
-    const host = new MemoryHost();
-    host.offer("server", OFFER);
+  it("runningTasksPerTenant: one tenant runs no more of them, and leaves room for others (C8)", async () => {
+    const host = offering();
     const rig = await start(host, memoryRecords(), { runningTasksPerTenant: 1 });
     const other: Rig = { ...rig, url: (server) => rig.url(server).replace("/mcp/", "/t/other/mcp/") };
     const tasks = [];
@@ -499,6 +493,5 @@ describe("tasks and the process that runs them", () => {
       assert.equal(typeof taskId, "string");
       await send(at, "tasks/cancel", { taskId });
     }
-    await rig.close();
   });
 });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type JsonObject } from "../../../../src/lib/json.ts";
 import { ended, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
 import { modern, type Reply } from "../../../support/berth.ts";
@@ -239,7 +238,7 @@ describe("tasks", () => {
     const task = await get(taskId);
     assert.equal(task.status, "cancelled");
     release.pop()!("too late");
-    await sleep(10);
+    await over(await create("fails"));
     assert.deepEqual(await get(taskId), task);
   });
 
