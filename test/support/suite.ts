@@ -38,11 +38,22 @@ export function temporaryFolder(t: Ending = { after }): string {
 
 /** An HTTP server on a free port, closed after the test; resolves with its origin. */
 export async function serve(t: Ending, listener: RequestListener): Promise<string> {
+  const { url, close } = await listen(listener);
+  t.after(close);
+  return url;
+}
+
+/** As `serve`, for the tests of the suite or file that calls this. */
+export function serverInSuite(listener: RequestListener): { readonly url: string } {
+  return inSuite(() => listen(listener));
+}
+
+async function listen(listener: RequestListener): Promise<{ url: string; close(): Promise<void> }> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
-  t.after(() => {
+  const close = async (): Promise<void> => {
     server.closeAllConnections();
-    return new Promise((resolve) => server.close(resolve));
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
 }

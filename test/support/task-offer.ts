@@ -2,7 +2,9 @@ import { LongResult } from "../../src/host/calls/long-result.ts";
 import type { CallOptions, CallResult, InputRequests, InputRequired } from "../../src/host/catalog/catalog.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
+import { modern, type Reply } from "./berth.ts";
 import { declaring, type Offer } from "./mcp-host.ts";
+import { until } from "./until.ts";
 
 /** A server whose tools become tasks, for the tests of tasks. */
 export const EXTENSION = "io.modelcontextprotocol/tasks";
@@ -119,4 +121,25 @@ export const OFFER: Offer = {
 export function nameOf({ taskId, name }: JsonObject): Record<string, string> {
   const said = taskId ?? name;
   return typeof said === "string" ? { "Mcp-Name": said } : {};
+}
+
+const OVER = new Set(["completed", "failed", "cancelled", "input_required"]);
+
+/** A client that takes tasks, at one server. */
+export function taskClient(url: string, meta: JsonObject = WITH_TASKS) {
+  const send = async (method: string, params: JsonObject, _meta: JsonObject = meta): Promise<Reply["body"]> =>
+    (await modern(url, method, { _meta, ...params }, nameOf(params))).body;
+  const begin = async (name: string, args: JsonObject = {}): Promise<Reply["body"]> =>
+    (await send("tools/call", { name, arguments: args })).result;
+  const get = async (taskId: string): Promise<Reply["body"]> => (await send("tasks/get", { taskId })).result;
+  const over = (taskId: string): Promise<Reply["body"]> =>
+    until(async () => {
+      const task = await get(taskId);
+      return OVER.has(task.status) ? task : undefined;
+    });
+  const ended = async (name: string, args: JsonObject = {}): Promise<Reply["body"]> =>
+    over((await begin(name, args)).taskId);
+  const seen = async (): Promise<{ method: string; params: JsonObject }[]> =>
+    JSON.parse((await begin("seen")).content[0].text);
+  return { send, begin, get, over, ended, seen };
 }

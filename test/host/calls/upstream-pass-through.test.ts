@@ -1,42 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ALL, answerTo, host, open } from "../../support/hosted-upstreams.ts";
+import { ALL, answerTo, open } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { inOneOf } from "../../support/until.ts";
 import { connect, everything } from "../../support/upstreams.ts";
 
 const EVERY = `${everything}&env.BERTH_TEST_MARK=hosting-${process.pid}`;
-
-test("J9 every tool of a hosted server gives what it gives directly, to twenty clients at once, in both eras", async (t) => {
-  const berth = await host(t, { every: { upstream: EVERY } });
-  const direct = await connect(everything, {
-    capabilities: ALL,
-    ask: (question) => Promise.resolve(answerTo(question.method)),
-  });
-  t.after(() => direct.close());
-  const expected = new Map<string, unknown>();
-  for (const [name, args] of Object.entries(CALLS)) {
-    expected.set(name, essence(await direct.callTool(name, args)));
-  }
-  for (const mode of ["legacy", "auto"] as const) {
-    const clients = await Promise.all(Array.from({ length: 20 }, () => open(t, berth, "every", mode)));
-    const { tools } = await clients[0]!.listTools();
-    const names = tools.map(({ name }) => name).filter((name) => !(name in UNREPEATABLE));
-    assert.deepEqual(names.sort(), Object.keys(CALLS).sort());
-    await Promise.all(
-      clients.map(async (client) => {
-        for (const [name, args] of Object.entries(CALLS)) {
-          const result = essence(await client.callTool({ name, arguments: args }, { timeout: 120_000 }));
-          assert.deepEqual(result, expected.get(name), `${mode} ${name}`);
-        }
-      }),
-    );
-  }
-  assert.equal(processesWith(`hosting-${process.pid}`).length, 1, "all share one child");
-});
+const berth = berthInSuite({ mcps: { every: { upstream: EVERY } }, env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
 
 test("J9 resources, templates, prompts and completions of a hosted server pass through", async (t) => {
-  const berth = await host(t, { every: { upstream: EVERY } });
   const direct = await connect(everything);
   t.after(() => direct.close());
   const resources = await direct.listResources();
@@ -61,8 +34,34 @@ test("J9 resources, templates, prompts and completions of a hosted server pass t
   }
 });
 
+test("J9 every tool of a hosted server gives what it gives directly, to several clients at once, in both eras", async (t) => {
+  const direct = await connect(everything, {
+    capabilities: ALL,
+    ask: (question) => Promise.resolve(answerTo(question.method)),
+  });
+  t.after(() => direct.close());
+  const expected = new Map<string, unknown>();
+  for (const [name, args] of Object.entries(CALLS)) {
+    expected.set(name, essence(await direct.callTool(name, args)));
+  }
+  for (const mode of ["legacy", "auto"] as const) {
+    const clients = await Promise.all(Array.from({ length: 4 }, () => open(t, berth, "every", mode)));
+    const { tools } = await clients[0]!.listTools();
+    const names = tools.map(({ name }) => name).filter((name) => !(name in UNREPEATABLE));
+    assert.deepEqual(names.sort(), Object.keys(CALLS).sort());
+    await Promise.all(
+      clients.map(async (client) => {
+        for (const [name, args] of Object.entries(CALLS)) {
+          const result = essence(await client.callTool({ name, arguments: args }, { timeout: 120_000 }));
+          assert.deepEqual(result, expected.get(name), `${mode} ${name}`);
+        }
+      }),
+    );
+  }
+  assert.equal(processesWith(`hosting-${process.pid}`).length, 1, "all share one child");
+});
+
 test("J9 progress of a hosted server reaches the caller, and a cancelled call ends", async (t) => {
-  const berth = await host(t, { every: { upstream: EVERY } });
   for (const mode of ["legacy", "auto"] as const) {
     const client = await open(t, berth, "every", mode);
     const name = "trigger-long-running-operation";
@@ -77,8 +76,10 @@ test("J9 progress of a hosted server reaches the caller, and a cancelled call en
     });
 
     const cancelling = new AbortController();
-    const long = client.callTool({ name, arguments: { duration: 60, steps: 60 } }, { signal: cancelling.signal });
-    setTimeout(() => cancelling.abort(), 300);
+    const long = client.callTool(
+      { name, arguments: { duration: 60, steps: 600 } },
+      { signal: cancelling.signal, onprogress: () => cancelling.abort() },
+    );
     await assert.rejects(long);
     assert.equal((await client.callTool({ name: "echo", arguments: { message: "hi" } })).isError, undefined);
   }

@@ -1,37 +1,17 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it, type TestContext } from "node:test";
+import { before, describe, it, type TestContext } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
-import { call, modern, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { call, modern, type TestBerth } from "../../support/berth.ts";
 import { host } from "../../support/hosted-upstreams.ts";
 import { openStream } from "../../support/mcp-host.ts";
-import { nameOf, WITHOUT, WITH_TASKS } from "../../support/task-offer.ts";
+import { berthInSuite } from "../../support/suite.ts";
+import { taskClient, WITHOUT, WITH_TASKS } from "../../support/task-offer.ts";
 import { inOneOf, until } from "../../support/until.ts";
-import { everything, fixtures } from "../../support/upstreams.ts";
+import { fixtures } from "../../support/upstreams.ts";
 
 const tasker = (era: "modern" | "legacy"): string => `mcp+node://${join(fixtures, "tasker.mjs")}?command=${era}`;
 const QUICK = { BERTH_UPSTREAM_TASK_POLL_MS: "50" };
-const OVER = new Set(["completed", "failed", "cancelled", "input_required"]);
-
-/** A client that takes tasks, at one server. */
-function clientOf(url: string, meta: JsonObject = WITH_TASKS) {
-  const send = async (method: string, params: JsonObject, _meta: JsonObject = meta): Promise<Reply["body"]> =>
-    (await modern(url, method, { _meta, ...params }, nameOf(params))).body;
-  const begin = async (name: string, args: JsonObject = {}): Promise<Reply["body"]> =>
-    (await send("tools/call", { name, arguments: args })).result;
-  const get = async (taskId: string): Promise<Reply["body"]> => (await send("tasks/get", { taskId })).result;
-  const over = (taskId: string): Promise<Reply["body"]> =>
-    until(async () => {
-      const task = await get(taskId);
-      return OVER.has(task.status) ? task : undefined;
-    });
-  const ended = async (name: string, args: JsonObject = {}): Promise<Reply["body"]> =>
-    over((await begin(name, args)).taskId);
-  const seen = async (): Promise<{ method: string; params: JsonObject }[]> =>
-    JSON.parse((await begin("seen")).content[0].text);
-  return { send, begin, get, over, ended, seen };
-}
-
 const RESULT = {
   content: [
     { type: "text", text: "done", annotations: { priority: 1 } },
@@ -43,19 +23,18 @@ const RESULT = {
 
 for (const era of ["modern", "legacy"] as const) {
   describe(`a task of a ${era} upstream`, () => {
-    let berth: TestBerth;
-    let url: string;
-    before(async () => {
-      berth = await startTestBerth({
-        mcps: { tasker: { upstream: tasker(era) } },
-        env: { BERTH_UPSTREAM_PROGRAMS: "on", ...QUICK },
-      });
-      url = `${berth.url}/mcp/tasker`;
+    const berth = berthInSuite({
+      mcps: { tasker: { upstream: tasker(era) } },
+      env: { BERTH_UPSTREAM_PROGRAMS: "on", ...QUICK },
     });
-    after(() => berth.close());
+    let url: string;
+    let client: ReturnType<typeof taskClient>;
+    before(() => {
+      url = `${berth.url}/mcp/tasker`;
+      client = taskClient(url);
+    });
 
-    it("is a task of Berth's own: its id, its times, and what the upstream says of it", async () => {
-      const client = clientOf(url);
+    it("is a task of Berth's own: its id, its times, and what the upstream reports of it", async () => {
       const { result } = await client.send("server/discover", {});
       assert.deepEqual(result.capabilities.extensions, { "io.modelcontextprotocol/tasks": {} });
       const created = await client.begin("held");
@@ -72,7 +51,6 @@ for (const era of ["modern", "legacy"] as const) {
     });
 
     it("ends as it ends there: with a result that is an error, with an error, or cancelled", async () => {
-      const client = clientOf(url);
       const failed = await client.ended("isError");
       assert.deepEqual([failed.status, failed.result.isError], ["completed", true]);
       const { status, error, statusMessage } = await client.ended("fails");
@@ -83,7 +61,6 @@ for (const era of ["modern", "legacy"] as const) {
     });
 
     it("asks the client, and goes on with the answers", async () => {
-      const client = clientOf(url);
       const { taskId } = await client.begin("asks");
       const asking = await client.over(taskId);
       const [[key, request]] = Object.entries(asking.inputRequests) as [[string, JsonObject]];
@@ -96,7 +73,6 @@ for (const era of ["modern", "legacy"] as const) {
     });
 
     it("is cancelled there when its client cancels it, while it works and while it asks", async () => {
-      const client = clientOf(url);
       for (const [name, status] of [
         ["never", "working"],
         ["asks", "input_required"],
@@ -112,8 +88,7 @@ for (const era of ["modern", "legacy"] as const) {
       }
     });
 
-    it("is told to who listens, as it goes", async () => {
-      const client = clientOf(url);
+    it("is reported to clients that listen", async () => {
       const { taskId } = await client.begin("works");
       const filter = { notifications: { taskIds: [taskId] } };
       const stream = await openStream(url, "subscriptions/listen", { _meta: WITH_TASKS, ...filter });
@@ -124,14 +99,9 @@ for (const era of ["modern", "legacy"] as const) {
       stream.close();
     });
 
-    it("long results stay as they came", async () => {
-      const { status, result } = await clientOf(url).ended("long");
-      assert.equal(status, "completed");
-      assert.equal(result.content[0].text, "long ".repeat(100_000));
-    });
-
-    it("numbers stay as they were written", async () => {
-      const client = clientOf(url);
+    it("keeps long results and the notation of numbers", async () => {
+      const { status, result } = await client.ended("long");
+      assert.deepEqual([status, result.content[0].text], ["completed", "long ".repeat(100_000)]);
       const { taskId } = await client.begin("numbers");
       await client.over(taskId);
       const { text } = await modern(url, "tasks/get", { _meta: WITH_TASKS, taskId }, { "Mcp-Name": taskId });
@@ -141,7 +111,7 @@ for (const era of ["modern", "legacy"] as const) {
     it("whoever knows no tasks gets the result, and a tool that must be a task is called as one", async () => {
       assert.equal((await call(url, "works")).content[0].text, "no task");
       assert.equal((await call(url, "forced")).content[0].text, "done");
-      const plain = clientOf(url, WITHOUT);
+      const plain = taskClient(url, WITHOUT);
       assert.equal((await plain.begin("works")).content[0].text, "no task");
       const forced = await plain.send("tools/call", { name: "forced", arguments: {} });
       // A modern client could say that it takes tasks; one of 2025-11-25 has its own way, which is Berth's matter here.
@@ -149,10 +119,9 @@ for (const era of ["modern", "legacy"] as const) {
       else assert.equal(forced.result.content[0].text, "done");
     });
 
-    it("the upstream hears that tasks are taken exactly when the client takes them", async () => {
-      const client = clientOf(url);
+    it("tells the upstream that tasks are taken exactly when the client takes them, and lists nothing of that", async () => {
       await client.ended("plain");
-      await clientOf(url, WITHOUT).begin("plain");
+      await taskClient(url, WITHOUT).begin("plain");
       const calls = (await client.seen()).filter(
         ({ method, params }) => method === "tools/call" && params["name"] === "plain",
       );
@@ -162,15 +131,12 @@ for (const era of ["modern", "legacy"] as const) {
         return era === "modern" ? stated !== undefined : params["task"] !== undefined;
       });
       assert.deepEqual(told, [true, false]);
-    });
-
-    it("no list says how the upstream's own clients call its tools", async () => {
-      const { tools } = (await clientOf(url).send("tools/list", {})).result;
+      const { tools } = (await client.send("tools/list", {})).result;
       assert.doesNotMatch(JSON.stringify(tools), /taskSupport/);
     });
 
-    it("upstreamTaskIdBytes: a task with a longer id is none", async () => {
-      const result = await clientOf(url).begin("huge");
+    it("upstreamTaskIdBytes: is refused with a longer id", async () => {
+      const result = await client.begin("huge");
       assert.equal(result.isError, true);
       assert.match(result.content[0].text, /taskId of its task has more than 1024 bytes/);
     });
@@ -180,49 +146,36 @@ for (const era of ["modern", "legacy"] as const) {
       ["other", /answered about another one/],
       ["reborn", /another time of creation/],
       ["forgets", /no longer knows its task: Task not found/],
+      ["ends", /ended with exit code 3/],
     ];
     for (const [name, message] of LIES) {
-      it(`a task that lies fails: ${name}`, async () => {
-        const { status, error } = await clientOf(url).ended(name);
+      it(`fails if it lies or its program ends: ${name}`, async () => {
+        const { status, error } = await client.ended(name);
         assert.equal(status, "failed");
         assert.match(error.message, message);
       });
     }
 
-    it("the id of a task that goes on is no other one's", async () => {
-      const client = clientOf(url);
+    it("gets no id of another task, and is not reached by the upstream's own id", async () => {
       const { taskId } = await client.begin("same");
       const second = await client.ended("same");
       assert.match(second.error.message, /it gave its task the id of another one that goes on/);
       assert.equal((await client.get(taskId)).status, "working");
-      await client.send("tasks/cancel", { taskId });
-    });
-
-    it("upstreamTaskPollMs: a task is looked at no more often, and says no more than other tasks", async () => {
-      const client = clientOf(url);
-      const { taskId } = await client.begin("floods");
-      const looks = async (): Promise<number> =>
-        (await client.seen()).filter(({ method }) => method === "tasks/get").length;
-      const since = performance.now();
-      const from = await looks();
-      await until(async () => (await looks()) >= from + 5);
-      assert.ok(performance.now() - since >= 4 * 50, "it was looked at too often");
-      assert.equal((await client.get(taskId)).statusMessage.length, 8_192);
-      await client.send("tasks/cancel", { taskId });
-    });
-
-    it("the id that the upstream gave to a task is none of Berth's", async () => {
-      const client = clientOf(url);
-      const { taskId } = await client.begin("never");
       const { error } = await client.send("tasks/get", { taskId: "upstream-task-1" });
       assert.equal(error.code, -32602);
       await client.send("tasks/cancel", { taskId });
     });
 
-    it("fails when the upstream's program ends, which takes its tasks with it", async () => {
-      const { status, error } = await clientOf(url).ended("ends");
-      assert.equal(status, "failed");
-      assert.match(error.message, /ended with exit code 3/);
+    it("upstreamTaskPollMs: is polled no more often, and reports no more than other tasks", async () => {
+      const { taskId } = await client.begin("floods");
+      const polls = async (): Promise<number> =>
+        (await client.seen()).filter(({ method }) => method === "tasks/get").length;
+      const since = performance.now();
+      const from = await polls();
+      await until(async () => (await polls()) >= from + 5);
+      assert.ok(performance.now() - since >= 4 * 50, "it was polled too often");
+      assert.equal((await client.get(taskId)).statusMessage.length, 8_192);
+      await client.send("tasks/cancel", { taskId });
     });
   });
 }
@@ -233,7 +186,7 @@ describe("a task of an upstream", () => {
 
   it("taskMs: a result that never comes is not waited for, and the upstream is told", async (t) => {
     const berth = await started(t, { BERTH_TASK_MS: "1000" });
-    const client = clientOf(`${berth.url}/mcp/tasker`);
+    const client = taskClient(`${berth.url}/mcp/tasker`);
     // A busy machine may not even begin it in that time at the first try.
     await inOneOf(3, async () => {
       const { status, error } = await client.ended("never");
@@ -251,7 +204,7 @@ describe("a task of an upstream", () => {
 
   it("upstreamRounds: it asks no more rounds of questions than a call", async (t) => {
     const berth = await started(t, { BERTH_UPSTREAM_ROUNDS: "2" });
-    const client = clientOf(`${berth.url}/mcp/tasker`);
+    const client = taskClient(`${berth.url}/mcp/tasker`);
     const { taskId } = await client.begin("nags");
     const end = await until(async () => {
       const task = await client.get(taskId);
@@ -266,29 +219,11 @@ describe("a task of an upstream", () => {
 
   it("fails where it is no task, and where its end is none", async (t) => {
     const berth = await started(t, {});
-    const client = clientOf(`${berth.url}/mcp/tasker`);
+    const client = taskClient(`${berth.url}/mcp/tasker`);
     assert.match((await client.ended("nested")).error.message, /ended with a result of the type "task"/);
     assert.match((await client.ended("empty")).error.message, /is completed and has no result/);
-    const { content, isError } = await clientOf(`${berth.url}/mcp/tasker`, WITHOUT).begin("untold");
+    const { content, isError } = await taskClient(`${berth.url}/mcp/tasker`, WITHOUT).begin("untold");
     assert.equal(isError, true);
     assert.match(content[0].text, /answered with a task, and was told that there are none/);
-  });
-
-  it("server-everything does its research as a task, and asks what was meant", async (t) => {
-    const berth = await host(t, { every: { upstream: everything } });
-    const url = `${berth.url}/mcp/every`;
-    const client = clientOf(url);
-    const { taskId } = await client.begin("simulate-research-query", { topic: "python", ambiguous: true });
-    const asking = await client.over(taskId);
-    assert.equal(asking.status, "input_required");
-    const [key] = Object.keys(asking.inputRequests);
-    const inputResponses = { [key!]: { action: "accept", content: { interpretation: "snake" } } };
-    await client.send("tasks/update", { taskId, inputResponses });
-    const { status, result } = await client.over(taskId);
-    assert.equal(status, "completed");
-    assert.match(result.content[0].text, /Research Report: python \(snake\)/);
-
-    const plain = await call(url, "simulate-research-query", { topic: "Berth" });
-    assert.match(plain.content[0].text, /Research Report: Berth/);
   });
 });
