@@ -112,6 +112,7 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
     async (page) => {
       await write(page, "Value of mcps", '{ "wrong": { "enabled": "yes" } }');
       await page.locator(".cm-lintRange-error").first().waitFor();
+      assert.equal(await page.getByRole("button", { name: "Delete…" }).count(), 0, "all servers would go");
       await page.keyboard.press("ControlOrMeta+s");
       await page.getByText("Not saved: fix the problems below").waitFor();
       await page.evaluate("localStorage.clear()");
