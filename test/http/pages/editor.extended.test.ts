@@ -106,6 +106,7 @@ describe("pages that edit", () => {
     await saved(page);
     assert.deepEqual(await tools("other"), ["shout", "hush"]);
     assert.equal((await call(`${berth.url}/mcp/other`, "hush", { text: "HI" })).content[0].text, "hi…");
+    await put("definitions/other", NOTES, { "If-Match": "*" });
     await browser.leave(page);
   });
 
@@ -115,7 +116,8 @@ describe("pages that edit", () => {
     await names.first().waitFor();
     assert.deepEqual(
       (await names.allInnerTexts()).map((name) => name.trim()),
-      ["checksum.sh", "notes.ts", "other.ts"],
+      ["checksum.sh", "notes.ts, other.ts", "notes.ts, other.ts"],
+      "two servers have the same definition",
     );
     await page.locator("#links").getByRole("row", { name: "checksum" }).getByText("checksum.sh").waitFor();
     assert.doesNotMatch(await textOf("variables/mcps"), /other\.ts/);
