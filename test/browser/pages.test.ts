@@ -4,6 +4,8 @@ import type { Page } from "playwright-core";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { startBrowser, violationsOf, write, type TestBrowser } from "../support/browser.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { TesterPage } from "../support/tester.ts";
 import { makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
@@ -112,6 +114,7 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
     async (page) => {
       await write(page, "Value of mcps", '{ "wrong": { "enabled": "yes" } }');
       await page.locator(".cm-lintRange-error").first().waitFor();
+      assert.equal(await page.getByRole("button", { name: "Delete…" }).count(), 0, "all servers would go");
       await page.keyboard.press("ControlOrMeta+s");
       await page.getByText("Not saved: fix the problems below").waitFor();
       await page.evaluate("localStorage.clear()");
@@ -237,6 +240,18 @@ describe("each page in a browser", () => {
     await page.waitForURL("**/mcp");
     await press(page, "Sign out");
     await page.waitForURL("**/sign-in");
+  });
+
+  it("runs tools and stores drafts of a tenant under its own addresses (C8)", async () => {
+    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { greet: SOURCE } }));
+    const tester = await TesterPage.open(browser, `${berth.url}/t/acme/mcp/meta/greet`, "greet");
+    await tester.run("greet answered");
+    await tester.page.goto(`${berth.url}/t/acme/variables/motto?new`);
+    await write(tester.page, "Value of motto", "not saved yet");
+    const key = "berth:draft:/t/acme/api/variables/motto";
+    await until(() => tester.page.evaluate(`localStorage.getItem("${key}") !== null`), "the draft is stored");
+    await tester.page.evaluate("localStorage.clear()");
+    await browser.leave(tester.page);
   });
 
   it("reports no script error and no violation of the Content-Security-Policy", () => {

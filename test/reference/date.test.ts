@@ -13,9 +13,7 @@ interface Moment {
 }
 
 await describe("the date definition", async () => {
-  const ends: (() => unknown)[] = [];
-  const guest = await openTemplate({ after: (end) => void ends.push(end as () => unknown) }, "date.ts");
-  after(() => Promise.all(ends.map((end) => end())));
+  const guest = await openTemplate({ after: (end) => after(end as () => void) }, "date.ts");
 
   const call = (name: string, ...args: unknown[]) => guest.call(name, ...args);
   const iso = async (name: string, ...args: unknown[]) => ((await call(name, ...args)) as Moment).iso;

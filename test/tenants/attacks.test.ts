@@ -89,7 +89,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
 
   const listen = (tenant: string): Promise<EventReader> => listenTo(at(tenant, "say"));
 
-  it("C8 a memory bomb ends its own guest, and calls of others are answered meanwhile", async () => {
+  it("a memory bomb ends its own guest, and calls of others are answered meanwhile (C8)", async () => {
     await meanwhile(
       2,
       () => ask("evil", "eat", "eat"),
@@ -100,7 +100,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     assert.equal(await ask("evil", "say", "say"), "hello");
   });
 
-  it("C8 guests that burn processors give way, and calls of others are answered meanwhile", async () => {
+  it("guests that burn processors give way, and calls of others are answered meanwhile (C8)", async () => {
     const nicenesses = (): number[] => treeOf(process.pid).flatMap((pid) => statOf(pid)?.niceness ?? []);
     await meanwhile(
       4,
@@ -116,7 +116,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     assert.equal(await ask("evil", "say", "say"), "hello");
   });
 
-  it("C8 scripts that fill disks and fork without end have their own, and scripts and saves of others work meanwhile", async () => {
+  it("scripts that fill disks and fork without end have their own, and scripts and saves of others work meanwhile (C8)", async () => {
     const api = apiOf({ url: `${berth.url}/t/acme` });
     let saves = 0;
     const check = async (): Promise<void> => {
@@ -136,7 +136,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     });
   });
 
-  it("C8 content beyond what it may store is refused, and others save meanwhile", async () => {
+  it("content beyond what it may store is refused, and others save meanwhile (C8)", async () => {
     const [evil, acme] = ["evil", "acme"].map((name) => apiOf({ url: `${berth.url}/t/${name}` }));
     let number = 0;
     const bomb = async (): Promise<number> =>
@@ -158,7 +158,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     });
   });
 
-  it("C8 streams that it opens without end are refused above its limit, and others open and hear theirs meanwhile", async () => {
+  it("streams that it opens without end are refused above its limit, and others open and hear theirs meanwhile (C8)", async () => {
     const held: EventReader[] = [];
     const open = async (): Promise<number> => {
       const stream = await listen("evil");
@@ -182,7 +182,7 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     for (const stream of held) stream.close();
   });
 
-  it("C8 programs that it has started without end are few at a time, and those of others start and answer meanwhile", async () => {
+  it("programs that it has started without end are few at a time, and those of others start and answer meanwhile (C8)", async () => {
     let turn = 0;
     const start = async (): Promise<string> => {
       const server = programs[++turn % programs.length]!;

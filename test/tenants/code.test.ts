@@ -82,7 +82,7 @@ describe("code of tenants", () => {
     return servers.find(({ name }) => name === server) as never;
   };
 
-  it("C8 no process is shared by two tenants, though their code is the same to the last byte", async () => {
+  it("no process is shared by two tenants, though their code is the same to the last byte (C8)", async () => {
     for (const expected of ["1", "2"]) {
       for (const at of ["", "/t/acme", "/t/umbrella"]) {
         // Each node has a process of its own, and is asked in its turn.
@@ -91,7 +91,7 @@ describe("code of tenants", () => {
     }
   });
 
-  it("C8 a secret is its tenant's: the same name is another value there, or none", async () => {
+  it("a secret is its tenant's: the same name is another value there, or none (C8)", async () => {
     const read = (at: string): Promise<string> => ask(at, "code", "secret", { name: "API_TOKEN" });
     assert.equal(await read(""), "the secret of default");
     assert.equal(await read("/t/acme"), "the secret of acme");
@@ -106,7 +106,7 @@ describe("code of tenants", () => {
     assert.match(await ask("/t/umbrella", "code", "secret", { name: "../acme/API_TOKEN" }), /is not given the secret/);
   });
 
-  it("C8 a tenant that is not the operator's reaches no address of this machine, whatever its entry names", async () => {
+  it("a tenant that is not the operator's reaches no address of this machine, whatever its entry names (C8)", async () => {
     const url = `http://127.0.0.1:${port}/`;
     assert.equal(await ask("", "code", "get", { url }), "inside");
     const before = reached;
@@ -128,7 +128,7 @@ describe("code of tenants", () => {
     assert.ok(problems.some(({ code }) => code === "private-address"));
   });
 
-  it("C8 nor does a remote server of its, by address or by name", async () => {
+  it("nor does a remote server of its, by address or by name (C8)", async () => {
     const before = reached;
     for (const server of ["remote", "named"]) {
       assert.match(await ask("/t/acme", server, "any"), /may not be reached: it has no public address/);
@@ -136,7 +136,7 @@ describe("code of tenants", () => {
     assert.equal(reached, before);
   });
 
-  it("C8 programs of others are started for a tenant when the operator says so, and are refused otherwise", async () => {
+  it("programs of others are started for a tenant when the operator says so, and are refused otherwise (C8)", async () => {
     for (const server of ["local", "package"]) {
       const { state, problems } = await summaryOf("/t/acme", server);
       assert.equal(state, "refused");
@@ -148,7 +148,7 @@ describe("code of tenants", () => {
     assert.equal(await ask("/t/umbrella", "local", "tell"), "the secret of umbrella");
   });
 
-  it("C8 the environment of the service is nothing to a tenant's servers: only secrets stand for ${NAME}", async () => {
+  it("the environment of the service is nothing to a tenant's servers: only secrets stand for ${NAME} (C8)", async () => {
     const { state, problems } = await summaryOf("/t/acme", "environment");
     assert.equal(state, "refused");
     assert.deepEqual(
@@ -158,7 +158,7 @@ describe("code of tenants", () => {
     assert.match(problems[0]!.message, /\$\{HOME\} is not a secret of this server; add "HOME" to "secrets"/);
   });
 
-  it("C8 an edit that a tenant may not have is refused, with the reason", async () => {
+  it("an edit that a tenant may not have is refused, with the reason (C8)", async () => {
     const headers = { "Content-Type": "text/plain", "If-None-Match": "*" };
     const body = JSON.stringify({ upstream: "mcp+python:///etc/evil.py" });
     const answer = await fetch(`${berth.url}/t/acme/api/entries/evil`, { method: "PUT", headers, body });
@@ -178,7 +178,7 @@ describe("code of tenants where there is no sandbox", () => {
   });
   after(() => berth.close());
 
-  it("C8 runs for the operator's own tenant alone; every other server is refused, with what to do", async () => {
+  it("runs for the operator's own tenant alone; every other server is refused, with what to do (C8)", async () => {
     const own = await call(`${berth.url}/mcp/code`, "count");
     assert.equal(own.structuredContent.result, 1);
     for (const server of ["code", "script"]) {
@@ -191,7 +191,7 @@ describe("code of tenants where there is no sandbox", () => {
     assert.match(page, /runs in the sandbox or not at all/);
   });
 
-  it("C8 does not keep a server without code from being served", async () => {
+  it("does not keep a server without code from being served (C8)", async () => {
     const { body } = await post(`${berth.url}/t/acme/mcp/written`, request("resources/read", { uri: "note://a" }), {
       "MCP-Protocol-Version": "2025-06-18",
     });
@@ -200,7 +200,7 @@ describe("code of tenants where there is no sandbox", () => {
 });
 
 describe("BERTH_TENANT_UPSTREAMS", () => {
-  it("C8 is off, on, or names of tenants", () => {
+  it("is off, on, or names of tenants (C8)", () => {
     const read = (value: string) => readConfig({ BERTH_TENANT_UPSTREAMS: value }).tenantUpstreams;
     assert.deepEqual(
       [read(""), read("off"), read("on"), read("acme, umbrella")],

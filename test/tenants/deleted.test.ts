@@ -59,7 +59,7 @@ describe("what a deleted tenant leaves", () => {
     return { ...rows, unheld, useless };
   };
 
-  it("C8 what was compiled for it alone goes with it, of drafts nothing was kept; what another uses as well stays", async () => {
+  it("what was compiled for it alone goes with it, of drafts nothing was kept; what another uses as well stays (C8)", async () => {
     const draft = OWN("draft of evil");
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "acme", { servers: { say: SHARED } });
@@ -91,7 +91,7 @@ describe("what a deleted tenant leaves", () => {
     assert.deepEqual(new Set(Object.values(rowsOf(["default"]))), new Set([0]));
   });
 
-  it("C8 a result that one tenant found and another used first is not taken from under the other", async () => {
+  it("a result that one tenant found and another used first is not taken from under the other (C8)", async () => {
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "finder", { servers: { say: OWN("found") } });
       await addTenant(store, "user", { servers: { say: OWN("found") } });
@@ -105,7 +105,7 @@ describe("what a deleted tenant leaves", () => {
     await remove("user");
   });
 
-  it("C8 an image's results are default's, and stay when a tenant with the same definitions goes", async () => {
+  it("an image's results are default's, and stay when a tenant with the same definitions goes (C8)", async () => {
     const own = "export function own(): void {}";
     const key = compileKey(rawBlock(own).cid, { language: "typescript", server: "own" });
     await onStoreOf(berth, (store) => addTenant(store, "same", { servers: { own } }));
@@ -115,7 +115,7 @@ describe("what a deleted tenant leaves", () => {
     assert.ok(await onStoreOf(berth, (store) => claimedNow(store, "default", key)));
   });
 
-  it("C8 what was compiled stays when a tenant is replaced: its earlier releases may need it", async () => {
+  it("what was compiled stays when a tenant is replaced: its earlier releases may need it (C8)", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "again", { servers: { say: OWN("again") } }));
     assert.equal(await say("again"), "again");
     const file = await onStoreOf(berth, (store) => exported(store, "again"));
@@ -129,7 +129,7 @@ describe("what a deleted tenant leaves", () => {
     assert.deepEqual(await compiled(OWN("again")), [false, false]);
   });
 
-  it("C8 its secrets are forgotten in memory, too: the next tenant of its name learns nothing of them", async () => {
+  it("its secrets are forgotten in memory, too: the next tenant of its name learns nothing of them (C8)", async () => {
     const api = apiOf({ url: `${berth.url}/t/heir` });
     const add = () =>
       onStoreOf(berth, (store) => addTenant(store, "heir", { servers: { vault: CODE }, variables: { mcps: MCPS } }));
@@ -148,7 +148,7 @@ describe("what a deleted tenant leaves", () => {
     await remove("heir");
   });
 
-  it("C8 its figures go, so that others' tools have room", async () => {
+  it("its figures go, so that others' tools have room (C8)", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "counted", { servers: { say: OWN("counted") } }));
     for (let node = 0; node < NODES; node++) await say("counted");
     const figures = async (): Promise<string> => {

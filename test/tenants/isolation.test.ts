@@ -110,7 +110,7 @@ describe("what one tenant has is out of reach of another", () => {
     return { status: response.status, text: await response.text() };
   };
 
-  it("C8 content: no page, resource, function or version of the other gives what a CID of the one stands for", async () => {
+  it("content: no page, resource, function or version of the other gives what a CID of the one stands for (C8)", async () => {
     for (const [what, cid] of Object.entries(cids)) {
       for (const path of [`/cid/${cid}`, `/cid/${cid}?raw`, `/mcp/meta/private@${cid}`, `/mcp/meta/vault@${cid}x`]) {
         const { status, text } = await page(path);
@@ -144,7 +144,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.equal(await textOf(`${acme}/mcp/vault`, "got", { key: "plan" }), MARK);
   });
 
-  it("C8 content: a configuration that names a CID of the one gets nothing of it", async () => {
+  it("content: a configuration that names a CID of the one gets nothing of it (C8)", async () => {
     const entries = {
       definition: { definition: cids["definition"] },
       config: { config_cid: cids["mcps"] },
@@ -168,7 +168,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.equal(restored.status, 404, JSON.stringify(restored.body));
   });
 
-  it("C8 transforms: what one returned for the one is not kept for the other, though all of their texts are the same", async () => {
+  it("transforms: what one returned for the one is not kept for the other, though all of their texts are the same (C8)", async () => {
     const told = async (tenant: string, plan: string): Promise<string> => {
       const api = apiOf({ url: tenant });
       await api.put("/variables/told", plan);
@@ -182,7 +182,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.ok(!(await told(evil, "nothing")).includes(MARK));
   });
 
-  it("C8 variables, secrets and servers: neither guests nor addresses of the other know them", async () => {
+  it("variables, secrets and servers: neither guests nor addresses of the other know them (C8)", async () => {
     assert.equal(await textOf(`${acme}/mcp/vault`, "variable", { name: "plan" }), MARK);
     assert.equal(await textOf(`${acme}/mcp/vault`, "secret", { name: "CODE" }), MARK);
     assert.equal(await textOf(`${evil}/mcp/vault`, "variable", { name: "plan" }), "nothing");
@@ -211,7 +211,7 @@ describe("what one tenant has is out of reach of another", () => {
     }
   });
 
-  it("C8 guests: the same definition runs in another process for each tenant, and hides its tools for one alone", async () => {
+  it("guests: the same definition runs in another process for each tenant, and hides its tools for one alone (C8)", async () => {
     // Each node has a process of its own for it.
     for (let node = 0; node < NODES; node++) await textOf(`${acme}/mcp/vault`, "keep", { what: MARK });
     for (let node = 0; node < NODES; node++) {
@@ -230,7 +230,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.ok(!/>keep<\/[^>]*>[^]*1 call/.test(text.slice(text.indexOf('id="calls"'))), "no calls of the other");
   });
 
-  it("C8 sessions: a session of the one is none of the other, and cannot be ended from there", async () => {
+  it("sessions: a session of the one is none of the other, and cannot be ended from there (C8)", async () => {
     const mine = await LegacyClient.start(`${acme}/mcp/vault`, "2025-11-25", { elicitation: {} });
     const stream = await mine.listen();
     const thief = await LegacyClient.start(`${evil}/mcp/vault`);
@@ -254,7 +254,7 @@ describe("what one tenant has is out of reach of another", () => {
     stream.close();
   });
 
-  it("C8 HTTP+SSE: messages are taken for a connection at its own tenant's address alone", async () => {
+  it("HTTP+SSE: messages are taken for a connection at its own tenant's address alone (C8)", async () => {
     const connection = await read(`${acme}/mcp/vault/sse`, { headers: { Accept: "text/event-stream" } });
     const endpoint = (await connection.next())!.data;
     const at = (path: string): Promise<Reply> => post(`${berth.url}${path}`, request("ping"));
@@ -264,7 +264,7 @@ describe("what one tenant has is out of reach of another", () => {
     connection.close();
   });
 
-  it("C8 tasks: the other can neither ask for one, answer it, cancel it, nor listen to it", async () => {
+  it("tasks: the other can neither ask for one, answer it, cancel it, nor listen to it (C8)", async () => {
     const at = (tenant: string, method: string, params: Record<string, unknown>): Promise<Reply> =>
       modern(`${tenant}/mcp/vault`, method, { _meta: WITH_TASKS, ...params }, nameOf(params));
     const { taskId } = (await at(acme, "tools/call", { name: "long", arguments: {} })).body.result;
@@ -285,7 +285,7 @@ describe("what one tenant has is out of reach of another", () => {
     await until(async () => (await at(acme, "tasks/get", { taskId })).body.result.status === "cancelled");
   });
 
-  it("C8 requestState: what the one was asked cannot be answered at the other, though all else is the same", async () => {
+  it("requestState: what the one was asked cannot be answered at the other, though all else is the same (C8)", async () => {
     const asked = { name: "ask", arguments: { what: "x" } };
     const meta = declaring({ elicitation: {} });
     const at = (tenant: string, more: Record<string, unknown> = {}): Promise<Reply> =>
@@ -298,7 +298,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.equal((await at(acme, again)).body.result.content[0].text, 'x{"sure":true}');
   });
 
-  it("C8 cursors: one that the other gave leads to the tenant's own list", async () => {
+  it("cursors: one that the other gave leads to the tenant's own list (C8)", async () => {
     const list = (tenant: string, cursor?: string): Promise<Reply> =>
       post(`${tenant}/mcp/many`, request("tools/list", cursor === undefined ? {} : { cursor }));
     const names = (reply: Reply): string[] => reply.body.result.tools.map(({ name }: { name: string }) => name);
@@ -308,7 +308,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.deepEqual(names(await list(evil, nextCursor)), names(await list(evil, own)));
   });
 
-  it("C8 pinned releases and resource updates: those of the other are not there, even of the same server", async () => {
+  it("pinned releases and resource updates: those of the other are not there, even of the same server (C8)", async () => {
     for (const name of [`private@${cids["release"]}`, `vault@${cids["release"]}`]) {
       assert.equal((await post(`${evil}/mcp/${encodeURIComponent(name)}`, request("tools/list"))).status, 404, name);
     }
@@ -324,13 +324,13 @@ describe("what one tenant has is out of reach of another", () => {
     listening.close();
   });
 
-  it("C8 explore: the server that starts programs is for default alone", async () => {
+  it("explore: the server that starts programs is for default alone (C8)", async () => {
     assert.equal((await post(`${berth.url}/mcp/explore`, request("tools/list"))).status, 200);
     assert.equal((await post(`${evil}/mcp/explore`, request("tools/list"))).status, 404);
     assert.ok(!(await page("/mcp")).text.includes("/mcp/explore"));
   });
 
-  it("C8 paths: no other spelling of an address leads to a tenant", async () => {
+  it("paths: no other spelling of an address leads to a tenant (C8)", async () => {
     const tricks = [
       "/t/evil/../acme/mcp/private",
       "/t/evil/%2e%2e/acme/mcp/private",
@@ -376,7 +376,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.ok(own.includes(MARK), "and the one spelling does");
   });
 
-  it("C8 hosts: a host name leads to its own tenant, whatever else a request says", async () => {
+  it("hosts: a host name leads to its own tenant, whatever else a request says (C8)", async () => {
     const calling = request("tools/call", { name: "treasure", arguments: {} });
     const at = (path: string, headers: Record<string, string | string[]>): Promise<string> =>
       raw(rawPost(path, calling, headers));
@@ -409,7 +409,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.ok((await at("/mcp/private", { Host: "acme.localhost", Origin: "http://acme.localhost" })).includes(MARK));
   });
 
-  it("C8 writes: what the other saves under the same name changes nothing of the one", async () => {
+  it("writes: what the other saves under the same name changes nothing of the one (C8)", async () => {
     const before = await apiOf({ url: acme }).send("GET", "/variables/plan");
     assert.equal((await evilApi.put("/variables/plan", "other")).status, 201);
     assert.equal((await evilApi.put("/definitions/private", PRIVATE.replace(MARK, "fake"))).status, 201);

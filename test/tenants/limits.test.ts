@@ -54,7 +54,7 @@ describe("limits of tenants", () => {
     }
   };
 
-  it("C8 requests above what may be under way are refused with 429 and Retry-After; other tenants notice nothing", async () => {
+  it("requests above what may be under way are refused with 429 and Retry-After; other tenants notice nothing (C8)", async () => {
     const url = urlOf("narrow", "held");
     await call(url, "held", { ms: 0 });
     const refused = await whileHeld([url, url], async () => {
@@ -66,7 +66,7 @@ describe("limits of tenants", () => {
     assert.equal((await call(urlOf("narrow", "say"), "say")).content[0].text, "hello");
   });
 
-  it("C8 requests that come too often are refused until their time has come", async () => {
+  it("requests that come too often are refused until their time has come (C8)", async () => {
     const url = urlOf("slow", "say");
     const statuses = await Promise.all(
       Array.from({ length: 4 * NODES }, async () => (await post(url, callBody("say", {}))).status),
@@ -75,7 +75,7 @@ describe("limits of tenants", () => {
     await until(async () => (await post(url, callBody("say", {}))).status === 200);
   });
 
-  it("C8 what uses more processor time than its tenant may is held up, and a call that ends for it says so", async (t) => {
+  it("what uses more processor time than its tenant may is held up, and a call that ends for it says so (C8)", async (t) => {
     const hasty = await startTestBerth({ env: { BERTH_CALL_MS: "5000" } });
     t.after(() => hasty.close());
     const limits = { cpuMsPerSecond: 50 };
@@ -88,7 +88,7 @@ describe("limits of tenants", () => {
     });
   });
 
-  it("C8 another limit of a tenant counts from when it is said, without a restart", async () => {
+  it("another limit of a tenant counts from when it is said, without a restart (C8)", async () => {
     const url = urlOf("slow", "say");
     const change = { by: "test", limits: { requestsPerSecond: 1_000, requestBurst: 1_000 } };
     await onStoreOf(berth, (store) => store.tenants.change("slow", change));
@@ -98,7 +98,7 @@ describe("limits of tenants", () => {
     });
   });
 
-  it("C8 calls of a server above its own limits fail with a clear tool error; other servers of the tenant do not", async () => {
+  it("calls of a server above its own limits fail with a clear tool error; other servers of the tenant do not (C8)", async () => {
     const url = `${berth.url}/mcp/single`;
     await call(url, "held", { ms: 0 });
     const refused = await whileHeld([url], async () => {
@@ -115,7 +115,7 @@ describe("limits of tenants", () => {
     assert.ok(seldom.some(({ isError }) => isError));
   });
 
-  it("C8 a save for which there is no room is refused, and what was there stays", async () => {
+  it("a save for which there is no room is refused, and what was there stays (C8)", async () => {
     const long = `/** Says hello. */\nexport function say(): string { return "${"x".repeat(3_000)}"; }\n`;
     const response = await fetch(`${berth.url}/t/small/api/definitions/say`, {
       method: "PUT",
@@ -127,7 +127,7 @@ describe("limits of tenants", () => {
     assert.equal((await call(urlOf("small", "say"), "say")).content[0].text, "hello");
   });
 
-  it("C8 a tenant has as many guest processes as it may; its further servers take turns with them", async () => {
+  it("a tenant has as many guest processes as it may; its further servers take turns with them (C8)", async () => {
     const names = ["one", "two", "three"];
     const results = await Promise.all(names.map((name) => call(urlOf("crowded", name), "held", { ms: 300 })));
     assert.deepEqual(

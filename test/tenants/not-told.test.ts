@@ -31,7 +31,7 @@ describe("which tenants there are", () => {
     return text.replaceAll(name, "NAME").replace(/[0-9a-f]{32}/g, "ID");
   }
 
-  it("C8 is told to nobody without a token, by any address", async () => {
+  it("is told to nobody without a token, by any address (C8)", async () => {
     const own = { Origin: berth.url };
     const form = { "Content-Type": "application/x-www-form-urlencoded", ...own };
     const asked: [string, RequestInit][] = [
@@ -69,7 +69,7 @@ describe("which tenants there are", () => {
     assert.deepEqual(told, []);
   });
 
-  it("C8 is told to who has a token of one", async () => {
+  it("is told to who has a token of one (C8)", async () => {
     const { token } = await makeToken(berth, { can: ["call"] }, { tenant: "stays" });
     const answered = await fetch(`${berth.url}/t/stays/mcp/one`, { method: "POST", headers: bearer(token) });
     assert.equal(answered.status, 403);

@@ -35,7 +35,7 @@ describe("tenants", () => {
 
   const textOf = async (url: string, name = "say"): Promise<string> => (await call(url, name)).content[0].text;
 
-  it("C8 each tenant has its own servers at /t/<tenant>/mcp, and default has its own without a prefix", async () => {
+  it("each tenant has its own servers at /t/<tenant>/mcp, and default has its own without a prefix (C8)", async () => {
     assert.equal(await textOf(`${berth.url}/mcp/say`), "default");
     assert.equal(await textOf(`${berth.url}/t/acme/mcp/say`), "acme");
     assert.equal(await textOf(`${berth.url}/t/umbrella/mcp/say`), "umbrella");
@@ -44,7 +44,7 @@ describe("tenants", () => {
     assert.equal((await post(`${berth.url}/mcp/own`, request("tools/list"))).status, 404);
   });
 
-  it("C8 a tenant that does not exist is told from one that is suspended, and from a wrong name", async () => {
+  it("a tenant that does not exist is told from one that is suspended, and from a wrong name (C8)", async () => {
     const at = (tenant: string) => post(`${berth.url}/t/${tenant}/mcp/say`, request("tools/list"));
     const unknown = await at("nobody");
     assert.equal(unknown.status, 404);
@@ -58,7 +58,7 @@ describe("tenants", () => {
     await until(async () => (await at("umbrella")).status === 200);
   });
 
-  it("C8 suspending a tenant ends its calls, its processes, its sessions' streams and its subscriptions", async () => {
+  it("suspending a tenant ends its calls, its processes, its sessions' streams and its subscriptions (C8)", async () => {
     const url = `${berth.url}/t/slow/mcp/slow`;
     const client = await LegacyClient.start(url);
     const stream = await client.listen();
@@ -79,7 +79,7 @@ describe("tenants", () => {
     assert.equal((await client.result("tools/list")).tools[0].name, "slow", "its session can be taken up again");
   });
 
-  it("C8 a tenant that another process creates is served at once", async () => {
+  it("a tenant that another process creates is served at once (C8)", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "late", { servers: { say: SAY("late") } }));
     assert.equal(await textOf(`${berth.url}/t/late/mcp/say`), "late");
   });
@@ -93,7 +93,7 @@ describe("berth tenant", () => {
   const tenant = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
     spawnSync(process.execPath, [cli, "tenant", ...args, "--data", folder], { encoding: "utf8", input: "" });
 
-  it("C8 creates, lists, suspends, resumes and deletes tenants, and says what is wrong", () => {
+  it("creates, lists, suspends, resumes and deletes tenants, and says what is wrong (C8)", () => {
     const created = tenant("create", "acme", "--host", "acme.example");
     assert.equal(created.status, 0, created.stderr);
     assert.match(created.stderr, /at \/t\/acme\/mcp and the host acme\.example/);

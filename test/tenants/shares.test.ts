@@ -43,7 +43,7 @@ describe("shares of tenants in streams and programs of others", () => {
     return content?.[0]?.text ?? error.message;
   };
 
-  it("C8 upstreamProcesses: an idle program of the tenant makes room for its next; while all are used, it hears why", async () => {
+  it("upstreamProcesses: an idle program of the tenant makes room for its next; while all are used, it hears why (C8)", async () => {
     assert.equal(await saidBy("busy", "one"), "fine");
     assert.equal(await saidBy("busy", "two"), "fine");
     assert.deepEqual([processesWith(`${mark}-one`).length, processesWith(`${mark}-two`).length], [0, 1]);
@@ -72,7 +72,7 @@ describe("shares of tenants in streams and programs of others", () => {
     await until(async () => (await saidBy("busy", "unseen")) === "fine");
   });
 
-  it("C8 processStartsPerMinute: guests that take turns with one place are started at the tenant's pace", async () => {
+  it("processStartsPerMinute: guests that take turns with one place are started at the tenant's pace (C8)", async () => {
     const began = performance.now();
     for (const server of ["one", "two", "one", "two", "one"]) {
       assert.match((await call(at("thrashing", server), "say")).content[0].text, /^hello/);
@@ -82,7 +82,7 @@ describe("shares of tenants in streams and programs of others", () => {
     assert.equal((await call(`${berth.url}/mcp/say`, "say")).content[0].text, "hello");
   });
 
-  it("C8 savesPerMinute: saves above it are refused with 429 until their time has come, those of others are not", async () => {
+  it("savesPerMinute: saves above it are refused with 429 until their time has come, those of others are not (C8)", async () => {
     const put = (tenant: string, text: string): Promise<Response> =>
       fetch(`${berth.url}${tenant}/api/variables/plan`, {
         method: "PUT",
@@ -104,7 +104,7 @@ describe("shares of tenants in streams and programs of others", () => {
     assert.equal((await put("", "second")).status, 200);
   });
 
-  it("C8 reviewsPerMinute: reviews above it are refused with 429 until their time has come, saves and others are not", async () => {
+  it("reviewsPerMinute: reviews above it are refused with 429 until their time has come, saves and others are not (C8)", async () => {
     const review = (tenant: string): Promise<Response> =>
       fetch(`${berth.url}${tenant}/api/definitions/say/review`, {
         method: "POST",
@@ -125,7 +125,7 @@ describe("shares of tenants in streams and programs of others", () => {
 
   const listenAt = (tenant: string): Promise<EventReader> => listenTo(at(tenant, "say"));
 
-  it("C8 streams: of every kind a tenant has as many as it may, its calls and other tenants' streams go on", async () => {
+  it("streams: of every kind a tenant has as many as it may, its calls and other tenants' streams go on (C8)", async () => {
     const legacy = await LegacyClient.start(at("streaming", "say"));
     const [first, second] = [await listenAt("streaming"), await legacy.listen()];
     assert.deepEqual([first.status, second.status], [200, 200]);
@@ -154,7 +154,7 @@ describe("shares of tenants in streams and programs of others", () => {
     second.close();
   });
 
-  it("C8 streams: the answer to a call may be a stream at the limit, too, since it ends", async () => {
+  it("streams: the answer to a call may be a stream at the limit, too, since it ends (C8)", async () => {
     await until(async () => {
       const streams = [await listenAt("streaming"), await listenAt("streaming")];
       if (streams.some(({ status }) => status !== 200)) {

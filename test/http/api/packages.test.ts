@@ -105,6 +105,17 @@ describe("the API of packages", () => {
     );
   });
 
+  it("has a page that shows packages and who uses them, to their tenant alone", async () => {
+    const page = async (path: string): Promise<string> =>
+      (await fetch(berth.url + path, { headers: { Accept: "text/html" } })).text();
+    const own = await page("/packages");
+    assert.match(own, /greet[^]*1\.0\.0[^]*href="\/mcp\/meta\/hello"/);
+    assert.match(await page("/mcp/meta/hello?tab=code"), /greet\s*(?:<[^>]+>\s*)*1\.0\.0/);
+    const theirs = await page("/t/other/packages");
+    assert.match(theirs, /BERTH_TENANT_PACKAGES/);
+    assert.doesNotMatch(theirs, /greet|Add a package/);
+  });
+
   it("compiles only the servers that an update reaches, and puts it in effect at once", async () => {
     await call(`${berth.url}/mcp/alone`, "here");
     const stood = (await api.send("GET", "/servers/alone/releases")).body.releases.length as number;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { addTenant, onStoreOf } from "../../support/tenants.ts";
 
 const GUEST = `/** Tells a secret. */
 export async function tell(name: string, context: import("berth").ToolContext): Promise<string> {
@@ -23,7 +24,7 @@ describe("the API of secrets", () => {
   });
   after(() => berth.close());
 
-  it("C8 takes a value and gives none back, by any method", async () => {
+  it("stores a value and returns none, by any method", async () => {
     const api = apiOf(berth);
     assert.equal((await api.send("PUT", "/secrets/API_TOKEN", VALUE)).status, 204);
     assert.equal((await api.send("PUT", "/secrets/OTHER_TOKEN", { value: "in JSON" })).status, 204);
@@ -45,7 +46,24 @@ describe("the API of secrets", () => {
     assert.deepEqual(other, { name: "OTHER_TOKEN", changedAt: other.changedAt, ...facts });
   });
 
-  it("C8 says what is wrong with a request, and never what the value was", async () => {
+  it("lists names and servers on the page of secrets, each tenant its own, and no value (C8)", async () => {
+    const mcps = JSON.stringify({ guest: { secrets: ["OF_ACME"] } });
+    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { guest: GUEST }, variables: { mcps } }));
+    const html = async (path: string): Promise<string> =>
+      (await fetch(`${berth.url}${path}`, { headers: { Accept: "text/html" } })).text();
+    const page = await html("/secrets");
+    assert.match(page, /API_TOKEN[^]*href="\/mcp\/meta\/guest"/);
+    assert.doesNotMatch(page, /very|OF_ACME|not set/);
+    const theirs = await html("/t/acme/secrets");
+    assert.match(theirs, /OF_ACME[^]*not set/);
+    assert.doesNotMatch(theirs, /OTHER_TOKEN/);
+    const tell = async (at: string) => (await call(`${berth.url}${at}/mcp/guest`, "tell", { name: "OF_ACME" })).content;
+    await apiOf({ url: `${berth.url}/t/acme` }).send("PUT", "/secrets/OF_ACME", "of acme alone");
+    assert.equal((await tell("/t/acme"))[0].text, "of acme alone");
+    assert.match((await tell(""))[0].text, /is not given the secret/);
+  });
+
+  it("reports what is wrong with a request without repeating the value", async () => {
     const api = apiOf(berth);
     const json = { "Content-Type": "application/json" };
     const refused: [string, unknown, Record<string, string>, number][] = [
@@ -69,7 +87,7 @@ describe("the API of secrets", () => {
     assert.deepEqual([gone.status, gone.body.error.code], [404, "secret_not_found"]);
   });
 
-  it("C8 is guarded as other writes: no page of another site and nobody from elsewhere sets a secret", async () => {
+  it("rejects writes from other sites and other machines", async () => {
     const api = apiOf(berth);
     for (const headers of [
       { Origin: "http://localhost:9999" },
@@ -88,7 +106,7 @@ describe("the API of secrets", () => {
     assert.equal((await call(`${berth.url}/mcp/guest`, "tell", { name: "API_TOKEN" })).content[0].text, VALUE);
   });
 
-  it("C8 a read-only instance shows names and changes nothing", async (t) => {
+  it("shows names and changes nothing on a read-only instance", async (t) => {
     const readonly = await startTestBerth({ texts: { "guest.ts": GUEST }, config: { image: "readonly" } });
     t.after(() => readonly.close());
     const { status, body } = await apiOf(readonly).send("PUT", "/secrets/API_TOKEN", VALUE);

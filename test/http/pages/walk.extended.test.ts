@@ -125,6 +125,9 @@ describe("a walk through the console", () => {
       const name = `${server}-far`;
       await hand.press(page.getByRole("link", { name: "Add remote server" }));
       await hand.fill(page.getByLabel("Name"), name);
+      await hand.fill(page.getByLabel("URL"), "http://127.0.0.1:1/mcp");
+      await hand.press(page.getByRole("button", { name: "Look at what it offers" }));
+      await page.getByText("Nothing was added").waitFor();
       await hand.fill(page.getByLabel("URL"), `${berth.url}/mcp/${server}`);
       await hand.press(page.getByRole("button", { name: "Look at what it offers" }));
       await page.locator("#review .offered", { hasText: `${server}(` }).waitFor();
@@ -150,8 +153,11 @@ describe("a walk through the console", () => {
         network: ["api.github.com", `127.0.0.1:${port}`],
         env: { API_URL: `http://127.0.0.1:${port}` },
       };
-      await hand.fill(page.getByLabel(`Entry of ${name} in mcps`), JSON.stringify(given));
+      await hand.fill(page.getByLabel(`Entry of ${name} in mcps`), "{ not JSON");
       await hand.press(page.getByRole("button", { name: "Create" }));
+      await page.getByText("The server is saved, but it was not given what stands above").waitFor();
+      await hand.fill(page.getByLabel(`Entry of ${name} in mcps`), JSON.stringify(given));
+      await hand.press(page.getByRole("button", { name: "Try again" }));
       await page.waitForURL(`**/mcp/meta/${name}?tab=connect`);
       await page.locator("#server-head").getByText("secret not set").waitFor();
 
