@@ -11,7 +11,6 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { spec as Spec } from "node:test/reporters";
 import { parseArgs } from "node:util";
-import { patientEnv } from "../dist/test/support/patience.js";
 import { TestFiles } from "./test/files.mjs";
 import { watchLeftovers } from "./test/leftovers.mjs";
 import { inOneReport } from "./test/report.mjs";
@@ -69,7 +68,6 @@ if (!process.env["BERTH_TEST_COMPILER"]) {
   compiler = fork("dist/test/support/compiler-server.js", [process.env["BERTH_TEST_COMPILER"]]);
   await once(compiler, "message");
 }
-for (const [name, value] of Object.entries(patientEnv)) process.env[name] ??= value;
 // A test's own run leaves to this one what nobody can tell apart.
 const isNested = process.env["BERTH_TEST_RUN"] !== undefined;
 const costs = join(folder, "costs");

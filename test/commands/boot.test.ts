@@ -18,7 +18,6 @@ import {
   type Sources,
 } from "../support/image-sources.ts";
 import { berthInProcess } from "../support/in-process.ts";
-import "../support/patience.ts";
 
 after(removeTemporaryFolders);
 

@@ -3,14 +3,14 @@ import { describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { loadProblem } from "../../src/executor/load-problem.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { patientLimits } from "../support/patience.ts";
 
 const GOOD = "export const one = (): number => 1;\n";
 
 describe("trying to load a program", () => {
   const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
-  const limits = { ...patientLimits, guestSpareProcesses: 0 };
+  const limits = { ...defaultLimits, guestSpareProcesses: 0 };
 
   const loaded = async (code: string, changed: Partial<typeof limits> = {}): Promise<unknown> => {
     const executor = new GuestExecutor(trustedLauncher(node, limits), { limits: { ...limits, ...changed } });

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { folderUseOf } from "../../src/processes/folder-use.ts";
 import {
   assertNothingLeft,
@@ -17,7 +18,6 @@ import {
   type Mode,
   type Rig,
 } from "../support/executor.ts";
-import { patientLimits } from "../support/patience.ts";
 import { until } from "../support/until.ts";
 
 const CODE = `
@@ -30,6 +30,7 @@ import path from "node:path";
 import http from "node:http";
 import net from "node:net";
 import dns from "node:dns";
+import { defaultLimits } from "../../src/limits/limits.ts";
 
 /** The usual work of packages with temporary files. */
 export async function work() {
@@ -169,7 +170,7 @@ scratchContract("trusted");
 
 describe("the scratch folders of trusted guests", () => {
   const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
-  const limits = { ...patientLimits, guestSpareProcesses: 1, guestDiskMb: 1 };
+  const limits = { ...defaultLimits, guestSpareProcesses: 1, guestDiskMb: 1 };
 
   it("are gone when their processes are, and all of them when the executor is closed", async () => {
     const parent = await mkdtemp(join(tmpdir(), "berth-scratch-"));

@@ -11,7 +11,6 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { call } from "../support/berth.ts";
 import { berth, cli, type Ran } from "../support/commands.ts";
 import { startDev } from "../support/dev-process.ts";
-import { patientEnv } from "../support/patience.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 
 const PRICES = `import Papa from "papaparse";
@@ -55,7 +54,7 @@ describe("an image with packages of the registry", () => {
   const nowhere = { npm_config_registry: "http://127.0.0.1:9/", npm_config_cache: join(folder, "empty-cache") };
   const boot = (options: readonly string[] = [], env = {}): Promise<Ran> =>
     berth(["boot", "--from", from, "--out", out, ...options], {
-      env: { ...patientEnv, XDG_CACHE_HOME: join(folder, "cache"), ...env },
+      env: { XDG_CACHE_HOME: join(folder, "cache"), ...env },
     });
   let made: Ran;
 
@@ -119,7 +118,7 @@ describe("an image with packages of the registry", () => {
   test("is the same byte for byte on another Node, and without any registry", async () => {
     const args = [cli, "boot", "--check", "--json", "--from", from, "--out", out];
     const { stdout } = await new Promise<{ stdout: string }>((resolve, reject) => {
-      const env = { ...process.env, ...patientEnv, ...nowhere };
+      const env = { ...process.env, ...nowhere };
       execFile(NODE_24, args, { env, maxBuffer: 64 * 1024 * 1024 }, (error, said, stderr) => {
         if (said === "") reject(new Error(`${error?.message}: ${stderr}`));
         else resolve({ stdout: said });
@@ -134,7 +133,7 @@ describe("an image with packages of the registry", () => {
     assert.equal(JSON.parse(again.stdout).status, "unchanged");
     const elsewhere = join(folder, "elsewhere");
     const refused = await berth(["boot", "--from", from, "--out", elsewhere], {
-      env: { ...patientEnv, ...nowhere, npm_config_fetch_retries: "0" },
+      env: { ...nowhere, npm_config_fetch_retries: "0" },
     });
     assert.equal(refused.code, 2);
     assert.match(refused.stderr, /package-lock\.json.*error: The packages could not be fetched/);
@@ -143,7 +142,7 @@ describe("an image with packages of the registry", () => {
   test("is served read-only, by bundles alone", async (t) => {
     const serving = await ServeProcess.start(
       ["--image", out, "--readonly", "--port", "0", "--data", join(folder, "data")],
-      { ...patientEnv, ...nowhere },
+      { ...nowhere },
     );
     t.after(() => serving.end("SIGTERM"));
     const prices = await call(`${serving.url}/mcp/prices`, "prices", { csv: "item,euros\nbread,2.5\nwater,1\n" });

@@ -22,7 +22,6 @@ import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { cli, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
-import { patientEnv } from "../support/patience.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { addTenant } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -365,7 +364,7 @@ describe("berth tenant export and import", () => {
     assert.equal((await tenant(["export", "shown", "--out", file, ...here])).code, 0);
     const data = join(folder, "tmp");
     mkdirSync(data);
-    const served = await ServeProcess.start(["--port", "0", "--image", file], { ...patientEnv, TMPDIR: data });
+    const served = await ServeProcess.start(["--port", "0", "--image", file], { TMPDIR: data });
     try {
       assert.match(served.url, /\/t\/shown$/);
       assert.equal((await call(`${served.url}/mcp/say`, "say")).content[0].text, "shown");

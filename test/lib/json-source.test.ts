@@ -3,7 +3,6 @@ import { describe, it } from "node:test";
 import { jsonProblems, parseJsonSource, placeProblems } from "../../src/lib/json-source.ts";
 import { PROBLEMS_MAX } from "../../src/lib/problem.ts";
 import { lower } from "../support/lowered-limits.ts";
-import "../support/patience.ts";
 import { inOneOf } from "../support/until.ts";
 
 /** Long enough for a thread of its own. */

@@ -9,7 +9,7 @@ import { packageRoot } from "../../src/config.ts";
 import { openCompiler } from "../../src/discover/compiler.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { patientLimits } from "../support/patience.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import {
   connecting,
   definitionOf,
@@ -23,7 +23,7 @@ import {
 } from "../support/tried-packages.ts";
 
 const { set, tarball } = await openSet([...dozen, ...connecting]);
-const compiler = openCompiler(patientLimits);
+const compiler = openCompiler(defaultLimits);
 const executors = {
   sandboxed: await openGuests("sandboxed"),
   trusted: await openGuests("trusted"),

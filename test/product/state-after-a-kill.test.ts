@@ -6,7 +6,6 @@ import { after, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { berth as command } from "../support/commands.ts";
-import { patientEnv } from "../support/patience.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { until } from "../support/until.ts";
 
@@ -25,7 +24,7 @@ describe("a service that is killed while its servers write state", () => {
 
   it("keeps each change that a caller was told of, and few besides; backups and exports have it, however code runs", async (t) => {
     const start = async (mode: string, from = data): Promise<ServeProcess> => {
-      const env = { ...patientEnv, TMPDIR, BERTH_GUESTS: mode };
+      const env = { TMPDIR, BERTH_GUESTS: mode };
       const served = await ServeProcess.start(["--port", "0", "--data", from], env);
       t.after(() => served.end("SIGKILL"));
       return served;

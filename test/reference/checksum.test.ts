@@ -3,19 +3,19 @@ import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import { scriptRun } from "../../src/host/calls/run.ts";
-import { patientLimits } from "../support/patience.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { compileTemplate } from "../support/reference.ts";
 
 type Checksum = (text: string, algorithm?: string) => Promise<{ text: string } | { error: string }>;
 
 async function openChecksum(context: TestContext): Promise<Checksum> {
-  const executor = await openExecutor({ mode: "auto", limits: patientLimits });
+  const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
   context.after(() => executor.close());
   const { tools, bundle } = await compileTemplate("checksum.sh");
   const script = { tenant: "default", server: "checksum", text: async () => bundle!, textsIn: assert.fail };
   const run = scriptRun(executor, script, tools[0]!.call, {
     name: "checksum",
-    callMs: patientLimits.callMs,
+    callMs: defaultLimits.callMs,
     toolOptions: {},
     warn: assert.fail,
   });

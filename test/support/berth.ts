@@ -9,7 +9,6 @@ import { changeFixed } from "../../src/limits/fixed.ts";
 import { compile, shareCompiler } from "./compiler.ts";
 import { readTestConfig } from "./config.ts";
 import { loweredLimits } from "./lowered-limits.ts";
-import { patientEnv } from "./patience.ts";
 import { keysOfAll, ON_POSTGRES, startPostgres } from "./postgres.ts";
 import { FIRST_HOST, startSecondNode } from "./second-node.ts";
 
@@ -106,7 +105,6 @@ export async function makeImage(
   const exitCode = await boot({ from, out: imageDir, quiet: true }, async () => ({ compile, close: async () => {} }));
   if (exitCode !== 0) throw new Error(`the image could not be made: exit code ${exitCode}`);
   return {
-    ...patientEnv,
     BERTH_PORT: "0",
     BERTH_DATA: join(folder, "data"),
     BERTH_IMAGE_DIR: imageDir,

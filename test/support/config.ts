@@ -1,8 +1,7 @@
 import { readConfig, type Config } from "../../src/config.ts";
 import { loweredLimits } from "./lowered-limits.ts";
-import "./patience.ts";
 
-/** As `readConfig`, with patience; `env` may also lower the limits that no setting changes. */
+/** As `readConfig`; `env` may also lower the limits that no setting changes. */
 export function readTestConfig(env: Record<string, string>, overrides: Partial<Config> = {}): Config {
   const config = readConfig(env, overrides);
   return { ...config, limits: { ...config.limits, ...loweredLimits(env), ...overrides.limits } };

@@ -9,7 +9,6 @@ import { createLog } from "../../src/lib/log.ts";
 import type { TestBerth } from "./berth.ts";
 import { berth as command } from "./commands.ts";
 import { readTestConfig } from "./config.ts";
-import { patientEnv } from "./patience.ts";
 
 /** Serves those of `examples/` that are named in `changed`, with the changed fields of their entries. */
 export async function startExamples(
@@ -24,10 +23,10 @@ export async function startExamples(
   const mcps = Object.entries(changed).map(([name, fields]) => [name, { ...all[name], ...fields }]);
   await writeFile(file, JSON.stringify(Object.fromEntries(mcps)));
   const out = join(folder, "boot");
-  const { code, stderr } = await command(["boot", "--from", from, "--out", out, "--strict"], { env: patientEnv });
+  const { code, stderr } = await command(["boot", "--from", from, "--out", out, "--strict"], { env: {} });
   assert.equal(code, 0, stderr);
   const places = { BERTH_PORT: "0", BERTH_DATA: join(folder, "data"), BERTH_IMAGE_DIR: out, BERTH_LOG: "silent" };
-  const berth = await startBerth(readTestConfig({ ...patientEnv, ...places, ...env }), createLog("silent"));
+  const berth = await startBerth(readTestConfig({ ...places, ...env }), createLog("silent"));
   return {
     ...berth,
     folder,

@@ -17,11 +17,10 @@ import { openHost } from "../../src/host/open-host.ts";
 import { jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { createSealer } from "../../src/lib/seal.ts";
-import type { Limits } from "../../src/limits/limits.ts";
+import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { compile } from "./compiler.ts";
-import { patientLimits } from "./patience.ts";
 
 /** A host with a real store, compiler and executor, for definitions given as text by the server's name. */
 export interface Hosted {
@@ -57,8 +56,8 @@ export async function openHosted(
   const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
   const open = async (writable: boolean, compiler: Compiler = own) => {
     const store = watched(await openSqliteStore({ dataDir }));
-    const executor = await openExecutor({ mode, limits: { ...patientLimits, guestSpareProcesses: 1 } });
-    const checks = new Checks(patientLimits);
+    const executor = await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 1 } });
+    const checks = new Checks(defaultLimits);
     const sealer = createSealer([randomBytes(32)]);
     const hosting = {
       store,
@@ -76,7 +75,7 @@ export async function openHosted(
       compiler: compiler.identity,
       log: createLog("silent"),
       writable,
-      limits: { ...patientLimits, ...overrides },
+      limits: { ...defaultLimits, ...overrides },
     };
     const host = await openHost([TENANT], hosting);
     return { store, executor, checks, host, edits: createEdits({ ...hosting, host }) };

@@ -36,7 +36,6 @@ import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts"
 import { createMetrics } from "../../src/metrics/metrics.ts";
 import { MODERN_META } from "./berth.ts";
 import { memoryNode } from "./memory-nodes.ts";
-import { patientLimits } from "./patience.ts";
 
 /** A host whose servers the test makes: everything above it is real, down to the socket. */
 export interface Offer {
@@ -189,7 +188,7 @@ export async function startRig(
   const { records = memoryRecords(), nodes } = options;
   const { cluster, errands } = memoryNode(records, nodes, options.limits);
   const endpoint = createEndpoint({ berthVersion: "0", log, records, cluster, errands, ...options, host });
-  const limits = { ...patientLimits, ...some };
+  const limits = { ...defaultLimits, ...some };
   const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
   http.serve({
     host,

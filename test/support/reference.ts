@@ -13,9 +13,9 @@ import { withPackages } from "../../src/image/folder-packages.ts";
 import { readImage } from "../../src/image/read.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { PACKAGES, readPackageSet } from "../../src/packages/package-set.ts";
 import { compile } from "./compiler.ts";
-import { patientLimits } from "./patience.ts";
 
 export const templates = join(packageRoot, "reference_templates");
 
@@ -49,7 +49,7 @@ async function compileWithPackages(alone: DefinitionSource): Promise<Compiled> {
   const { definition_cid: set } = image.manifest.variables.find(({ name }) => name === PACKAGES)!;
   const source = withPackages(alone, readPackageSet(new TextDecoder().decode(image.content(set))));
   if (!source.packages) return compile(source);
-  const packages = await PackageFiles.read(source.packages, (cid) => image.content(cid), patientLimits);
+  const packages = await PackageFiles.read(source.packages, (cid) => image.content(cid), defaultLimits);
   return compileDefinition("compile", source, undefined, packages);
 }
 
@@ -59,7 +59,7 @@ export async function openTemplate(
   port?: HostPort,
 ): Promise<OpenTemplate> {
   const { tools, bundle } = await compileTemplate(entry);
-  const executor = await openExecutor({ mode: "auto", limits: patientLimits });
+  const executor = await openExecutor({ mode: "auto", limits: defaultLimits });
   context.after(() => executor.close());
   const program = {
     tenant: "default",
@@ -79,7 +79,7 @@ export async function openTemplate(
     const outcome = await executor.call(program, {
       shape: tool.call,
       args,
-      deadlineMs: patientLimits.callMs,
+      deadlineMs: defaultLimits.callMs,
       onLog: (line) => void logs.push(line),
       ...(onProgress && { onProgress }),
     });

@@ -6,10 +6,10 @@ import type { TestContext } from "node:test";
 import { limitsAfterImport, tenantLimitProblems } from "../../src/admission/tenant-limits.ts";
 import { importTenant, type Imported, type ImportOptions } from "../../src/image/tenant/import-tenant.ts";
 import { tenantFile } from "../../src/image/tenant/tenant-file.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { gathered } from "./gathered.ts";
-import { patientLimits } from "./patience.ts";
 
 /** A store in a folder of its own, closed when the test is done. */
 export async function freshStore(t: Pick<TestContext, "after">): Promise<Store & SecretStore & { dataDir: string }> {
@@ -41,9 +41,9 @@ export function imported(
     by: "import",
     replace: false,
     limitProblems: tenantLimitProblems,
-    limitsAfter: (own, ofFile) => limitsAfterImport(patientLimits, own, ofFile),
+    limitsAfter: (own, ofFile) => limitsAfterImport(defaultLimits, own, ofFile),
     ...options,
-    limits: { ...patientLimits, ...options.limits },
+    limits: { ...defaultLimits, ...options.limits },
   });
 }
 

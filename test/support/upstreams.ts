@@ -1,13 +1,12 @@
 import { join, resolve } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 import { changeFixed } from "../../src/limits/fixed.ts";
-import type { Limits } from "../../src/limits/limits.ts";
+import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import type { ConnectOptions } from "../../src/upstream/channel.ts";
 import { connectUpstream } from "../../src/upstream/connect.ts";
 import type { UpstreamConnection } from "../../src/upstream/connection.ts";
 import type { Launch } from "../../src/upstream/launch.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
-import { patientLimits } from "./patience.ts";
 
 changeFixed({ upstreamEndMs: 500 });
 
@@ -41,7 +40,7 @@ export function connect(
     folder: process.cwd(),
     clientInfo: { name: "berth-test", version: "1" },
     ...options,
-    limits: { ...patientLimits, ...options.limits },
+    limits: { ...defaultLimits, ...options.limits },
   });
 }
 

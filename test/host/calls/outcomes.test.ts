@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { openExecutor } from "../../../src/executor/open-executor.ts";
 import { scriptRun } from "../../../src/host/calls/run.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { call, modern, MODERN_META, startTestBerth } from "../../support/berth.ts";
 import { asker, openClient, OUTCOMES, startOutcomes, type Mode } from "../../support/outcomes.ts";
-import { patientLimits } from "../../support/patience.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
@@ -312,7 +312,7 @@ describe("outcomes with other settings", () => {
   });
 
   it("P2 the service's log hears of a script that contradicts itself", async (t) => {
-    const executor = await openExecutor({ mode: "trusted", limits: { ...patientLimits, guestSpareProcesses: 0 } });
+    const executor = await openExecutor({ mode: "trusted", limits: { ...defaultLimits, guestSpareProcesses: 0 } });
     t.after(() => executor.close());
     const warnings: string[] = [];
     const script = {
@@ -323,7 +323,7 @@ describe("outcomes with other settings", () => {
     };
     const shape = { export: "", style: "positional" as const, params: [] };
     const warn = (message: string): void => void warnings.push(message);
-    const run = scriptRun(executor, script, shape, { name: "x", callMs: patientLimits.callMs, toolOptions: {}, warn });
+    const run = scriptRun(executor, script, shape, { name: "x", callMs: defaultLimits.callMs, toolOptions: {}, warn });
     const error = { reason: "thrown", message: "x", retriable: false };
     assert.deepEqual(await run({}, {}), { ok: false, error });
     assert.deepEqual(warnings, ["a result with isError holds a success envelope; it counts as an error"]);

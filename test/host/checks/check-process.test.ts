@@ -8,9 +8,9 @@ import { describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import { checkCommand } from "../../../src/host/checks/check-process.ts";
 import { Checks } from "../../../src/host/checks/checks.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { spawnDirectly, type Spawn } from "../../../src/processes/spawn/spawn.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { patientLimits } from "../../support/patience.ts";
 import { commandOf, descendants, givingWayBy, isAlive, statOf } from "../../support/processes.ts";
 import { until } from "../../support/until.ts";
 
@@ -28,7 +28,7 @@ function observed(): {
     leaders.push(started.pid);
     return started;
   };
-  const checks = new Checks(patientLimits, { start });
+  const checks = new Checks(defaultLimits, { start });
   return { checks, leaders, tell: (signal) => process.kill(-leaders.at(-1)!, signal) };
 }
 
@@ -139,7 +139,7 @@ describe("the check process", () => {
   it("says why it cannot be started, and tries again with the next value", async (context) => {
     let isMissing = true;
     const start: Spawn = (request) => spawnDirectly(isMissing ? { ...request, file: "/nowhere/at-all" } : request);
-    const checks = new Checks(patientLimits, { start, mode: "trusted" });
+    const checks = new Checks(defaultLimits, { start, mode: "trusted" });
     context.after(() => checks.close());
     await assert.rejects(checks.readMessage("one", "1"), /its process could not be started \(.*ENOENT\); try again/);
     isMissing = false;
@@ -159,7 +159,7 @@ describe("the check process", () => {
         const { start } = openSpawnHelper({ onGone() {}, onStderr() {} });
         import { changeFixed } from ${load("limits/fixed.js")};
         changeFixed({ checkMs: 600_000 });
-        const checks = new Checks(${JSON.stringify(patientLimits)}, { start });
+        const checks = new Checks(${JSON.stringify(defaultLimits)}, { start });
         await checks.readMessage("one", "1");
         const schema = { properties: { text: { type: "string", pattern: "(a?){500}a{500}$" } } };
         void checks.of("one")(schema)({ text: "a".repeat(3_000_000) });
@@ -201,7 +201,7 @@ describe("the check process", () => {
         console.log(JSON.stringify({ files, writable, network, environment: Object.keys(process.env), uid: process.getuid() }));
       const socket = net.connect(${port}, "127.0.0.1");
       socket.on("error", ({ code }) => tell(code)).on("data", (data) => { tell(String(data)); socket.destroy(); });`;
-      const found = await checkCommand(patientLimits, "sandboxed");
+      const found = await checkCommand(defaultLimits, "sandboxed");
       assert.ok("command" in found, JSON.stringify(found));
       const { hiddenArgs: _, args, ...command } = found.command;
       const stdio = ["ignore", "pipe", "pipe"] as const;
@@ -244,7 +244,7 @@ describe("the check process", () => {
       const told = [];
       const read = [];
       for (const mode of ["auto", "sandboxed"]) {
-        const checks = new Checks(${JSON.stringify(patientLimits)}, { mode, onTrusted: (reason) => told.push(reason) });
+        const checks = new Checks(${JSON.stringify(defaultLimits)}, { mode, onTrusted: (reason) => told.push(reason) });
         for (let time = 0; time < 2; time++) read.push(await checks.readMessage("one", "1").catch(({ message }) => message));
         await checks.close();
       }

@@ -4,12 +4,12 @@ import { Checks } from "../../../src/host/checks/checks.ts";
 import { codeOf } from "../../../src/host/checks/schema-code.ts";
 import type { BerthError } from "../../../src/lib/errors.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { LongAnswer } from "../../../src/upstream/results.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { patientLimits } from "../../support/patience.ts";
 
 describe("values that are checked by the process for it", () => {
-  const checks = new Checks(patientLimits);
+  const checks = new Checks(defaultLimits);
   after(() => checks.close());
   const list = { type: "object", properties: { list: { type: "array", items: { type: "number", default: 1 } } } };
 
@@ -21,7 +21,7 @@ describe("values that are checked by the process for it", () => {
   });
 
   it("makes code again that was forgotten for that of others, and finds the same", async () => {
-    const checks = new Checks(patientLimits, { codesBytes: 1 });
+    const checks = new Checks(defaultLimits, { codesBytes: 1 });
     try {
       const properties = Object.fromEntries(
         Array.from({ length: 300 }, (_, at) => [`p${at}`, { type: "string", pattern: "a" }]),
@@ -42,7 +42,7 @@ describe("values that are checked by the process for it", () => {
 
   it("checkMemoryMb: gives up a value that takes more, and says so", async (t) => {
     t.after(lower({ checkMemoryMb: 16 }));
-    const small = new Checks(patientLimits);
+    const small = new Checks(defaultLimits);
     try {
       const body = `[${"[],".repeat(1_000_000)}0]`;
       await assert.rejects(small.readMessage("one", body), /with 16 MB of memory/);
@@ -53,7 +53,7 @@ describe("values that are checked by the process for it", () => {
 
   it("checkMemoryMb: has room for an answer of millions of numbers", async (t) => {
     t.after(lower({ checkMemoryMb: 64 }));
-    const small = new Checks(patientLimits);
+    const small = new Checks(defaultLimits);
     try {
       const zeros = `[${Array(2_000_000).fill(0).join()}]`;
       const json = new TextEncoder().encode(`{"content":[],"structuredContent":{"list":${zeros}}}`);
@@ -66,7 +66,7 @@ describe("values that are checked by the process for it", () => {
 
   it("queuedChecksPerTenant: refuses what one tenant has beyond it, says when to try again, and takes another's", async (t) => {
     t.after(lower({ queuedChecksPerTenant: 1 }));
-    const short = new Checks(patientLimits);
+    const short = new Checks(defaultLimits);
     try {
       const taken = [short.readMessage("one", "1"), short.readMessage("one", "2")];
       await assert.rejects(short.readMessage("one", "3"), ({ code, message, data }: BerthError) => {
@@ -82,7 +82,7 @@ describe("values that are checked by the process for it", () => {
 
   for (const limit of ["queuedCheckBytesPerTenant", "queuedCheckBytes"] as const) {
     it(`${limit}: refuses a long value beside others beyond it, and takes it alone`, async () => {
-      const short = new Checks({ ...patientLimits, [limit]: 10 });
+      const short = new Checks({ ...defaultLimits, [limit]: 10 });
       try {
         const [tenant, variable] =
           limit === "queuedCheckBytes"
@@ -120,7 +120,7 @@ describe("values that are checked by the process for it", () => {
   });
 
   it("says of a default that leads to itself that it does, each time, and goes on", async () => {
-    const checks = new Checks(patientLimits);
+    const checks = new Checks(defaultLimits);
     try {
       const n = { type: "object", properties: { a: { $ref: "#/$defs/n", default: {} } } };
       const schema = { type: "object", properties: { o: { $ref: "#/$defs/n" } }, $defs: { n } };
@@ -139,7 +139,7 @@ describe("values that are checked by the process for it", () => {
 
   it("inlineBodyBytes: takes no more defaults into a short value, and says so", async (t) => {
     t.after(lower({ inlineBodyBytes: 10_000 }));
-    const checks = new Checks(patientLimits);
+    const checks = new Checks(defaultLimits);
     try {
       const a = { default: Array.from({ length: 1_000 }, () => []) };
       const lengths = {
