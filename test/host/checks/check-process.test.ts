@@ -57,24 +57,24 @@ describe("the check process", () => {
   });
 
   it("checkMs: is ended when it does not answer, and replaced", async (context) => {
-    context.after(lower({ checkMs: 5_000 }));
+    context.after(lower({ checkMs: 500 }));
     const { checks, leaders, tell } = observed();
     context.after(() => checks.close());
     await until(() => checks.readMessage("first", "1").catch(() => 0));
     tell("SIGSTOP");
     const [stopped] = leaders.slice(-1);
-    await assert.rejects(checks.readMessage("one", "2"), /within 5000 ms; make it smaller/);
+    await assert.rejects(checks.readMessage("one", "2"), /within 500 ms; make it smaller/);
     await until(() => !isAlive(stopped!));
     assert.equal(await until(() => checks.readMessage("one", "3").catch(() => 0)), 3);
   });
 
   it("checkMs: is ended for one value, and replaced for those of others that wait behind it", async (context) => {
-    context.after(lower({ checkMs: 3_000 }));
+    context.after(lower({ checkMs: 300 }));
     const { checks, leaders, tell } = observed();
     context.after(() => checks.close());
     await until(() => checks.readMessage("first", "1").catch(() => 0));
     tell("SIGSTOP");
-    const slow = assert.rejects(checks.readMessage("one", "2"), /within 3000 ms/);
+    const slow = assert.rejects(checks.readMessage("one", "2"), /within 300 ms/);
     const behind = ["two", "three", "four"].map((tenant) => checks.readMessage(tenant, "3"));
     await slow;
     assert.deepEqual(await Promise.all(behind), [3, 3, 3]);
