@@ -3,10 +3,11 @@ import { join } from "node:path";
 import { after, before, describe, it, test } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import { rawBlock } from "../../../src/lib/cid.ts";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, modern, post, request, startTestBerth } from "../../support/berth.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
 import { longJsonIn } from "../../support/long-json.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -41,23 +42,19 @@ export default function generatePrompts(serverName: string): GeneratedPrompt[] {
 `;
 
 describe("C5 transforms", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "plain.ts": DEFINITION, "change.ts": TRANSFORM },
-      mcps: {
-        changed: {
-          definition: "plain.ts",
-          description: "Counting",
-          auto_discover: true,
-          tools_transform_cid: "change.ts",
-          resources_transform_cid: "change.ts",
-          prompts_transform_cid: "change.ts",
-        },
+  const berth = berthInSuite({
+    texts: { "plain.ts": DEFINITION, "change.ts": TRANSFORM },
+    mcps: {
+      changed: {
+        definition: "plain.ts",
+        description: "Counting",
+        auto_discover: true,
+        tools_transform_cid: "change.ts",
+        resources_transform_cid: "change.ts",
+        prompts_transform_cid: "change.ts",
       },
-    });
+    },
   });
-  after(() => berth.close());
 
   const result = async (server: string, method: string, params: Record<string, unknown> = {}) =>
     (await modern(`${berth.url}/mcp/${server}`, method, params)).body.result;

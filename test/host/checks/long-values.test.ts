@@ -5,22 +5,19 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { fixtures } from "../../support/upstreams.ts";
 
 describe("a body that is too long to be read by who serves", () => {
   const echo = `
 export function count(list: number[], times = 2): string { return [list.length, times, Object.keys({ list })].join(); }
 `;
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "long.ts": echo, "script.sh": '#!/bin/sh\n# Counts.\n# @param {string} text\nprintf %s "${#text}"\n' },
-      env: { BERTH_MESSAGE_VALUES: "1000" },
-    });
-    url = `${berth.url}/mcp/long`;
+  const berth = berthInSuite({
+    texts: { "long.ts": echo, "script.sh": '#!/bin/sh\n# Counts.\n# @param {string} text\nprintf %s "${#text}"\n' },
+    env: { BERTH_MESSAGE_VALUES: "1000" },
   });
-  after(() => berth.close());
+  let url: string;
+  before(() => void (url = `${berth.url}/mcp/long`));
   const list = Array.from({ length: 100_000 }, (_, n) => n);
 
   it("calls its tool with all of its arguments, filled in with their defaults", async () => {
@@ -113,26 +110,22 @@ export async function* steps(count: number): AsyncGenerator<unknown, string> { y
 export async function* stages(count: number, context: any): AsyncGenerator<unknown> { context.log.info(numbers(count)); yield numbers(count); yield "last"; }
 `;
   const tools = ["numbers", "named", "texts", "blocks", "links", "failed", "bytes", "envelope", "empty"];
-  let berth: TestBerth;
+  const texts = { "long.ts": source };
+  const written = ["a", "constructor", "__proto__"].map((name) => `{{${name}}}`).join(" ");
+  const prompts = {
+    filled: {
+      description: "Filled in",
+      arguments: ["a", "constructor", "__proto__"].map((name) => ({ name })),
+      messages: [
+        { role: "user", content: `${written} {{ a }}` },
+        { role: "assistant", content: { type: "resource_link", uri: "note://{{a}}", name: "{{a}}" } },
+      ],
+    },
+  };
+  const mcps = { long: { definition: "long.ts", prompts } };
+  const patient = { BERTH_CHECK_MS: "60000", BERTH_SILENT_CALL_MS: "600000", BERTH_MESSAGE_VALUES: "2000" };
+  const berth = berthInSuite({ mcps, texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "1000" } });
   const both = <Answer>(ask: (berth: TestBerth) => Promise<Answer>) => readTwice(ask, berth);
-  before(async () => {
-    const texts = { "long.ts": source };
-    const written = ["a", "constructor", "__proto__"].map((name) => `{{${name}}}`).join(" ");
-    const prompts = {
-      filled: {
-        description: "Filled in",
-        arguments: ["a", "constructor", "__proto__"].map((name) => ({ name })),
-        messages: [
-          { role: "user", content: `${written} {{ a }}` },
-          { role: "assistant", content: { type: "resource_link", uri: "note://{{a}}", name: "{{a}}" } },
-        ],
-      },
-    };
-    const mcps = { long: { definition: "long.ts", prompts } };
-    const patient = { BERTH_CHECK_MS: "60000", BERTH_SILENT_CALL_MS: "600000", BERTH_MESSAGE_VALUES: "2000" };
-    berth = await startTestBerth({ mcps, texts, env: { ...patient, BERTH_INLINE_BODY_BYTES: "1000" } });
-  });
-  after(() => berth.close());
 
   const versions = ["2024-11-05", "2025-03-26", "2025-06-18"];
 
