@@ -151,7 +151,7 @@ test("J8 explored servers stay connected between calls, make room for others, an
 test("J8 over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a server like any other", async (t) => {
   const off = await startTestBerth({ files: [] });
   t.after(() => off.close());
-  assert.equal((await fetch(`${off.url}/mcp/explore`)).status, 404);
+  assert.equal((await fetch(`${off.url}/mcp/explore`, { headers: { accept: "text/html" } })).status, 404);
 
   const on = await startTestBerth({ files: ["reference_templates/echo.ts"], env: { BERTH_EXPLORE: "on" } });
   t.after(() => on.close());
