@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ALL_SERVERS } from "../../src/host/catalog/aggregate.ts";
 import type { Host } from "../../src/host/host.ts";
@@ -7,10 +7,11 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { nativeTool } from "../../src/mcp/native.ts";
 import type { ServerPlace } from "../../src/mcp/protocol.ts";
 import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../../src/native/client.ts";
-import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call, modern, MODERN_META, post, request } from "../support/berth.ts";
 import * as fc from "../support/fast-check.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const ASKING = `
@@ -56,15 +57,11 @@ function textOf(result: NativeResult): unknown {
 }
 
 describe("native calls", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"],
-      texts: { ...AMBIGUOUS, "asking.ts": ASKING },
-      mcps: { off: { definition: "everyday.ts", enabled: false } },
-    });
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"],
+    texts: { ...AMBIGUOUS, "asking.ts": ASKING },
+    mcps: { off: { definition: "everyday.ts", enabled: false } },
   });
-  after(() => berth.close());
 
   const stateNow = async (): Promise<{ yielded: number; stopped: number; begun: number }> =>
     (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent;

@@ -14,17 +14,16 @@ import { connect, fixtures } from "../support/upstreams.ts";
 const closing = `mcp+python://${join(fixtures, "closing.py")}`;
 
 const ENDED = [
-  { pipes: ["stdin"], how: "close", reason: "closed its stdin while it was running" },
-  { pipes: ["stdin"], how: "stop reading", reason: "closed its stdin while it was running" },
-  { pipes: ["stdout"], how: "close", reason: "closed its stdout while it was running" },
-  { pipes: ["stdout"], how: "stop writing", reason: "closed its stdout while it was running" },
-  { pipes: ["stdin", "stdout"], how: "close", reason: /^closed its std(?:in|out) while it was running$/ },
+  { pipes: ["stdin"], how: "close", reason: /^closed its stdin while it was running$/ },
+  { pipes: ["stdin"], how: "stop reading", reason: /^closed its stdin while it was running$/ },
+  { pipes: ["stdout"], how: "close", reason: /^closed its stdout while it was running$/ },
+  { pipes: ["stdout"], how: "stop writing", reason: /^closed its stdout while it was running$/ },
   { pipes: ["stdin", "stdout", "stderr"], how: "close", reason: /^closed its std(?:in|out) while it was running$/ },
-] as const;
+];
 const SERVED = [
   { pipes: ["stderr"], how: "close" },
   { pipes: ["stdout"], how: "stop reading" },
-] as const;
+];
 
 describe("an upstream program that closes its pipes and keeps running", () => {
   const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
@@ -34,10 +33,10 @@ describe("an upstream program that closes its pipes and keeps running", () => {
     ["this process", undefined],
     ["the spawn helper", helper.start],
   ] as const) {
-    for (const { pipes, how, reason } of ENDED) {
+    for (const { pipes, how, reason } of start ? ENDED.filter((each) => each.how === "close") : ENDED) {
       it(`is killed after "${how}" on ${pipes.join(", ")}, started by ${spawner}`, async () => {
         const upstream = await connect(closing, { start });
-        const { content } = await upstream.callTool("close", { pipes: [...pipes], how });
+        const { content } = await upstream.callTool("close", { pipes, how });
         // A call that was written before the program closed a pipe may still be answered.
         const error = await until(() =>
           upstream.callTool("pid", {}).then(
@@ -47,16 +46,16 @@ describe("an upstream program that closes its pipes and keeps running", () => {
         );
         assert.equal((error as BerthError).code, "upstream_ended");
         const closed = await upstream.closed;
-        assert.match(closed.reason, typeof reason === "string" ? new RegExp(`^${reason}$`) : reason);
+        assert.match(closed.reason, reason);
         assert.equal(closed.expected, false);
         assert.ok(!isAlive(Number(content[0]!["text"])));
       });
     }
 
-    for (const { pipes, how } of SERVED) {
+    for (const { pipes, how } of start ? [] : SERVED) {
       it(`is served after "${how}" on ${pipes.join(", ")}, started by ${spawner}`, async () => {
         const upstream = await connect(closing, { start });
-        const before = await upstream.callTool("close", { pipes: [...pipes], how });
+        const before = await upstream.callTool("close", { pipes, how });
         assert.deepEqual((await upstream.callTool("pid", {})).content, before.content);
         await upstream.close();
         assert.equal((await upstream.closed).expected, true);

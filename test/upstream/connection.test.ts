@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lower } from "../support/lowered-limits.ts";
-import { connect, everything, hostile, installed, notes, withUpstream } from "../support/upstreams.ts";
+import { connect, everything, hostile, notes, withUpstream } from "../support/upstreams.ts";
 
 test("J1 a Python script of the standard library is reached in the modern era", async () => {
   await withUpstream(`${notes}?arg=--quick&arg=two%20words`, async (upstream) => {
@@ -66,75 +66,21 @@ test("J1 a legacy server is greeted its own way: lists, calls, progress, complet
   assert.ok(notified.includes("notifications/tools/list_changed"), notified.join());
 });
 
-test("J1 file servers and memory servers list and are called as their own client would", async () => {
-  const filesystem = `${installed("@modelcontextprotocol/server-filesystem/dist/index.js")}?arg=${process.cwd()}`;
-  await withUpstream(filesystem, async (upstream) => {
-    assert.deepEqual((await upstream.listTools()).items.length, 14);
-    const path = `${process.cwd()}/package.json`;
-    const { structuredContent } = await upstream.callTool("read_text_file", { path, head: 2 });
-    assert.match(JSON.stringify(structuredContent), /berth-mcp/);
+for (const [what, uri, era, bounds] of [
+  ["ends at a modern hello is started again", hostile("ends at a modern hello"), "legacy", {}],
+  [
+    "is silent to a modern hello is greeted again",
+    hostile("is silent to a modern hello"),
+    "legacy",
+    { upstreamProbeMs: 300 },
+  ],
+  ["takes long to start is still found modern", notes, "modern", { upstreamProbeMs: 0 }],
+] as const) {
+  test(`a server that ${what} (${era})`, async (t) => {
+    t.after(lower(bounds));
+    await withUpstream(uri, async (upstream) => assert.equal(upstream.era, era));
   });
-  await withUpstream(installed("@modelcontextprotocol/server-memory/dist/index.js"), async (upstream) => {
-    assert.deepEqual((await upstream.listTools()).items.length, 9);
-  });
-});
-
-test("J2 a real server whose tools lack a type in their schemas is listed and called all the same", async () => {
-  const filesystem = `${installed("filesystem-2025.8.21/dist/index.js")}?arg=${process.cwd()}`;
-  await withUpstream(filesystem, async (upstream) => {
-    const { items, problems } = await upstream.listTools();
-    assert.deepEqual([items.length, problems.length, problems[0]!.severity], [14, 13, "warning"]);
-    const result = await upstream.callTool("read_text_file", { path: `${process.cwd()}/package.json`, head: 2 });
-    assert.match(String(result.content[0]!["text"]), /berth-mcp/);
-  });
-});
-
-test("J1 an npm package is installed and started by its launcher URI, and found modern", async () => {
-  await withUpstream("mcp+npx://@upstash/context7-mcp@4.1.1", async (upstream) => {
-    assert.deepEqual([upstream.era, upstream.serverInfo?.name], ["modern", "Context7"]);
-    const { items } = await upstream.listTools();
-    assert.deepEqual(
-      items.map(({ name }) => name),
-      ["resolve-library-id", "query-docs"],
-    );
-  });
-});
-
-test("a server that ends at a modern hello is started again and greeted the legacy way", async () => {
-  await withUpstream(hostile("ends at a modern hello"), (upstream) => {
-    assert.equal(upstream.era, "legacy");
-    return Promise.resolve();
-  });
-});
-
-test("a server that is silent to a modern hello is greeted the legacy way on the same pipe", async (t) => {
-  t.after(lower({ upstreamProbeMs: 300 }));
-  await withUpstream(hostile("is silent to a modern hello"), (upstream) => {
-    assert.equal(upstream.era, "legacy");
-    return Promise.resolve();
-  });
-});
-
-test("a modern server that takes long to start is still found modern", async (t) => {
-  t.after(lower({ upstreamProbeMs: 0 }));
-  await withUpstream(notes, (upstream) => {
-    assert.equal(upstream.era, "modern");
-    return Promise.resolve();
-  });
-});
-
-test("a call that is cancelled or takes too long rejects at once, and the connection goes on", async () => {
-  await withUpstream(everything, async (upstream) => {
-    const slow = { duration: 10, steps: 2 };
-    const stop = new AbortController();
-    const cancelled = upstream.callTool("trigger-long-running-operation", slow, { signal: stop.signal });
-    stop.abort();
-    await assert.rejects(cancelled, { code: "cancelled" });
-    const late = upstream.callTool("trigger-long-running-operation", slow, { timeoutMs: 100 });
-    await assert.rejects(late, { code: "upstream_timeout" });
-    assert.deepEqual((await upstream.callTool("echo", { message: "on" })).content[0]!["text"], "Echo: on");
-  });
-});
+}
 
 test("a legacy server's question goes to the call that can answer it", async () => {
   const capabilities = { elicitation: {} };
@@ -152,23 +98,19 @@ test("a legacy server's question goes to the call that can answer it", async () 
   );
 });
 
-test("twenty calls at once each get their own answer", async () => {
-  await withUpstream(everything, async (upstream) => {
-    const numbers = Array.from({ length: 20 }, (_, index) => index);
-    const answers = await Promise.all(
-      numbers.map((n) => upstream.callTool("get-sum", { a: n, b: 1 }).then(({ content }) => content[0]!["text"])),
-    );
-    assert.deepEqual(
-      answers,
-      numbers.map((n) => `The sum of ${n} and 1 is ${n + 1}.`),
-    );
-  });
-});
-
-test("an upstream that is closed by its owner says so, and refuses later calls clearly", async () => {
+test("twenty calls at once each get their own answer, also beside a cancelled and a late one", async () => {
   const upstream = await connect(everything);
+  const slow = { duration: 10, steps: 2 };
+  const stop = new AbortController();
+  const cancelled = upstream.callTool("trigger-long-running-operation", slow, { signal: stop.signal });
+  const late = upstream.callTool("trigger-long-running-operation", slow, { timeoutMs: 100 });
+  const sums = Array.from({ length: 20 }, (_, n) => upstream.callTool("get-sum", { a: n, b: 1 }));
+  stop.abort();
+  await assert.rejects(cancelled, { code: "cancelled" });
+  await assert.rejects(late, { code: "upstream_timeout" });
+  for (const [n, { content }] of (await Promise.all(sums)).entries())
+    assert.equal(content[0]!["text"], `The sum of ${n} and 1 is ${n + 1}.`);
   await upstream.close();
-  const { expected } = await upstream.closed;
-  assert.equal(expected, true);
+  assert.equal((await upstream.closed).expected, true);
   await assert.rejects(upstream.callTool("echo", { message: "hi" }), { code: "upstream_ended" });
 });

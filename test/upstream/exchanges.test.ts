@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
@@ -9,6 +9,7 @@ import { boundedFetch, eventText } from "../../src/upstream/bounded-fetch.ts";
 import { Resumption } from "../../src/upstream/exchanges.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { serve } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 import { connect } from "../support/upstreams.ts";
 
@@ -22,12 +23,10 @@ interface Exchange {
 /** A legacy server at an address. `taken` gets each exchange after the handshake, and returns true where it answers. */
 async function serverOf(t: TestContext, taken: (exchange: Exchange) => boolean | void) {
   const exchanges: Exchange[] = [];
-  const server = createServer((request, response) => {
-    let body = "";
+  const url = await serve(t, (request, response) => {
     let isClosed = false;
     response.on("close", () => (isClosed = true));
-    request.setEncoding("utf8").on("data", (text: string) => (body += text));
-    request.on("end", () => {
+    void text(request).then((body) => {
       const message = JSON.parse(body || "{}") as Exchange["message"];
       const say = (result: object): void => {
         response.writeHead(200, { "content-type": "application/json" });
@@ -42,18 +41,13 @@ async function serverOf(t: TestContext, taken: (exchange: Exchange) => boolean |
       exchanges.push(exchange);
       if (taken(exchange) !== true) response.writeHead(request.method === "GET" ? 405 : 202).end();
     });
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    return new Promise((resolve) => server.close(resolve));
   });
   const of = (method: string) => exchanges.filter(({ message }) => message.method === method);
-  return { uri: `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, exchanges, of };
+  return { uri: `mcp+${url}/mcp`, exchanges, of };
 }
 
-const stream = (response: ServerResponse, text: string): void =>
-  void response.writeHead(200, { "content-type": "text/event-stream" }).write(text);
+const stream = (response: ServerResponse, events: string): void =>
+  void response.writeHead(200, { "content-type": "text/event-stream" }).write(events);
 
 test("the stream of a call ends when the call is cancelled, times out, or was answered", async (t) => {
   const { uri, of } = await serverOf(t, ({ response, message }) => {
@@ -129,14 +123,12 @@ test("of notifications that a server does not take no more are open than upstrea
 test("of messages that a server of HTTP+SSE does not take no more are open than upstreamRequests", async (t) => {
   let events: ServerResponse | undefined;
   const sent: { method?: string; isClosed: boolean }[] = [];
-  const server = createServer((request, response) => {
+  const url = await serve(t, (request, response) => {
     if (request.method === "GET") {
       events = response;
       return stream(response, "event: endpoint\ndata: /messages\n\n");
     }
-    let body = "";
-    request.setEncoding("utf8").on("data", (text: string) => (body += text));
-    request.on("end", () => {
+    void text(request).then((body) => {
       if (request.url !== "/messages") return response.writeHead(405).end();
       const { id, method } = JSON.parse(body) as { id?: number; method?: string };
       if (method === "tools/call") {
@@ -152,15 +144,9 @@ test("of messages that a server of HTTP+SSE does not take no more are open than 
       };
       if (method === "initialize") events!.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id, result })}\n\n`);
     });
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    return new Promise((resolve) => server.close(resolve));
   });
-  const uri = `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/sse`;
   t.after(lower({ upstreamRequests: 2 }));
-  const upstream = await connect(uri);
+  const upstream = await connect(`mcp+${url}/sse`);
   t.after(() => upstream.close());
   for (let calls = 1; calls <= 3; calls++) {
     void upstream.callTool("any", {}).catch(() => {});

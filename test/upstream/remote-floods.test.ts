@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
 import { isJsonContentType } from "@modelcontextprotocol/client";
 import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
-import { call } from "../support/berth.ts";
-import { host } from "../support/hosted-upstreams.ts";
+import { host, hostedServer } from "../support/hosted-upstreams.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { serve } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 import { connect } from "../support/upstreams.ts";
 
@@ -16,10 +16,8 @@ type Message = { id?: number | string; method?: string; result?: unknown };
 /** A server at an address that answers calls with `called`; returns its launcher URI, and the messages that it gets. */
 async function serverOf(t: TestContext, called: (response: ServerResponse, id: unknown) => void) {
   const sent: Message[] = [];
-  const server = createServer((request, response) => {
-    let body = "";
-    request.setEncoding("utf8").on("data", (text: string) => (body += text));
-    request.on("end", () => {
+  const url = await serve(t, (request, response) => {
+    void text(request).then((body) => {
       if (request.method !== "POST") return response.writeHead(405).end();
       const message = JSON.parse(body) as Message;
       sent.push(message);
@@ -36,13 +34,8 @@ async function serverOf(t: TestContext, called: (response: ServerResponse, id: u
       // Answers are never taken.
       else if (message.method !== undefined) response.writeHead(202).end();
     });
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    return new Promise((resolve) => server.close(resolve));
   });
-  return { uri: `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, sent };
+  return { uri: `mcp+${url}/mcp`, sent };
 }
 
 /** Answers a call with the same event without end. */
@@ -73,6 +66,12 @@ async function mostInOneTurn(counted: () => number, use: () => Promise<unknown>)
   return most;
 }
 
+/** An answer, as it is passed on. */
+function bounded(answer: Response, inflow = new Inflow(1e6), init: RequestInit = { method: "POST" }) {
+  const settings = { messageBytes: 2 ** 24, inflow, elsewhere: undefined };
+  return boundedFetch(settings, async () => answer)("http://127.0.0.1/", init);
+}
+
 /** Reads an endless body of repeated `piece`s; returns how many were read so far. */
 function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: number; stop: () => Promise<void> } {
   const reading = { taken: 0, stop: async () => {} };
@@ -89,9 +88,7 @@ function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: n
     { highWaterMark: 0 },
   );
   const headers = { "content-type": type };
-  const settings = { messageBytes: 2 ** 24, inflow, elsewhere: undefined };
-  const bounded = boundedFetch(settings, async () => new Response(body, { headers }));
-  const reader = bounded("http://127.0.0.1/", { method: "POST" }).then((response) => response.body!.getReader());
+  const reader = bounded(new Response(body, { headers }), inflow).then((response) => response.body!.getReader());
   const read = async (): Promise<void> => {
     for (const from = await reader; !(await from.read()).done;);
   };
@@ -174,18 +171,11 @@ test("a question that is cancelled again and again is counted until its answer w
 });
 
 test("a hosted server at an address that sends interim answers without end is left", async (t) => {
-  const server = createServer((_request, response) => {
+  const url = await serve(t, (_request, response) => {
     response.socket!.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(100));
-  }).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    return new Promise((resolve) => server.close(resolve));
   });
-  const upstream = `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
-  const berth = await host(t, { hinting: { upstream } }, { BERTH_UPSTREAM_START_MS: "5000" });
-  const { error } = await call(`${berth.url}/mcp/hinting`, "any");
-  assert.match(error.message, /it sent more than 16 interim answers/);
+  const berth = await host(t, { server: { upstream: `mcp+${url}/mcp` } }, { BERTH_UPSTREAM_START_MS: "5000" });
+  assert.match(await hostedServer(berth).call("any"), /it sent more than 16 interim answers/);
 });
 
 test("a server at an address that answers with a batch longer than upstreamBatchMessages is refused", async (t) => {
@@ -204,9 +194,7 @@ test("a server at an address that answers with a batch longer than upstreamBatch
 /** The result of an answer with this Content-Type, however it is read. */
 async function answered(contentType: string, body: string, init: RequestInit & { status?: number } = {}) {
   const { status = 200, ...request } = { method: "POST", ...init };
-  const settings = { messageBytes: 2 ** 24, inflow: new Inflow(1e6), elsewhere: undefined };
-  const given = async (): Promise<Response> => new Response(body, { status, headers: { "content-type": contentType } });
-  return boundedFetch(settings, given)("http://127.0.0.1/", request);
+  return bounded(new Response(body, { status, headers: { "content-type": contentType } }), undefined, request);
 }
 
 test("a server at an address is read by its media type in whatever letters, and handed on as what it was read as", async (t) => {
@@ -271,27 +259,22 @@ test("of an error of a server at an address, and of a stream that nobody asked f
 
 test("events are found whatever ends their lines, and wherever they are cut", async () => {
   const lines = (end: string): string => [": hello", "event: message", "data: é1", ":", "data: 2", "", ""].join(end);
-  const text = lines("\n") + lines("\r\n") + lines("\r") + "\n: only a comment\n\ndata: not ended";
+  const all = lines("\n") + lines("\r\n") + lines("\r") + "\n: only a comment\n\ndata: not ended";
   const seen = "event: message\ndata: é1\ndata: 2\n\n".repeat(3);
   for (const size of [1, 2, 3, 7, 1000]) {
-    const bytes = Buffer.from(text);
+    const bytes = Buffer.from(all);
     const pieces = async function* (): AsyncGenerator<Uint8Array> {
       for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
     };
-    const body = ReadableStream.from(pieces());
     const headers = { "content-type": "text/event-stream" };
-    const settings = { messageBytes: 1000, inflow: new Inflow(1000), elsewhere: undefined };
-    const response = await boundedFetch(settings, async () => new Response(body, { headers }))("http://127.0.0.1/");
+    const response = await bounded(new Response(ReadableStream.from(pieces()), { headers }));
     assert.equal(await response.text(), seen, `in pieces of ${size}`);
   }
 });
 
 test("a server at an address does not say that it is connected to again at once, or never", async () => {
   const waits = ["retry: 1", "retry:99999999999", "retry: 5000", "retry: soon", "data: retry: 1"].join("\n\n");
-  const body = async (): Promise<Response> =>
-    new Response(`${waits}\n\n`, { headers: { "content-type": "text/event-stream" } });
-  const settings = { messageBytes: 1000, inflow: new Inflow(1000), elsewhere: undefined };
-  const seen = await (await boundedFetch(settings, body)("http://127.0.0.1/")).text();
+  const seen = await (await answered("text/event-stream", `${waits}\n\n`)).text();
   const expected = ["retry: 1000", "retry: 60000", "retry: 5000", "retry: 1000", "data: retry: 1", ""].join("\n\n");
   assert.equal(seen, expected);
 });

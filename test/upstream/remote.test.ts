@@ -1,44 +1,26 @@
 import assert from "node:assert/strict";
-import { createServer, type IncomingMessage, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
-import { after, before, test } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import type { RequestListener } from "node:http";
+import { text } from "node:stream/consumers";
+import { test, type TestContext } from "node:test";
 import { berth } from "../support/commands.ts";
+import { berthInSuite, serve } from "../support/suite.ts";
 import { connect, withUpstream } from "../support/upstreams.ts";
 
-let served: TestBerth;
-before(async () => {
-  served = await startTestBerth({
-    texts: {
-      "hello.ts":
-        "/** Greets.\n * @param name - Whom. */\nexport function greet(name: string): string { return `Hello, ${name}!`; }\n" +
-        "/** Says its header.\n * @param region - Where.\n * @header Region */\nexport function there(region: string): string { return region; }",
-    },
-  });
+const served = berthInSuite({
+  texts: {
+    "hello.ts":
+      "/** Greets.\n * @param name - Whom. */\nexport function greet(name: string): string { return `Hello, ${name}!`; }\n" +
+      "/** Says its header.\n * @param region - Where.\n * @header Region */\nexport function there(region: string): string { return region; }",
+  },
 });
-after(() => served?.close());
 
 function remote(path = "/mcp/hello"): string {
   return `mcp+${served.url}${path}`.replace(/\/mcp\/mcp\//, "/mcp/");
 }
 
-/** An HTTP server for one test; passes its address as a launcher URI. */
-async function withServer(listener: RequestListener, use: (uri: string) => Promise<void>): Promise<void> {
-  const server = createServer(listener).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  try {
-    await use(`mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`);
-  } finally {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  }
-}
-
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  let body = "";
-  for await (const chunk of request.setEncoding("utf8")) body += chunk;
-  return body;
-}
+/** An HTTP server for one test, as a launcher URI. */
+const serverFor = async (t: TestContext, listener: RequestListener): Promise<string> =>
+  `mcp+${await serve(t, listener)}/mcp`;
 
 test("J1 a remote server is reached over HTTP in the modern era", async () => {
   await withUpstream(remote(), async (upstream) => {
@@ -61,11 +43,11 @@ test("J1 arguments that a remote server wants in headers are sent there, whether
   });
 });
 
-test("J1 a remote server that knows no server/discover is reached with a session, which is ended", async () => {
+test("J1 a remote server that knows no server/discover is reached with a session, which is ended", async (t) => {
   const seen: string[] = [];
   const forward: RequestListener = (request, response) => {
     void (async () => {
-      const body = await bodyOf(request);
+      const body = await text(request);
       const { id, method } = (body === "" ? {} : JSON.parse(body)) as { id?: number; method?: string };
       seen.push(`${request.method} ${method ?? ""}`.trim());
       if (method === "server/discover") {
@@ -91,12 +73,10 @@ test("J1 a remote server that knows no server/discover is reached with a session
       return response.writeHead(answer.status, plain).end(await answer.text());
     })();
   };
-  await withServer(forward, async (uri) => {
-    await withUpstream(uri, async (upstream) => {
-      assert.equal(upstream.era, "legacy");
-      const { content } = await upstream.callTool("greet", { name: "Bob" });
-      assert.deepEqual(content[0]!["text"], "Hello, Bob!");
-    });
+  await withUpstream(await serverFor(t, forward), async (upstream) => {
+    assert.equal(upstream.era, "legacy");
+    const { content } = await upstream.callTool("greet", { name: "Bob" });
+    assert.deepEqual(content[0]!["text"], "Hello, Bob!");
   });
   assert.deepEqual([seen[0], seen[1], seen.at(-1)], ["POST server/discover", "POST initialize", "DELETE"]);
 });
@@ -108,43 +88,35 @@ test("J1 a remote server of HTTP+SSE alone is reached, too", async () => {
   });
 });
 
-test("J1 headers and query of the URI reach the server; what it refuses says what to do", async () => {
+test("J1 headers and query of the URI reach the server; what it refuses says what to do", async (t) => {
   const seen: (string | undefined)[] = [];
   const refuse: RequestListener = (request, response) => {
     seen.push(request.headers.authorization, request.url);
     response.writeHead(401).end("who are you?");
   };
-  await withServer(refuse, async (uri) => {
-    const env = { ...process.env, TOKEN: "very-secret" };
-    const reached = connect(`${uri}?query.key=1&header.Authorization=Bearer%20\${TOKEN}`, { env });
-    await assert.rejects(reached, {
-      code: "upstream_not_started",
-      message: /HTTP 401 Unauthorized; give a token as header\.Authorization=/,
-    });
+  const env = { ...process.env, TOKEN: "very-secret" };
+  const uri = `${await serverFor(t, refuse)}?query.key=1&header.Authorization=Bearer%20\${TOKEN}`;
+  await assert.rejects(connect(uri, { env }), {
+    code: "upstream_not_started",
+    message: /HTTP 401 Unauthorized; give a token as header\.Authorization=/,
   });
   assert.deepEqual(seen.slice(0, 2), ["Bearer very-secret", "/mcp?key=1"]);
 });
 
-test("J1 credentials are not carried along to where a server redirects", async () => {
+test("J1 credentials are not carried along to where a server redirects", async (t) => {
   const seen: (string | undefined)[] = [];
-  await withServer(
-    (request, response) => {
-      seen.push(request.headers["x-api-key"] as string | undefined);
-      response.writeHead(404).end();
-    },
-    async (elsewhere) => {
-      const away: RequestListener = (_request, response) => {
-        response.writeHead(307, { location: elsewhere.slice("mcp+".length) }).end();
-      };
-      await withServer(away, async (uri) => {
-        await assert.rejects(connect(`${uri}?header.X-Api-Key=very-secret`), { code: "upstream_not_started" });
-      });
-    },
-  );
+  const elsewhere = await serve(t, (request, response) => {
+    seen.push(request.headers["x-api-key"] as string | undefined);
+    response.writeHead(404).end();
+  });
+  const uri = await serverFor(t, (_request, response) => {
+    response.writeHead(307, { location: `${elsewhere}/mcp` }).end();
+  });
+  await assert.rejects(connect(`${uri}?header.X-Api-Key=very-secret`), { code: "upstream_not_started" });
   assert.deepEqual(seen, []);
 });
 
-test("where no MCP server is reached, the error says at which address, why, and what to do", async () => {
+test("where no MCP server is reached, the error says at which address, why, and what to do", async (t) => {
   const wordsFor = async (uri: string): Promise<string> => {
     let words = "";
     await assert.rejects(connect(uri), ({ code, message }: { code: string; message: string }) => {
@@ -156,39 +128,31 @@ test("where no MCP server is reached, the error says at which address, why, and 
   };
   const page: RequestListener = (_request, response) =>
     response.writeHead(200, { "content-type": "text/html" }).end("");
-  await withServer(page, async (uri) => {
-    const { host } = new URL(uri.slice("mcp+".length));
-    assert.equal(
-      await wordsFor(uri),
-      `${host}/mcp: it answers with text/html, not as an MCP server; is the path right?`,
-    );
-    assert.equal(
-      await wordsFor(uri.replace("http", "https")),
-      `${host}/mcp: ${host} does not speak TLS there (ERR_SSL_WRONG_VERSION_NUMBER); is its address one of http, not https?`,
-    );
-  });
-  let gone = "";
-  await withServer(page, async (uri) => void (gone = uri));
-  const { host } = new URL(gone.slice("mcp+".length));
+  const uri = await serverFor(t, page);
+  const { host } = new URL(uri.slice("mcp+".length));
+  assert.equal(await wordsFor(uri), `${host}/mcp: it answers with text/html, not as an MCP server; is the path right?`);
   assert.equal(
-    await wordsFor(gone),
-    `${host}/mcp: nothing listens at ${host} (ECONNREFUSED); start the server there, or correct its address`,
+    await wordsFor(uri.replace("http", "https")),
+    `${host}/mcp: ${host} does not speak TLS there (ERR_SSL_WRONG_VERSION_NUMBER); is its address one of http, not https?`,
   );
-  await withServer(
-    (_request, response) => void response.destroy(),
-    async (uri) =>
-      assert.match(await wordsFor(uri), /mcp: 127\.0\.0\.1:\d+ closed the connection and answered nothing/),
+  assert.equal(
+    await wordsFor("mcp+http://127.0.0.1:2/mcp"),
+    "127.0.0.1:2/mcp: nothing listens at 127.0.0.1:2 (ECONNREFUSED); start the server there, or correct its address",
+  );
+  assert.match(
+    await wordsFor(await serverFor(t, (_request, response) => void response.destroy())),
+    /mcp: 127\.0\.0\.1:\d+ closed the connection and answered nothing/,
   );
   const otherJson: RequestListener = (_request, response) =>
     response.writeHead(200, { "content-type": "application/json" }).end('{"status":"ok"}');
-  await withServer(otherJson, async (uri) => assert.match(await wordsFor(uri), /it answers with other JSON/));
+  assert.match(await wordsFor(await serverFor(t, otherJson)), /it answers with other JSON/);
   assert.match(
     await wordsFor("mcp+http://nowhere.invalid/mcp"),
     /the host nowhere\.invalid cannot be found \(E[A-Z_]+\); correct its name/,
   );
 });
 
-test("a remote server that floods, or never answers, ends in a clear error", async () => {
+test("a remote server that floods, or never answers, ends in a clear error", async (t) => {
   const flood: RequestListener = (_request, response) => {
     response.writeHead(200, { "content-type": "application/json" });
     const more = (): void => {
@@ -197,17 +161,10 @@ test("a remote server that floods, or never answers, ends in a clear error", asy
     response.on("drain", more);
     more();
   };
-  await withServer(flood, async (uri) => {
-    const reached = connect(uri, { limits: { upstreamMessageBytes: 1_000_000 } });
-    await assert.rejects(reached, { message: /a message of more than 1000000 bytes/ });
-  });
-  await withServer(
-    () => {},
-    async (uri) => {
-      const reached = connect(uri, { limits: { upstreamStartMs: 300 } });
-      await assert.rejects(reached, { code: "upstream_timeout", message: /within 0\.3 s/ });
-    },
-  );
+  const flooding = connect(await serverFor(t, flood), { limits: { upstreamMessageBytes: 1_000_000 } });
+  await assert.rejects(flooding, { message: /a message of more than 1000000 bytes/ });
+  const silent = connect(await serverFor(t, () => {}), { limits: { upstreamStartMs: 300 } });
+  await assert.rejects(silent, { code: "upstream_timeout", message: /within 0\.3 s/ });
 });
 
 test("J3 berth cat reaches a remote server by its URL", async () => {

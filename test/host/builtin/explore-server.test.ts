@@ -1,124 +1,136 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { readConfig } from "../../../src/config.ts";
-import { startTestBerth } from "../../support/berth.ts";
+import { call, post, request, startTestBerth } from "../../support/berth.ts";
 import { berth, cliFor } from "../../support/commands.ts";
 import { isAlive, processesWith } from "../../support/processes.ts";
+import { temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
-import { everything, hostile, installed } from "../../support/upstreams.ts";
+import { everything, hostile } from "../../support/upstreams.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into results freely
 type Loose = any;
 
-test("J8 a model goes from explore to a saved profile over berth stdio --explore, with the official client", async (t) => {
+test("berth stdio --explore leads a model from explore to a saved profile, with the official client (J8)", async (t) => {
   const { client, home } = await exploring(t);
-  const { tools } = await client.listTools();
-  assert.deepEqual(
-    tools.map(({ name }) => name),
-    ["explore", "call", "draft_profile", "save_profile", "list_profiles"],
-  );
-  assert.deepEqual(
-    tools.map(({ annotations: { readOnlyHint, destructiveHint, openWorldHint } = {} }) =>
-      [readOnlyHint, destructiveHint, openWorldHint].map(Number).join(""),
-    ),
-    ["001", "011", "001", "011", "100"],
-  );
 
-  const explored = await use(client, "explore", { uri: everything });
-  assert.equal(explored.tools.length, 13);
-  assert.equal(explored.serverInfo.name, "mcp-servers/everything");
-  assert.equal(explored.resources.length, 7);
-  assert.equal(explored.prompts.length, 4);
-
-  const sum = await client.callTool({
-    name: "call",
-    arguments: { uri: everything, tool: "get-sum", arguments: { a: 1, b: 2 } },
+  await t.test("reports each mistake as the tool's failure, and saves nothing then", async () => {
+    const failing = async (name: string, args: Record<string, unknown>, message: RegExp): Promise<void> => {
+      const result = (await client.callTool({ name, arguments: args })) as Loose;
+      assert.equal(result.isError, true, name);
+      assert.match(result.content[0].text, message);
+    };
+    await failing("explore", {}, /needs the property "uri"/);
+    await failing("explore", { uri: "mcp+pip://x" }, /no launcher "pip"/);
+    await failing("explore", { uri: `${everything}&tool=echo` }, /only says how to reach the server/);
+    await failing("explore", { uri: "@nobody" }, /"@nobody"/);
+    await failing("explore", { uri: hostile("dies at start") }, /exit code 7[^]*The end of its stderr:/);
+    await failing("call", { uri: everything, tool: "none" }, /no tool "none"; it has echo/);
+    const profile = { uri: everything, tools: { echo: { examples: [{ input: { wrong: 1 } }] } } };
+    await failing("save_profile", { name: "../x", profile }, /pattern/);
+    await failing("save_profile", { name: "x", profile }, /nothing was saved, examples failed: echo\?wrong=1: /);
+    await failing("save_profile", { name: "x", profile: { uri: everything, tools: { none: {} } } }, /no tool "none"/);
+    await failing("save_profile", { name: "x", profile: { uri: "@x" } }, /names another profile/);
+    await assert.rejects(readdir(home), { code: "ENOENT" });
   });
-  assert.deepEqual(sum.content, [{ type: "text", text: "The sum of 1 and 2 is 3." }]);
-  const structured = { uri: everything, tool: "get-structured-content", arguments: { location: "New York" } };
-  const weather = (await client.callTool({ name: "call", arguments: structured })) as Loose;
-  assert.equal(typeof weather.structuredContent.temperature, "number");
-  const bad = await client.callTool({ name: "call", arguments: { uri: everything, tool: "get-sum", arguments: {} } });
-  assert.equal(bad.isError, true);
 
-  const draft = await use(client, "draft_profile", { uri: everything, tools: ["get-sum", "echo"] });
-  assert.deepEqual(Object.keys(draft.tools).sort(), ["echo", "get-sum"]);
-  assert.deepEqual(draft.tools["get-sum"].examples, [{ input: { a: 1, b: 2 } }], "only what worked is an example");
-
-  Object.assign(draft.tools["get-sum"], { output_format: "text/plain", notes: "Says the sum in a sentence." });
-  const saved = await use(client, "save_profile", { name: "sums", profile: draft });
-  assert.deepEqual([saved.profile, saved.tested], ["@sums", ["get-sum?a=1&b=2"]]);
-  assert.deepEqual((await readdir(saved.folder)).sort(), ["_contract.json", "_meta.json", "echo.json", "get-sum.json"]);
-  const written = JSON.parse(await readFile(join(saved.folder, "get-sum.json"), "utf8"));
-  assert.deepEqual([written.output_format, written.notes], ["text/plain", "Says the sum in a sentence."]);
-
-  const { profiles } = await use(client, "list_profiles", {});
-  assert.deepEqual(
-    profiles.map(({ name, origin, tools }: Loose) => [name, origin, tools]),
-    [["@sums", "user", ["echo", "get-sum"]]],
-  );
-  const through = await client.callTool({
-    name: "call",
-    arguments: { uri: "@sums", tool: "echo", arguments: { message: "hi" } },
+  await t.test("has a prompt that guides through explore, design and save", async () => {
+    const { prompts } = await client.listPrompts();
+    assert.deepEqual(
+      prompts.map(({ name, arguments: args }) => [name, args?.map((argument) => argument.name)]),
+      [["design_profile", ["uri", "name", "purpose"]]],
+    );
+    const { messages } = (await client.getPrompt({
+      name: "design_profile",
+      arguments: { uri: everything, name: "sums", purpose: "adding numbers" },
+    })) as Loose;
+    const [{ role, content }] = messages;
+    assert.equal(role, "user");
+    for (const part of [
+      everything,
+      "adding numbers",
+      "explore",
+      "draft_profile",
+      "save_profile",
+      '"@sums/tool',
+      "notes",
+    ]) {
+      assert.ok(content.text.includes(part), part);
+    }
+    await assert.rejects(client.getPrompt({ name: "design_profile", arguments: {} }), /uri/);
   });
-  assert.deepEqual(through.content, [{ type: "text", text: "Echo: hi" }]);
 
-  const used = await berth(["cat", "@sums/get-sum?a=20&b=22"], { env: { XDG_DATA_HOME: home } });
-  assert.deepEqual([used.stderr, used.records[0].text], ["", "The sum of 20 and 22 is 42."]);
-  assert.equal((await berth(["profile", "validate", "@sums"], { env: { XDG_DATA_HOME: home } })).code, 0);
-});
+  await t.test("explores and calls a server, and saves, lists and uses a profile", async () => {
+    const { tools } = await client.listTools();
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ["explore", "call", "draft_profile", "save_profile", "list_profiles"],
+    );
+    assert.deepEqual(
+      tools.map(({ annotations: { readOnlyHint, destructiveHint, openWorldHint } = {} }) =>
+        [readOnlyHint, destructiveHint, openWorldHint].map(Number).join(""),
+      ),
+      ["001", "011", "001", "011", "100"],
+    );
 
-test("J8 the prompt design_profile guides through explore, design and save", async (t) => {
-  const { client } = await exploring(t);
-  const { prompts } = await client.listPrompts();
-  assert.deepEqual(
-    prompts.map(({ name, arguments: args }) => [name, args?.map((argument) => argument.name)]),
-    [["design_profile", ["uri", "name", "purpose"]]],
-  );
-  const { messages } = (await client.getPrompt({
-    name: "design_profile",
-    arguments: { uri: everything, name: "sums", purpose: "adding numbers" },
-  })) as Loose;
-  const [{ role, content }] = messages;
-  assert.equal(role, "user");
-  for (const part of [
-    everything,
-    "adding numbers",
-    "explore",
-    "draft_profile",
-    "save_profile",
-    '"@sums/tool',
-    "notes",
-  ]) {
-    assert.ok(content.text.includes(part), part);
-  }
-  await assert.rejects(client.getPrompt({ name: "design_profile", arguments: {} }), /uri/);
-});
+    const explored = await use(client, "explore", { uri: everything });
+    assert.equal(explored.tools.length, 13);
+    assert.equal(explored.serverInfo.name, "mcp-servers/everything");
+    assert.equal(explored.resources.length, 7);
+    assert.equal(explored.prompts.length, 4);
 
-test("J8 what is wrong is told as the tool's failure, and nothing is saved", async (t) => {
-  const { client, home } = await exploring(t);
-  const failing = async (name: string, args: Record<string, unknown>, message: RegExp): Promise<void> => {
-    const result = (await client.callTool({ name, arguments: args })) as Loose;
-    assert.equal(result.isError, true, name);
-    assert.match(result.content[0].text, message);
-  };
-  await failing("explore", {}, /needs the property "uri"/);
-  await failing("explore", { uri: "mcp+pip://x" }, /no launcher "pip"/);
-  await failing("explore", { uri: `${everything}&tool=echo` }, /only says how to reach the server/);
-  await failing("explore", { uri: "@nobody" }, /"@nobody"/);
-  await failing("explore", { uri: hostile("dies at start") }, /exit code 7[^]*The end of its stderr:/);
-  await failing("call", { uri: everything, tool: "none" }, /no tool "none"; it has echo/);
-  const profile = { uri: everything, tools: { echo: { examples: [{ input: { wrong: 1 } }] } } };
-  await failing("save_profile", { name: "../x", profile }, /pattern/);
-  await failing("save_profile", { name: "x", profile }, /nothing was saved, examples failed: echo\?wrong=1: /);
-  await failing("save_profile", { name: "x", profile: { uri: everything, tools: { none: {} } } }, /no tool "none"/);
-  await failing("save_profile", { name: "x", profile: { uri: "@x" } }, /names another profile/);
-  await assert.rejects(readdir(home), { code: "ENOENT" });
+    const sum = await client.callTool({
+      name: "call",
+      arguments: { uri: everything, tool: "get-sum", arguments: { a: 1, b: 2 } },
+    });
+    assert.deepEqual(sum.content, [{ type: "text", text: "The sum of 1 and 2 is 3." }]);
+    const structured = { uri: everything, tool: "get-structured-content", arguments: { location: "New York" } };
+    const weather = (await client.callTool({ name: "call", arguments: structured })) as Loose;
+    assert.equal(typeof weather.structuredContent.temperature, "number");
+    const bad = await client.callTool({ name: "call", arguments: { uri: everything, tool: "get-sum", arguments: {} } });
+    assert.equal(bad.isError, true);
+
+    const draft = await use(client, "draft_profile", { uri: everything, tools: ["get-sum", "echo"] });
+    assert.deepEqual(Object.keys(draft.tools).sort(), ["echo", "get-sum"]);
+    assert.deepEqual(draft.tools["get-sum"].examples, [{ input: { a: 1, b: 2 } }], "only what worked is an example");
+
+    Object.assign(draft.tools["get-sum"], { output_format: "text/plain", notes: "Says the sum in a sentence." });
+    const saved = await use(client, "save_profile", { name: "sums", profile: draft });
+    assert.deepEqual([saved.profile, saved.tested], ["@sums", ["get-sum?a=1&b=2"]]);
+    assert.deepEqual((await readdir(saved.folder)).sort(), [
+      "_contract.json",
+      "_meta.json",
+      "echo.json",
+      "get-sum.json",
+    ]);
+    const written = JSON.parse(await readFile(join(saved.folder, "get-sum.json"), "utf8"));
+    assert.deepEqual([written.output_format, written.notes], ["text/plain", "Says the sum in a sentence."]);
+
+    const { profiles } = await use(client, "list_profiles", {});
+    assert.deepEqual(
+      profiles.map(({ name, origin, tools }: Loose) => [name, origin, tools]),
+      [["@sums", "user", ["echo", "get-sum"]]],
+    );
+    const through = await client.callTool({
+      name: "call",
+      arguments: { uri: "@sums", tool: "echo", arguments: { message: "hi" } },
+    });
+    assert.deepEqual(through.content, [{ type: "text", text: "Echo: hi" }]);
+
+    const used = await berth(["cat", "@sums/get-sum?a=20&b=22"], { env: { XDG_DATA_HOME: home } });
+    assert.deepEqual([used.stderr, used.records[0].text], ["", "The sum of 20 and 22 is 42."]);
+    assert.equal((await berth(["profile", "validate", "@sums"], { env: { XDG_DATA_HOME: home } })).code, 0);
+  });
+
+  await t.test("sees a server as commands do, so that a saved profile does not drift (J5)", async () => {
+    const { schema_hash: hash, contract_cid: cid } = await use(client, "explore", { uri: everything });
+    const [told] = (await berth(["mcp", "hash", everything])).records;
+    assert.deepEqual([told.schema_hash, told.contract_cid], [hash, cid]);
+  });
 });
 
 test("J8 explored servers stay connected between calls, make room for others, and end with the connection", async (t) => {
@@ -153,18 +165,13 @@ test("J8 over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a
     assert.equal((await fetch(`${on.url}${href}`, { headers: { accept: "text/html" } })).status, 200, href);
   }
   assert.match(await (await fetch(`${on.url}/mcp`, { headers: { accept: "text/html" } })).text(), /explore/);
-  const post = async (server: string, method: string, params = {}): Promise<Loose> => {
-    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
-    const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
-    return (await fetch(`${on.url}/mcp${server}`, { method: "POST", headers, body })).json();
-  };
-  const { result } = await post("/explore", "tools/list");
-  assert.equal(result.tools.length, 5);
-  const all = await post("", "tools/list");
-  const names = all.result.tools.map(({ name }: Loose) => name);
-  assert.ok(names.includes("explore.call") && names.some((name: string) => name.startsWith("echo.")), names.join());
-  const listed = await post("", "tools/call", { name: "explore.list_profiles", arguments: {} });
-  assert.ok(Array.isArray(JSON.parse(listed.result.content[0].text).profiles));
+  const { body } = await post(`${on.url}/mcp/explore`, request("tools/list"));
+  assert.equal(body.result.tools.length, 5);
+  const all = (await post(`${on.url}/mcp`, request("tools/list"))).body.result.tools;
+  const names: string[] = all.map(({ name }: Loose) => name);
+  assert.ok(names.includes("explore.call") && names.some((name) => name.startsWith("echo.")), names.join());
+  const listed = await call(`${on.url}/mcp`, "explore.list_profiles");
+  assert.ok(Array.isArray(JSON.parse(listed.content[0].text).profiles));
 });
 
 test("J8 explore is refused where others than this machine could call it", () => {
@@ -177,15 +184,6 @@ test("J8 explore is refused where others than this machine could call it", () =>
   assert.throws(() => readConfig({ BERTH_EXPLORE: "yes" }), /BERTH_EXPLORE must be one of off, on/);
 });
 
-test("J5 J8 a server is the same to explore as it is to commands, so that a saved profile does not drift", async (t) => {
-  const { client } = await exploring(t);
-  for (const uri of [everything, installed("context7-1.0.33/dist/index.js")]) {
-    const { schema_hash: hash, contract_cid: cid } = await use(client, "explore", { uri });
-    const [told] = (await berth(["mcp", "hash", uri])).records;
-    assert.deepEqual([told.schema_hash, told.contract_cid], [hash, cid]);
-  }
-});
-
 interface Exploring {
   readonly client: Client;
   /** The folder of saved profiles. */
@@ -194,7 +192,7 @@ interface Exploring {
 }
 
 async function exploring(t: TestContext, env: Record<string, string> = {}): Promise<Exploring> {
-  const root = await mkdtemp(join(tmpdir(), "berth-explore-"));
+  const root = temporaryFolder(t);
   const home = join(root, "home");
   const transport = new StdioClientTransport({
     command: process.execPath,
@@ -204,21 +202,13 @@ async function exploring(t: TestContext, env: Record<string, string> = {}): Prom
   });
   const client = new Client({ name: "test", version: "1" }, {});
   await client.connect(transport);
-  const pid = transport.pid;
+  const { pid } = transport;
   const close = async (): Promise<void> => {
     await client.close();
-    await ended(pid);
+    if (pid !== null) await until(() => !isAlive(pid));
   };
-  t.after(async () => {
-    await close();
-    await rm(root, { recursive: true, force: true });
-  });
+  t.after(close);
   return { client, home, close };
-}
-
-async function ended(pid: number | null): Promise<void> {
-  if (pid === null) return;
-  await until(() => !isAlive(pid));
 }
 
 /** The structured result of a successful call. */

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { pino } from "pino";
-import { apiOf, type Api } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { apiOf } from "../../support/api.ts";
+import { call } from "../../support/berth.ts";
+import { textOf } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const TOKEN = "ghp_a-very-secret-value";
@@ -38,12 +40,29 @@ esac
 describe("the environment of an entry", () => {
   const lines: string[] = [];
   const shown: string[] = [];
-  let berth: TestBerth;
-  let api: Api;
+  const env = {
+    GITHUB_TOKEN: "${GITHUB_TOKEN}",
+    AUTH: "Bearer ${GITHUB_TOKEN}",
+    LOG_LEVEL: "info",
+    REGION: "${REGION}",
+    LITERAL: "$${REGION}",
+    UNSET: "${NOBODY_SET_IT}",
+  };
+  const secrets = ["GITHUB_TOKEN"];
+  const berth = berthInSuite({
+    texts: { "guest.ts": GUEST, "other.ts": GUEST, "script.sh": SCRIPT, "namesake.sh": SCRIPT },
+    mcps: {
+      guest: { definition: "guest.ts", secrets, env },
+      plain: { definition: "other.ts" },
+      script: { definition: "script.sh", secrets, env: { AUTH: "Bearer ${GITHUB_TOKEN}", LOG_LEVEL: "info" } },
+      namesake: { definition: "namesake.sh", env: { how: "tell" } },
+    },
+    log: pino({ level: "trace" }, { write: (line: string) => void lines.push(line) }),
+  });
+  const api = apiOf(berth);
 
   const tool = async (server: string, name: string, args: Record<string, unknown> = {}): Promise<string> => {
-    const result = await call(`${berth.url}/mcp/${server}`, name, args);
-    return result.content?.[0]?.text ?? JSON.stringify(result);
+    return textOf(await call(`${berth.url}/mcp/${server}`, name, args));
   };
   const setVariable = async (name: string, value: string): Promise<void> => {
     const { status, body } = await api.put(`/variables/${name}`, value);
@@ -54,30 +73,9 @@ describe("the environment of an entry", () => {
   };
 
   before(async () => {
-    const env = {
-      GITHUB_TOKEN: "${GITHUB_TOKEN}",
-      AUTH: "Bearer ${GITHUB_TOKEN}",
-      LOG_LEVEL: "info",
-      REGION: "${REGION}",
-      LITERAL: "$${REGION}",
-      UNSET: "${NOBODY_SET_IT}",
-    };
-    const secrets = ["GITHUB_TOKEN"];
-    berth = await startTestBerth({
-      texts: { "guest.ts": GUEST, "other.ts": GUEST, "script.sh": SCRIPT, "namesake.sh": SCRIPT },
-      mcps: {
-        guest: { definition: "guest.ts", secrets, env },
-        plain: { definition: "other.ts" },
-        script: { definition: "script.sh", secrets, env: { AUTH: "Bearer ${GITHUB_TOKEN}", LOG_LEVEL: "info" } },
-        namesake: { definition: "namesake.sh", env: { how: "tell" } },
-      },
-      log: pino({ level: "trace" }, { write: (line: string) => void lines.push(line) }),
-    });
-    api = apiOf(berth);
     await setSecret("GITHUB_TOKEN", TOKEN);
     await setVariable("REGION", "far-north");
   });
-  after(() => berth.close());
 
   it("is there when the program loads, with its secrets and variables filled in", async () => {
     assert.equal(await tool("guest", "atLoad"), TOKEN);

@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { chmod, mkdir, mkdtemp, realpath, rename, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
+import { chmod, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { describe, it } from "node:test";
+import { apiOf } from "../../support/api.ts";
+import { call } from "../../support/berth.ts";
 import { GUESTS } from "../../support/guests.ts";
+import { textOf } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
+import { berthInSuite, serverInSuite, temporaryFolder } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
@@ -35,40 +33,18 @@ const SCRIPT = `#!/bin/sh
 cat "$BERTH_FOLDER_docs/$name"
 `;
 
-// oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
-const textOf = (result: any): string => result.content?.[0]?.text ?? JSON.stringify(result);
-
 const mode = GUESTS;
 describe(`the folders of an entry, ${mode}`, () => {
-  let home: string;
-  let site: Server;
-  let at: string;
-  let berth: TestBerth;
-  let api: Api;
-
-  const tool = async (server: string, name: string, args: Record<string, unknown> = {}): Promise<string> => {
-    return textOf(await call(`${berth.url}/mcp/${server}`, name, args));
-  };
-  const setEntry = async (server: string, entry: object): Promise<void> => {
-    const { status, body } = await api.put(`/entries/${server}`, JSON.stringify(entry));
-    assert.ok(status < 300, JSON.stringify(body));
-  };
-  const entryOf = async (server: string): Promise<{ definition: string }> =>
-    JSON.parse((await api.send("GET", `/entries/${server}`)).body.files[server] as string) as { definition: string };
-
-  before(async () => {
-    home = await realpath(await mkdtemp(join(tmpdir(), "berth-entry-")));
+  const home = temporaryFolder();
+  const site = serverInSuite((_, response) => void response.end("answered"));
+  const berth = berthInSuite(async () => {
     await chmod(home, 0o755);
-    await mkdir(join(home, "docs"));
+    for (const name of ["docs", "theirs", "more"]) await mkdir(join(home, name));
     await writeFile(join(home, "docs/a.txt"), "first");
     await writeFile(join(home, "outside.txt"), "outside");
-    await mkdir(join(home, "theirs"));
     await writeFile(join(home, "theirs/a.txt"), "another tenant's");
-    await mkdir(join(home, "more"));
-    site = createServer((_, response) => void response.end("answered")).listen(0, "127.0.0.1");
-    await once(site, "listening");
-    at = `127.0.0.1:${(site.address() as AddressInfo).port}`;
-    berth = await startTestBerth({
+    at = site.url.slice("http://".length);
+    return {
       texts: { "guest.ts": GUEST, "other.ts": GUEST, "script.sh": SCRIPT, "wrong.ts": GUEST, "both.ts": GUEST },
       mcps: {
         guest: { definition: "guest.ts", folders: ["docs"] },
@@ -85,14 +61,19 @@ describe(`the folders of an entry, ${mode}`, () => {
           acme: { path: join(home, "theirs"), tenants: ["acme"] },
         }),
       },
-    });
-    api = apiOf(berth);
+    };
   });
-  after(async () => {
-    await berth.close();
-    site.close();
-    await rm(home, { recursive: true });
-  });
+  let at: string;
+  const api = apiOf(berth);
+  const tool = async (server: string, name: string, args: Record<string, unknown> = {}): Promise<string> => {
+    return textOf(await call(`${berth.url}/mcp/${server}`, name, args));
+  };
+  const setEntry = async (server: string, entry: object): Promise<void> => {
+    const { status, body } = await api.put(`/entries/${server}`, JSON.stringify(entry));
+    assert.ok(status < 300, JSON.stringify(body));
+  };
+  const entryOf = async (server: string): Promise<{ definition: string }> =>
+    JSON.parse((await api.send("GET", `/entries/${server}`)).body.files[server] as string) as { definition: string };
 
   it("are read by functions and scripts, and by no other server", async () => {
     assert.equal(await tool("guest", "read", { name: "a.txt" }), "first");

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
-import { post, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { post } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { longDecodedIn, longJsonIn } from "../../support/long-json.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const UNIT = 'long ä "quoted" ';
 const TEXT = UNIT.repeat(20_000);
@@ -27,11 +28,7 @@ const NO_AUDIO = { type: "text", text: "[audio, audio/wav: revision 2024-11-05 c
 const NO_LINK = { type: "text", text: "a <test://a>: The first" };
 
 describe("a long result is written as it was made where long values are read", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({ texts: { "demo.ts": DEFINITION }, mcps: { demo: { definition: "demo.ts" } } });
-  });
-  after(() => berth.close());
+  const berth = berthInSuite({ texts: { "demo.ts": DEFINITION }, mcps: { demo: { definition: "demo.ts" } } });
 
   const whole = (content: readonly object[]): string => JSON.stringify({ content });
   const said = { type: "text", text: TEXT };

@@ -7,7 +7,8 @@ import { after, before, describe, it } from "node:test";
 import { pino } from "pino";
 import { withoutPaths } from "../../../src/lib/error-mapping.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
-import { MODERN_META, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { MODERN_META, modern, post, request } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 /** A part of each path that only the log may show. */
@@ -21,33 +22,31 @@ before(() => {
 after(() => rmSync(join(folder, ".."), { recursive: true, force: true }));
 
 describe("errors of servers that are programs of the host", () => {
-  let berth: TestBerth;
+  writeFileSync(join(folder, "ends.mjs"), "process.exit(1);");
+  // Its message names its path, too.
+  writeFileSync(join(folder, "falls.mjs"), "throw new Error(import.meta.url);");
+  symlinkSync(join(folder, "circle.mjs"), join(folder, "circle.mjs"));
+  const at = (file: string): { upstream: string } => ({ upstream: `mcp+node://${join(folder, file)}` });
+  const berth = berthInSuite({
+    mcps: {
+      ends: at("ends.mjs"),
+      falls: at("falls.mjs"),
+      missing: at("missing.mjs"),
+      circle: at("circle.mjs"),
+      nowhere: { upstream: `mcp+node://${join(folder, "ends.mjs")}?cwd=${join(folder, "no-folder")}` },
+    },
+    env: { BERTH_ACCESS: "required" },
+    log: pino({ level: "warn" }, { write: (line: string) => void lines.push(line) }),
+  });
   let caller: string;
   let reader: string;
   const lines: string[] = [];
   const servers = ["ends", "falls", "missing", "circle", "nowhere"];
 
   before(async () => {
-    writeFileSync(join(folder, "ends.mjs"), "process.exit(1);");
-    // Its message names its path, too.
-    writeFileSync(join(folder, "falls.mjs"), "throw new Error(import.meta.url);");
-    symlinkSync(join(folder, "circle.mjs"), join(folder, "circle.mjs"));
-    const at = (file: string): { upstream: string } => ({ upstream: `mcp+node://${join(folder, file)}` });
-    berth = await startTestBerth({
-      mcps: {
-        ends: at("ends.mjs"),
-        falls: at("falls.mjs"),
-        missing: at("missing.mjs"),
-        circle: at("circle.mjs"),
-        nowhere: { upstream: `mcp+node://${join(folder, "ends.mjs")}?cwd=${join(folder, "no-folder")}` },
-      },
-      env: { BERTH_ACCESS: "required" },
-      log: pino({ level: "warn" }, { write: (line: string) => void lines.push(line) }),
-    });
     caller = (await makeToken(berth, { can: ["call"] })).token;
     reader = (await makeToken(berth, { can: ["read"] })).token;
   });
-  after(() => berth?.close());
 
   for (const server of servers) {
     it(`C8 ${server}: no answer of MCP, the API or a page tells a folder, and the log does`, async () => {

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { RecentLines } from "../../../src/host/calls/recent-lines.ts";
 import { apiOf } from "../../support/api.ts";
-import { post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { post, request } from "../../support/berth.ts";
 import { screenshot, spilledTexts, startBrowser, violationsOf } from "../../support/browser.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 const OPERATOR = "the-operators-own-token";
@@ -30,21 +31,19 @@ export async function leak(context: import("berth").ToolContext): Promise<string
 `;
 
 describe("the latest errors and lines of a server", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({
+    texts: { "chatty.ts": CHATTY, "quiet.ts": "export const one = (): number => 1;" },
+    mcps: { chatty: { definition: "chatty.ts", secrets: ["API_TOKEN"], variables: [] } },
+    env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: OPERATOR, BERTH_RECENT_LINES: "4" },
+  });
   let author: string;
   let reader: string;
   before(async () => {
-    berth = await startTestBerth({
-      texts: { "chatty.ts": CHATTY, "quiet.ts": "export const one = (): number => 1;" },
-      mcps: { chatty: { definition: "chatty.ts", secrets: ["API_TOKEN"], variables: [] } },
-      env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: OPERATOR, BERTH_RECENT_LINES: "4" },
-    });
     const set = await apiOf(berth).send("PUT", "/secrets/API_TOKEN", SECRET, bearer(OPERATOR));
     assert.equal(set.status, 204);
     ({ token: author } = await makeToken(berth, { name: "author", can: ["edit", "call"], servers: ["chatty"] }));
     ({ token: reader } = await makeToken(berth, { name: "reader", can: ["read", "call"] }));
   });
-  after(() => berth?.close());
 
   const callTool = (name: string, args: Record<string, unknown> = {}): Promise<unknown> =>
     post(`${berth.url}/mcp/chatty`, request("tools/call", { name, arguments: args }), bearer(reader));

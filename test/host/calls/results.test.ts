@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { call, modern, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { call, modern } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const RESULTS = `
 interface User { name: string }
@@ -48,15 +49,11 @@ export function asked(): any { return new Map(); }
 `;
 
 describe("what functions return", () => {
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "results.ts": RESULTS },
-    });
-    url = `${berth.url}/mcp/results`;
+  const berth = berthInSuite({
+    texts: { "results.ts": RESULTS },
   });
-  after(() => berth.close());
+  let url: string;
+  before(() => void (url = `${berth.url}/mcp/results`));
 
   const refused = async (tool: string, args: Record<string, unknown>): Promise<string> => {
     const result = await call(url, tool, args);

@@ -5,10 +5,11 @@ import { createPrincipal } from "../../../src/access/principal.ts";
 import { composeServers, partOf } from "../../../src/host/catalog/aggregate-catalog.ts";
 import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, modern, post, request } from "../../support/berth.ts";
 import { toAnswer } from "../../support/clients/real-client.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
@@ -37,29 +38,25 @@ export function item(id: string): string { return "item " + id; }
 const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
 
 describe("S10 one endpoint for all servers", () => {
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/streaming.ts"],
-      texts: {
-        "beta.ts": BETA,
-        "alpha.ts": ALPHA,
-        // A read-only boot refuses it.
-        "broken.sh": "#!/bin/sh\n# Never runs.\necho no\n",
-        "off.ts": "export function off(): string { return 'off'; }",
-        "many.ts": Array.from(
-          { length: 60 },
-          (_, index) => `export function tool${index}(): number { return ${index}; }`,
-        ).join("\n"),
-      },
-      mcps: { off: { definition: "off.ts", enabled: false } },
-      config: { image: "readonly" },
-      env: { BERTH_LIST_PAGE_BYTES: "5000" },
-    });
-    url = `${berth.url}/mcp`;
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/streaming.ts"],
+    texts: {
+      "beta.ts": BETA,
+      "alpha.ts": ALPHA,
+      // A read-only boot refuses it.
+      "broken.sh": "#!/bin/sh\n# Never runs.\necho no\n",
+      "off.ts": "export function off(): string { return 'off'; }",
+      "many.ts": Array.from(
+        { length: 60 },
+        (_, index) => `export function tool${index}(): number { return ${index}; }`,
+      ).join("\n"),
+    },
+    mcps: { off: { definition: "off.ts", enabled: false } },
+    config: { image: "readonly" },
+    env: { BERTH_LIST_PAGE_BYTES: "5000" },
   });
-  after(() => berth?.close());
+  let url: string;
+  before(() => void (url = `${berth.url}/mcp`));
 
   const listAll = async (list: "tools" | "resources" | "prompts"): Promise<{ name: string }[]> => {
     const items: { name: string }[] = [];

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { call, modern, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { call, modern } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const DEFAULTS = `
 interface Options {
@@ -35,20 +36,16 @@ export function note(year?: number): string { return String(year ?? "any"); }
 `;
 
 describe("defaults", () => {
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    const written = { type: "object", properties: { limit: { type: "number", default: 3 }, unit: { type: "string" } } };
-    berth = await startTestBerth({
-      texts: { "defaults.ts": DEFAULTS },
-      mcps: {
-        fixed: { definition: "defaults.ts", tools: { list: { arguments: { unit: "ft" } } } },
-        written: { definition: "defaults.ts", tools: { list: { inputSchema: written } } },
-      },
-    });
-    url = `${berth.url}/mcp/defaults`;
+  const written = { type: "object", properties: { limit: { type: "number", default: 3 }, unit: { type: "string" } } };
+  const berth = berthInSuite({
+    texts: { "defaults.ts": DEFAULTS },
+    mcps: {
+      fixed: { definition: "defaults.ts", tools: { list: { arguments: { unit: "ft" } } } },
+      written: { definition: "defaults.ts", tools: { list: { inputSchema: written } } },
+    },
   });
-  after(() => berth.close());
+  let url: string;
+  before(() => void (url = `${berth.url}/mcp/defaults`));
 
   const said = async (server: string, tool: string, args: Record<string, unknown>): Promise<string> => {
     const result = await call(`${berth.url}/mcp/${server}`, tool, args);

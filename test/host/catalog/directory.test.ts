@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../../../src/access/rights.ts";
@@ -9,11 +8,12 @@ import { openPast } from "../../../src/edits/past.ts";
 import { planEdit } from "../../../src/edits/plan.ts";
 import { reviewedStore } from "../../../src/edits/proposed-store.ts";
 import { readDirectory, type Directory } from "../../../src/host/catalog/directory.ts";
-import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
+import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { temporaryFolder } from "../../support/suite.ts";
 
 const withoutPackages = { supply: new PackageSupply(undefined, { reviewedPackageBytes: 0 }), mayHave: () => false };
 
@@ -47,23 +47,40 @@ function differing(one: Directory, other: Directory): string[] {
 }
 
 describe("the variable mcps", () => {
-  let folder: string;
+  const folder = temporaryFolder();
   let store: Store;
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-directory-"));
-    store = await openSqliteStore({ dataDir: folder });
-  });
-  afterEach(async () => {
-    await store.close();
-    await rm(folder, { recursive: true, force: true });
-  });
+  beforeEach(async () => void (store = await openSqliteStore({ dataDir: await mkdtemp(join(folder, "data-")) })));
+  afterEach(() => store.close());
 
+  const setVariable = (name: string, text: string, content: Block[] = []) => {
+    const value = rawBlock(text);
+    const set = [{ kind: "variable", name, cid: value.cid }] as const;
+    return store.change("default", { by: "test", put: [value, ...content], set });
+  };
+  /** Sets the record of a server, or what is hidden of it. */
+  const setRecord = (kind: "server" | "visibility", name: string, value: object | null) => {
+    const block = value ? jsonBlock(value) : undefined;
+    const set = [{ kind, name, cid: block?.cid ?? null }];
+    return store.change("default", { by: "test", ...(block && { put: [block] }), set });
+  };
   const read = async (mcps: string, content: string[] = []) => {
-    const value = rawBlock(mcps);
-    const put = [value, DEFINITION, ...content.map((text) => rawBlock(text))];
-    await store.change("default", { by: "test", put, set: [{ kind: "variable", name: "mcps", cid: value.cid }] });
+    await setVariable("mcps", mcps, [DEFINITION, ...content.map((text) => rawBlock(text))]);
     return readDirectory(store, "default");
   };
+  const definition = { kind: "definition", name: "one" } as const;
+  const entry = (name: string) => ({ kind: "entry", name }) as const;
+  const plan = (on: Store, before: Directory, subject: Parameters<typeof planEdit>[4], files: Record<string, string>) =>
+    planEdit(
+      reviewedStore(on, 0),
+      defaultLimits,
+      "default",
+      before,
+      subject,
+      { entry: Object.keys(files)[0]!, files },
+      rightsOf(undefined, { openPrograms: false }),
+      withoutPackages,
+      undefined,
+    );
 
   it("T1.1 may be empty, or not there at all", async () => {
     for (const directory of [await readDirectory(store, "default"), await read("{}")]) {
@@ -147,9 +164,8 @@ describe("the variable mcps", () => {
     }
     const { spied, reads } = readsOf(store);
     const past = openPast(spied, defaultLimits);
-    const subject = { kind: "definition", name: "one" } as const;
     assert.deepEqual(
-      (await past.history("default", subject)).map(({ cid }) => cid),
+      (await past.history("default", definition)).map(({ cid }) => cid),
       [DEFINITION.cid],
     );
     assert.equal(
@@ -157,7 +173,7 @@ describe("the variable mcps", () => {
       2 + 2,
       "the variable in its two forms, and those",
     );
-    await past.history("default", subject);
+    await past.history("default", definition);
     assert.equal(reads.filter((member) => member === "content").length, 2 + 2);
   });
 
@@ -177,9 +193,7 @@ describe("the variable mcps", () => {
     for (const name of ["one", "two"]) assert.equal(again.servers.get(name), before.servers.get(name));
     assert.deepEqual(again, before);
 
-    const value = rawBlock(JSON.stringify({ ...entries, two: { description: "Two" }, wrong: {} }));
-    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-    await store.change("default", { by: "test", put: [value], set });
+    await setVariable("mcps", JSON.stringify({ ...entries, two: { description: "Two" }, wrong: {} }));
     const after = await readDirectory(store, "default", before);
     assert.equal(after.servers.get("one"), before.servers.get("one"));
     assert.equal(after.servers.get("two")?.entry.description, "Two");
@@ -193,62 +207,47 @@ describe("the variable mcps", () => {
       null,
       1,
     );
-    const draft = { entry: "one.ts", files: { "one.ts": "export const one = (): number => 2;" } };
     for (const [value, content] of [
       [mcps, []],
       [rawBlock(mcps).cid, [mcps]],
     ] as const) {
       const before = await read(value, [...content]);
-      const plan = await planEdit(
-        reviewedStore(store, 0),
-        defaultLimits,
-        "default",
-        before,
-        { kind: "definition", name: "one" },
-        draft,
-        rightsOf(undefined, { openPrograms: false }),
-        withoutPackages,
-        undefined,
-      );
-      const foreseen = await readDirectory(plan.proposed, "default", before, plan.mcps);
-      const fresh = await readDirectory(plan.proposed, "default");
-      assert.ok(plan.mcps, "nothing had to be read");
-      assert.equal(foreseen.mcps, plan.mcps);
+      const {
+        proposed,
+        mcps: planned,
+        next,
+      } = await plan(store, before, definition, {
+        "one.ts": "export const one = (): number => 2;",
+      });
+      const foreseen = await readDirectory(proposed, "default", before, planned);
+      const fresh = await readDirectory(proposed, "default");
+      assert.ok(planned, "nothing had to be read");
+      assert.equal(foreseen.mcps, planned);
       assert.deepEqual(foreseen, fresh);
       assert.equal(JSON.stringify(foreseen.mcps), JSON.stringify(fresh.mcps));
-      assert.equal(foreseen.servers.get("one")?.definition, plan.next);
+      assert.equal(foreseen.servers.get("one")?.definition, next);
       assert.equal(foreseen.servers.get("two"), before.servers.get("two"));
     }
   });
 
   it("is read again for a server whose own record has changed", async () => {
-    const name = async (record: object) => {
-      const block = jsonBlock(record);
-      const set = [{ kind: "server", name: "one", cid: block.cid }] as const;
-      await store.change("default", { by: "test", put: [block], set });
-    };
-    await name({ definition: DEFINITION.cid, enabled: true });
+    await setRecord("server", "one", { definition: DEFINITION.cid, enabled: true });
     const before = await readDirectory(store, "default");
     assert.equal((await readDirectory(store, "default", before)).servers.get("one"), before.servers.get("one"));
-    await name({ definition: DEFINITION.cid, enabled: false });
+    await setRecord("server", "one", { definition: DEFINITION.cid, enabled: false });
     assert.equal((await readDirectory(store, "default", before)).servers.get("one")?.enabled, false);
   });
 
   it("is the same directory until a record comes, changes or goes, or something is hidden", async () => {
-    const move = async (kind: "server" | "visibility", value: object | null) => {
-      const block = value ? jsonBlock(value) : undefined;
-      const set = [{ kind, name: "two", cid: block?.cid ?? null }];
-      await store.change("default", { by: "test", ...(block && { put: [block] }), set });
-    };
     let known = await read(JSON.stringify({ one: { definition: DEFINITION.cid } }));
     const record = { definition: DEFINITION.cid, enabled: true };
     for (const change of [
-      () => move("server", record),
-      () => move("visibility", { hidden: ["a", "b"] }),
-      () => move("visibility", { hidden: ["a", "c"] }),
-      () => move("visibility", null),
-      () => move("server", { ...record, enabled: false }),
-      () => move("server", null),
+      () => setRecord("server", "two", record),
+      () => setRecord("visibility", "two", { hidden: ["a", "b"] }),
+      () => setRecord("visibility", "two", { hidden: ["a", "c"] }),
+      () => setRecord("visibility", "two", null),
+      () => setRecord("server", "two", { ...record, enabled: false }),
+      () => setRecord("server", "two", null),
     ]) {
       assert.equal(await readDirectory(store, "default", known), known);
       await change();
@@ -270,37 +269,22 @@ describe("the variable mcps", () => {
     let known = await readDirectory(spied, "default");
     assert.ok(reads.splice(0).length > 2_000, "the first time all of it is read");
 
-    const value = rawBlock("anything else");
-    const set = [{ kind: "variable", name: "other", cid: value.cid }] as const;
-    await store.change("default", { by: "test", put: [value], set });
+    await setVariable("other", "anything else");
     assert.equal(await readDirectory(spied, "default", known), known);
     assert.deepEqual(reads.splice(0), ["changesAfter"]);
 
-    const record = jsonBlock({ definition: DEFINITION.cid, enabled: false });
-    const move = { kind: "server", name: "r7", cid: record.cid } as const;
-    await store.change("default", { by: "test", put: [record], set: [move] });
+    await setRecord("server", "r7", { definition: DEFINITION.cid, enabled: false });
     let now = await readDirectory(spied, "default", known);
     assert.ok(reads.splice(0).length <= 5, "one server is read");
     assert.deepEqual(differing(known, now), ["r7"]);
     known = now;
 
     const before = known;
-    const draft = { entry: "s9", files: { s9: '{"title": "Nine"}' } };
-    const plan = await planEdit(
-      reviewedStore(spied, 0),
-      defaultLimits,
-      "default",
-      before,
-      { kind: "entry", name: "s9" },
-      draft,
-      rightsOf(undefined, { openPrograms: false }),
-      withoutPackages,
-      undefined,
-    );
-    now = await readDirectory(plan.proposed, "default", before, plan.mcps);
+    const { proposed, mcps } = await plan(spied, before, entry("s9"), { s9: '{"title": "Nine"}' });
+    now = await readDirectory(proposed, "default", before, mcps);
     assert.ok(reads.splice(0).length <= 10, "one entry is looked at");
     assert.deepEqual(differing(before, now), ["s9"]);
-    assert.deepEqual(now, await readDirectory(plan.proposed, "default"));
+    assert.deepEqual(now, await readDirectory(proposed, "default"));
   });
 
   it("is read again as long as something is missing that it leads to", async () => {
@@ -314,26 +298,18 @@ describe("the variable mcps", () => {
 
   it("knows what was hidden of a server before its entry came", async () => {
     const known = await read("{}");
-    const hidden = jsonBlock({ hidden: ["one"] });
-    const move = { kind: "visibility", name: "one", cid: hidden.cid } as const;
-    await store.change("default", { by: "test", put: [hidden], set: [move] });
-    const value = rawBlock(JSON.stringify({ one: { definition: DEFINITION.cid } }));
+    await setRecord("visibility", "one", { hidden: ["one"] });
     const still = await readDirectory(store, "default", known);
-    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-    await store.change("default", { by: "test", put: [value], set });
+    await setVariable("mcps", JSON.stringify({ one: { definition: DEFINITION.cid } }));
     assert.deepEqual((await readDirectory(store, "default", still)).servers.get("one")?.hidden, ["one"]);
   });
 
   it("is read with members in the order in which they are written now", async () => {
     const before = await read('{"one":{"title":"One","description":"First"}}');
-    const value = rawBlock('{"one":{"description":"First","title":"One"}}');
-    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-    await store.change("default", { by: "test", put: [value], set });
+    await setVariable("mcps", '{"one":{"description":"First","title":"One"}}');
     const after = await readDirectory(store, "default", before);
     assert.equal(JSON.stringify(after.servers.get("one")?.entry.raw), '{"description":"First","title":"One"}');
   });
-
-  const entry = (name: string) => ({ kind: "entry", name }) as const;
   const thousands = (changed: Record<string, object>): string => {
     const entries = Array.from({ length: 2_000 }, (_, index) => [`s${index}`, { title: `Number ${index}` }]);
     return JSON.stringify({ ...Object.fromEntries(entries), ...changed });
@@ -390,14 +366,14 @@ describe("the variable mcps", () => {
     assert.equal(reads.filter((member) => member === "content").length, 2);
     asked.length = 0;
     await past.history("default", entry("one"));
-    await past.history("default", { kind: "definition", name: "one" });
+    await past.history("default", definition);
     assert.ok(asked.length > 0 && asked.every((most) => most !== undefined && most <= 2_000), JSON.stringify(asked));
   });
 
-  it("T1.5 says nothing of a server called like a member that every object has", async () => {
-    const record = jsonBlock({ definition: DEFINITION.cid, enabled: true });
-    const set = ["constructor", "toString"].map((name) => ({ kind: "server", name, cid: record.cid }) as const);
-    await store.change("default", { by: "test", put: [record, DEFINITION], set });
+  it("T1.5 reports nothing of a server called like a member that every object has, or that it does not name", async () => {
+    await store.change("default", { by: "test", put: [DEFINITION] });
+    for (const name of ["constructor", "toString"])
+      await setRecord("server", name, { definition: DEFINITION.cid, enabled: true });
     const { servers } = await read("{}");
     assert.deepEqual(
       [...servers].map(([name, { problems }]) => [name, problems]),
@@ -406,12 +382,7 @@ describe("the variable mcps", () => {
         ["toString", []],
       ],
     );
-  });
-
-  it("T1.5 says nothing of a server that it does not name", async () => {
-    const { servers } = await read(JSON.stringify({ one: { definition: DEFINITION.cid } }));
-    assert.equal(servers.get("two"), undefined);
-    assert.equal(servers.get("constructor"), undefined);
+    assert.equal(servers.get("valueOf"), undefined);
   });
 
   it("reports each wrong field of an entry by its pointer, and leaves the other entries alone", async () => {

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { changedPackages } from "../../../src/host/catalog/package-users.ts";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
 import { PACKAGES, type LockedPackage, type PackageSet } from "../../../src/packages/package-set.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call } from "../../support/berth.ts";
 import { sha512, tarballOf } from "../../support/registry.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { onStoreOf } from "../../support/tenants.ts";
 
 const TENANT = "default";
@@ -25,10 +26,9 @@ const setOf = (locked: LockedPackage, more: Record<string, LockedPackage> = {}):
 });
 
 describe("the users of packages", () => {
-  let berth: TestBerth;
+  const alone = "/** Says it. */\nexport const say = (): string => 'alone';\n";
+  const berth = berthInSuite({ texts: { "alone.ts": alone } });
   before(async () => {
-    const alone = "/** Says it. */\nexport const say = (): string => 'alone';\n";
-    berth = await startTestBerth({ texts: { "alone.ts": alone } });
     const definition = rawBlock(
       'import { said } from "said";\n/** Says it. */\nexport const say = (): string => said();\n',
     );
@@ -37,7 +37,6 @@ describe("the users of packages", () => {
     await onStoreOf(berth, (store) => store.change(TENANT, { by: "test", put: [definition, record], set }));
     await berth.reload();
   });
-  after(() => berth.close());
 
   /** As another process does. */
   const put = async (set: PackageSet | null, blocks: readonly Block[] = []): Promise<void> => {

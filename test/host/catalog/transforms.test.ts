@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it, test } from "node:test";
+import { describe, it, test } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import { rawBlock } from "../../../src/lib/cid.ts";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { openHosted, type Hosted } from "../../support/host.ts";
+import { call, modern, startTestBerth } from "../../support/berth.ts";
+import { openHosted } from "../../support/host.ts";
 import { longJsonIn } from "../../support/long-json.ts";
+import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -41,23 +43,19 @@ export default function generatePrompts(serverName: string): GeneratedPrompt[] {
 `;
 
 describe("C5 transforms", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "plain.ts": DEFINITION, "change.ts": TRANSFORM },
-      mcps: {
-        changed: {
-          definition: "plain.ts",
-          description: "Counting",
-          auto_discover: true,
-          tools_transform_cid: "change.ts",
-          resources_transform_cid: "change.ts",
-          prompts_transform_cid: "change.ts",
-        },
+  const berth = berthInSuite({
+    texts: { "plain.ts": DEFINITION, "change.ts": TRANSFORM },
+    mcps: {
+      changed: {
+        definition: "plain.ts",
+        description: "Counting",
+        auto_discover: true,
+        tools_transform_cid: "change.ts",
+        resources_transform_cid: "change.ts",
+        prompts_transform_cid: "change.ts",
       },
-    });
+    },
   });
-  after(() => berth.close());
 
   const result = async (server: string, method: string, params: Record<string, unknown> = {}) =>
     (await modern(`${berth.url}/mcp/${server}`, method, params)).body.result;
@@ -104,8 +102,8 @@ describe("C5 transforms", () => {
     const shipped = await startTestBerth({ env: { BERTH_IMAGE_DIR: join(packageRoot, "boot") } });
     t.after(() => shipped.close());
     const url = `${shipped.url}/mcp/jq`;
-    const { body } = await post(url, request("tools/list"));
-    const names = body.result.tools.map(({ name }: { name: string }) => name);
+    const { tools } = (await modern(url, "tools/list")).body.result;
+    const names = tools.map(({ name }: { name: string }) => name);
     assert.deepEqual(names, ["jq", "query", "keys", "to_csv", "count_by"]);
     const csv = await call(url, "to_csv", {
       input: [
@@ -125,23 +123,17 @@ describe("C5 transforms", () => {
 });
 
 describe("a transform that goes wrong", () => {
-  let hosted: Hosted;
-  let restore = (): void => {};
-  before(async () => {
-    restore = lower({ transformMs: 60_000, transformBytes: 2_000, transformItems: 3 });
-    hosted = await openHosted({ plain: DEFINITION });
-  });
-  after(() => hosted.close());
-  after(() => restore());
+  lowerInSuite({ transformMs: 60_000, transformBytes: 2_000, transformItems: 3 });
+  const hosted = hostedInSuite({ plain: DEFINITION });
 
   /** Puts a transform of tools into the server's entry, and returns the server's problems and tools. */
-  const transformed = async (source: string, on = hosted) => {
+  const transformed = async (source: string) => {
     const transform = rawBlock(source);
     const value = rawBlock(JSON.stringify({ plain: { tools_transform_cid: transform.cid } }));
     const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-    await on.store.change("default", { by: "test", put: [transform, value], set });
-    await on.host.reload("default");
-    const { problems, contract } = await on.catalog("plain");
+    await hosted.store.change("default", { by: "test", put: [transform, value], set });
+    await hosted.host.reload("default");
+    const { problems, contract } = await hosted.catalog("plain");
     return {
       tools: contract.tools.map(({ name }) => name),
       problems: problems.map(({ message }) => message),
@@ -191,39 +183,29 @@ describe("a transform that goes wrong", () => {
       const long = "long ä ".repeat(200);
       return Array.from({ length: 200 }, (_, at) => at === 7 ? 7 : { name: "say" + at, function: "say", description: long + at });
     }`;
-    const on = await openHosted({ plain: DEFINITION });
-    try {
-      for (const _time of ["run", "kept"]) {
-        let given: Awaited<ReturnType<typeof transformed>> | undefined;
-        const seen = await longJsonIn(async () => void (given = await transformed(source, on)));
-        assert.deepEqual(
-          seen.filter((by) => /transforms|frames/.test(by)),
-          [],
-        );
-        assert.equal(given!.tools.length, 201);
-        assert.ok(given!.tools.includes("say199"));
-        assert.match(given!.problems.join(), /^The transform of tools returned at \/7: it must be an object$/i);
-        await on.restart();
-      }
-    } finally {
-      await on.close();
+    for (const _time of ["run", "kept"]) {
+      let given: Awaited<ReturnType<typeof transformed>> | undefined;
+      const seen = await longJsonIn(async () => void (given = await transformed(source)));
+      assert.deepEqual(
+        seen.filter((by) => /transforms|frames/.test(by)),
+        [],
+      );
+      assert.equal(given!.tools.length, 201);
+      assert.ok(given!.tools.includes("say199"));
+      assert.match(given!.problems.join(), /^The transform of tools returned at \/7: it must be an object$/i);
+      await hosted.restart();
     }
   });
 
   it("has its problem told when it does not end", async (t) => {
     t.after(lower({ transformMs: 1_500 }));
-    const hasty = await openHosted({ plain: DEFINITION });
-    try {
-      for (const [source, message] of [
-        [`export function generateTools() { for (;;); }`, /tools failed: .*1500 ms/],
-        [`export async function generateTools() { await new Promise(() => {}); }`, /tools failed: /],
-      ] as const) {
-        const { problems, tools } = await transformed(source, hasty);
-        assert.deepEqual(tools, ["add", "say"], source);
-        assert.match(problems.join("\n"), message, source);
-      }
-    } finally {
-      await hasty.close();
+    for (const [source, message] of [
+      [`export function generateTools() { for (;;); }`, /tools failed: .*1500 ms/],
+      [`export async function generateTools() { await new Promise(() => {}); }`, /tools failed: /],
+    ] as const) {
+      const { problems, tools } = await transformed(source);
+      assert.deepEqual(tools, ["add", "say"], source);
+      assert.match(problems.join("\n"), message, source);
     }
   });
 
@@ -263,37 +245,34 @@ describe("a transform that goes wrong", () => {
   });
 });
 
-test("a transform runs once for a definition, an entry and its own code, whatever it read then", async () => {
+test("a transform runs once for a definition, an entry and its own code, whatever it read then", async (t) => {
   const hosted = await openHosted({ plain: DEFINITION });
-  try {
-    const transform = rawBlock(`
+  t.after(() => hosted.close());
+  const transform = rawBlock(`
       export default async function (server: string, context: any) {
         return [{ name: "told", function: "say", description: String(Math.random()) + await context.variable("motto") }];
       }`);
-    const configure = async (description: string) => {
-      const entry = { description, tools_transform_cid: transform.cid };
-      const value = rawBlock(JSON.stringify({ plain: entry }));
-      const motto = rawBlock(description);
-      const set = [
-        { kind: "variable", name: "mcps", cid: value.cid },
-        { kind: "variable", name: "motto", cid: motto.cid },
-      ] as const;
-      await hosted.store.change("default", { by: "test", put: [transform, value, motto], set });
-      await hosted.host.reload("default");
-      const catalog = await hosted.catalog("plain");
-      assert.deepEqual(catalog.problems, []);
-      return { release: catalog.release, told: catalog.contract.tools.at(-1)!.description! };
-    };
-    const first = await configure("one");
-    assert.match(first.told, /^0\.\d+one$/);
-    const other = await configure("two");
-    assert.notEqual(other.told, first.told);
-    assert.deepEqual(await configure("one"), first);
-    await hosted.restart();
-    assert.equal((await hosted.catalog("plain")).release, first.release);
-    const pinned = await hosted.host.release("default", "plain", other.release);
-    assert.equal(pinned?.contract.tools.at(-1)?.description, other.told);
-  } finally {
-    await hosted.close();
-  }
+  const configure = async (description: string) => {
+    const entry = { description, tools_transform_cid: transform.cid };
+    const value = rawBlock(JSON.stringify({ plain: entry }));
+    const motto = rawBlock(description);
+    const set = [
+      { kind: "variable", name: "mcps", cid: value.cid },
+      { kind: "variable", name: "motto", cid: motto.cid },
+    ] as const;
+    await hosted.store.change("default", { by: "test", put: [transform, value, motto], set });
+    await hosted.host.reload("default");
+    const catalog = await hosted.catalog("plain");
+    assert.deepEqual(catalog.problems, []);
+    return { release: catalog.release, told: catalog.contract.tools.at(-1)!.description! };
+  };
+  const first = await configure("one");
+  assert.match(first.told, /^0\.\d+one$/);
+  const other = await configure("two");
+  assert.notEqual(other.told, first.told);
+  assert.deepEqual(await configure("one"), first);
+  await hosted.restart();
+  assert.equal((await hosted.catalog("plain")).release, first.release);
+  const pinned = await hosted.host.release("default", "plain", other.release);
+  assert.equal(pinned?.contract.tools.at(-1)?.description, other.told);
 });

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { apiOf } from "../../support/api.ts";
-import { call, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, post, request } from "../../support/berth.ts";
 import { commandOf, descendants } from "../../support/processes.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const MANY = 40;
@@ -29,19 +30,15 @@ async function underKills<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe("a check process that is killed again and again", { skip: process.platform !== "linux" }, () => {
-  let berth: TestBerth;
-  before(async () => {
-    const functions = Array.from(
-      { length: MANY },
-      (_, index) => `export function count${index}(by: number): { n: number } { return { n: by }; }\n`,
-    );
-    const texts = {
-      "echo.ts": "export const echo = (text: string): number => text.length;\n",
-      "counts.ts": functions.join(""),
-    };
-    berth = await startTestBerth({ texts });
-  });
-  after(() => berth?.close());
+  const functions = Array.from(
+    { length: MANY },
+    (_, index) => `export function count${index}(by: number): { n: number } { return { n: by }; }\n`,
+  );
+  const texts = {
+    "echo.ts": "export const echo = (text: string): number => text.length;\n",
+    "counts.ts": functions.join(""),
+  };
+  const berth = berthInSuite({ texts });
 
   it("is no fault of who sends a long message: 503, and the next one is read", async () => {
     const send = () =>

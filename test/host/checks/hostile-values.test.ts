@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { call, modern, post, request, type Reply } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
 const source = `
@@ -30,13 +31,9 @@ export function calculate(term: Term): string { return typeof term; }
 
 /** The order of answers shows the effect on other callers, independent of any clock. */
 describe("a value that takes long to check", () => {
-  let berth: TestBerth;
-  before(async () => {
-    const texts = { "hostile.ts": source, "calm.ts": "export function hi(): string { return 'hi'; }" };
-    berth = await startTestBerth({ texts, env: { BERTH_CHECK_MS: "20000", BERTH_SILENT_CALL_MS: "600000" } });
-    assert.equal((await hi()).content[0].text, "hi");
-  });
-  after(() => berth.close());
+  const texts = { "hostile.ts": source, "calm.ts": "export function hi(): string { return 'hi'; }" };
+  const berth = berthInSuite({ texts, env: { BERTH_CHECK_MS: "20000", BERTH_SILENT_CALL_MS: "600000" } });
+  before(async () => assert.equal((await hi()).content[0].text, "hi"));
 
   const hi = () => call(`${berth.url}/mcp/calm`, "hi");
 
@@ -113,11 +110,7 @@ describe("a value that takes long to check", () => {
 });
 
 describe("a value that takes longer to check than it may", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({ texts: { "hostile.ts": source }, env: { BERTH_CHECK_MS: "300" } });
-  });
-  after(() => berth.close());
+  const berth = berthInSuite({ texts: { "hostile.ts": source }, env: { BERTH_CHECK_MS: "300" } });
 
   it("is refused, with the limit's name, and the next value is checked by a new process", async () => {
     const refused = await call(`${berth.url}/mcp/hostile`, "matched", { text: "a".repeat(300_000) });

@@ -1,26 +1,23 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { followChanges, openTenancy, ServedTenants, type Tenancy } from "../../../src/host/serving/tenancy.ts";
 import { rawBlock } from "../../../src/lib/cid.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
-import type { SecretStore, Store } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/store.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
+import { temporaryFolder } from "../../support/suite.ts";
 import { addTenant } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
 describe("which tenants a process serves", () => {
   lowerInSuite({ tenantIdleMs: 40 });
-  let folder: string;
+  const folder = temporaryFolder();
   let store: Store;
   let tenancy: Tenancy;
   const busy = new Set<string>();
   const done: string[] = [];
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
     store = await openSqliteStore({ dataDir: folder });
     for (const name of ["acme", "umbrella", "idle"]) await store.tenants.create(name, { by: "test" });
     tenancy = await openTenancy({
@@ -35,11 +32,10 @@ describe("which tenants a process serves", () => {
   after(async () => {
     await tenancy.close();
     await store.close();
-    await rm(folder, { recursive: true });
   });
   const asked = (): string[] => done.splice(0);
 
-  it("C8 a tenant is opened when somebody first asks for it, once, and none before", async () => {
+  it("a tenant is opened when somebody first asks for it, once, and none before", async () => {
     assert.deepEqual(asked(), []);
     busy.add("acme");
     await Promise.all([tenancy.admit("acme"), tenancy.admit("acme")]);
@@ -47,7 +43,7 @@ describe("which tenants a process serves", () => {
     assert.deepEqual(asked(), ["open acme"]);
   });
 
-  it("C8 tenantIdleMs: a tenant that nobody uses is forgotten, and opened again when it is asked for", async () => {
+  it("tenantIdleMs: a tenant that nobody uses is forgotten, and opened again when it is asked for", async () => {
     await tenancy.admit("idle");
     await until(async () => done.includes("rest idle"));
     assert.equal(tenancy.opening("idle"), undefined);
@@ -55,7 +51,7 @@ describe("which tenants a process serves", () => {
     assert.deepEqual(asked().slice(0, 3), ["open idle", "rest idle", "open idle"]);
   });
 
-  it("C8 a tenant that is suspended is ended, and refused until it is resumed", async () => {
+  it("a tenant that is suspended is ended, and refused until it is resumed", async () => {
     busy.add("umbrella");
     await tenancy.admit("umbrella");
     await store.tenants.change("umbrella", { by: "test", suspended: true });
@@ -67,7 +63,7 @@ describe("which tenants a process serves", () => {
     assert.ok(asked().includes("open umbrella"));
   });
 
-  it("C8 a host name stands for its tenant as soon as it is mapped, and no longer than that", async () => {
+  it("a host name stands for its tenant as soon as it is mapped, and no longer than that", async () => {
     assert.equal(tenancy.unmapped, true);
     await store.tenants.change("acme", { by: "test", hosts: ["acme.example"] });
     await until(async () => tenancy.ofHost("acme.example") === "acme");
@@ -81,7 +77,7 @@ describe("which tenants a process serves", () => {
     await until(async () => tenancy.unmapped);
   });
 
-  it("C8 tenants are created under strict names, once, and default is always there and served", async () => {
+  it("tenants are created under strict names, once, and default is always there and served", async () => {
     const create = (name: string, hosts?: string[]) =>
       store.tenants.create(name, { by: "test", ...(hosts && { hosts }) });
     for (const name of [
@@ -121,20 +117,16 @@ describe("which tenants a process serves", () => {
 });
 
 describe("what one tenant makes long", () => {
-  let folder: string;
+  const folder = temporaryFolder();
   let store: Store;
   let other: Store;
   const log = createLog("silent");
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
     store = await openSqliteStore({ dataDir: folder });
     for (const name of ["slow", "quick"]) await store.tenants.create(name, { by: "test" });
     other = await openSqliteStore({ dataDir: folder });
   });
-  after(async () => {
-    await Promise.all([store.close(), other.close()]);
-    await rm(folder, { recursive: true });
-  });
+  after(() => Promise.all([store.close(), other.close()]));
   const never = new Promise<void>(() => {});
   const set = (tenant: string, text: string) => {
     const value = rawBlock(text);
@@ -145,7 +137,7 @@ describe("what one tenant makes long", () => {
     });
   };
 
-  it("C8 keeps no other tenant's end waiting", async () => {
+  it("keeps no other tenant's end waiting", async () => {
     const ended: string[] = [];
     const end = (tenant: string): Promise<void> => {
       ended.push(tenant);
@@ -163,7 +155,7 @@ describe("what one tenant makes long", () => {
     void tenancy.close();
   });
 
-  it("C8 keeps no change of another process waiting, be it of another tenant or the next of its own", async () => {
+  it("keeps no change of another process waiting, be it of another tenant or the next of its own", async () => {
     const read: string[] = [];
     const host = {
       secretChanged() {},
@@ -185,39 +177,28 @@ describe("what one tenant makes long", () => {
   });
 });
 
-describe("a deleted tenant", () => {
-  let folder: string;
-  let store: Store & SecretStore;
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-tenancy-"));
-    store = await openSqliteStore({ dataDir: folder });
-  });
-  after(async () => {
-    await store.close();
-    await rm(folder, { recursive: true });
-  });
+it("a deleted tenant leaves nothing behind but what others hold, and another of its name begins with nothing", async (t) => {
+  const store = await openSqliteStore({ dataDir: temporaryFolder(t) });
+  t.after(() => store.close());
+  const [own, shared] = [rawBlock("of acme alone"), rawBlock("of both")];
+  await addTenant(store, "acme", { variables: { own: "of acme alone", shared: "of both" }, hosts: ["acme.example"] });
+  await addTenant(store, "umbrella", { variables: { shared: "of both" } });
+  const at = { expected: 0, expiresAt: Date.now() + 60_000 };
+  await store.putRecord("acme", "task", "t", { value: "{}", ...at });
+  await store.putSecret("acme", { name: "S", keyId: "k", sealed: new Uint8Array([1]), by: "test" });
 
-  it("C8 leaves nothing behind but what others hold, and another of its name begins with nothing", async () => {
-    const [own, shared] = [rawBlock("of acme alone"), rawBlock("of both")];
-    await addTenant(store, "acme", { variables: { own: "of acme alone", shared: "of both" }, hosts: ["acme.example"] });
-    await addTenant(store, "umbrella", { variables: { shared: "of both" } });
-    const at = { expected: 0, expiresAt: Date.now() + 60_000 };
-    await store.putRecord("acme", "task", "t", { value: "{}", ...at });
-    await store.putSecret("acme", { name: "S", keyId: "k", sealed: new Uint8Array([1]), by: "test" });
+  await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });
+  await assert.rejects(store.tenants.delete("nobody", "test"), { code: "tenant_not_found" });
+  assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 2, contents: 1, isErased: true });
+  assert.equal(await store.tenants.find("acme"), undefined);
+  assert.equal((await store.tenants.hosts()).size, 0);
 
-    await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });
-    await assert.rejects(store.tenants.delete("nobody", "test"), { code: "tenant_not_found" });
-    assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 2, contents: 1, isErased: true });
-    assert.equal(await store.tenants.find("acme"), undefined);
-    assert.equal((await store.tenants.hosts()).size, 0);
-
-    await store.change("acme", { by: "test", put: [own], set: [{ kind: "variable", name: "late", cid: own.cid }] });
-    await store.tenants.create("acme", { by: "test" });
-    assert.deepEqual(await store.names("acme", "variable"), []);
-    assert.deepEqual(await store.history("acme", "variable", "own"), []);
-    for (const { cid } of [own, shared]) assert.equal(await store.content("acme", cid), undefined);
-    assert.equal(await store.record("acme", "task", "t"), undefined);
-    assert.equal(await store.secret("acme", "S"), undefined);
-    assert.ok(await store.content("umbrella", shared.cid));
-  });
+  await store.change("acme", { by: "test", put: [own], set: [{ kind: "variable", name: "late", cid: own.cid }] });
+  await store.tenants.create("acme", { by: "test" });
+  assert.deepEqual(await store.names("acme", "variable"), []);
+  assert.deepEqual(await store.history("acme", "variable", "own"), []);
+  for (const { cid } of [own, shared]) assert.equal(await store.content("acme", cid), undefined);
+  assert.equal(await store.record("acme", "task", "t"), undefined);
+  assert.equal(await store.secret("acme", "S"), undefined);
+  assert.ok(await store.content("umbrella", shared.cid));
 });

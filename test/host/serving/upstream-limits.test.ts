@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { OpenUpstream } from "../../../src/host/serving/hosted.ts";
 import { Hosting } from "../../../src/host/serving/hosting.ts";
+import { clock } from "../../../src/lib/clock.ts";
 import type { Log } from "../../../src/lib/log.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { hostedVariables } from "../../../src/upstream/launch.ts";
 import { Upstream } from "../../../src/upstream/upstream.ts";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
-import { changing, host, tool } from "../../support/hosted-upstreams.ts";
+import { changing, host, hostedServer, textOf, tool } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
 import { until } from "../../support/until.ts";
 import { hostile, launchOf } from "../../support/upstreams.ts";
@@ -21,138 +22,116 @@ const badStarts = {
   "never answers": /took too long/,
   "reads nothing": /took too long/,
 } as const;
-const neverAnswer = new Set(["never answers", "reads nothing"]);
 
 describe("hosted servers that behave badly", () => {
-  for (const [way, told] of Object.entries(badStarts)) {
-    it(`J9 one that ${way} is refused in time, leaves no process, and others do not notice`, async (t) => {
-      const mark = `bad-${way.replaceAll(" ", "-")}-${process.pid}`;
-      const berth = await host(
-        t,
-        { bad: { upstream: hostile(way, `&env.BERTH_TEST_MARK=${mark}`) }, good: { upstream: hostile(SOUND) } },
-        {
-          ...(neverAnswer.has(way) && { BERTH_UPSTREAM_START_MS: "10000" }),
-          BERTH_UPSTREAM_PROBE_MS: "300",
-          BERTH_UPSTREAM_END_MS: "300",
-        },
-      );
-      // On a busy machine it may need a second try to start as fast as the bad one has to here.
-      await until(async () => textOf(await call(`${berth.url}/mcp/good`, "echo")) === "fine");
-      const bad = call(`${berth.url}/mcp/bad`, "any");
-      assert.equal(textOf(await call(`${berth.url}/mcp/good`, "echo")), "fine");
-      const { error } = await bad;
+  it("are refused in time at a bad start, leave no process, and others do not notice (J9)", async (t) => {
+    const markOf = (way: string): string => `bad-${way.replaceAll(" ", "-")}-${process.pid}`;
+    const bad = Object.keys(badStarts).map((way) => [way.replaceAll(" ", "-"), { upstream: marked(way, markOf(way)) }]);
+    const berth = await host(
+      t,
+      { ...Object.fromEntries(bad), good: { upstream: hostile(SOUND) } },
+      { BERTH_UPSTREAM_START_MS: "10000", BERTH_UPSTREAM_PROBE_MS: "300", BERTH_UPSTREAM_END_MS: "300" },
+    );
+    const good = hostedServer(berth, "good");
+    await until(async () => (await good.call("echo")) === "fine");
+    const refused = Object.entries(badStarts).map(async ([way, told]) => {
+      const { error } = await call(`${berth.url}/mcp/${way.replaceAll(" ", "-")}`, "any");
       assert.match(error.message, /^This server cannot be served/);
-      assert.match(error.message, told);
-      assert.equal(textOf(await call(`${berth.url}/mcp/good`, "echo")), "fine");
-      await until(() => processesWith(mark).length === 0);
+      assert.match(error.message, told, way);
     });
-  }
+    assert.equal(await good.call("echo"), "fine");
+    await Promise.all(refused);
+    assert.equal(await good.call("echo"), "fine");
+    assert.match(await (await fetch(`${berth.url}/mcp`)).text(), /The upstream cannot be started or reached/);
+    for (const way of Object.keys(badStarts)) await until(() => processesWith(markOf(way)).length === 0);
+  });
 
-  it("J9 one that ignores every ending is ended all the same", async (t) => {
+  it("that ignore every ending are ended when idle and when Berth closes, and started again on demand (J9)", async (t) => {
     const mark = `ignores-${process.pid}`;
-    const env = { BERTH_UPSTREAM_IDLE_MS: "100", BERTH_UPSTREAM_END_MS: "200" };
-    const uri = hostile("ignores every ending", `&env.BERTH_TEST_MARK=${mark}`);
-    const berth = await host(t, { bad: { upstream: uri } }, env);
-    await call(`${berth.url}/mcp/bad`, "echo");
+    const upstream = marked("ignores every ending", mark);
+    const berth = await host(t, { server: { upstream } }, { BERTH_UPSTREAM_END_MS: "200" });
+    const server = hostedServer(berth);
+    await server.call("echo");
+    await server.idle();
     await until(() => processesWith(mark).length === 0);
-    await until(async () => {
-      await call(`${berth.url}/mcp/bad`, "echo");
-      // It ends soon, when nobody calls it.
-      return processesWith(mark).length === 1;
-    });
+    await server.call("echo");
+    assert.equal(processesWith(mark).length, 1);
     await berth.close();
     assert.deepEqual(processesWith(mark), []);
   });
 
-  it("J9 one that floods or never answers in a call fails that call alone", async (t) => {
+  it("that flood, end or never answer in a call fail that call alone (J9)", async (t) => {
     const mark = `incall-${process.pid}`;
-    const uri = hostile(SOUND, `&env.BERTH_TEST_MARK=${mark}`);
-    const berth = await host(t, { bad: { upstream: uri } }, { BERTH_UPSTREAM_CALL_MS: "5000" });
-    const url = `${berth.url}/mcp/bad`;
-    const hanging = await call(url, "hang");
-    assert.match(textOf(hanging), /^The upstream took too long/);
-    assert.equal(textOf(await call(url, "echo")), "fine");
-    assert.match(
-      textOf(await call(url, "garbage")),
-      /^The upstream has ended; try again: .* more than 1048576 bytes that are not messages/,
-    );
-    assert.equal(textOf(await call(url, "echo")), "fine");
-    assert.match(textOf(await call(url, "die")), /^The upstream has ended; try again/);
-    assert.equal(textOf(await call(url, "echo")), "fine");
+    const env = { BERTH_UPSTREAM_CALL_MS: "5000" };
+    const server = hostedServer(await host(t, { server: { upstream: marked(SOUND, mark) } }, env));
+    for (const [tool, told] of [
+      ["hang", /^The upstream took too long/],
+      ["garbage", /^The upstream has ended; try again: .* more than 1048576 bytes that are not messages/],
+      ["die", /^The upstream has ended; try again/],
+    ] as const) {
+      assert.match(await server.call(tool), told);
+      assert.equal(await server.call("echo"), "fine");
+    }
     await until(() => processesWith(mark).length === 1);
   });
 
   it("a call that ends its server again and again waits itself, and nobody else does", async (t) => {
     const env = { BERTH_UPSTREAM_BACKOFF_MS: "60000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "90000" };
-    const berth = await host(t, { bad: { upstream: hostile(SOUND) } }, env);
-    const url = `${berth.url}/mcp/bad`;
+    const server = hostedServer(await host(t, { server: { upstream: hostile(SOUND) } }, env));
     for (let times = 0; times < 2; times++) {
-      const said = textOf(await call(url, "die", { how: "same" }));
+      const said = await server.call("die", { how: "same" });
       assert.match(said, /^The upstream has ended; try again/);
       const isToWait = /the next try is in (60|5\d) s$/.test(said);
       assert.equal(isToWait, times > 0, `what it says of the next try is true: ${said}`);
-      assert.equal(textOf(await call(url, "echo")), "fine", "the next one is started for others at once");
+      assert.equal(await server.call("echo"), "fine", "the next one is started for others at once");
     }
     assert.match(
-      textOf(await call(url, "die", { how: "same" })),
+      await server.call("die", { how: "same" }),
       /whenever this call was made; the next try is in (60|5\d) s/,
     );
-    assert.equal(textOf(await call(url, "echo")), "fine");
-    assert.match(textOf(await call(url, "die", { how: "other" })), /has ended; try again/, "that is another call");
-    assert.equal(textOf(await call(url, "echo")), "fine");
+    assert.equal(await server.call("echo"), "fine");
+    assert.match(await server.call("die", { how: "other" }), /has ended; try again/, "that is another call");
+    assert.equal(await server.call("echo"), "fine");
   });
 
-  it("J9 upstreamBackoffMs and upstreamBackoffMaxMs: failing starts wait longer, and say until when", async (t) => {
+  it("upstreamBackoffMs and upstreamBackoffMaxMs: failing starts wait longer, and say until when (J9)", async (t) => {
     const env = { BERTH_UPSTREAM_BACKOFF_MS: "60000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "90000" };
-    const berth = await host(t, { bad: { upstream: hostile("dies at start") } }, env);
-    const failure = async (): Promise<string> => (await call(`${berth.url}/mcp/bad`, "any")).error.message;
-    const stateOf = async () => (await apiOf(berth).send("GET", "/servers/bad/upstream")).body;
-    assert.doesNotMatch(await failure(), /next try/);
-    assert.doesNotMatch(await failure(), /next try/, "the first failure may be a chance one");
-    assert.match(await failure(), /the next try is in (60|5\d) s/);
-    const { starts, retryAt, state } = await stateOf();
+    const server = hostedServer(await host(t, { server: { upstream: hostile("dies at start") } }, env));
+    assert.doesNotMatch(await server.call("any"), /next try/);
+    assert.doesNotMatch(await server.call("any"), /next try/, "the first failure may be a chance one");
+    assert.match(await server.call("any"), /the next try is in (60|5\d) s/);
+    const { starts, retryAt, state } = (await server.state()) as Awaited<ReturnType<typeof server.state>> & Health;
     assert.deepEqual([starts, state], [2, "failed"]);
     assert.ok(retryAt > Date.now() + 50_000 && retryAt <= Date.now() + 60_000);
+    clock.leap(60_000);
+    assert.doesNotMatch(await server.call("any"), /next try/);
+    assert.match(await server.call("any"), /the next try is in (90|8\d) s/);
   });
 
-  it("J9 upstreamBackoffMaxMs is the longest wait", async (t) => {
-    const env = { BERTH_UPSTREAM_BACKOFF_MS: "60000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "1" };
-    const berth = await host(t, { bad: { upstream: hostile("dies at start") } }, env);
-    for (let tries = 0; tries < 4; tries++) {
-      const { error } = await call(`${berth.url}/mcp/bad`, "any");
-      assert.doesNotMatch(error.message, /next try is in [^1]/);
-      await new Promise((later) => setTimeout(later, 5));
-    }
-  });
-
-  it("J9 upstreamRequests: more requests at once are refused and may be tried again", async (t) => {
-    const berth = await host(t, { bad: { upstream: hostile(SOUND) } }, BUSY);
-    const url = `${berth.url}/mcp/bad`;
-    await call(url, "echo");
-    const hanging = [call(url, "hang"), call(url, "hang")];
-    await until(async () => (await apiOf(berth).send("GET", "/servers/bad/upstream")).body.requests === 2);
-    assert.match(textOf(await call(url, "echo")), /^The upstream is too busy; try again/);
+  it("upstreamRequests: more requests at once are refused and may be tried again (J9)", async (t) => {
+    const env = { BERTH_UPSTREAM_REQUESTS: "2", BERTH_UPSTREAM_CALL_MS: "5000" };
+    const server = hostedServer(await host(t, { server: { upstream: hostile(SOUND) } }, env));
+    await server.call("echo");
+    const hanging = [server.call("hang"), server.call("hang")];
+    await until(async () => (await server.state()).requests === 2);
+    assert.match(await server.call("echo"), /^The upstream is too busy; try again/);
     await Promise.all(hanging);
-    assert.equal(textOf(await call(url, "echo")), "fine");
+    assert.equal(await server.call("echo"), "fine");
   });
-});
 
-describe("many hosted servers", () => {
-  it("J9 fifty that nobody uses hold no process, and cost next to nothing at boot", async (t) => {
+  it("are fifty without a process, and cost next to nothing at boot, while none is used (J9)", async (t) => {
     const mark = `fifty-${process.pid}`;
     const entries = Array.from({ length: 50 }, (_, index) => [
       `server${index}`,
-      { upstream: hostile(SOUND, `&env.BERTH_TEST_MARK=${mark}&env.NUMBER=${index}`) },
+      { upstream: `${marked(SOUND, mark)}&env.NUMBER=${index}` },
     ]);
-    const berth = await host(t, Object.fromEntries(entries), { BERTH_UPSTREAM_IDLE_MS: "100" });
+    const berth = await host(t, Object.fromEntries(entries));
     const before = heapMb();
     const { body } = await apiOf(berth).send("GET", "/servers");
-    assert.equal(body.servers.length, 50);
-    assert.deepEqual([...new Set(body.servers.map(({ state }: { state: string }) => state))], ["unstarted"]);
+    const states = body.servers.map(({ state }: { state: string }) => state);
+    assert.deepEqual(states, Array(50).fill("unstarted"));
     assert.deepEqual(processesWith(mark), []);
     assert.ok(heapMb() - before < 20, "a list of them takes megabytes");
-    for (const index of [0, 49]) await call(`${berth.url}/mcp/server${index}`, "echo");
-    await until(() => processesWith(mark).length === 0);
   });
 });
 
@@ -225,10 +204,13 @@ describe("variables of a hosted server", () => {
 
 /** Sound except for tools that are named after their faults. */
 const SOUND = "misbehaves in calls";
-const BUSY = { BERTH_UPSTREAM_REQUESTS: "2", BERTH_UPSTREAM_CALL_MS: "5000" };
 
-// oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
-const textOf = (result: any): string => result.content?.[0]?.text ?? JSON.stringify(result);
+interface Health {
+  readonly starts: number;
+  readonly retryAt: number;
+}
+
+const marked = (way: string, mark: string): string => hostile(way, `&env.BERTH_TEST_MARK=${mark}`);
 
 function heapMb(): number {
   globalThis.gc?.();

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { rawBlock } from "../../../../src/lib/cid.ts";
-import { call, MODERN_META, modern, startTestBerth, type Reply, type TestBerth } from "../../../support/berth.ts";
+import { call, MODERN_META, modern, type Reply } from "../../../support/berth.ts";
+import { berthInSuite } from "../../../support/suite.ts";
 
 const DEFINITION = `
 import type { ToolContext } from "berth";
@@ -49,23 +50,19 @@ export function closed(): string { return "closed"; }
 `;
 
 describe("redirects", () => {
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "lead.ts": DEFINITION, "other.ts": OTHER },
-      variables: { motd: "hello", hidden: "only for those whom it is for" },
-      mcps: {
-        lead: {
-          definition: "lead.ts",
-          auto_discover: true,
-          resources: { motd: { uri: "variable://motd" }, open: { uri: "server://other/open" } },
-        },
+  const berth = berthInSuite({
+    texts: { "lead.ts": DEFINITION, "other.ts": OTHER },
+    variables: { motd: "hello", hidden: "only for those whom it is for" },
+    mcps: {
+      lead: {
+        definition: "lead.ts",
+        auto_discover: true,
+        resources: { motd: { uri: "variable://motd" }, open: { uri: "server://other/open" } },
       },
-    });
-    url = `${berth.url}/mcp/lead`;
+    },
   });
-  after(() => berth.close());
+  let url: string;
+  before(() => void (url = `${berth.url}/mcp/lead`));
 
   const to = (location: string, status = 302): Promise<Reply["body"]> => call(url, "to", { location, status });
   const textTo = async (location: string): Promise<string> => {

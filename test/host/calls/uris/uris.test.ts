@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../../../../src/lib/cid.ts";
-import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../../support/berth.ts";
+import { call, modern, post, request, type Reply } from "../../../support/berth.ts";
 import { openHosted, type Hosted } from "../../../support/host.ts";
+import { berthInSuite } from "../../../support/suite.ts";
 
 const NOTES = `
 /** Adds up. */
@@ -27,45 +28,41 @@ const RAW = JSON.stringify({ a: [1] });
 type Read = (server: string, uri: string) => Promise<{ contents?: Reply["body"]; error?: Reply["body"] }>;
 
 describe("C4 URIs of Berth's own", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "notes.ts": NOTES, "other.ts": OTHER, "off.ts": OTHER },
-      variables: {
-        motd: "häl",
-        "odd-name": "odd",
-        data: RAW,
-        hidden: SECRET,
-        bytes: "a\u0000b",
-        long: "x".repeat(5_000),
-      },
-      mcps: {
-        notes: {
-          definition: "notes.ts",
-          auto_discover: true,
-          resources: {
-            motd: { uri: "variable://motd", mimeType: "text/markdown" },
-            data: { uri: "variable://data" },
-            bytes: { uri: "variable://bytes" },
-            long: { uri: "variable://long" },
-            odd: { uri: "note://odd", content: "variable://odd%2Dname" },
-            open: { uriTemplate: "server://other/open{?x}" },
-            alias: { uriTemplate: "note://by/{word}", content: "server://notes?word={word}" },
-            off: { uri: "server://off/open" },
-            gone: { uri: "variable://gone" },
-          },
+  const berth = berthInSuite({
+    texts: { "notes.ts": NOTES, "other.ts": OTHER, "off.ts": OTHER },
+    variables: {
+      motd: "häl",
+      "odd-name": "odd",
+      data: RAW,
+      hidden: SECRET,
+      bytes: "a\u0000b",
+      long: "x".repeat(5_000),
+    },
+    mcps: {
+      notes: {
+        definition: "notes.ts",
+        auto_discover: true,
+        resources: {
+          motd: { uri: "variable://motd", mimeType: "text/markdown" },
+          data: { uri: "variable://data" },
+          bytes: { uri: "variable://bytes" },
+          long: { uri: "variable://long" },
+          odd: { uri: "note://odd", content: "variable://odd%2Dname" },
+          open: { uriTemplate: "server://other/open{?x}" },
+          alias: { uriTemplate: "note://by/{word}", content: "server://notes?word={word}" },
+          off: { uri: "server://off/open" },
+          gone: { uri: "variable://gone" },
         },
-        reader: {
-          definition: "other.ts",
-          auto_discover: true,
-          resources: { all: { uriTemplate: "variable://{name}" } },
-        },
-        off: { definition: "off.ts", enabled: false },
       },
-      env: { BERTH_OUTPUT_BYTES: "4096" },
-    });
+      reader: {
+        definition: "other.ts",
+        auto_discover: true,
+        resources: { all: { uriTemplate: "variable://{name}" } },
+      },
+      off: { definition: "off.ts", enabled: false },
+    },
+    env: { BERTH_OUTPUT_BYTES: "4096" },
   });
-  after(() => berth.close());
 
   const eras: Record<string, Read> = {
     modern: async (server, uri) => {
