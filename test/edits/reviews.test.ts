@@ -91,7 +91,7 @@ describe("a review", () => {
 });
 
 describe("a withdrawal", () => {
-  it("C8 counts to the room of its tenant; what is reinstated is let through", async () => {
+  it("counts to the room of its tenant; what is reinstated is let through (C8)", async () => {
     const changes: (number | undefined)[] = [];
     const store = {
       had: async () => true,
