@@ -23,7 +23,7 @@ const ALONE = [
   /^http\/(body|pages\/setup|unread)/,
   /^image\/(committed|tenant-files-processes)/,
   /^lib\/growing-bytes/,
-  /^mcp\/(legacy\/(replay-shares|resumption|stream-store)|modern\/tasks\/tasks-full-disk|stdio)/,
+  /^mcp\/(legacy\/(replay-shares|resumption|stream-store)|stdio)/,
   /^(native\/stdio|network\/read-in-turns|tenants\/attacks)/,
   /^packages\/(confined|npm)/,
 ];

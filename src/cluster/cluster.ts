@@ -65,7 +65,7 @@ export class Cluster {
     this.on(HELLO, ({ from, number }) => void this.#greet(from, number));
     this.on(GREETED, ({ by, number }) => this.#awaited.get(number as number)?.(by as string));
     this.#stopListening = this.#options.nodes.onLetter(this.id, () => this.#take());
-    this.#beatRegularly();
+    this.#beatLater();
     await this.#ask(GREETED_MS);
   }
 
@@ -177,9 +177,17 @@ export class Cluster {
     });
   }
 
+  #beatLater(): void {
+    this.#timer = clock
+      .after(BEAT_MS, () => {
+        this.#beatLater();
+        this.#beatIfDue();
+      })
+      .unref();
+  }
+
   /** A node without others is not to wake the disk each second. */
-  #beatRegularly(): void {
-    this.#timer = clock.after(BEAT_MS, () => this.#beatRegularly()).unref();
+  #beatIfDue(): void {
     const isAlone = this.#others.size === 0;
     const isFresh = clock.now() - this.#beatAt < this.#options.limits.nodeLeaseMs / 3;
     if (!this.#isStalled && (!isAlone || !isFresh)) void this.#beat();

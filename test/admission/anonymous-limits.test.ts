@@ -29,7 +29,7 @@ const LIMITS = {
   BERTH_REQUEST_BURST_PER_TENANT: "40",
 };
 
-describe("C8 whoever has no token", () => {
+describe("a caller without a token", () => {
   let berth: TestBerth;
   before(async () => {
     const env = { BERTH_ACCESS: "required", ...LIMITS };
@@ -41,7 +41,7 @@ describe("C8 whoever has no token", () => {
   const flood = (count: number, send: (index: number) => Promise<number>): Promise<number[]> =>
     Promise.all(Array.from({ length: count }, (_, index) => send(index)));
 
-  it("C8 uses up nothing of what a tenant and its callers may have, by whatever way", async () => {
+  it("uses none of the capacity of a tenant and its callers, by whatever path (C8)", async () => {
     const { token } = await makeToken(berth, { can: ["call", "read"] }, { tenant: "acme" });
     const url = `${berth.url}/t/acme/mcp/one`;
     const call = (headers: Record<string, string>): Promise<Reply> =>
@@ -67,7 +67,7 @@ describe("C8 whoever has no token", () => {
     }
   });
 
-  it("C8 is told when to come again, and cannot try tokens at the page to sign in, nor take up what is for everybody", async () => {
+  it("is told when to retry, and cannot guess tokens at the sign-in page or exhaust public pages", async () => {
     const guess = (): Promise<Response> =>
       fetch(`${berth.url}/sign-in`, {
         method: "POST",
@@ -88,8 +88,8 @@ describe("C8 whoever has no token", () => {
   });
 });
 
-describe("C8 whoever leaves before it is known who it is", () => {
-  it("C8 holds no place of the tenant's", async (t) => {
+describe("a caller that leaves before it is authenticated", () => {
+  it("occupies no slot of the tenant (C8)", async (t) => {
     const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
     let held: ServerResponse | undefined;
     const server: Server = createServer((asked, response) => {
@@ -129,10 +129,10 @@ describe("C8 whoever leaves before it is known who it is", () => {
   });
 });
 
-describe("C8 the addresses of strangers", () => {
+describe("the addresses of anonymous callers", () => {
   const limits = { ...defaultLimits, anonymousRequestsPerSecond: 1, anonymousRequestBurst: 1 };
 
-  it("C8 count apart, and those for which there is no room together", (t) => {
+  it("are counted separately, and together when there are too many", (t) => {
     t.after(lower({ anonymousAddresses: 3 }));
     const strangers = new AnonymousLimits(limits);
     for (const address of ["a", "b", "c", "d"]) strangers.enter(address, 0).leave();
@@ -143,7 +143,7 @@ describe("C8 the addresses of strangers", () => {
     assert.throws(() => strangers.enter("e", 5_001), { code: "too_many_requests" });
   });
 
-  it("C8 are the sender's own: of IPv6 its network, and behind a proxy what the proxy says last", () => {
+  it("are those of the sender: of IPv6 its network, and behind a proxy the last one that it reports", () => {
     const at = (remoteAddress: string, forwarded?: string, isProxied = forwarded !== undefined): string => {
       const headers = forwarded === undefined ? {} : { "x-forwarded-for": forwarded };
       return peerOf({ headers, socket: { remoteAddress } } as unknown as IncomingMessage, isProxied);
@@ -161,8 +161,8 @@ describe("C8 the addresses of strangers", () => {
   });
 });
 
-describe("C8 an address that looks like one for everybody", () => {
-  it("C8 leads nobody without a token to what is behind it", async (t) => {
+describe("a path that looks like a public one", () => {
+  it("leads no caller without a token to a protected one", async (t) => {
     const berth = await startTestBerth({
       texts: { "one.ts": SAY },
       env: { BERTH_ACCESS: "required", BERTH_ANONYMOUS_REQUEST_BURST: "10000" },

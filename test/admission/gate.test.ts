@@ -17,7 +17,7 @@ function refusalOf(work: () => void): BerthError {
 }
 
 describe("a gate", () => {
-  it("C8 lets in as many at once as it may, and the next one when one has left", () => {
+  it("lets in as many at once as it may, and the next one when one has left", () => {
     const gate = new Gate("acme", { requests: 2, ...NO_RATE }, SETTINGS);
     gate.enter(0);
     gate.enter(0);
@@ -29,7 +29,7 @@ describe("a gate", () => {
     assert.equal(gate.underWay, 2);
   });
 
-  it("C8 lets in so many a second, after a rest as many at once as the burst, and says when to come again", () => {
+  it("lets in so many a second, after a rest as many at once as the burst, and says when to come again", () => {
     const gate = new Gate("acme", { requests: 100, requestsPerSecond: 2, requestBurst: 3 }, SETTINGS);
     for (let request = 0; request < 3; request++) gate.enter(1_000);
     assert.equal(refusalOf(() => gate.enter(1_000)).data?.["retryAfterSeconds"], 1);
@@ -40,13 +40,13 @@ describe("a gate", () => {
     refusalOf(() => gate.enter(60_000));
   });
 
-  it("C8 waits as long as a slow rate needs", () => {
+  it("waits as long as a slow rate needs", () => {
     const gate = new Gate("acme", { requests: 100, requestsPerSecond: 1, requestBurst: 0 }, SETTINGS);
     gate.enter(0);
     assert.equal(refusalOf(() => gate.enter(100)).data?.["retryAfterSeconds"], 1);
   });
 
-  it("C8 counts no request that it refuses", () => {
+  it("counts no request that it refuses", () => {
     const gate = new Gate("acme", { requests: 1, ...NO_RATE }, SETTINGS);
     gate.enter(0);
     refusalOf(() => gate.enter(0));

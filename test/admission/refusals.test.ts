@@ -11,7 +11,7 @@ describe("refusals of one tenant", () => {
   const next = (refusals: Refusals, count: number, now: number): (number | undefined)[] =>
     Array.from({ length: count }, () => refusals.next(now, 1_000));
 
-  it("C8 are told at once for the first ones, then later, and at last not at all", () => {
+  it("are told at once for the first ones, then later, and at last not at all", () => {
     const refusals = new Refusals();
     assert.deepEqual(new Set(next(refusals, 50, 0)), new Set([0]));
     assert.ok(next(refusals, 500, 10).every((ms) => ms !== undefined && ms >= 1_000));
@@ -22,7 +22,7 @@ describe("refusals of one tenant", () => {
     assert.equal(never, undefined);
   });
 
-  it("C8 are told at once for fifty more in each second, spread over it", () => {
+  it("are told at once for fifty more in each second, spread over it", () => {
     const refusals = new Refusals();
     next(refusals, 50, 0);
     const atOnce = Array.from({ length: 1_000 }, (_, ms) => next(refusals, 1, ms)[0] === 0);
@@ -30,14 +30,14 @@ describe("refusals of one tenant", () => {
     for (const count of quarters) assert.ok(count >= 12 && count <= 13, `${count} in a quarter of it`);
   });
 
-  it("C8 that wait are told one after the other", () => {
+  it("that wait are told one after the other", () => {
     const refusals = new Refusals();
     next(refusals, 50, 0);
     assert.deepEqual(next(refusals, 4, 0), [1_000, 1_010, 1_020, 1_030]);
     assert.deepEqual(refusals.next(1, 60_000), 5_000, "and none is kept for longer than that for its own sake");
   });
 
-  it("C8 wait for nobody who has gone", () => {
+  it("wait for nobody who has gone", () => {
     const refusals = new Refusals();
     next(refusals, 50, 0);
     for (let gone = 0; gone < 10_000; gone++) {
@@ -62,7 +62,7 @@ describe("a tenant that sends more than it may", () => {
 
   const say = request("tools/call", { name: "say", arguments: {} });
 
-  it("C8 and goes on is told later; who sends little is told at once, and others are answered meanwhile", async () => {
+  it("and goes on is told later; who sends little is told at once, and others are answered meanwhile", async () => {
     const told: number[] = [];
     const startedAt = performance.now();
     const floods = Array.from({ length: 200 }, async (): Promise<Reply> => {
@@ -83,7 +83,7 @@ describe("a tenant that sends more than it may", () => {
     }
   });
 
-  it("C8 over one connection without waiting for answers is cut off", async () => {
+  it("over one connection without waiting for answers is cut off", async () => {
     const body = JSON.stringify(say);
     const { port, host } = new URL(berth.url);
     const head = `POST /t/pipeline/mcp/say HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nAccept: application/json\r\n`;

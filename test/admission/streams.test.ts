@@ -5,7 +5,7 @@ import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 
 describe("streams that stand", () => {
-  it("C8 streams and principalStreams: each is counted, to its tenant and to whose it is, until it ends", () => {
+  it("streams and principalStreams: each is counted, to its tenant and to whose it is, until it ends (C8)", () => {
     const limits = { ...tenantLimits(defaultLimits), streams: 2, principalStreams: 1 };
     const admission = new Admission(() => limits);
     const person = { id: "ada", tenant: "acme" } as Parameters<Admission["enterAs"]>[0];

@@ -16,7 +16,7 @@ function refusalOf(work: () => void): BerthError {
 }
 
 describe("a tenant whose settings change", () => {
-  it("C8 goes on where it was, unless its limits are other ones", () => {
+  it("goes on where it was, unless its limits are other ones", () => {
     let requests = 1;
     const admission = new Admission(() => tenantLimits(defaultLimits, { requests }));
     admission.enter("acme");
@@ -60,13 +60,13 @@ describe("limits of what a machine has once", () => {
 });
 
 describe("limits of a tenant", () => {
-  it("C8 are the service's where the tenant has none of its own", () => {
+  it("are the service's where the tenant has none of its own (C8)", () => {
     const limits = tenantLimits(defaultLimits, { requests: 3 });
     assert.equal(limits.requests, 3);
     assert.equal(limits.calls, defaultLimits.callsPerTenant);
   });
 
-  it("C8 are read from what a person writes, and every mistake is told at once", () => {
+  it("are read from what a person writes, and every mistake is told at once", () => {
     assert.deepEqual(readTenantLimits({ calls: 1, requests: 2 }, ["requests=5", "calls="]), { requests: 5 });
     const refused = refusalOf(() => readTenantLimits({}, ["request=5", "calls=many"]));
     assert.match(

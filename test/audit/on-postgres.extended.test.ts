@@ -1,4 +1,4 @@
-/** What is proved of the audit log in SQLite, in Postgres. */
+/** The audit log in Postgres, as it is proved in SQLite. */
 process.env["BERTH_TEST_STORE"] = "postgres";
 await import("./chain.test.ts");
 await import("./retention.test.ts");

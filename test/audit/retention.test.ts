@@ -11,6 +11,8 @@ import { onStore, type AuditedPlace } from "../support/audited-stores.ts";
 import { gathered } from "../support/gathered.ts";
 
 const DAY_MS = 86_400_000;
+const CALL = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
+const FAT_CALL = { ...CALL, body: JSON.stringify({ fat: "x".repeat(50) }) };
 const KEEP = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 0, auditCallBytesPerTenant: 0 };
 
 onStore("the retention of the audit log", (make) => {
@@ -30,7 +32,7 @@ onStore("the retention of the audit log", (make) => {
   const faultOf = async (kept?: AuditHead, limits?: typeof KEEP): Promise<VerifiedLog["fault"]> =>
     (await verifyLog(store.audit, kept, limits)).fault;
 
-  it("C8 what is too old is removed from the beginning, and the log says so and can be checked from there on", async () => {
+  it("what is too old is removed from the beginning, and the log says so and can be checked from there on", async () => {
     let old: AuditHead[] = [];
     await daysAgo(3, async () => {
       await login();
@@ -63,7 +65,7 @@ onStore("the retention of the audit log", (make) => {
     assert.match((await faultOf())?.message ?? "", /it is missing, and the store knows the chain up to 6/);
   });
 
-  it("C8 a chain of which nothing is left goes on where it ended, and begins anew once nobody is told of it", async () => {
+  it("a chain of which nothing is left goes on where it ended, and begins anew once nobody is told of it", async () => {
     const keep = { ...KEEP, auditDays: 5 };
     const ends = (): Promise<unknown[]> => place.rows("SELECT tenant, place FROM audit_chain WHERE tenant <> ''");
     await daysAgo(20, async () => {
@@ -110,7 +112,7 @@ onStore("the retention of the audit log", (make) => {
     });
   });
 
-  it("C8 of a tenant that has too much recorded the oldest contents go, their links stay, and others keep theirs", async () => {
+  it("of a tenant that has too much recorded the oldest contents go, their links stay, and others keep theirs", async () => {
     const fat = (tenant: string): Promise<void> =>
       store.audit.append([{ tenant, kind: "call", body: JSON.stringify({ fat: "x".repeat(1000) }), records: 7 }]);
     await login();
@@ -140,8 +142,8 @@ onStore("the retention of the audit log", (make) => {
     );
   });
 
-  it("C8 contents of calls go after their days, those of all else stay", async () => {
-    await store.audit.append([{ tenant: "acme", kind: "call", body: "{}", records: 1 }]);
+  it("contents of calls go after their days, those of all else stay", async () => {
+    await store.audit.append([CALL]);
     await login();
     await place.tamper(`UPDATE audit SET at = at - ${3 * DAY_MS}`);
     await retainAll({ ...KEEP, auditCallDays: 2 });
@@ -170,13 +172,7 @@ onStore("the retention of the audit log", (make) => {
     let kept: AuditHead;
     beforeEach(async () => {
       await retainAll(limits);
-      const block = {
-        tenant: "acme",
-        kind: "call",
-        body: JSON.stringify({ fat: "x".repeat(50) }),
-        records: 1,
-      } as const;
-      for (let n = 0; n < 100; n++) await store.audit.append([n % 2 ? block : entryOf("acme", "login", { n })]);
+      for (let n = 0; n < 100; n++) await store.audit.append([n % 2 ? FAT_CALL : entryOf("acme", "login", { n })]);
       kept = await anchor();
     });
     const forge = (tenant: string, facts: JsonObject): Promise<void> =>
@@ -199,13 +195,8 @@ onStore("the retention of the audit log", (make) => {
       ],
     ] as const) {
       it(`does not hide from a kept head that links are gone, ${how}`, async () => {
-        const facts = {
-          chain: "acme",
-          links: through,
-          through,
-          hash: hexOf((await link(through)).hash),
-          reason: "auditDays",
-        };
+        const hash = hexOf((await link(through)).hash);
+        const facts = { chain: "acme", links: through, through, hash, reason: "auditDays" };
         await forge("", { ...facts, ...(await more()) });
         await place.tamper(`DELETE FROM audit WHERE tenant = 'acme' AND place <= ${through}`);
         const fault = await faultOf(kept, limits);
@@ -251,14 +242,8 @@ onStore("the retention of the audit log", (make) => {
           await place.tamper(
             `UPDATE audit_chain SET hash = x'${hexOf(linkHash(previous, forged))}' WHERE tenant = 'acme'`,
           );
-          await forge("acme", {
-            chain: "acme",
-            of,
-            records: 51,
-            bytes: 1,
-            through: forged.number,
-            reason: "auditCallDays",
-          });
+          const facts = { chain: "acme", of, records: 51, bytes: 1, reason: "auditCallDays" };
+          await forge("acme", { ...facts, through: forged.number });
           await place.tamper(`UPDATE audit SET body = NULL WHERE kind = '${kind}'`);
           const fault = await faultOf(kept);
           assert.equal(fault?.number, forged.number);
@@ -278,13 +263,7 @@ onStore("the retention of the audit log", (make) => {
       await retainAll(small);
       assert.match((await faultOf(kept))?.message ?? "", /auditCallBytesPerTenant 50000 at the kept head/);
       const later = await anchor();
-      const block = {
-        tenant: "acme",
-        kind: "call",
-        body: JSON.stringify({ fat: "x".repeat(50) }),
-        records: 1,
-      } as const;
-      for (let n = 0; n < 20; n++) await store.audit.append([block]);
+      for (let n = 0; n < 20; n++) await store.audit.append([FAT_CALL]);
       await retainAll(small);
       assert.equal(await faultOf(later), undefined);
       assert.equal(await faultOf(), undefined);
@@ -293,14 +272,13 @@ onStore("the retention of the audit log", (make) => {
 
   it("what Berth removes by age is proven by its last link, under the limits from before the head", async () => {
     const limits = { ...KEEP, auditDays: 100, auditCallDays: 10 };
-    const call = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
     await daysAgo(150, async () => {
       await retainAll(limits);
-      await store.audit.append([call, call]);
+      await store.audit.append([CALL, CALL]);
     });
     await daysAgo(50, async () => {
       await retainAll(limits);
-      await store.audit.append([call, call]);
+      await store.audit.append([CALL, CALL]);
     });
     for (const days of [10, 5]) await daysAgo(days, login);
     const kept = await anchor();
@@ -309,15 +287,14 @@ onStore("the retention of the audit log", (make) => {
     assert.deepEqual([verified.fault, verified.removedLinks, verified.removedRecords], [undefined, 3, 2]);
   });
 
-  describe("C8 by a clock that was put forward by years", () => {
+  describe("by a clock that was put forward by years", () => {
     const limits = { ...KEEP, auditDays: 365, auditCallDays: 30 };
-    const call = { tenant: "acme", kind: "call", body: "{}", records: 1 } as const;
     const bodies = async (): Promise<number> =>
       (await gathered(store.audit.all())).filter(({ body }) => body !== null).length;
 
     it("removes nothing, and the log fits once the clock is right again", async () => {
       await retainAll(limits);
-      for (let n = 0; n < 3; n++) await store.audit.append([call]);
+      for (let n = 0; n < 3; n++) await store.audit.append([CALL]);
       const before = await bodies();
       // Some days apart.
       for (const days of [0, 3, 6]) {
@@ -333,14 +310,14 @@ onStore("the retention of the audit log", (make) => {
     });
 
     it("removes what is too old still, once it is put back", async () => {
-      await daysAgo(400, () => store.audit.append([call]));
+      await daysAgo(400, () => store.audit.append([CALL]));
       await daysAgo(-3650, login);
       await retainAll(limits);
       assert.deepEqual([await faultOf(), (await verifyLog(store.audit)).removedLinks], [undefined, 1]);
     });
 
     it("removes what is too old once the log has gone on for a week after it was not written for long", async () => {
-      await daysAgo(400, () => store.audit.append([call]));
+      await daysAgo(400, () => store.audit.append([CALL]));
       await daysAgo(7.5, async () => {
         await login();
         await retainAll(limits);
@@ -353,20 +330,10 @@ onStore("the retention of the audit log", (make) => {
 
     it("is named where it emptied the log of an earlier version", async () => {
       await retainAll(limits);
-      await store.audit.append([call]);
+      await store.audit.append([CALL]);
       const { number, hash } = (await gathered(store.audit.all())).at(-1)!;
-      await daysAgo(-3650, () =>
-        store.audit.append([
-          entryOf("", "retention", {
-            chain: "acme",
-            links: number,
-            through: number,
-            hash: hexOf(hash),
-            reason: "auditDays",
-            limits,
-          }),
-        ]),
-      );
+      const facts = { chain: "acme", links: number, through: number, hash: hexOf(hash), reason: "auditDays", limits };
+      await daysAgo(-3650, () => store.audit.append([entryOf("", "retention", facts)]));
       await place.tamper("DELETE FROM audit WHERE tenant = 'acme'");
       await login();
       assert.match(

@@ -79,7 +79,7 @@ onStore("what waits to be recorded", (make, kind) => {
     }
   });
 
-  it("C8 a call is recorded with its release, tool, sizes, digests, principal, outcome, time and request", async () => {
+  it("a call is recorded with its release, tool, sizes, digests, principal, outcome, time and request", async () => {
     await open();
     const call = callOf({ text: "hé" });
     audit.observer!(call);
@@ -116,7 +116,7 @@ onStore("what waits to be recorded", (make, kind) => {
     assert.ok(!JSON.stringify(await gathered(store.audit.all())).includes("hé"));
   });
 
-  it("C8 many calls are one link, of each tenant its own, written soon and at the end", async () => {
+  it("many calls are one link, of each tenant its own, written soon and at the end (C8)", async () => {
     await open({ auditDelayMs: 5 });
     for (let n = 0; n < 300; n++) audit.observer!(callOf({ tenant: n % 3 === 0 ? "acme" : "default" }));
     assert.equal(audit.stats().queued, 300);
@@ -133,7 +133,7 @@ onStore("what waits to be recorded", (make, kind) => {
     assert.equal((await verifyLog(store.audit)).fault, undefined);
   });
 
-  it("C8 what was there before is anchored at the start, and all of it at the end", async () => {
+  it("what was there before is anchored at the start, and all of it at the end", async () => {
     await store.audit.append([{ tenant: "acme", kind: "login", body: "{}", records: 1 }]);
     await open();
     const { anchors, unanchored } = await verifyLog(store.audit);
@@ -145,13 +145,13 @@ onStore("what waits to be recorded", (make, kind) => {
     assert.deepEqual([closed.fault, closed.anchors, closed.unanchored], [undefined, 2, 0]);
   });
 
-  it("C8 a thousand calls do not wait", async () => {
+  it("a thousand calls do not wait", async () => {
     await open();
     for (let n = 0; n < 1_000; n++) audit.observer!(callOf());
     await until(async () => (await recorded("call")) === 1_000);
   });
 
-  it("C8 of many tenants, few are written at once, and whoever calls has a turn in between", async () => {
+  it("of many tenants, few are written at once, and whoever calls has a turn in between", async () => {
     await open();
     for (let n = 0; n < 300; n++) audit.observer!(callOf({ tenant: `tenant-${n % 30}` }));
     assert.equal(audit.stats().queued, 300);
@@ -167,7 +167,7 @@ onStore("what waits to be recorded", (make, kind) => {
     assert.equal((await verifyLog(store.audit)).fault, undefined);
   });
 
-  it("C8 of a flood that cannot be written, what there is no room for is counted, and other tenants lose nothing", async () => {
+  it("of a flood that cannot be written, what there is no room for is counted, and other tenants lose nothing (C8)", async () => {
     await open({ auditQueuedCalls: 5, auditDelayMs: 5 });
     const openLog = await place.closeLog();
     for (let n = 0; n < 12; n++) audit.observer!(callOf({ tenant: "acme" }));
@@ -188,7 +188,7 @@ onStore("what waits to be recorded", (make, kind) => {
 
   // Writers of Postgres wait for each other.
   if (kind === "SQLite") {
-    it("C8 another process that writes at the same moment is no error", async () => {
+    it("another process that writes at the same moment is no error", async () => {
       await open({ auditDelayMs: 5 });
       const writing = new Database(join(place.where, DATABASE_FILE));
       writing.exec("BEGIN IMMEDIATE");
@@ -200,7 +200,7 @@ onStore("what waits to be recorded", (make, kind) => {
     });
   }
 
-  it("C8 of refused attempts so many are recorded in a minute, and the rest counted, for each tenant", async () => {
+  it("of refused attempts so many are recorded in a minute, and the rest counted, for each tenant", async () => {
     await open({ auditRefusalsPerMinute: 2 });
     const refusal = {
       code: "unauthorized",
@@ -224,7 +224,7 @@ onStore("what waits to be recorded", (make, kind) => {
     );
   });
 
-  it("C8 is searched by all that a record says, page by page, without an end that is missed", async () => {
+  it("is searched by all that a record says, page by page, without an end that is missed", async () => {
     await open();
     for (let n = 0; n < 120; n++) {
       const some = { server: n % 2 ? "odd" : "even", tool: `t${n % 5}`, tenant: n % 3 ? "acme" : "other" };
@@ -259,7 +259,7 @@ onStore("what waits to be recorded", (make, kind) => {
     await assert.rejects(audit.search("other", { limit: 7, cursor: next! }), { code: "invalid_params" });
   });
 
-  it("C8 gives less of records that say much, and goes on where it ended", async () => {
+  it("gives less of records that say much, and goes on where it ended", async () => {
     await open();
     const LONG = 8;
     for (let n = 0; n < LONG; n++) {

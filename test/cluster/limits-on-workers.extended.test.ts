@@ -1,4 +1,3 @@
 /** The same with two workers of one `berth serve`. */
 process.env["BERTH_TEST_WORKERS"] = "1";
 await import("./limits.test.ts");
-await import("./limits-under-load.extended.test.ts");

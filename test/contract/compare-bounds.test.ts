@@ -72,7 +72,7 @@ describe("the work of comparing contracts", () => {
         const found = findRenamed(removed, added, (form) => form, likeness);
         assert.deepEqual(found, renamedSimply(removed, added, likeness));
       }),
-      { numRuns: fc.runs(400) },
+      { numRuns: fc.runs(150) },
     );
   });
 

@@ -6,7 +6,7 @@ import type { Contract } from "../../src/contract/contract.ts";
 import type { Json, JsonObject, JsonSchema } from "../../src/lib/json.ts";
 import * as fc from "../support/fast-check.ts";
 
-const runs = fc.runs(600);
+const runs = fc.runs(200);
 
 /** Few names and values, so that two schemas have much in common. */
 const names = ["a", "b", "c"];

@@ -91,7 +91,7 @@ describe("a review", () => {
 });
 
 describe("a withdrawal", () => {
-  it("C8 counts to the room of its tenant; a release can always be reinstated, and the others stay withdrawn", async () => {
+  it("counts to the room of its tenant; a release can always be reinstated, and the others stay withdrawn (C8)", async () => {
     const changes: Change[] = [];
     const store = {
       had: async () => true,

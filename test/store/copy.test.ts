@@ -199,7 +199,7 @@ it("a copy takes each column of each table in Postgres except those of processes
 });
 
 describe("a copy is refused", () => {
-  /** What a target has: its files or its tables. */
+  /** The files or tables of a target. */
   const contentsOf = async (target: string): Promise<unknown[]> =>
     postgres ? query(target, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'") : readdirSync(target);
   const refused = (from: string, to: string, message: RegExp): Promise<void> =>

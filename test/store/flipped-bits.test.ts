@@ -18,7 +18,7 @@ import { addTenant } from "../support/tenants.ts";
 const newFolder = testFolders("flipped-bits");
 const folder = newFolder();
 
-/** Whether a bit is flipped in each content and name, instead of in a sample of them. */
+/** True to flip a bit in each content and name, instead of in a sample of them. */
 const EACH = process.env["BERTH_TEST_EACH_FLIP"] !== undefined;
 const SAY = "export const say = (): string => ";
 

@@ -470,26 +470,6 @@ test("long content is saved while everybody else has their turns", async (t) => 
   assert.deepEqual(await queryAt(url, "SELECT cid FROM content_part"), []);
 });
 
-test("a tenant stores no more than it may, whichever node has stored what is there", async (t) => {
-  const url = await fresh();
-  const [one, other] = [await open(t, url), await open(t, url)];
-  const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });
-  const put = (store: Store, text: string, storedBytesMax: number, ...derived: string[]) =>
-    store.change("acme", { by: "test", put: [rawBlock(text)], derived: derived.map(entry), storedBytesMax });
-  await put(one, "four", 10);
-  await put(one, "four", 4);
-  await put(other, "sixsix", 10);
-  for (const store of [one, other]) await assert.rejects(put(store, "x", 10), { code: "storage_full" });
-  await put(one, "x", 15, "made");
-  await assert.rejects(put(other, "y", 20, "longer"), { code: "storage_full" });
-  assert.equal(await other.derived("made:longer"), undefined, "a change that is refused leaves nothing");
-  await put(other, "y", 16, "made");
-  await one.putDerived("others", [entry("of others")]);
-  assert.equal(await one.holdDerived("acme", ["made:of others", "made:made", "made:made"]), true);
-  await assert.rejects(put(other, "z", 25), { code: "storage_full" });
-  await put(other, "z", 26);
-});
-
 test("no text becomes SQL, or more than one value", async (t) => {
   const store = await open(t, await fresh());
   let count = 0;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import Database from "#better-sqlite3";
@@ -59,26 +59,6 @@ test("all state of a server is deleted in turns with other work, and what a kill
   assert.deepEqual(await store.state.sizes("default"), [{ server: "other", keys: 1, bytes: 2_001 }]);
 });
 
-test("a tenant stores no more than it may, whichever process has stored what is there", async () => {
-  const dataDir = dataFolder();
-  const one = await openSqliteStore({ dataDir });
-  const other = await openSqliteStore({ dataDir });
-  const put = (store: typeof one, text: string, storedBytesMax: number) =>
-    store.change("acme", { by: "test", put: [rawBlock(text)], storedBytesMax });
-  await put(one, "four", 10);
-  await put(one, "four", 4);
-  await put(other, "sixsix", 10);
-  await assert.rejects(put(one, "x", 10), { code: "storage_full" });
-  await assert.rejects(put(other, "x", 10), { code: "storage_full" });
-  await put(one, "x", 11);
-  await one.change("acme", { by: "test", put: [rawBlock("yy")] });
-  await assert.rejects(put(one, "z", 13), { code: "storage_full" });
-  await one.change("others", { by: "test", put: [rawBlock("z")], storedBytesMax: 1 });
-  await put(one, "z", 14);
-  await one.close();
-  await other.close();
-});
-
 test("what a tenant stores is summed once, and what a collection here frees is taken off that sum", async () => {
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
@@ -129,26 +109,6 @@ test("what a tenant stores is summed in turns with other work, and exactly where
   await fourth.close();
 });
 
-test("results that a tenant holds count to what it stores", async () => {
-  const store = await openSqliteStore({ dataDir: dataFolder() });
-  const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });
-  const put = (text: string, storedBytesMax: number, ...derived: string[]) =>
-    store.change("acme", { by: "test", put: [rawBlock(text)], derived: derived.map(entry), storedBytesMax });
-  await put("four", 8, "made");
-  await assert.rejects(put("x", 8), { code: "storage_full" });
-  await assert.rejects(put("x", 12, "longer"), { code: "storage_full" });
-  assert.equal(await store.derived("made:longer"), undefined, "a change that is refused leaves nothing");
-  await put("x", 10, "made");
-  await store.putDerived("acme", [entry("made"), entry("by load")]);
-  await assert.rejects(put("y", 16), { code: "storage_full" });
-  await put("y", 17);
-  await store.putDerived("others", [entry("of others")]);
-  await store.holdDerived("acme", ["made:of others", "made:made"]);
-  await assert.rejects(put("z", 26), { code: "storage_full" });
-  await put("z", 27);
-  await store.close();
-});
-
 test("a write removes a bounded number of bytes of expired records, whoever stored them", async (t) => {
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
@@ -168,29 +128,6 @@ test("a write removes a bounded number of bytes of expired records, whoever stor
     left.push(count.get()!);
   }
   assert.deepEqual(left, [44, 28, 12, 0]);
-});
-
-test("bytes that were damaged on the disk are never handed out, and are mended by putting them again", async () => {
-  const dataDir = dataFolder();
-  const block = rawBlock("a text that can be found in the file of the database");
-  await withStore(dataDir, async (store) => {
-    await store.change("default", { by: "test", put: [block] });
-    await store.putDerived("default", [{ key: "k", block }]);
-  });
-
-  const file = join(dataDir, DATABASE_FILE);
-  const bytes = readFileSync(file);
-  const at = bytes.indexOf("can be found");
-  assert.ok(at > 0);
-  bytes.write("was damaged!", at);
-  writeFileSync(file, bytes);
-
-  const again = await openSqliteStore({ dataDir });
-  await assert.rejects(again.content("default", block.cid), { code: "content_corrupt" });
-  await assert.rejects(again.derived("k"), { code: "content_corrupt" });
-  await again.change("default", { by: "test", put: [block] });
-  assert.deepEqual(new Uint8Array((await again.content("default", block.cid))!), block.bytes);
-  await again.close();
 });
 
 test("a change that another process keeps out longer than the limit fails and can be repeated", async () => {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { AddressInfo } from "node:net";
+import type { TestContext } from "node:test";
 import type { Access } from "../../src/access/access.ts";
 import type { Principal } from "../../src/access/principal.ts";
 import { Admission } from "../../src/admission/admission.ts";
@@ -176,6 +177,13 @@ export interface Rig {
 }
 
 const unread = () => Promise.reject(new Error("nothing long is read here"));
+
+/** A rig that is closed at the end of the test. */
+export async function rigFor(t: TestContext, ...options: Parameters<typeof startRig>): Promise<Rig> {
+  const rig = await startRig(...options);
+  t.after(() => rig.close());
+  return rig;
+}
 
 /** With `nodes`, it is one of those that have them in common. */
 export async function startRig(

@@ -999,6 +999,30 @@ export function storeContract(
       assert.deepEqual((await store.meanings("nobody", asked)).names, []);
     });
 
+    test("a tenant stores no more than it may, results included, whichever process has stored it", async () => {
+      const other = await openAgain();
+      try {
+        const entry = (text: string) => ({ key: `made:${text}`, block: rawBlock(text) });
+        const put = (to: Store, text: string, storedBytesMax: number, ...derived: string[]) =>
+          to.change("acme", { by: "test", put: [rawBlock(text)], derived: derived.map(entry), storedBytesMax });
+        const full = { code: "storage_full" };
+        await put(store, "four", 10);
+        await put(store, "four", 4);
+        await put(other, "sixsix", 10);
+        for (const each of [store, other]) await assert.rejects(put(each, "x", 10), full);
+        await put(store, "x", 15, "made");
+        await assert.rejects(put(other, "y", 20, "longer"), full);
+        assert.equal(await other.derived("made:longer"), undefined, "a refused change leaves nothing");
+        await put(other, "y", 16, "made");
+        await store.putDerived("others", [entry("of others")]);
+        assert.equal(await store.holdDerived("acme", ["made:of others", "made:made", "made:made"]), true);
+        await assert.rejects(put(other, "z", 25), full);
+        await put(other, "z", 26);
+      } finally {
+        await other.close();
+      }
+    });
+
     test("thousands of names are set in one change", async () => {
       const blocks = Array.from({ length: 5_000 }, (_, index) => rawBlock(`definition ${index}`));
       const moves = blocks.map(({ cid }, index) => ({ kind: "server", name: `server-${index}`, cid }) as const);

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { modern } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
-import { declaring, startRig, type Rig } from "../../support/mcp-host.ts";
+import { declaring, rigFor, startRig, type Rig } from "../../support/mcp-host.ts";
 
 const FORM: InputRequest = {
   method: "elicitation/create",
@@ -201,8 +201,7 @@ describe("questions to legacy clients", () => {
   });
 
   it("questions of clients that left, and their calls, have half of replayBytesPerTenant; further calls fail", async (t) => {
-    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
-    t.after(() => small.close());
+    const small = await rigFor(t, { limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
     const code = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
       answers ? "answered" : { inputRequests: { q: SAMPLE } };
     small.host.offer("one", { tools: { ask: code } });
@@ -279,8 +278,7 @@ describe("questions to legacy clients", () => {
   });
 
   it("answers that wait for others have a share of their tenant as questions have", async (t) => {
-    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
-    t.after(() => small.close());
+    const small = await rigFor(t, { limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
     small.host.offer("one", { tools: { ask: () => ({ inputRequests: { a: SAMPLE, b: SAMPLE } }) } });
     const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
     const reader = await client.call("ask");
@@ -292,8 +290,7 @@ describe("questions to legacy clients", () => {
   });
 
   it("answers of a batch that wait with a question of it for its end are counted, and lost where there is no room", async (t) => {
-    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 28_000 } });
-    t.after(() => small.close());
+    const small = await rigFor(t, { limits: { ...defaultLimits, replayBytesPerTenant: 28_000 } });
     let goOn!: () => void;
     const isAsked = new Promise<void>((resolve) => (goOn = resolve));
     const ask = (_args: JsonObject, { answers }: { answers?: JsonObject }) =>
@@ -315,8 +312,7 @@ describe("questions to legacy clients", () => {
   });
 
   it("a question that is not answered within answerMs is taken back, and the tool fails", async (t) => {
-    const hasty = await startRig({ limits: { ...defaultLimits, answerMs: 20 } });
-    t.after(() => hasty.close());
+    const hasty = await rigFor(t, { limits: { ...defaultLimits, answerMs: 20 } });
     hasty.host.offer("one", { tools: { ask: () => ({ inputRequests: { q: FORM } }) } });
     const client = await LegacyClient.start(hasty.url("one"), "2025-06-18", ALL);
     const reader = await client.call("ask");

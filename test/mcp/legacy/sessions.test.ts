@@ -9,7 +9,7 @@ import type { Session } from "../../../src/mcp/legacy/session.ts";
 import { Sessions } from "../../../src/mcp/legacy/sessions.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { loneNode, memoryRecords, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
+import { loneNode, memoryRecords, MemoryHost, rigFor, startRig, type Rig } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
@@ -153,8 +153,7 @@ describe("legacy sessions", () => {
     assert.equal(await ended.end(), 204);
     await first.close();
 
-    const second = await startRig(options);
-    t.after(() => second.close());
+    const second = await rigFor(t, options);
     const back = new LegacyClient(second.url("one"), "2025-06-18");
     back.session = client.session;
     const stream = await back.listen();
@@ -193,8 +192,7 @@ describe("legacy sessions", () => {
   });
 
   it("the subscriptions of a session have 64 KiB characters together", async (t) => {
-    const rig = await startRig();
-    t.after(() => rig.close());
+    const rig = await rigFor(t);
     const uris = Array.from({ length: 33 }, (_, at) => `test://${at}/`.padEnd(2_048, "x"));
     rig.host.offer("one", { resources: Object.fromEntries(uris.map((uri) => [uri, "text"])) });
     const client = await LegacyClient.start(rig.url("one"), "2025-06-18");
@@ -205,8 +203,7 @@ describe("legacy sessions", () => {
 
   it("keptSessionBytesPerTenant: more is refused to that tenant, and a session may end all the same", async (t) => {
     t.after(lower({ keptSessionBytesPerTenant: 3 * 1_024 }));
-    const rig = await startRig();
-    t.after(() => rig.close());
+    const rig = await rigFor(t);
     rig.host.offer("one", {});
     const clients = [];
     for (let at = 0; at < 4; at++) clients.push(await LegacyClient.start(rig.url("one"), "2025-06-18"));
@@ -220,16 +217,14 @@ describe("legacy sessions", () => {
   });
 
   it("a session ends after sessionMs", async (t) => {
-    const short = await startRig({ limits: { ...defaultLimits, sessionMs: 1 } });
-    t.after(() => short.close());
+    const short = await rigFor(t, { limits: { ...defaultLimits, sessionMs: 1 } });
     short.host.offer("one", {});
     const client = await LegacyClient.start(short.url("one"));
     await until(async () => (await client.request("ping")).status === 404);
   });
 
   it("of sessions more than the process remembers, those in use stay and no more are made", async (t) => {
-    const small = await startRig({ limits: { ...defaultLimits, sessions: 2 } });
-    t.after(() => small.close());
+    const small = await rigFor(t, { limits: { ...defaultLimits, sessions: 2 } });
     small.host.offer("one", {});
     const at = small.url("one");
     const [first, second] = [await LegacyClient.start(at), await LegacyClient.start(at)];
@@ -269,8 +264,7 @@ describe("legacy sessions", () => {
   });
 
   it("a call that waits for the answer of a client that has left keeps no place of a session", async (t) => {
-    const small = await startRig({ limits: { ...defaultLimits, sessions: 2 } });
-    t.after(() => small.close());
+    const small = await rigFor(t, { limits: { ...defaultLimits, sessions: 2 } });
     const ask = () => ({ inputRequests: { roots: { method: "roots/list", params: {} } } }) as const;
     small.host.offer("one", { tools: { ask } });
     const at = small.url("one");
@@ -287,8 +281,7 @@ describe("legacy sessions", () => {
   });
 
   it("a session without anything to lose that was forgotten for room goes on", async (t) => {
-    const small = await startRig({ limits: { ...defaultLimits, sessions: 1 } });
-    t.after(() => small.close());
+    const small = await rigFor(t, { limits: { ...defaultLimits, sessions: 1 } });
     small.host.offer("one", {});
     const at = small.url("one");
     const first = await LegacyClient.start(at);

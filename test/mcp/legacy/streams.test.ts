@@ -5,7 +5,7 @@ import { defaultLimits } from "../../../src/limits/limits.ts";
 import { LegacyClient, read } from "../../support/legacy-client.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { startRig, type Rig } from "../../support/mcp-host.ts";
+import { rigFor, startRig, type Rig } from "../../support/mcp-host.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
@@ -166,8 +166,7 @@ describe("streams of legacy sessions", () => {
   });
 
   it("S7 a call survives that the server ends its connection, and the client is told when to come again", async (t) => {
-    const polling = await startRig({ sealKeys: [KEY], limits: { ...defaultLimits, streamConnectionMs: 50 } });
-    t.after(() => polling.close());
+    const polling = await rigFor(t, { sealKeys: [KEY], limits: { ...defaultLimits, streamConnectionMs: 50 } });
     polling.host.offer("one", { tools: { work: work.tool as never } });
     const client = await LegacyClient.start(polling.url("one"));
     const first = await client.call("work");
@@ -224,8 +223,7 @@ describe("streams of legacy sessions", () => {
 
   it("more than streamsPerSession streams are refused, and calls then answer without one", async (t) => {
     t.after(lower({ streamsPerSession: 1 }));
-    const small = await startRig();
-    t.after(() => small.close());
+    const small = await rigFor(t);
     small.host.offer("one", { tools: { work: work.tool as never } });
     const client = await LegacyClient.start(small.url("one"));
     const open = await client.listen();
@@ -242,8 +240,7 @@ describe("streams of legacy sessions", () => {
 
   it("a client that comes back without saying where it was does not run out of streams", async (t) => {
     t.after(lower({ streamsPerSession: 1 }));
-    const small = await startRig();
-    t.after(() => small.close());
+    const small = await rigFor(t);
     small.host.offer("one", {});
     const client = await LegacyClient.start(small.url("one"), "2025-06-18");
     for (let times = 0; times < 3; times++) {
@@ -275,8 +272,7 @@ describe("streams of legacy sessions", () => {
 
   it("of what a client missed at most streamBytes are kept, and the answer in any case", async (t) => {
     t.after(lower({ streamBytes: 2_000 }));
-    const small = await startRig({ sealKeys: [KEY] });
-    t.after(() => small.close());
+    const small = await rigFor(t, { sealKeys: [KEY] });
     small.host.offer("one", { tools: { work: work.tool as never } });
     const client = await LegacyClient.start(small.url("one"));
     const reader = await client.call("work");
@@ -381,8 +377,7 @@ describe("streams of legacy sessions", () => {
 
   it("a subscription to what is no resource is -32002, and one beyond subscriptionsPerSession -32602", async (t) => {
     t.after(lower({ subscriptionsPerSession: 1 }));
-    const small = await startRig();
-    t.after(() => small.close());
+    const small = await rigFor(t);
     small.host.offer("one", { resources: { "test://a": "a", "test://b": "b" } });
     const client = await LegacyClient.start(small.url("one"), "2025-06-18");
     const missing = await client.result("resources/subscribe", { uri: "test://none" });
@@ -508,8 +503,7 @@ describe("streams of legacy sessions", () => {
 
   it("the server pings a client that listens, and ends the connection of one that does not answer", async (t) => {
     t.after(lower({ pingMs: 200 }));
-    const pinging = await startRig();
-    t.after(() => pinging.close());
+    const pinging = await rigFor(t);
     pinging.host.offer("one", {});
     // Each answer has to come before the next ping.
     await inOneOf(10, async () => {
@@ -554,8 +548,7 @@ describe("streams of legacy sessions", () => {
 
   it("a watch ends when nobody has come back to listen for replayMs", async (t) => {
     t.after(lower({ replayMs: 30 }));
-    const forgetful = await startRig();
-    t.after(() => forgetful.close());
+    const forgetful = await rigFor(t);
     forgetful.host.offer("one", {});
     const client = await LegacyClient.start(forgetful.url("one"));
     const stream = await client.listen();

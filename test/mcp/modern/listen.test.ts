@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createInterface } from "node:readline";
 import { PassThrough } from "node:stream";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import { Cancellation } from "../../../src/lib/cancellation.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { createLog } from "../../../src/lib/log.ts";
@@ -222,7 +222,7 @@ describe("streams that listen", () => {
       const events = { send: (message: string) => void (received[id]! += message.includes("list_changed") ? 1 : 0) };
       return endpoint.post("default", "server", { headers, body, events, signal: new Cancellation() });
     });
-    await sleep(0);
+    await setImmediate();
     const tookMs = stopwatch();
     host.offer("server", { ...offered, tools: {} });
     await until(() => received.every((heard) => heard > 0));

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import type { CallOptions, CallResult, InputRequired } from "../../../../src/host/catalog/catalog.ts";
 import { Cancellation } from "../../../../src/lib/cancellation.ts";
+import { BerthError } from "../../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../../src/lib/json.ts";
 import { createLog } from "../../../../src/lib/log.ts";
 import type { NodeStore } from "../../../../src/lib/node-store.ts";
@@ -118,6 +119,25 @@ describe("tasks and the process that runs them", () => {
     const later = (await send(first, "tools/call", { name: "fails" })).result.taskId;
     await untilIs(first, later, "completed");
     assert.deepEqual(await seen(), lost);
+  });
+
+  it("a task that ends while nothing can be stored is working until then, and never failed", async () => {
+    const host = offering();
+    let isFull = false;
+    const records = memoryRecords();
+    const putRecord: typeof records.putRecord = (...put) =>
+      isFull ? Promise.reject(new BerthError("store_failed")) : records.putRecord(...put);
+    const rig = await start(host, { ...records, putRecord });
+    const { taskId } = (await send(rig, "tools/call", { name: "held" })).result;
+    isFull = true;
+    release.pop()!("done");
+    await until(async () => {
+      const { status, statusMessage = "" } = (await send(rig, "tasks/get", { taskId })).result;
+      assert.equal(status, "working");
+      return statusMessage.includes("It has ended, but its outcome cannot be stored now");
+    });
+    isFull = false;
+    assert.equal((await untilIs(rig, taskId, "completed")).result.content[0].text, "done");
   });
 
   it("who listens at another node hears how a task goes, and that its node is gone without anybody asking", async () => {
