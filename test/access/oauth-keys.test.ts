@@ -24,7 +24,7 @@ const tokenFor = (berth: TestBerth, issuer: AuthorizationServer): Promise<string
 const signed = (issuer: AuthorizationServer, claims: JWTPayload, kid = issuer.keyId): Promise<string> =>
   new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid, typ: "at+jwt" }).sign(issuer.privateKey);
 
-describe("C8 the keys of an authorization server", () => {
+describe("the keys of an authorization server", () => {
   let issuer: AuthorizationServer;
   let berth: TestBerth;
   before(async () => {
@@ -36,7 +36,7 @@ describe("C8 the keys of an authorization server", () => {
     await issuer?.close();
   });
 
-  it("C8 a new one is found without a restart, and those that stay go on counting", async () => {
+  it("a new one is found without a restart, and those that stay go on counting", async () => {
     const before = await tokenFor(berth, issuer);
     assert.equal((await say(berth, before)).status, 200);
     await issuer.rotate("key-2", ["key-1"]);
@@ -45,7 +45,7 @@ describe("C8 the keys of an authorization server", () => {
     assert.equal((await say(berth, await signed(issuer, decodeJwt(after)))).status, 200);
   });
 
-  it("C8 an official client whose access token has expired renews it and goes on, without asking the person", async () => {
+  it("an official client whose access token has expired renews it and goes on, without asking the person", async () => {
     const ada = new Ada();
     const client = await connectAs(ada, `${berth.url}/mcp/one`, issuer);
     const { asked, renewals } = ada;
@@ -61,7 +61,7 @@ describe("C8 the keys of an authorization server", () => {
     await client.close();
   });
 
-  it("C8 are kept while the issuer does not answer, whoever asks for one that there is not", async () => {
+  it("are kept while the issuer does not answer, whoever asks for one that there is not", async () => {
     const claims = decodeJwt(await tokenFor(berth, issuer));
     await issuer.close();
     for (const kid of ["none", "neither"])
@@ -70,8 +70,8 @@ describe("C8 the keys of an authorization server", () => {
   });
 });
 
-describe("C8 the keys of an authorization server, after a while", () => {
-  it("C8 one that was removed counts no more, and floods of unknown ones are not handed on to the issuer", async () => {
+describe("the keys of an authorization server, after a while", () => {
+  it("one that was removed counts no more, and floods of unknown ones are not handed on to the issuer", async () => {
     const issuer = await startAuthorizationServer();
     const berth = await start(issuer, { BERTH_JWKS_MAX_AGE_MS: "500", BERTH_VERIFIED_TOKEN_MS: "50" });
     try {
@@ -102,7 +102,7 @@ describe("C8 the keys of an authorization server, after a while", () => {
   });
 });
 
-test("C8 a key that was removed counts no more, though the clock was set back", async (t) => {
+test("a key that was removed counts no more, though the clock was set back", async (t) => {
   const issuer = await startAuthorizationServer();
   t.after(() => issuer.close());
   const berth = await start(issuer, { BERTH_JWKS_MAX_AGE_MS: "500", BERTH_VERIFIED_TOKEN_MS: "50" });
@@ -115,11 +115,11 @@ test("C8 a key that was removed counts no more, though the clock was set back", 
   await until(async () => (await say(berth, token)).status === 401, "it is refused", 60_000);
 });
 
-describe("C8 the authorization servers that are kept", () => {
+describe("the authorization servers that are kept", () => {
   const asking = { checkedFetch: (): Promise<Response> => new Promise(() => {}), log: { warn: () => {} } };
   const settings = { issuer: "https://login.example" };
 
-  it("C8 are so many and no more, one of each tenant", (t) => {
+  it("are so many and no more, one of each tenant", (t) => {
     t.after(lower({ issuers: 2 }));
     const issuers = new Issuers(asking);
     const [first, second] = [issuers.of("a", settings), issuers.of("b", settings)];
@@ -132,7 +132,7 @@ describe("C8 the authorization servers that are kept", () => {
     assert.notEqual(issuers.of("c", { ...settings }), issuers.of("c", settings));
   });
 
-  it("C8 hold up so many requests and no more while they do not answer", async () => {
+  it("hold up so many requests and no more while they do not answer", async () => {
     const issuer = new Issuers(asking).of("a", settings);
     const key = (): Promise<unknown> => Promise.resolve(issuer.key({ alg: "RS256" }, { payload: "", signature: "" }));
     void Promise.allSettled(Array.from({ length: 256 }, key));

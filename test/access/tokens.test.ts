@@ -25,7 +25,7 @@ export const third = (): string => "third";
 export const where = (): string => "of two";
 `;
 
-describe("C8 access with tokens", () => {
+describe("access with tokens", () => {
   let berth: TestBerth;
   let api: Api;
   before(async () => {
@@ -49,7 +49,7 @@ describe("C8 access with tokens", () => {
   const get = (path: string, token?: string, headers: Record<string, string> = {}): Promise<Response> =>
     fetch(`${berth.url}${path}`, { headers: { ...(token && bearer(token)), ...headers }, redirect: "manual" });
 
-  it("C8 nobody without a token gets anything but signs of life", async () => {
+  it("nobody without a token gets anything but signs of life", async () => {
     const closed: [string, RequestInit][] = [
       ["/mcp", { method: "POST" }],
       ["/mcp/one", { method: "POST" }],
@@ -92,7 +92,7 @@ describe("C8 access with tokens", () => {
     }
   });
 
-  it("C8 forged, expired, revoked and other tenants' tokens are refused, and repeated nowhere", async () => {
+  it("forged, expired, revoked and other tenants' tokens are refused, and repeated nowhere", async () => {
     const expired = await makeToken(berth, { can: ["call"], expires: "1m" }, { now: Date.now() - 61_000 });
     const revoked = await makeToken(berth, { can: ["call"] });
     assert.equal((await callTool("/mcp/one", "first", revoked.token)).status, 200);
@@ -127,7 +127,7 @@ describe("C8 access with tokens", () => {
     assert.equal(inAddress.status, 401);
   });
 
-  it("C8 a list shows only what may be called, at every endpoint, and a call checks again", async () => {
+  it("a list shows only what may be called, at every endpoint, and a call checks again", async () => {
     const { token: one } = await makeToken(berth, { can: ["call", "read"], servers: ["one"] });
     const { token: second } = await makeToken(berth, { can: ["call", "read"], servers: ["one"], tools: ["second"] });
     const { token: whole } = await makeToken(berth, { can: ["call", "read"] });
@@ -171,7 +171,7 @@ describe("C8 access with tokens", () => {
     assert.equal((await get("/servers/two/third", second)).status, 403);
   });
 
-  it("C8 pages and the API tell of what a token may read, and of nothing else", async () => {
+  it("pages and the API tell of what a token may read, and of nothing else", async () => {
     const { token } = await makeToken(berth, { can: ["call", "read"], servers: ["one"], tools: ["second"] });
     const pages = await get("/mcp", token, { Accept: "text/html" });
     const text = await pages.text();
@@ -208,7 +208,7 @@ describe("C8 access with tokens", () => {
     assert.equal((await get("/metrics", token)).status, 403);
   });
 
-  it("C8 changing takes a permission of its own, and one server's editor changes that one's code alone", async () => {
+  it("changing takes a permission of its own, and one server's editor changes that one's code alone", async () => {
     const write = { "If-Match": "*" };
     const { token: reader } = await makeToken(berth, { can: ["call", "read"] });
     const { token: editor } = await makeToken(berth, { can: ["edit"], servers: ["two"] });
@@ -226,7 +226,7 @@ describe("C8 access with tokens", () => {
     assert.equal(approve.status, 403);
   });
 
-  it("C8 administrators make, list and revoke their tenant's tokens, and see none of them again", async () => {
+  it("administrators make, list and revoke their tenant's tokens, and see none of them again", async () => {
     const { token: admin } = await makeToken(berth, { can: ["admin"], name: "the boss" });
     const { token: editor } = await makeToken(berth, { can: ["edit", "call"] });
     const wish = { can: ["call"], servers: ["one"], name: "made here", expires: "1h" };
@@ -249,7 +249,7 @@ describe("C8 access with tokens", () => {
     assert.equal(elsewhere.status, 401);
   });
 
-  it("C8 a tenant has so many tokens, of which those that have ended make room, made no faster than saves", async (t) => {
+  it("a tenant has so many tokens, of which those that have ended make room, made no faster than saves", async (t) => {
     t.after(lower({ tokensPerTenant: 3 }));
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "crowded", {});
@@ -307,7 +307,7 @@ describe("C8 access with tokens", () => {
     assert.ok(pages > 1);
   });
 
-  it("C8 the operator's token is good for every tenant", async () => {
+  it("the operator's token is good for every tenant", async () => {
     assert.deepEqual(await list("/mcp/one", ADMIN), ["first", "second"]);
     assert.deepEqual(await list("/t/acme/mcp/theirs", ADMIN), ["third"]);
     const made = await fetch(`${berth.url}/t/acme/api/tokens`, {
@@ -326,7 +326,7 @@ describe("C8 access with tokens", () => {
     while (!(await stream.read()).done);
   };
 
-  it("C8 a stream that is open ends with the token that opened it", async () => {
+  it("a stream that is open ends with the token that opened it", async () => {
     const { token, id } = await makeToken(berth, { can: ["call", "read"] });
     const open = async (
       path: string,
@@ -363,7 +363,7 @@ describe("C8 access with tokens", () => {
     for (const stream of streams) await assert.rejects(toItsEnd(stream), /terminated/);
   });
 
-  it("C8 what a token that was just made has opened stays open when the service hears that there is one", async () => {
+  it("what a token that was just made has opened stays open when the service hears that there is one", async () => {
     const earlier = await makeToken(berth, { can: ["call"] });
     await callTool("/mcp/one", "first", earlier.token);
     const { token } = await makeToken(berth, { can: ["call", "read"] });
@@ -383,7 +383,7 @@ describe("C8 access with tokens", () => {
     await stream.cancel();
   });
 
-  it("C8 a suspended tenant answers nobody, and its tokens are good again when it is resumed", async () => {
+  it("a suspended tenant answers nobody, and its tokens are good again when it is resumed", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "brief", { servers: { theirs: TWO } }));
     const { token } = await makeToken(berth, { can: ["call"] }, { tenant: "brief" });
     const status = async (): Promise<number> => (await callTool("/t/brief/mcp/theirs", "third", token)).status;
@@ -464,7 +464,7 @@ describe("a token that is known", () => {
     });
   }
 
-  it("C8 a token that is refused again and again costs the store a question at a time", async () => {
+  it("a token that is refused again and again costs the store a question at a time", async () => {
     let asked = 0;
     const records = { byHash: async () => void asked++, onRevoke: () => () => {} } as unknown as TokenRecords;
     const tokens = new Tokens(records, { databaseOutageMs: 0, onRevoked: () => {} });
