@@ -46,7 +46,7 @@ describe("a page of a list", () => {
 });
 
 describe("lists of a Berth with thousands of servers", () => {
-  const SERVERS = 3_000;
+  const SERVERS = 1_200;
   const SECRETS = ["FIRST", "SECOND", "THIRD"];
   let berth: TestBerth;
   let api: Api;
@@ -135,18 +135,6 @@ describe("lists of a Berth with thousands of servers", () => {
     const second = await page(next);
     assert.match(second, /THIRD/);
     assert.doesNotMatch(second, /FIRST|rel="next"/);
-  });
-
-  it("lead from one HTML page to the next", async () => {
-    for (const path of ["/mcp", "/servers"]) {
-      const first = await (await fetch(`${berth.url}${path}?limit=2`, { headers: { Accept: "text/html" } })).text();
-      assert.match(first, /s0000/);
-      assert.doesNotMatch(first, /s0003/);
-      const next = /rel="next" href="([^"]+)"/.exec(first)![1]!.replaceAll("&amp;", "&").replaceAll("&#x3D;", "=");
-      const second = await (await fetch(berth.url + next, { headers: { Accept: "text/html" } })).text();
-      assert.match(second, /s0002/);
-      assert.doesNotMatch(second, /s0000/);
-    }
   });
 
   it("have the whole of mcps on its page once", async () => {

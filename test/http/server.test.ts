@@ -108,30 +108,41 @@ describe("a request behind a stream on one connection", () => {
   });
 });
 
-describe("an answer on a page's or the API's address that nobody reads", () => {
-  it("is cut off after stalledMs", async () => {
-    const berth = await startTestBerth({ texts: {}, env: { BERTH_STALLED_MS: "300" } });
+describe("an answer that nobody reads", () => {
+  let berth: TestBerth;
+  before(async () => {
+    const env = { BERTH_STALLED_MS: "300", BERTH_OUTPUT_BYTES: "30000000", BERTH_GUEST_FRAME_BYTES: "30000000" };
+    berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"], env });
     const headers = { "Content-Type": "text/plain", "If-None-Match": "*" };
-    const body = "x".repeat(1_000_000);
-    const put = await fetch(`${berth.url}/api/variables/big`, { method: "PUT", headers, body });
-    assert.ok(put.ok, await put.text());
-    const served: Socket[] = [];
-    const onRequest = (message: unknown): void =>
-      void served.push((message as { request: IncomingMessage }).request.socket);
-    subscribe("http.server.request.start", onRequest);
-    try {
+    const put = { method: "PUT", headers, body: "x".repeat(1_000_000) };
+    assert.equal((await fetch(`${berth.url}/api/variables/big`, put)).status, 201);
+  });
+  after(() => berth.close());
+
+  for (const [what, bytes] of [
+    ["of the API", "GET /api/variables/big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(24)],
+    [
+      "to a call",
+      rawPost("/mcp/everyday", request("tools/call", { name: "long", arguments: { bytes: 24_000_000 } }), {
+        Accept: "application/json",
+      }),
+    ],
+  ] as const) {
+    it(`${what} is cut off after stalledMs`, async (t) => {
+      const served: Socket[] = [];
+      const note = (message: unknown): void =>
+        void served.push((message as { request: IncomingMessage }).request.socket);
+      subscribe("http.server.request.start", note);
+      t.after(() => unsubscribe("http.server.request.start", note));
       const connection = await connectRaw(berth.url);
-      connection.socket.write("GET /api/variables/big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(24));
+      connection.socket.write(bytes);
       await connection.until(/^HTTP\/1.1 200/);
       connection.socket.pause();
       await until(() => served[0]!.destroyed, "Berth cuts it off");
       connection.socket.resume();
-      assert.ok((await connection.closed).length < 24 * 1_000_000);
-    } finally {
-      unsubscribe("http.server.request.start", onRequest);
-      await berth.close();
-    }
-  });
+      assert.ok((await connection.closed).length < 24_000_000);
+    });
+  }
 });
 
 describe("headers that are as long as they may be", () => {
