@@ -75,25 +75,17 @@ class Trial {
   /** The entry for each power, with the grant that the power is about. */
   #entryWith(power: Power): object {
     const number = ++this.#count;
+    const given: Partial<Record<Power, object>> = {
+      secrets: { secrets: [`SECRET_${number}`] },
+      network: { network: [`host-${number}.example.org`] },
+      folders: { folders: [`folder_${number}`] },
+      variables: { variables: ["colour", `other-${number}`] },
+      approvals: { schema_validation: "ignore" },
+    };
+    if (power === "upstream") return { upstream: `mcp+http://127.0.0.1:1/mcp?n=${number}` };
+    if (power === "programs") return { upstream: PROGRAM };
     const base = { definition: this.#source, variables: [] };
-    switch (power) {
-      case "secrets":
-        return { ...base, secrets: [`SECRET_${number}`] };
-      case "network":
-        return { ...base, network: [`host-${number}.example.org`] };
-      case "folders":
-        return { ...base, folders: [`folder_${number}`] };
-      case "variables":
-        return { ...base, variables: ["colour", `other-${number}`] };
-      case "upstream":
-        return { upstream: `mcp+http://127.0.0.1:1/mcp?n=${number}` };
-      case "programs":
-        return { upstream: PROGRAM };
-      case "approvals":
-        return { ...base, schema_validation: "ignore" };
-      default:
-        return { ...base, description: `Number ${number}` };
-    }
+    return { ...base, ...(given[power] ?? { description: `Number ${number}` }) };
   }
 
   async prepare(): Promise<void> {
@@ -140,29 +132,17 @@ class Trial {
       const besides: Power[] = power === "programs" ? ["entry", "upstream"] : ["entry"];
       const answered = power === "upstream" ? { answered: 422 } : {};
       const release = this.#releases.get(power);
-      const attempts: Attempt[] = [
+      const ways: Omit<Attempt, "power">[] = [
+        { way: "entry", ...answered, send: (h) => this.#sent("PUT", "/entries/alpha", text(), { ...write, ...h }) },
+        { way: "entry review", send: (h) => this.#sent("POST", "/entries/alpha/review", text(), h) },
         {
-          power,
-          way: "entry",
-          besides,
-          ...answered,
-          send: (h) => this.#sent("PUT", "/entries/alpha", text(), { ...write, ...h }),
-        },
-        { power, way: "entry review", besides, send: (h) => this.#sent("POST", "/entries/alpha/review", text(), h) },
-        {
-          power,
           way: "mcps",
-          besides,
           ...answered,
           send: async (h) => this.#sent("PUT", "/variables/mcps", await mcps(), { ...write, ...h }),
         },
-        {
-          power,
-          way: "mcps review",
-          besides,
-          send: async (h) => this.#sent("POST", "/variables/mcps/review", await mcps(), h),
-        },
+        { way: "mcps review", send: async (h) => this.#sent("POST", "/variables/mcps/review", await mcps(), h) },
       ];
+      const attempts = ways.map((attempt): Attempt => ({ power, besides, ...attempt }));
       if (release !== undefined) {
         const path = `/servers/alpha/releases/${release}/restore`;
         attempts.push({ power, way: "restore", besides, send: (h) => this.#sent("POST", path, undefined, h) });
@@ -173,39 +153,30 @@ class Trial {
     const source = (): string => `${SOURCE}\n// ${++this.#count % 2}`;
     const older = `/servers/alpha/releases/${this.#releases.get("source")}`;
     const uri = `cid://${this.#colour}`;
+    const requests: [power: Power, way: string, method: string, path: string, body?: () => unknown][] = [
+      ["source", "definition", "PUT", "/definitions/alpha", source],
+      ["source", "definition review", "POST", "/definitions/alpha/review", source],
+      ["source", "restore", "POST", `${older}/restore?entry=keep`],
+      ["calls", "kept", "GET", "/servers/alpha/calls"],
+      ["source", "recent", "GET", "/servers/alpha/recent"],
+      ["values", "variable", "PUT", "/variables/shape", () => "round"],
+      ["secretValues", "secret", "PUT", "/secrets/API_TOKEN", () => "a-value-of-some-length"],
+      ["state", "state", "GET", "/state/alpha"],
+      ["state", "state value", "DELETE", "/state/alpha"],
+      ["withdrawal", "withdrawal", "DELETE", `${older}/withdrawal`],
+      ["contents", "variable", "GET", "/variables/colour"],
+      ["approvals", "approve", "POST", "/servers/alpha/approve", () => ({ contract: this.#colour })],
+      ["tokens", "tokens", "GET", "/tokens"],
+      ["audit", "audit", "GET", "/audit"],
+    ];
     return [
       ...given,
-      {
-        power: "source",
-        way: "definition",
-        send: (h) => this.#sent("PUT", "/definitions/alpha", source(), { ...write, ...h }),
-      },
-      {
-        power: "source",
-        way: "definition review",
-        send: (h) => this.#sent("POST", "/definitions/alpha/review", source(), h),
-      },
-      { power: "source", way: "restore", send: (h) => this.#sent("POST", `${older}/restore?entry=keep`, undefined, h) },
-      { power: "calls", way: "kept", send: (h) => this.#sent("GET", "/servers/alpha/calls", undefined, h) },
-      { power: "source", way: "recent", send: (h) => this.#sent("GET", "/servers/alpha/recent", undefined, h) },
-      {
-        power: "values",
-        way: "variable",
-        send: (h) => this.#sent("PUT", "/variables/shape", "round", { ...write, ...h }),
-      },
-      {
-        power: "secretValues",
-        way: "secret",
-        send: (h) => this.#sent("PUT", "/secrets/API_TOKEN", "a-value-of-some-length", h),
-      },
-      { power: "state", way: "state", send: (h) => this.#sent("GET", "/state/alpha", undefined, h) },
-      { power: "state", way: "state value", send: (h) => this.#sent("DELETE", "/state/alpha", undefined, h) },
-      {
-        power: "withdrawal",
-        way: "withdrawal",
-        send: (h) => this.#sent("DELETE", `${older}/withdrawal`, undefined, h),
-      },
-      { power: "contents", way: "variable", send: (h) => this.#sent("GET", "/variables/colour", undefined, h) },
+      ...requests.map(([power, way, method, path, body]): Attempt => ({
+        power,
+        way,
+        ...(way === "approve" && { answered: 404 }),
+        send: (h) => this.#sent(method, path, body?.(), { ...(method === "PUT" && way !== "secret" && write), ...h }),
+      })),
       { power: "contents", way: "cid", send: (h) => get(`/cid/${this.#colour}`, h) },
       {
         power: "contents",
@@ -217,14 +188,6 @@ class Trial {
           return { status: isRefused ? 403 : reply.status, body: reply.body };
         },
       },
-      {
-        power: "approvals",
-        way: "approve",
-        answered: 404,
-        send: (h) => this.#sent("POST", "/servers/alpha/approve", { contract: this.#colour }, h),
-      },
-      { power: "tokens", way: "tokens", send: (h) => this.#sent("GET", "/tokens", undefined, h) },
-      { power: "audit", way: "audit", send: (h) => this.#sent("GET", "/audit", undefined, h) },
       ...(this.#base === ""
         ? [{ power: "audit", way: "metrics", send: (h: Headers) => get("/metrics", h) } as const]
         : []),

@@ -6,9 +6,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { request as openRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import { startBerth, ServiceReadiness } from "../../src/compose/main.ts";
-import { readConfig } from "../../src/config.ts";
+import { readConfig, type Config } from "../../src/config.ts";
 import { clock } from "../../src/lib/clock.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { startTestBerth } from "../support/berth.ts";
@@ -28,6 +28,13 @@ async function get(url: string, headers?: OutgoingHttpHeaders): Promise<[number,
   return [response.statusCode!, JSON.parse(text)];
 }
 
+/** The configuration of a Berth in a folder of its own. */
+async function configFor(t: TestContext): Promise<Config> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
+  t.after(() => rm(folder, { recursive: true }));
+  return readConfig({ BERTH_DATA: folder, BERTH_PORT: String(await freePort()), BERTH_LOG: "silent" });
+}
+
 describe("the health of a service", () => {
   it("is reported at any address, without a token", async () => {
     const berth = await startTestBerth({ texts });
@@ -44,11 +51,9 @@ describe("the health of a service", () => {
     }
   });
 
-  it("is alive and not ready while Berth starts, and nothing else is answered", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
-    const port = await freePort();
-    const url = `http://127.0.0.1:${port}`;
-    const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: String(port), BERTH_LOG: "silent" });
+  it("is alive and not ready while Berth starts, and nothing else is answered", async (t) => {
+    const config = await configFor(t);
+    const url = `http://127.0.0.1:${config.port}`;
     const seen: unknown[] = [];
     const berth = await startBerth(config, log, async () => {
       seen.push(await get(`${url}/healthz`), await get(`${url}/readyz`));
@@ -65,7 +70,6 @@ describe("the health of a service", () => {
       assert.deepEqual(await get(`${url}/readyz`), [200, { status: "ready" }]);
     } finally {
       await berth.close();
-      await rm(folder, { recursive: true });
     }
   });
 
@@ -82,16 +86,13 @@ describe("the health of a service", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("releases the port when the start fails", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
-    const port = await freePort();
-    const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: String(port), BERTH_LOG: "silent" });
+  it("releases the port when the start fails", async (t) => {
+    const config = await configFor(t);
     await assert.rejects(
       startBerth(config, log, () => Promise.reject(new Error("no image"))),
       /no image/,
     );
-    await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
-    await rm(folder, { recursive: true });
+    await assert.rejects(fetch(`http://127.0.0.1:${config.port}/healthz`));
   });
 
   it("is not ready for drainMs before Berth ends, which serves meanwhile", async () => {

@@ -284,6 +284,7 @@ describe("pages that edit", () => {
   });
 
   it("shows a problem at its field until it is fixed", async () => {
+    await putEntry({});
     const page = await openSettings("notes", "Form");
     await page.getByLabel("Add a host").fill("https://api.example.com/");
     await page.keyboard.press("Enter");
