@@ -74,7 +74,7 @@ export const mutants = [
     file: "src/config.ts",
     find: `/^127(\\.\\d{1,3}){3}$/`,
     replace: `/^127(\\.\\d{1,3}){3}/`,
-    tests: ["test/http/mcp-route.test.ts"],
+    tests: ["test/http/server.test.ts"],
   },
   {
     file: "src/contract/app-policy.ts",

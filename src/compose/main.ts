@@ -13,6 +13,7 @@ import { SignIns } from "../http/access/sign-in.ts";
 import type { Readiness } from "../http/health.ts";
 import { applyImage } from "../image/apply.ts";
 import { readImage } from "../image/read.ts";
+import { clock } from "../lib/clock.ts";
 import { lacksDescriptor } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
@@ -145,7 +146,7 @@ export async function startBerth(
     },
     async close() {
       readiness.stopping();
-      await within(config.limits.drainMs, new Promise(() => {}));
+      await new Promise<void>((isOver) => clock.after(config.limits.drainMs, isOver));
       endpoint.close();
       const drained = Promise.all([http.drain(), core.leave()]);
       await end(core, spawner, config, log, drained, drained, () => server.closeAllConnections());
@@ -318,8 +319,8 @@ export class ServiceReadiness implements Readiness {
 
   async reasons(): Promise<readonly string[]> {
     if (this.#reason !== undefined) return [this.#reason];
-    if (!this.#checked || performance.now() - this.#checkedAt > CHECK_MS) {
-      this.#checkedAt = performance.now();
+    if (!this.#checked || clock.now() - this.#checkedAt > CHECK_MS) {
+      this.#checkedAt = clock.now();
       this.#checked = this.#check();
     }
     return this.#checked;

@@ -4,7 +4,7 @@ import { createServer, request as httpRequest, type IncomingHttpHeaders } from "
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
-import { decodeJwt, SignJWT } from "jose";
+import { decodeJwt, exportSPKI, generateKeyPair, SignJWT, UnsecuredJWT } from "jose";
 import { scopesFor } from "../../src/access/oauth/scopes.ts";
 import { oauthOfConfig, type OauthSettings } from "../../src/access/oauth/settings.ts";
 import { readConfig } from "../../src/config.ts";
@@ -12,7 +12,7 @@ import { startAuthorizationServer, type AuthorizationServer } from "../support/a
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw } from "../support/raw-http.ts";
-import { addTenant, onStoreOf } from "../support/tenants.ts";
+import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { bearer } from "../support/tokens.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
@@ -24,7 +24,7 @@ export function tell(context: ToolContext): string {
 `;
 const SCOPE = "mcp:call mcp:read";
 
-describe("C8 attacks on authorization", () => {
+describe("attacks on authorization", () => {
   let issuer: AuthorizationServer;
   let berth: TestBerth;
   let one: string;
@@ -35,7 +35,7 @@ describe("C8 attacks on authorization", () => {
       BERTH_OAUTH_ISSUER: issuer.issuer,
       BERTH_OAUTH_PRIVATE_ISSUERS: new URL(issuer.issuer).host,
     };
-    berth = await startTestBerth({ texts: { "one.ts": SAY, "tells.ts": TELLS }, env });
+    berth = await startTestBerth({ texts: { "one.ts": SAY, "two.ts": SAY, "tells.ts": TELLS }, env });
     one = `${berth.url}/mcp/one`;
   });
   after(async () => {
@@ -48,11 +48,94 @@ describe("C8 attacks on authorization", () => {
   const signed = (changes: Record<string, unknown> = {}): Promise<string> => {
     const claims = { iss: issuer.issuer, aud: one, sub: "ada", client_id: "x", scope: SCOPE };
     return new SignJWT({ ...claims, exp: Math.floor(Date.now() / 1_000) + 300, ...changes })
-      .setProtectedHeader({ alg: "RS256", kid: issuer.keyId, typ: "JWT" })
+      .setProtectedHeader({ alg: "RS256", kid: issuer.keyId, typ: "at+jwt" })
       .sign(issuer.privateKey);
   };
 
-  it("C8 the official client steps up to the scope that a refused call has named", async () => {
+  it("whoever has no token is told where there are some", async () => {
+    const refused = await post(one, request("tools/list"));
+    assert.equal(refused.status, 401);
+    const challenge = refused.headers.get("www-authenticate")!;
+    const [, address] = /resource_metadata="([^"]+)"/.exec(challenge)!;
+    assert.match(challenge, /^Bearer .*scope="mcp:read mcp:call"/);
+    const metadata = (await (await fetch(address!)).json()) as Record<string, unknown>;
+    assert.equal(metadata["resource"], one);
+    assert.deepEqual(metadata["authorization_servers"], [issuer.issuer]);
+    assert.deepEqual(metadata["scopes_supported"], ["mcp:read", "mcp:call"]);
+  });
+
+  it("a token that was made for a server calls it, and no other one", async () => {
+    const token = await issuer.tokenFor(one, "mcp:call mcp:read");
+    assert.equal((await call(one, bearer(token))).body.result.content[0].text, "hello");
+    const elsewhere = await call(`${berth.url}/mcp/two`, bearer(token));
+    assert.equal(elsewhere.status, 401);
+    assert.match(elsewhere.headers.get("www-authenticate")!, /error="invalid_token"/);
+  });
+
+  it("a token for all servers calls each of them", async () => {
+    const token = await issuer.tokenFor(`${berth.url}/mcp`, "mcp:call mcp:read");
+    assert.equal((await call(one, bearer(token))).status, 200);
+    assert.equal((await call(`${berth.url}/mcp/two`, bearer(token))).status, 200);
+  });
+
+  it("a scope that is missing is named", async () => {
+    const refused = await call(one, bearer(await issuer.tokenFor(one, "mcp:read")));
+    assert.equal(refused.status, 403);
+    const challenge = refused.headers.get("www-authenticate")!;
+    assert.match(challenge, /error="insufficient_scope"/);
+    assert.match(challenge, /scope="mcp:call"/);
+  });
+
+  it("no token counts that the issuer has not made, for here, for now, and as it is", async () => {
+    const now = Math.floor(Date.now() / 1_000);
+    const claims = { iss: issuer.issuer, aud: one, sub: "ada", client_id: "x", scope: SCOPE, exp: now + 300 };
+    const made = (): SignJWT => new SignJWT(claims);
+    const header = { alg: "RS256", kid: issuer.keyId, typ: "at+jwt" };
+
+    // Tokens below are refused for their fault alone.
+    const good = await signed();
+    assert.equal((await call(one, bearer(good))).status, 200);
+
+    const others = await generateKeyPair("RS256");
+    const [head, body, signature] = good.split(".");
+    const more = Buffer.from(body!, "base64url").toString().replace("mcp:read", "mcp:edit");
+    const publicPem = new TextEncoder().encode(await exportSPKI(issuer.publicKey));
+    const bad: Record<string, string> = {
+      expired: await signed({ exp: now - 60 }),
+      "not yet valid": await signed({ nbf: now + 600 }),
+      "of another issuer": await signed({ iss: "http://127.0.0.1:9" }),
+      "for another audience": await signed({ aud: "http://127.0.0.1:9/mcp/one" }),
+      "without an audience": await signed({ aud: undefined }),
+      "without an end": await signed({ exp: undefined }),
+      "of nobody": await signed({ sub: undefined, client_id: undefined }),
+      "signed by another key": await made().setProtectedHeader(header).sign(others.privateKey),
+      "with a key that there is not": await made()
+        .setProtectedHeader({ ...header, kid: "none" })
+        .sign(issuer.privateKey),
+      unsigned: new UnsecuredJWT({ ...claims, sub: "ada" })
+        .setIssuer(issuer.issuer)
+        .setAudience(one)
+        .setExpirationTime("5 min")
+        .encode(),
+      "signed with the public key as a secret": await made()
+        .setProtectedHeader({ ...header, alg: "HS256" })
+        .sign(publicPem),
+      changed: [head, Buffer.from(more).toString("base64url"), signature].join("."),
+      "with another head": [Buffer.from('{"alg":"none"}').toString("base64url"), body, ""].join("."),
+      "an identity token": await made()
+        .setProtectedHeader({ ...header, typ: "id+jwt" })
+        .sign(issuer.privateKey),
+      "no token at all": "e30.e30.e30",
+    };
+    for (const [which, token] of Object.entries(bad)) {
+      const refused = await call(one, bearer(token));
+      assert.equal(refused.status, 401, which);
+      assert.ok(!refused.text.includes(token), which);
+      assert.match(refused.headers.get("www-authenticate")!, /resource_metadata=/, which);
+    }
+  });
+
+  it("the official client steps up to the scope that a refused call has named", async () => {
     const ada = new Ada();
     await (await connectAs(ada, one, issuer)).close();
     // A right that a person has agreed to before, and no more.
@@ -71,7 +154,7 @@ describe("C8 attacks on authorization", () => {
     await client.close();
   });
 
-  it("C8 a token in the address or in the body is none", async () => {
+  it("a token in the address or in the body is none", async () => {
     const token = await issuer.tokenFor(one, SCOPE);
     for (const url of [`${one}?access_token=${token}`, `${one}?token=${token}`]) {
       const refused = await call(url, {});
@@ -84,7 +167,7 @@ describe("C8 attacks on authorization", () => {
     assert.equal(page.status, 401);
   });
 
-  it("C8 two tokens at once are refused: what is in front may have looked at the other one", async () => {
+  it("two tokens at once are refused: what is in front may have looked at the other one", async () => {
     const token = await signed();
     const { host } = new URL(berth.url);
     const raw = await connectRaw(berth.url);
@@ -95,7 +178,7 @@ describe("C8 attacks on authorization", () => {
     assert.match(await raw.closed, /^HTTP\/1\.1 400 [^]*more than one Authorization header/);
   });
 
-  it("C8 other tokens of the same issuer and the same keys are no access tokens", async () => {
+  it("other tokens of the same issuer and the same keys are no access tokens", async () => {
     assert.equal((await call(one, bearer(await signed()))).status, 200);
     for (const claims of [
       { nonce: "n" },
@@ -109,7 +192,7 @@ describe("C8 attacks on authorization", () => {
     }
   });
 
-  it("C8 claims of any kind are refused or do no harm", async () => {
+  it("claims of any kind are refused or do no harm", async () => {
     for (const claims of [
       { sub: { toString: "x" }, client_id: 5 },
       { sub: ["a"], client_id: undefined, azp: {} },
@@ -125,7 +208,7 @@ describe("C8 attacks on authorization", () => {
     assert.equal((await call(one, bearer(await signed({ sub: "line\n\u001b[2J\u2028end" })))).status, 200);
   });
 
-  it("C8 an audience counts letter by letter, but for upper case in scheme and host", async () => {
+  it("an audience counts letter by letter, but for upper case in scheme and host", async () => {
     const { port } = new URL(berth.url);
     const named = `http://localhost:${port}/mcp/one`;
     assert.equal((await call(named, bearer(await signed({ aud: `HTTP://LocalHost:${port}/mcp/one` })))).status, 200);
@@ -144,7 +227,7 @@ describe("C8 attacks on authorization", () => {
     }
   });
 
-  it("C8 a token for one release of a server stays one for it, whatever it was shown at before", async () => {
+  it("a token for one release of a server stays one for it, whatever it was shown at before", async () => {
     const { body } = await post(one, request("tools/list"), bearer(await signed({ scope: "mcp:read mcp:call" })));
     assert.equal(body.result.tools.length, 1);
     const listed = await fetch(`${berth.url}/api/servers`, {
@@ -157,7 +240,7 @@ describe("C8 attacks on authorization", () => {
     assert.equal((await call(one, bearer(token))).status, 401);
   });
 
-  it("C8 a token reaches no code of guests and no upstream", async () => {
+  it("a token reaches no code of guests and no upstream", async () => {
     const seen: IncomingHttpHeaders[] = [];
     const other = await startTestBerth({ texts: { "say.ts": SAY } });
     // Notes the requests and passes them on.
@@ -195,47 +278,29 @@ describe("C8 attacks on authorization", () => {
     }
   });
 
-  it("C8 a stream ends when the authorization server of its token is a tenant's no more", async () => {
+  it("a stream ends when the authorization server of its token is a tenant's no more", async () => {
     await onStoreOf(berth, (store) =>
       addTenant(store, "acme", { servers: { one: SAY }, oauth: { issuer: issuer.issuer } }),
     );
     const url = `${berth.url}/t/acme/mcp/one`;
     const token = await issuer.tokenFor(url, SCOPE);
-    const params = {
-      _meta: {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-      },
-      notifications: { toolsListChanged: true },
-    };
-    const stream = await fetch(url, {
-      method: "POST",
-      headers: {
-        Accept: "application/json, text/event-stream",
-        "Content-Type": "application/json",
-        "MCP-Protocol-Version": "2026-07-28",
-        "Mcp-Method": "subscriptions/listen",
-        ...bearer(token),
-      },
-      body: JSON.stringify(request("subscriptions/listen", params)),
-    });
+    const stream = await listenTo(url, bearer(token));
     assert.equal(stream.status, 200);
-    const reader = stream.body!.getReader();
-    await reader.read();
+    await stream.next();
     await onStoreOf(berth, (store) => store.tenants.change("acme", { by: "test", oauth: null }));
     await assert.rejects(async () => {
-      while (!(await reader.read()).done);
+      while (await stream.next());
     }, /terminated/);
   });
 });
 
-describe("C8 scopes that are asked for", () => {
+describe("scopes that are asked for", () => {
   const settings = (scopes: OauthSettings["scopes"]): OauthSettings => ({
     issuer: "https://x",
     ...(scopes && { scopes }),
   });
 
-  it("C8 permit what it takes and no more, and broader ones stand for narrower ones", () => {
+  it("permit what it takes and no more, and broader ones stand for narrower ones", () => {
     const scopes = settings({
       root: { can: ["admin"] },
       staff: { can: ["call", "read"] },
@@ -253,7 +318,7 @@ describe("C8 scopes that are asked for", () => {
     assert.deepEqual(scopesFor(["call"], "one", settings({ say: { can: ["call"], tools: ["say"] } })), ["say"]);
   });
 
-  it("C8 are for services that clients reach over https, or on their own machine", () => {
+  it("are for services that clients reach over https, or on their own machine", () => {
     const config = (url: string) =>
       readConfig({ BERTH_OAUTH_ISSUER: "https://login.example", BERTH_PUBLIC_URL: url, BERTH_ACCESS: "required" });
     assert.throws(() => oauthOfConfig(config("http://mcp.example.com")), /must not be sent over plain HTTP/);

@@ -33,7 +33,7 @@ const people = new Map<string, Principal>(
 );
 const as = (id: string): Record<string, string> => (id === "nobody" ? {} : { Authorization: `Bearer ${id}` });
 
-describe("C8 what principals may use, and what is theirs", () => {
+describe("what principals may use, and what is theirs", () => {
   let rig: Rig;
   let url: string;
   before(async () => {
@@ -66,7 +66,7 @@ describe("C8 what principals may use, and what is theirs", () => {
     return listed;
   };
 
-  it("C8 lists show what may be called and read, and nothing else", async () => {
+  it("lists show what may be called and read, and nothing else", async () => {
     assert.deepEqual(await names("tools", "all"), ["plain", "asks", "task"]);
     assert.deepEqual(await names("tools", "caller"), ["plain", "asks", "task"]);
     assert.deepEqual(await names("tools", "one"), ["plain"]);
@@ -77,7 +77,7 @@ describe("C8 what principals may use, and what is theirs", () => {
     }
   });
 
-  it("C8 a call is checked whatever a list has shown", async () => {
+  it("a call is checked whatever a list has shown", async () => {
     const call = (name: string, id: string): Promise<Reply> =>
       post(url, request("tools/call", { name, arguments: {} }), as(id));
     assert.equal((await call("plain", "one")).body.result.content[0].text, "plain");
@@ -95,7 +95,7 @@ describe("C8 what principals may use, and what is theirs", () => {
     assert.equal((await post(url, request("mine.plain", {}), as("one"))).body.result.content[0].text, "plain");
   });
 
-  it("C8 a server of which nothing may be used answers like one that there is not", async () => {
+  it("a server of which nothing may be used answers like one that there is not", async () => {
     for (const method of ["initialize", "tools/list", "ping"]) {
       const there = await post(url, request(method, {}), as("elsewhere"));
       const missing = await post(rig.url("nowhere"), request(method, {}), as("elsewhere"));
@@ -108,7 +108,7 @@ describe("C8 what principals may use, and what is theirs", () => {
     }
   });
 
-  it("C8 only what is the same for everybody may be kept by caches for everybody", async () => {
+  it("only what is the same for everybody may be kept by caches for everybody", async () => {
     const scope = async (id: string): Promise<string> =>
       (await modern(url, "tools/list", {}, as(id))).body.result.cacheScope;
     assert.equal(await scope("nobody"), "public");
@@ -120,7 +120,7 @@ describe("C8 what principals may use, and what is theirs", () => {
     await required.close();
   });
 
-  it("C8 a session is nobody else's", async () => {
+  it("a session is nobody else's", async () => {
     const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "test", version: "1" } };
     const opened = await post(url, request("initialize", params), as("all"));
     const session = { "Mcp-Session-Id": opened.headers.get("mcp-session-id")! };
@@ -135,7 +135,7 @@ describe("C8 what principals may use, and what is theirs", () => {
     assert.equal((await post(url, request("ping"), { ...session, ...as("all") })).status, 200);
   });
 
-  it("C8 an open question is answered by whoever was asked", async () => {
+  it("an open question is answered by whoever was asked", async () => {
     const asked = await modern(url, "tools/call", { name: "asks", arguments: {}, _meta: TASKS }, as("all"));
     const { requestState } = asked.body.result;
     const answer = (id: string): Promise<Reply> => {
@@ -151,7 +151,7 @@ describe("C8 what principals may use, and what is theirs", () => {
     assert.equal((await answer("all")).body.result.content[0].text, "thanks");
   });
 
-  it("C8 a task is read, answered, cancelled and followed by whoever began it", async () => {
+  it("a task is read, answered, cancelled and followed by whoever began it", async () => {
     const begun = await modern(url, "tools/call", { name: "task", arguments: {}, _meta: TASKS }, as("all"));
     const { taskId } = begun.body.result;
     const ask = (method: string, id: string): Promise<Reply> =>

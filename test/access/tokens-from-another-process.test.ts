@@ -11,11 +11,11 @@ import { until } from "../support/until.ts";
 
 const ADMIN = "the-operators-own-token";
 
-describe("C8 access of a service", () => {
+describe("access of a service", () => {
   const folders: string[] = [];
   after(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));
 
-  it("C8 is open on this machine alone, unless it is required there, too", () => {
+  it("is open on this machine alone, unless it is required there, too", () => {
     assert.equal(readConfig({}).access, "open");
     assert.equal(readConfig({ BERTH_ACCESS: "required" }).access, "required");
     assert.equal(readConfig({ BERTH_HOST: "0.0.0.0" }).access, "required");
@@ -23,7 +23,7 @@ describe("C8 access of a service", () => {
     assert.throws(() => readConfig({ BERTH_ACCESS: "maybe" }), /BERTH_ACCESS must be open or required/);
   });
 
-  it("C8 another process makes and revokes tokens of a service that runs, which writes none of them anywhere", async () => {
+  it("another process makes and revokes tokens of a service that runs, which writes none of them anywhere", async () => {
     const folder = await mkdtemp(join(tmpdir(), "berth-access-"));
     folders.push(folder);
     const data = join(folder, "data");

@@ -15,7 +15,7 @@ export async function tool(context: ToolContext): Promise<string> { return (awai
 export async function told(context: ToolContext): Promise<string> { return (await context.variable("berth:servers")) ?? ""; }
 `;
 
-describe("C8 what guests are told of servers, for whom they are called", () => {
+describe("what guests are told of servers, for whom they are called", () => {
   let berth: TestBerth;
   before(async () => {
     berth = await startTestBerth({
@@ -34,7 +34,7 @@ describe("C8 what guests are told of servers, for whom they are called", () => {
     return Object.fromEntries(listed.map(({ name, tools }) => [name, tools]));
   };
 
-  it("C8 a guest is told of what its caller may use, also while others call it", async () => {
+  it("a guest is told of what its caller may use, also while others call it", async () => {
     const all = await tokenOf({ can: ["call", "read"] });
     const one = await tokenOf({ can: ["call"], servers: ["mcp", "one"] });
     const second = await tokenOf({ can: ["call"], servers: ["mcp", "two"], tools: ["list_servers", "second"] });
@@ -47,7 +47,7 @@ describe("C8 what guests are told of servers, for whom they are called", () => {
     assert.deepEqual(ofNone, { mcp: everything!["mcp"] });
   });
 
-  it("C8 the same holds for resources and prompts that guests make", async () => {
+  it("the same holds for resources and prompts that guests make", async () => {
     const token = await tokenOf({ can: ["call", "read"], servers: ["tells"] });
     for (const [method, params] of [
       ["resources/read", { uri: "test://servers" }],

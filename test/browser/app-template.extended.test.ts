@@ -65,17 +65,6 @@ describe("the template of an app with a chart", () => {
     await app.locator("#chart > div").nth(1).waitFor({ state: "detached" });
   });
 
-  it("is covered by nothing when the page is scrolled to it", async () => {
-    const place = tester.section.locator("iframe");
-    // In one go, for the app may still change its height, and with it its place.
-    const shown = await place.evaluate((frame) => {
-      frame.scrollIntoView({ behavior: "instant" });
-      const { right, top } = frame.getBoundingClientRect();
-      return frame.ownerDocument.elementFromPoint(right - 40, top + 60)?.tagName;
-    });
-    assert.equal(shown, "IFRAME");
-  });
-
   it("is accessible in light and dark, as high as what it shows, and makes no error of the page", async () => {
     await app.getByLabel("Years").press("PageUp");
     await app.locator("#chart > div").nth(5).waitFor();

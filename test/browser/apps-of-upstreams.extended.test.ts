@@ -1,49 +1,15 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { appendFile, cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it, type TestContext } from "node:test";
-import { stripVTControlCharacters } from "node:util";
+import { after, before, describe, it } from "node:test";
 import { modern, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { startBrowser, type TestBrowser } from "../support/browser.ts";
-import { freePort } from "../support/free-port.ts";
 import { TesterPage } from "../support/tester.ts";
 import { until } from "../support/until.ts";
 
 const PACKAGE = "test/upstreams/node_modules/@modelcontextprotocol/server-system-monitor";
 const URI = "ui://system-monitor/mcp-app.html";
-
-const CLIENTS = "test/clients/node_modules";
-
-/** The address of its page; it ends with the test. It needs a newer Node than Berth does. */
-async function startInspector(t: TestContext, url: string): Promise<string> {
-  const home = await mkdtemp(join(tmpdir(), "berth-inspector-"));
-  const [port, sandbox, app] = await Promise.all([freePort(), freePort(), freePort()]);
-  const launcher = join(CLIENTS, "@modelcontextprotocol/inspector/clients/launcher/build/index.js");
-  const child = spawn(join(CLIENTS, "node/bin/node"), [launcher, "--transport", "http", "--server-url", url], {
-    env: {
-      PATH: process.env["PATH"],
-      HOME: home,
-      CLIENT_PORT: String(port),
-      MCP_SANDBOX_PORT: String(sandbox),
-      MCP_APP_ORIGIN_PORT: String(app),
-      MCP_AUTO_OPEN_ENABLED: "false",
-      MCP_INSPECTOR_SECRET_STORE: "memory",
-    },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const ended = once(child, "close");
-  t.after(async () => {
-    child.kill();
-    await ended;
-    await rm(home, { recursive: true, force: true });
-  });
-  let said = "";
-  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (said += stripVTControlCharacters(chunk)));
-  return until(() => /running at:\s+(http:\S+)/.exec(said)?.[1]);
-}
 
 describe("the app of the real server-system-monitor", () => {
   let folder: string;
@@ -77,35 +43,6 @@ describe("the app of the real server-system-monitor", () => {
     await until(async () => (await calls.count()) >= 2 || undefined);
     assert.match(await frame.locator("body").innerText(), /\d+%/);
     assert.deepEqual(browser.problems, []);
-  });
-
-  it("is shown in the Inspector's web page, and updates itself there", async (t) => {
-    const address = await startInspector(t, `${berth.url}/mcp/monitor/mcp`);
-    const page = await browser.context.newPage();
-    t.after(() => page.close());
-    await page.goto(address);
-    // The switch itself is an invisible input beside what is drawn.
-    await page.getByRole("switch").first().dispatchEvent("click");
-    await page.getByText("Apps", { exact: true }).click();
-    await page.getByText("Get System Info").first().click();
-    const shown = async (): Promise<string | undefined> => {
-      const texts = await Promise.all(
-        page.frames().map((frame) =>
-          frame
-            .locator("body")
-            .innerText()
-            .catch(() => ""),
-        ),
-      );
-      return texts.find((text) => text.startsWith("System Monitor"));
-    };
-    const timeIn = (text = ""): string | undefined => /\d\d:\d\d:\d\d/.exec(text)?.[0];
-    const first = await until(async () => timeIn(await shown()));
-    await until(async () => {
-      const next = timeIn(await shown());
-      return next !== undefined && next !== first;
-    });
-    assert.match((await shown())!, /linux/);
   });
 
   it("is held back with other HTML, and so is its tool", async () => {

@@ -6,14 +6,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { request as openRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { describe, it, type TestContext } from "node:test";
 import { startBerth, ServiceReadiness } from "../../src/compose/main.ts";
-import { readConfig } from "../../src/config.ts";
+import { readConfig, type Config } from "../../src/config.ts";
+import { clock } from "../../src/lib/clock.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { startTestBerth } from "../support/berth.ts";
 import { freePort } from "../support/free-port.ts";
-import { inOneOf, until } from "../support/until.ts";
+import { until } from "../support/until.ts";
 
 const isLinux = process.platform === "linux";
 const log = createLog("silent");
@@ -28,8 +28,15 @@ async function get(url: string, headers?: OutgoingHttpHeaders): Promise<[number,
   return [response.statusCode!, JSON.parse(text)];
 }
 
+/** The configuration of a Berth in a folder of its own. */
+async function configFor(t: TestContext): Promise<Config> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
+  t.after(() => rm(folder, { recursive: true }));
+  return readConfig({ BERTH_DATA: folder, BERTH_PORT: String(await freePort()), BERTH_LOG: "silent" });
+}
+
 describe("the health of a service", () => {
-  it("C8 is told to whoever asks, by whatever address and without a token", async () => {
+  it("is reported at any address, without a token", async () => {
     const berth = await startTestBerth({ texts });
     try {
       const proxied = { Host: "berth.internal", "X-Forwarded-For": "192.0.2.1" };
@@ -44,11 +51,9 @@ describe("the health of a service", () => {
     }
   });
 
-  it("C8 a Berth that is starting is alive and says what it is doing; nothing else is answered yet", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
-    const port = await freePort();
-    const url = `http://127.0.0.1:${port}`;
-    const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: String(port), BERTH_LOG: "silent" });
+  it("is alive and not ready while Berth starts, and nothing else is answered", async (t) => {
+    const config = await configFor(t);
+    const url = `http://127.0.0.1:${config.port}`;
     const seen: unknown[] = [];
     const berth = await startBerth(config, log, async () => {
       seen.push(await get(`${url}/healthz`), await get(`${url}/readyz`));
@@ -65,55 +70,43 @@ describe("the health of a service", () => {
       assert.deepEqual(await get(`${url}/readyz`), [200, { status: "ready" }]);
     } finally {
       await berth.close();
-      await rm(folder, { recursive: true });
     }
   });
 
-  it(
-    "C8 a Berth that is starting tries its sandbox beside the image",
-    { skip: !isLinux && "needs Linux" },
-    async (t) => {
-      const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
-      const started: ChildProcess[] = [];
-      const note = (message: unknown): void => void started.push((message as { process: ChildProcess }).process);
-      subscribe("child_process", note);
-      t.after(() => unsubscribe("child_process", note));
-      const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: "0", BERTH_LOG: "silent" });
-      const isTried = (): boolean => started.some(({ spawnfile }) => spawnfile === "ldd");
-      const berth = await startBerth(config, log, async () => void (await until(isTried, "the sandbox is tried")));
-      await berth.close();
-      await rm(folder, { recursive: true });
-    },
-  );
-
-  it("C8 a start that fails gives its port back", async () => {
+  it("tries the sandbox while the image is applied", { skip: !isLinux && "needs Linux" }, async (t) => {
     const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
-    const port = await freePort();
-    const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: String(port), BERTH_LOG: "silent" });
+    const started: ChildProcess[] = [];
+    const note = (message: unknown): void => void started.push((message as { process: ChildProcess }).process);
+    subscribe("child_process", note);
+    t.after(() => unsubscribe("child_process", note));
+    const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: "0", BERTH_LOG: "silent" });
+    const isTried = (): boolean => started.some(({ spawnfile }) => spawnfile === "ldd");
+    const berth = await startBerth(config, log, async () => void (await until(isTried, "the sandbox is tried")));
+    await berth.close();
+    await rm(folder, { recursive: true });
+  });
+
+  it("releases the port when the start fails", async (t) => {
+    const config = await configFor(t);
     await assert.rejects(
       startBerth(config, log, () => Promise.reject(new Error("no image"))),
       /no image/,
     );
-    await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
-    await rm(folder, { recursive: true });
+    await assert.rejects(fetch(`http://127.0.0.1:${config.port}/healthz`));
   });
 
-  it("C8 a Berth that is told to end says so for drainMs, and serves meanwhile", async () => {
-    await inOneOf(3, async () => {
-      const berth = await startTestBerth({ texts, env: { BERTH_DRAIN_MS: "3000" } });
-      const closing = berth.close();
-      try {
-        const unready = [503, { status: "unready", reasons: ["Berth is shutting down"] }];
-        assert.deepEqual(await get(`${berth.url}/readyz`), unready);
-        assert.deepEqual(await get(`${berth.url}/healthz`), [200, { status: "ok" }]);
-        assert.equal((await fetch(`${berth.url}/mcp`, { headers: { Accept: "text/html" } })).status, 200);
-      } finally {
-        await closing;
-      }
-    });
+  it("is not ready for drainMs before Berth ends, which serves meanwhile", async () => {
+    const berth = await startTestBerth({ texts, env: { BERTH_DRAIN_MS: "60000" } });
+    const closing = berth.close();
+    const unready = [503, { status: "unready", reasons: ["Berth is shutting down"] }];
+    assert.deepEqual(await get(`${berth.url}/readyz`), unready);
+    assert.deepEqual(await get(`${berth.url}/healthz`), [200, { status: "ok" }]);
+    assert.equal((await fetch(`${berth.url}/mcp`, { headers: { Accept: "text/html" } })).status, 200);
+    clock.leap(60_000);
+    await closing;
   });
 
-  it("C8 a store that cannot be written is a reason, is looked at once a second at most, and names no folder", async () => {
+  it("reports a store that cannot be written, checks it once a second, and names no folder", async () => {
     let looks = 0;
     const readiness = new ServiceReadiness(log, { databaseOutageMs: 60_000 });
     readiness.ready({
@@ -128,14 +121,14 @@ describe("the health of a service", () => {
     assert.equal(looks, 1);
   });
 
-  it("a store that does not answer is a reason, is checked once, and is none as soon as it answers", async () => {
+  it("reports a store that does not answer until it does, and checks it once", async () => {
     const checks: (() => void)[] = [];
     const readiness = new ServiceReadiness(log, { databaseOutageMs: 60_000 });
     readiness.ready({ unheardMs: () => 0, check: () => new Promise((answer) => checks.push(answer)) });
     const stalled = ["The store does not answer: the disk of the data folder, or the database, is stalled"];
     assert.deepEqual(await readiness.reasons(), stalled);
-    // What is known for a second is looked at again.
-    await sleep(1_100);
+    // A result is reused for a second.
+    clock.leap(1_001);
     assert.deepEqual(await readiness.reasons(), stalled);
     assert.equal(checks.length, 1);
     checks[0]!();
@@ -146,7 +139,7 @@ describe("the health of a service", () => {
     });
   });
 
-  it("a database out of reach, which others do not reach either, is said, and a reason only after databaseOutageMs", async () => {
+  it("warns of a database out of reach, and is not ready after databaseOutageMs", async () => {
     let unheardMs = 100;
     const logged: unknown[] = [];
     const logging = { error: ({ err }: { err: Error }) => void logged.push(err.message) } as unknown as typeof log;

@@ -8,7 +8,7 @@ const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
 const prompted = { prompts: { ask: { description: "Asks", messages: [{ role: "user", content: "Hello" }] } } };
 
 describe("a page of a list", () => {
-  it("follows the one before it without a gap and without a repeat, while names come and go", () => {
+  it("continues after the previous page while names are added and removed", () => {
     const names = Array.from({ length: 20 }, (_, index) => nameOf(index * 2));
     const seen: string[] = [];
     let cursor: string | undefined;
@@ -26,7 +26,7 @@ describe("a page of a list", () => {
     assert.deepEqual(seen, [...Array.from({ length: 20 }, (_, index) => nameOf(index * 2)), "z-new"]);
   });
 
-  it("shows as many names as it may, whatever is left out", () => {
+  it("is filled with the names that match", () => {
     const names = Array.from({ length: 20 }, (_, index) => nameOf(index));
     const { names: shown, next } = namesOnPage(names, { limit: 3 }, (name) => Number(name.slice(1)) % 5 === 0);
     assert.deepEqual(shown, ["s0000", "s0005", "s0010"]);
@@ -35,7 +35,7 @@ describe("a page of a list", () => {
     assert.deepEqual(rest, { names: ["s0015"] });
   });
 
-  it("is refused where its size or its cursor is none", () => {
+  it("rejects an invalid size or cursor", () => {
     for (const limit of ["0", "-1", "1001", "1.5", "many", "", ["1", "2"]]) {
       assert.throws(() => readListPage({ query: { limit } }), /"limit" must be a whole number from 1 to 1000/);
     }
@@ -46,7 +46,7 @@ describe("a page of a list", () => {
 });
 
 describe("lists of a Berth with thousands of servers", () => {
-  const SERVERS = 3_000;
+  const SERVERS = 1_200;
   const SECRETS = ["FIRST", "SECOND", "THIRD"];
   let berth: TestBerth;
   let api: Api;
@@ -74,7 +74,7 @@ describe("lists of a Berth with thousands of servers", () => {
     return names;
   };
 
-  it("come in pages that are the whole together", async () => {
+  it("have pages that contain each entry once", async () => {
     const entries = await everyPage("/entries", "entries");
     assert.equal(entries.length, SERVERS);
     assert.equal(new Set(entries).size, SERVERS);
@@ -85,21 +85,7 @@ describe("lists of a Berth with thousands of servers", () => {
     assert.match(refused.body.error.message, /"limit" must be a whole number from 1 to 1000/);
   });
 
-  it("come in pages of secrets, too", async () => {
-    const first = await api.send("GET", "/secrets?limit=2");
-    assert.deepEqual(
-      first.body.secrets.map(({ name }: { name: string }) => name),
-      SECRETS.slice(0, 2),
-    );
-    const { body } = await api.send("GET", `/secrets?limit=2&cursor=${first.body.next}`);
-    assert.deepEqual(
-      body.secrets.map(({ name }: { name: string }) => name),
-      SECRETS.slice(2),
-    );
-    assert.equal(body.next, undefined);
-  });
-
-  it("come in pages of tokens, too, the newest first, while more of them are made", async () => {
+  it("have pages of tokens, the newest first, while more are created", async () => {
     const make = async (name: string): Promise<string> =>
       (await api.send("POST", "/tokens", { name, can: ["read"] })).body.id as string;
     const made: string[] = [];
@@ -125,7 +111,7 @@ describe("lists of a Berth with thousands of servers", () => {
     assert.match(body.error.message, /"limit" must be a whole number from 1 to 1000/);
   });
 
-  it("have an HTML page of some secrets, which leads to the others", async () => {
+  it("have HTML pages of secrets", async () => {
     const page = async (address: string): Promise<string> =>
       (await fetch(berth.url + address, { headers: { Accept: "text/html" } })).text();
     const first = await page("/secrets?limit=2");
@@ -137,25 +123,13 @@ describe("lists of a Berth with thousands of servers", () => {
     assert.doesNotMatch(second, /FIRST|rel="next"/);
   });
 
-  it("lead from one HTML page to the next", async () => {
-    for (const path of ["/mcp", "/servers"]) {
-      const first = await (await fetch(`${berth.url}${path}?limit=2`, { headers: { Accept: "text/html" } })).text();
-      assert.match(first, /s0000/);
-      assert.doesNotMatch(first, /s0003/);
-      const next = /rel="next" href="([^"]+)"/.exec(first)![1]!.replaceAll("&amp;", "&").replaceAll("&#x3D;", "=");
-      const second = await (await fetch(berth.url + next, { headers: { Accept: "text/html" } })).text();
-      assert.match(second, /s0002/);
-      assert.doesNotMatch(second, /s0000/);
-    }
-  });
-
-  it("have the whole of mcps on its page once", async () => {
+  it("have the text of mcps on its page once", async () => {
     const html = await (await fetch(`${berth.url}/variables/mcps`, { headers: { Accept: "text/html" } })).text();
     const parts = html.split(new RegExp(`(?:"|&quot;)${nameOf(SERVERS - 1)}`));
     assert.equal(parts.length - 1, 1, "in the text area, and not in the setup of the editor");
   });
 
-  it("let others be answered while all servers are composed into one", async () => {
+  it("yield to other requests while the list of all servers is composed", async () => {
     const composing = { isOver: false };
     let answered = 0;
     const listed = modern(`${berth.url}/mcp`, "prompts/list").finally(() => (composing.isOver = true));

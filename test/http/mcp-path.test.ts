@@ -105,7 +105,7 @@ describe("the address of a server with one more /mcp at its end", () => {
   });
 });
 
-describe("C8 attacks by the address with one more /mcp", () => {
+describe("attacks by the address with one more /mcp", () => {
   let issuer: AuthorizationServer;
   let berth: TestBerth;
   before(async () => {
@@ -130,7 +130,7 @@ describe("C8 attacks by the address with one more /mcp", () => {
     return (await post(`${berth.url}${path}`, call, token === undefined ? {} : bearer(token))).status;
   };
 
-  it("C8 it takes the same token as the server, and none gains a right by it", async () => {
+  it("it takes the same token as the server, and none gains a right by it", async () => {
     const { token } = await makeToken(berth, { can: ["call"], servers: ["one"] });
     const wide = await makeToken(berth, { can: ["call"], servers: ["mcp"] });
     assert.equal(await statusOf("/mcp/one/mcp", token), 200);
@@ -152,7 +152,7 @@ describe("C8 attacks by the address with one more /mcp", () => {
     assert.match(await raw.closed, /^HTTP\/1\.1 (?:401|404) /);
   });
 
-  it("C8 the official client signs in at it: each address has metadata of its own name", async () => {
+  it("the official client signs in at it: each address has metadata of its own name", async () => {
     const url = `${berth.url}/mcp/one/mcp`;
     const ada = new Ada();
     const client = await connectAs(ada, url, issuer);
@@ -176,7 +176,7 @@ describe("C8 attacks by the address with one more /mcp", () => {
     }
   });
 
-  it("C8 an access token for one server at either address is valid for it at both, and for no other", async () => {
+  it("an access token for one server at either address is valid for it at both, and for no other", async () => {
     for (const end of ["", "/mcp"]) {
       const token = await issuer.tokenFor(`${berth.url}/mcp/one${end}`, "mcp:call");
       assert.equal(await statusOf("/mcp/one", token), 200);

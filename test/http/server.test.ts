@@ -3,6 +3,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
+import { readConfig } from "../../src/config.ts";
 import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { startRig } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
@@ -107,30 +108,41 @@ describe("a request behind a stream on one connection", () => {
   });
 });
 
-describe("an answer on a page's or the API's address that nobody reads", () => {
-  it("is cut off after stalledMs", async () => {
-    const berth = await startTestBerth({ texts: {}, env: { BERTH_STALLED_MS: "300" } });
+describe("an answer that nobody reads", () => {
+  let berth: TestBerth;
+  before(async () => {
+    const env = { BERTH_STALLED_MS: "300", BERTH_OUTPUT_BYTES: "30000000", BERTH_GUEST_FRAME_BYTES: "30000000" };
+    berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"], env });
     const headers = { "Content-Type": "text/plain", "If-None-Match": "*" };
-    const body = "x".repeat(1_000_000);
-    const put = await fetch(`${berth.url}/api/variables/big`, { method: "PUT", headers, body });
-    assert.ok(put.ok, await put.text());
-    const served: Socket[] = [];
-    const onRequest = (message: unknown): void =>
-      void served.push((message as { request: IncomingMessage }).request.socket);
-    subscribe("http.server.request.start", onRequest);
-    try {
+    const put = { method: "PUT", headers, body: "x".repeat(1_000_000) };
+    assert.equal((await fetch(`${berth.url}/api/variables/big`, put)).status, 201);
+  });
+  after(() => berth.close());
+
+  for (const [what, bytes] of [
+    ["of the API", "GET /api/variables/big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(24)],
+    [
+      "to a call",
+      rawPost("/mcp/everyday", request("tools/call", { name: "long", arguments: { bytes: 24_000_000 } }), {
+        Accept: "application/json",
+      }),
+    ],
+  ] as const) {
+    it(`${what} is cut off after stalledMs`, async (t) => {
+      const served: Socket[] = [];
+      const note = (message: unknown): void =>
+        void served.push((message as { request: IncomingMessage }).request.socket);
+      subscribe("http.server.request.start", note);
+      t.after(() => unsubscribe("http.server.request.start", note));
       const connection = await connectRaw(berth.url);
-      connection.socket.write("GET /api/variables/big HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".repeat(24));
+      connection.socket.write(bytes);
       await connection.until(/^HTTP\/1.1 200/);
       connection.socket.pause();
       await until(() => served[0]!.destroyed, "Berth cuts it off");
       connection.socket.resume();
-      assert.ok((await connection.closed).length < 24 * 1_000_000);
-    } finally {
-      unsubscribe("http.server.request.start", onRequest);
-      await berth.close();
-    }
-  });
+      assert.ok((await connection.closed).length < 24_000_000);
+    });
+  }
 });
 
 describe("headers that are as long as they may be", () => {
@@ -178,7 +190,8 @@ describe("HTTP at its edges", () => {
       env: {
         BERTH_BODY_BYTES: "100000",
         BERTH_CONNECTIONS: "20",
-        BERTH_ALLOWED_ORIGINS: "http://localhost:3000",
+        BERTH_ALLOWED_HOSTS: "berth.example",
+        BERTH_ALLOWED_ORIGINS: "http://localhost:3000, https://client.example",
       },
     });
   });
@@ -189,7 +202,7 @@ describe("HTTP at its edges", () => {
     assert.equal((await post(`${berth.url}/mcp/everyday`, request("ping"))).status, 200);
   };
 
-  it("a client that hangs up in the middle of its body leaves nothing behind", async () => {
+  it("survives clients that hang up in the middle of a body", async () => {
     for (let round = 0; round < 20; round++) {
       const connection = await connectRaw(berth.url);
       connection.socket.write(rawPost("/mcp/everyday", PING, { "Content-Length": "90000" }));
@@ -198,14 +211,14 @@ describe("HTTP at its edges", () => {
     await isServing();
   });
 
-  it("a client that shuts its sending side down still gets its answer", async () => {
+  it("answers a client that has shut down its sending side", async () => {
     const connection = await connectRaw(berth.url);
     connection.socket.end(rawPost("/mcp/everyday", PING));
     await connection.until(/"result":\{\}/);
     await connection.closed;
   });
 
-  it("requests on one connection are answered in their order, also when all are sent at once", async () => {
+  it("answers pipelined requests in their order", async () => {
     const ids = Array.from({ length: 20 }, (_, index) => index + 1);
     const wait = (id: number): string =>
       rawPost("/mcp/everyday", request("tools/call", { name: "wait", arguments: { ms: id % 3 === 0 ? 60 : 0 } }, id));
@@ -216,7 +229,7 @@ describe("HTTP at its edges", () => {
     );
   });
 
-  it("nothing is served of a message whose length is told in two ways", async () => {
+  it("rejects messages with two lengths", async () => {
     const smuggled = rawPost("/mcp/everyday", PING);
     for (const headers of [
       { "Transfer-Encoding": "chunked", "Content-Length": "6" },
@@ -229,17 +242,57 @@ describe("HTTP at its edges", () => {
     }
   });
 
-  it("two Host headers, none, and another one are refused", async () => {
+  it("gets a JSON-RPC response for a POST of JSON (T9.1, T9.7)", async () => {
+    const url = `${berth.url}/mcp/everyday`;
+    const { status, headers } = await post(url, request("ping"), { "Content-Type": "application/json; charset=utf-8" });
+    assert.deepEqual([status, headers.get("content-type")], [200, "application/json"]);
+    for (const type of ["text/plain", "application/jsonp", "multipart/form-data"]) {
+      assert.equal((await post(url, request("ping"), { "Content-Type": type })).status, 415);
+    }
+  });
+
+  it("rejects origins of other sites, other ports and other schemes (T14.4)", async () => {
+    const { host: Host, port } = new URL(berth.url);
+    for (const Origin of [
+      "https://evil.example",
+      "null",
+      "http://127.0.0.1.evil.example",
+      `http://127.0.0.1:${Number(port) - 1}`,
+      "http://127.0.0.1",
+      `http://localhost:${port}`,
+      `http://[::1]:${port}`,
+      "http://berth.example:8080",
+      "https://localhost:3000",
+    ]) {
+      assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host, Origin }), /\}$/), / 403 /, Origin);
+      const lines = [`Host: ${Host}`, `Origin: ${Origin}`, "Access-Control-Request-Method: POST", "Connection: close"];
+      const preflight = await exchange(`OPTIONS /mcp/everyday HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`);
+      assert.match(preflight, / 403 /, Origin);
+      assert.doesNotMatch(preflight, /Access-Control-Allow-Origin/);
+    }
+    for (const [host, Origin] of [
+      [Host, berth.url],
+      ["berth.example", "https://berth.example"],
+      [Host, "https://client.example"],
+    ] as const)
+      assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: host, Origin }), /\}$/), / 200 /, Origin);
+    assert.throws(() => readConfig({ BERTH_ALLOWED_ORIGINS: "*" }), /BERTH_ALLOWED_ORIGINS must list origins/);
+  });
+
+  it("rejects missing, repeated and unknown Host headers", async () => {
     assert.match(
       await exchange(rawPost("/mcp/everyday", PING, { Host: ["127.0.0.1", "evil.example"] }), /\}$/),
       / 403 /,
     );
     assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: undefined })), / 400 /);
-    assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: "evil.example" }), /\}$/), / 403 /);
+    for (const evil of ["evil.example", "127.0.0.1.evil.example"])
+      assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: evil }), /\}$/), / 403 /);
     assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: "a b" }), /\}$/), / 403 /);
+    assert.match(await exchange("GET /mcp HTTP/1.1\r\nHost: evil.example\r\n\r\n", /\}$/), / 403 /);
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { Host: "[::1]:7420" }), /\}$/), / 200 /);
   });
 
-  it("repeated headers that say different things do not match the body", async () => {
+  it("rejects repeated headers that contradict the body", async () => {
     const meta = {
       "io.modelcontextprotocol/protocolVersion": "2026-07-28",
       "io.modelcontextprotocol/clientCapabilities": {},
@@ -249,12 +302,12 @@ describe("HTTP at its edges", () => {
     assert.match(await exchange(rawPost("/mcp/everyday", body, headers), /\}$/), /400 [\s\S]*-32020/);
   });
 
-  it("headers of more than 16 KiB are 431", async () => {
+  it("rejects headers above 16 KiB", async () => {
     assert.match(await exchange(rawPost("/mcp/everyday", PING, { "X-Large": "x".repeat(17_000) })), / 431 /);
     await isServing();
   });
 
-  it("what is no HTTP is 400, and the service goes on", async () => {
+  it("rejects what is not HTTP, and goes on serving", async () => {
     for (const bytes of [
       "\0\0\0\0\r\n\r\n",
       "FOO /mcp HTTP/1.1\r\n\r\n",
@@ -266,9 +319,9 @@ describe("HTTP at its edges", () => {
     await isServing();
   });
 
-  it("HEAD, and methods that nobody serves, are refused with what is allowed", async () => {
-    for (const method of ["HEAD", "PUT", "PATCH", "PROPFIND", "TRACE", "LOCK"]) {
-      for (const path of ["/mcp/everyday", ...(method === "HEAD" ? [] : ["/mcp"])]) {
+  it("rejects other methods and names those that are allowed", async () => {
+    for (const method of ["GET", "DELETE", "HEAD", "PUT", "PATCH", "PROPFIND", "TRACE", "LOCK"]) {
+      for (const path of ["/mcp/everyday", ...(/GET|DELETE|HEAD/.test(method) ? [] : ["/mcp"])]) {
         const text = await exchange(`${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n`);
         assert.match(text, /^HTTP\/1.1 405 /, `${method} ${path}`);
         assert.match(text, /\r\nAllow: .*POST/);
@@ -277,7 +330,7 @@ describe("HTTP at its edges", () => {
     }
   });
 
-  it("an absolute address is served where its host is allowed, and the header names the same", async () => {
+  it("serves absolute addresses of allowed hosts that match the Host header", async () => {
     const { port } = new URL(berth.url);
     for (const [address, status] of [
       [`http://127.0.0.1:${port}/mcp/everyday`, 200],
@@ -302,16 +355,25 @@ describe("HTTP at its edges", () => {
     );
   });
 
-  it("a name may be percent-encoded, and an absolute address names no server of others", async () => {
+  it("decodes names once, and finds no server by a path in a name (T14.1)", async () => {
     assert.match(await exchange(rawPost("/mcp/%65very%64ay", PING), /\}$/), / 200 /);
     assert.match(await exchange(rawPost("/mcp/everyday/?x=1#y", PING), /\}$/), / 200 /);
-    for (const path of ["/mcp/%E0%A4%A", "/mcp/%2e%2e%2fmcp%2feveryday", "/mcp/every%00day", "//mcp/everyday"]) {
+    for (const path of [
+      "/mcp/%E0%A4%A",
+      "/mcp/%2e%2e%2fmcp%2feveryday",
+      "/mcp/every%00day",
+      "//mcp/everyday",
+      "/mcp/..%2F..%2Fetc%2Fpasswd",
+      "/mcp/__proto__",
+      "/mcp/constructor",
+      "/mcp/%",
+    ]) {
       assert.match(await exchange(rawPost(path, PING), /\}$/), / 404 /, path);
     }
     assert.match(await exchange(rawPost("http://evil.example/mcp/everyday", PING), /\}$/), / 404 /);
   });
 
-  it("a body in another encoding than UTF-8, or compressed, is refused", async () => {
+  it("rejects bodies that are compressed or not UTF-8", async () => {
     const latin = Buffer.concat([
       Buffer.from(rawPost("/mcp/everyday", "12")).subarray(0, -2),
       Buffer.from([0x22, 0xff]),
@@ -320,7 +382,7 @@ describe("HTTP at its edges", () => {
     assert.match(await exchange(rawPost("/mcp/everyday", PING, { "Content-Encoding": "gzip" }), /\}$/), / 415 /);
   });
 
-  it("JSON that nests too deeply or is wide is answered, not crashed on", async () => {
+  it("answers JSON that is deep or wide", async () => {
     const deep = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"measure","arguments":${"[".repeat(40_000)}${"]".repeat(40_000)}}}`;
     assert.match(await exchange(rawPost("/mcp/everyday", deep), /\}$/), / 400 [\s\S]*256 levels/);
     const open = "[".repeat(90_000);
@@ -339,7 +401,7 @@ describe("HTTP at its edges", () => {
     assert.equal(({} as { isError?: boolean }).isError, undefined);
   });
 
-  it("a chunked body is counted as it comes, and refused when it grows too large", async () => {
+  it("limits chunked bodies while they arrive", async () => {
     const head = rawPost("/mcp/everyday", "", { "Transfer-Encoding": "chunked", "Content-Length": undefined });
     const chunk = `8000\r\n${" ".repeat(0x8000)}\r\n`;
     assert.match(await exchange(head + chunk.repeat(4), /\}$/), / 413 [\s\S]*100000 bytes/);
@@ -347,7 +409,7 @@ describe("HTTP at its edges", () => {
     assert.match(await exchange(head + small, /\}$/), / 200 /);
   });
 
-  it("Expect: 100-continue is answered, and other expectations are 417", async () => {
+  it("answers Expect: 100-continue, and rejects other expectations", async () => {
     const connection = await connectRaw(berth.url);
     const [head, body] = rawPost("/mcp/everyday", PING, { Expect: "100-continue" }).split("\r\n\r\n");
     connection.socket.write(`${head}\r\n\r\n`);
@@ -358,7 +420,7 @@ describe("HTTP at its edges", () => {
     assert.match(await exchange(rawPost("/mcp/everyday", PING, { Expect: "a miracle" }), /\r\n\r\n/), / 417 /);
   });
 
-  it("connections beyond the limit are closed, and room that is made is given away again", async () => {
+  it("closes connections above the limit", async () => {
     const held = await Promise.all(Array.from({ length: 20 }, () => connectRaw(berth.url)));
     const surplus = await connectRaw(berth.url);
     assert.equal(await surplus.closed, "");
@@ -371,14 +433,16 @@ describe("HTTP at its edges", () => {
     );
   });
 
-  it("T9.3 what a client refuses by q=0 is not sent to it", async () => {
+  it("answers in a type that Accept allows (T9.3)", async () => {
     const send = (Accept: string): Promise<string> => exchange(rawPost("/mcp/everyday", PING, { Accept }), /\}$/);
     assert.match(await send("text/event-stream;q=0, application/json"), / 200 [\s\S]*application\/json/);
     assert.match(await send("application/json;q=0"), / 406 /);
     assert.match(await send("text/html, */*;q=0.1"), / 200 /);
+    assert.match(await send("text/html"), / 406 /);
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { Accept: undefined }), /\}$/), / 200 /);
   });
 
-  it("T9.6 a page's preflight is told the headers that it may send, those of tools' parameters too", async () => {
+  it("tells a preflight which headers pages may send, those of tool parameters too (T9.6)", async () => {
     const asked = "Content-Type, mcp-param-region, Mcp-Session-Id, Last-Event-ID, X-Evil, Cookie";
     const lines = ["Host: 127.0.0.1", "Origin: http://localhost:3000", `Access-Control-Request-Headers: ${asked}`];
     for (const path of ["/mcp", "/mcp/everyday"]) {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { startRig } from "../support/mcp-host.ts";
@@ -10,11 +9,13 @@ import { until } from "../support/until.ts";
 const FILE = "test/fixtures/servers/streaming.ts";
 const MODERN = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call" };
 
+const CLOSE = { Connection: "close" };
+
 /** A streaming call as a modern client sends it. */
-function streamingCall(name: string, args: object, id = 1): string {
+function streamingCall(name: string, args: object, headers: Record<string, string> = {}): string {
   const meta = { ...MODERN_META, progressToken: "token" };
-  const body = request("tools/call", { _meta: meta, name, arguments: args }, id);
-  return rawPost("/mcp/streaming", body, { ...MODERN, "Mcp-Name": name });
+  const body = request("tools/call", { _meta: meta, name, arguments: args });
+  return rawPost("/mcp/streaming", body, { ...MODERN, "Mcp-Name": name, ...headers });
 }
 
 async function open(url: string, bytes: string): Promise<RawConnection> {
@@ -99,20 +100,19 @@ describe("streams over HTTP", () => {
 
   it("S3 a slow reader holds the guest back, and gets everything when it goes on", async () => {
     const count = 4_000;
-    const stream = await open(berth.url, streamingCall("drip", { count, ms: 0, bytes: 2_000 }));
+    const stream = await open(berth.url, streamingCall("drip", { count, ms: 0, bytes: 2_000 }, CLOSE));
     await stream.until(/"progress":1,/);
     stream.socket.pause();
+    // Each call runs in the same guest: one that yields nothing between several of them is held back.
     let [last, same] = [-1, 0];
-    while (same < 4) {
-      await sleep(40);
+    while (same < 50) {
       const { yielded } = await state(url);
       same = yielded === last ? same + 1 : 0;
       last = yielded;
     }
     assert.ok(last < count, `the guest went on to ${last} while nobody read`);
     stream.socket.resume();
-    await stream.until(/dripped 4000[\s\S]*\r\n0\r\n/);
-    stream.socket.destroy();
+    assert.match(await stream.ended(), /dripped 4000/);
     assert.equal(stream.text().match(/"progress":\d/g)?.length, count);
   });
 
@@ -124,8 +124,8 @@ describe("streams over HTTP", () => {
   const logLevel = { "io.modelcontextprotocol/logLevel": "debug" };
   const modernChat = request("tools/call", { _meta: { ...MODERN_META, ...logLevel }, name: "chat", arguments: chat });
   for (const [how, bytes] of [
-    ["natively", rawPost("/mcp", request("chatty.chat", chat))],
-    ["by MCP", rawPost("/mcp/chatty", modernChat, { ...MODERN, "Mcp-Name": "chat" })],
+    ["natively", rawPost("/mcp", request("chatty.chat", chat), CLOSE)],
+    ["by MCP", rawPost("/mcp/chatty", modernChat, { ...MODERN, "Mcp-Name": "chat", ...CLOSE })],
   ] as const) {
     it(`log lines ${how} are dropped and counted while their client does not read, and it is told`, async () => {
       const droppedBefore = await figure("berth_client_log_lines_dropped_total");
@@ -137,8 +137,7 @@ describe("streams over HTTP", () => {
         "lines are dropped",
       );
       stream.socket.resume();
-      await stream.until(/said 160[\s\S]*\r\n0\r\n/);
-      stream.socket.destroy();
+      assert.match(await stream.ended(), /said 160/);
       const dropped = (await figure("berth_client_log_lines_dropped_total")) - droppedBefore;
       const told = [...stream.text().matchAll(/(\d+) log lines were dropped/g)];
       const lines = [...stream.text().matchAll(/"(\d+) x/g)].map(([, number]) => Number(number));
@@ -225,23 +224,6 @@ describe("a client that takes nothing", () => {
     stream.socket.resume();
     await stream.closed;
     assert.doesNotMatch(stream.text(), /dripped/);
-    await berth.close();
-  });
-
-  it("is cut off in the middle of a large answer, too", async () => {
-    const berth = await startTestBerth({
-      files: ["test/fixtures/servers/everyday.ts"],
-      env: { BERTH_STALLED_MS: "300", BERTH_OUTPUT_BYTES: "20000000", BERTH_GUEST_FRAME_BYTES: "20000000" },
-    });
-    const body = request("tools/call", { name: "long", arguments: { bytes: 15_000_000 } });
-    const connection = await connectRaw(berth.url);
-    connection.socket.write(rawPost("/mcp/everyday", body, { Accept: "application/json" }));
-    await connection.until(/^HTTP\/1.1 200/);
-    connection.socket.pause();
-    // Berth's clock is that of this process: its time runs out first.
-    await sleep(1_000);
-    connection.socket.resume();
-    assert.ok((await connection.closed).length < 15_000_000);
     await berth.close();
   });
 });

@@ -33,7 +33,7 @@ describe("figures for monitoring", () => {
     return all.get(`berth_call_duration_seconds_count{${labels}}`);
   };
 
-  it("C8 calls are counted by tenant, server, tool and outcome, by whatever way they came", async () => {
+  it("calls are counted by tenant, server, tool and outcome, by whatever way they came", async () => {
     const url = `${berth.url}/mcp/words`;
     await call(url, "shout", { text: "legacy" });
     await modern(url, "tools/call", { name: "shout", arguments: { text: "modern" } });
@@ -53,7 +53,7 @@ describe("figures for monitoring", () => {
     assert.equal(all.get("berth_calls_in_flight"), 0);
   });
 
-  it("C8 tools beyond metricTools are counted together, as other", async () => {
+  it("tools beyond metricTools are counted together, as other", async () => {
     const url = `${berth.url}/mcp/more`;
     await call(url, "one");
     await call(url, "two");
@@ -64,7 +64,7 @@ describe("figures for monitoring", () => {
     assert.equal(counted(all, "other", "other", "ok"), 2);
   });
 
-  it("C8 latencies, processes, sessions, streams, tasks, compilations and the store have figures", async () => {
+  it("latencies, processes, sessions, streams, tasks, compilations and the store have figures", async () => {
     const saved = await apiOf(berth).put("/definitions/late", "export const late = (): string => 'x';");
     assert.equal(saved.status, 201);
     await call(`${berth.url}/mcp/late`, "late");
@@ -89,7 +89,7 @@ describe("figures for monitoring", () => {
     }
   });
 
-  it("C8 they are for who administers the service, or sits at its machine", async () => {
+  it("they are for who administers the service, or sits at its machine", async () => {
     const from = (headers: Record<string, string>): Promise<Response> => fetch(`${berth.url}/metrics`, { headers });
     assert.equal((await from({ "X-Forwarded-For": "192.0.2.1" })).status, 403);
     assert.equal((await from({ "Sec-Fetch-Site": "cross-site" })).status, 403);

@@ -18,7 +18,7 @@ const slices: Readonly<Record<string, readonly string[]>> = {
     "executor/sandboxed",
     "discover/cases",
     "discover/shell",
-    "http/mcp-route",
+    "http/server",
     "clients/reference-servers",
   ],
 };

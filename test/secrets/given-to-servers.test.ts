@@ -137,7 +137,7 @@ describe("servers and their secrets", () => {
     remote.close();
   });
 
-  it("C8 a function is given the secrets that its server's entry declares, and no other", async () => {
+  it("a function is given the secrets that its server's entry declares, and no other", async () => {
     assert.equal(await callTool("guest", "tell"), VALUE);
     for (const [server, name] of [
       ["guest", "OTHER_TOKEN"],
@@ -151,19 +151,13 @@ describe("servers and their secrets", () => {
     assert.equal(await callTool("unset", "undeclared", { name: "NOBODY_SET_IT" }), "nothing");
   });
 
-  it("C8 the same code under another name shares no process with it, and so finds nothing that it kept", async () => {
-    assert.equal(await callTool("guest", "keep"), VALUE);
-    assert.match(await failing("stranger", "keep"), /is given no secret/);
-    assert.equal(await callTool("unset", "undeclared", { name: "NOBODY_SET_IT" }), "nothing");
-  });
-
-  it("C8 two servers of one definition share no process, whether they are given something or not", async () => {
+  it("two servers of one definition share no process, whether they are given something or not", async () => {
     assert.equal(await callTool("mine", "keep", { note: "mine" }), "mine");
     assert.equal(await callTool("theirs", "keep", { note: "theirs" }), "theirs");
     assert.equal(await callTool("mine", "keep", { note: "again" }), "mine,again");
   });
 
-  it("C8 a script has them in its environment, on nobody's command line", async () => {
+  it("a script has them in its environment, on nobody's command line", async () => {
     assert.equal(await callTool("script", "script", { how: "tell" }), VALUE);
     const stop = new AbortController();
     const headers = { "Content-Type": "application/json", Accept: "text/event-stream, application/json" };
@@ -180,19 +174,19 @@ describe("servers and their secrets", () => {
     assert.doesNotMatch(await callTool("unlucky", "unlucky", { how: "env" }), /TOKEN/);
   });
 
-  it("C8 a script's parameter of a secret's name leaves its tool out, since a caller would say the secret", async () => {
+  it("a script's parameter of a secret's name leaves its tool out, since a caller would say the secret", async () => {
     assert.match(await failing("namesake", "namesake", { API_TOKEN: "mine" }), /[Uu]nknown tool|No such|not/);
     const page = await (await fetch(`${berth.url}/mcp/meta/namesake`)).text();
     assert.match(page, /are the same variable; rename one of them/);
   });
 
-  it("C8 a hosted server's launcher URI has them in its environment and its headers", async () => {
+  it("a hosted server's launcher URI has them in its environment and its headers", async () => {
     assert.equal(await callTool("hosted", "tell"), VALUE);
     await failing("remote", "any");
     assert.ok(remote.seen.includes(`Bearer ${OTHER}`), JSON.stringify(remote.seen));
   });
 
-  it("C8 what code prints, logs or throws of them is shown and logged without them", async () => {
+  it("what code prints, logs or throws of them is shown and logged without them", async () => {
     assert.equal(await callTool("guest", "say"), "said");
     for (const how of ["plain", "cut", "url", "json", "base64", "protocol", "transient", "object"]) {
       assert.ok((await failing("guest", "fail", { how })).includes("[hidden]"), how);
@@ -231,7 +225,7 @@ describe("servers and their secrets", () => {
     }
   });
 
-  it("C8 what a hosted server says of them in what it offers is listed and stored without them", async () => {
+  it("what a hosted server says of them in what it offers is listed and stored without them", async () => {
     const headers = { "MCP-Protocol-Version": "2025-06-18" };
     const { body } = await post(`${berth.url}/mcp/boasts`, request("tools/list"), headers);
     const tools = Object.fromEntries(body.result.tools.map((tool: { name: string }) => [tool.name, tool]));
@@ -254,7 +248,7 @@ describe("servers and their secrets", () => {
     for (const text of said) for (const form of formsOf(VALUE)) assert.ok(!text.includes(form), text.slice(0, 2_000));
   });
 
-  it("C8 another value counts from the next call on, for everybody, without a restart", async () => {
+  it("another value counts from the next call on, for everybody, without a restart", async () => {
     const next = "the-next-very-secret-value";
     assert.equal(await callTool("hosted", "tell"), VALUE);
     await setSecret("API_TOKEN", next);
@@ -269,7 +263,7 @@ describe("servers and their secrets", () => {
     assert.equal(await callTool("hosted", "tell"), VALUE);
   });
 
-  it("C8 a call under way keeps its server when the secret changes, and the next one gets a new server", async () => {
+  it("a call under way keeps its server when the secret changes, and the next one gets a new server", async () => {
     const [during, after] = [callTool("hosted", "tell"), setSecret("API_TOKEN", OTHER)];
     assert.ok([VALUE, OTHER].includes(await during));
     await after;
@@ -277,7 +271,7 @@ describe("servers and their secrets", () => {
     await setSecret("API_TOKEN", VALUE);
   });
 
-  it("C8 what a server wants and nobody has set is told where the server is, and goes when it is set", async () => {
+  it("what a server wants and nobody has set is told where the server is, and goes when it is set", async () => {
     const problemsOf = async (): Promise<string> => JSON.stringify((await api.send("GET", "/servers")).body.servers);
     assert.match(await problemsOf(), /The secret \\"NOBODY_SET_IT\\" is not set: set it at \/secrets/);
     const { body } = await api.send("GET", "/secrets");
@@ -288,7 +282,7 @@ describe("servers and their secrets", () => {
     assert.equal(await callTool("unset", "undeclared", { name: "NOBODY_SET_IT" }), "somebody set it");
   });
 
-  it("C8 a review of an entry that wants more gives the server nothing more", async () => {
+  it("a review of an entry that wants more gives the server nothing more", async () => {
     const entry = JSON.stringify({ upstream: upstream(), secrets: ["API_TOKEN", "OTHER_TOKEN"] });
     const { status, body } = await api.send("POST", "/entries/hosted/review", entry);
     assert.equal(status, 200, JSON.stringify(body));

@@ -18,7 +18,7 @@ const VALUE = "correct horse battery staple";
 const keyText = (): string => randomBytes(32).toString("base64");
 
 describe("the key of secrets", () => {
-  it("C8 is made once for all processes, beside the seal key, for its owner alone", async () => {
+  it("is made once for all processes, beside the seal key, for its owner alone", async () => {
     const folder = newFolder();
     const opened = [await open(folder), await open(folder), await open(folder)];
     assert.deepEqual(readdirSync(folder).includes("secret.key"), false);
@@ -28,7 +28,7 @@ describe("the key of secrets", () => {
     assert.equal(statSync(folder).mode & 0o777, 0o700);
   });
 
-  it("C8 that is lost is not silently replaced: what is sealed stays, and can be deleted and set anew", async () => {
+  it("that is lost is not silently replaced: what is sealed stays, and can be deleted and set anew", async () => {
     const { secrets, folder } = await open();
     await secrets.set("acme", "A", VALUE, "test");
     await secrets.set("acme", "B", VALUE, "test");
@@ -50,7 +50,7 @@ describe("the key of secrets", () => {
     assert.equal(await without.read("acme", "A"), VALUE);
   });
 
-  it("C8 comes from a file or the environment, as base64 or hex, and is written to neither", async () => {
+  it("comes from a file or the environment, as base64 or hex, and is written to neither", async () => {
     const bytes = randomBytes(32);
     const file = join(parent, "given.key");
     for (const encoding of ["base64", "base64url", "hex"] as const) {
@@ -66,7 +66,7 @@ describe("the key of secrets", () => {
     }
   });
 
-  it("C8 that is none is refused with what to do, and is not said", async () => {
+  it("that is none is refused with what to do, and is not said", async () => {
     for (const text of ["password", "p".repeat(32), Buffer.alloc(31).toString("base64"), " , ", "§".repeat(43)]) {
       const { secrets } = await open(undefined, { text });
       await assert.rejects(secrets.set("acme", "A", VALUE, "test"), (error: Error & { code: string }) => {
@@ -82,7 +82,7 @@ describe("the key of secrets", () => {
 });
 
 describe("a rotation of the key", () => {
-  it("C8 seals everything anew, forgets the old key, and needs no restart of those that read", async () => {
+  it("seals everything anew, forgets the old key, and needs no restart of those that read", async () => {
     const { secrets, store, folder } = await open();
     const reader = (await open(folder)).secrets;
     for (const tenant of ["acme", "other"]) await secrets.set(tenant, "A", `${VALUE} of ${tenant}`, "test");
@@ -108,7 +108,7 @@ describe("a rotation of the key", () => {
     assert.ok(!bytesIn(folder).includes(Buffer.from(sealed)), "what the old key opens is gone from the disk");
   });
 
-  it("C8 that broke off is taken up: the old key reads until all is sealed anew", async () => {
+  it("that broke off is taken up: the old key reads until all is sealed anew", async () => {
     const { secrets, store, folder } = await open();
     await secrets.set("acme", "A", VALUE, "test");
     // The state after the new key was written, and before anything was sealed with it.
@@ -127,7 +127,7 @@ describe("a rotation of the key", () => {
     for (const name of ["A", "B"]) assert.equal(await secrets.read("acme", name), VALUE);
   });
 
-  it("C8 changes nothing at all when one secret cannot be opened", async () => {
+  it("changes nothing at all when one secret cannot be opened", async () => {
     const { secrets, store, folder } = await open();
     for (const name of ["A", "B", "C"]) await secrets.set("acme", name, VALUE, "test");
     const before = await store.secrets("acme");
@@ -140,7 +140,7 @@ describe("a rotation of the key", () => {
     assert.deepEqual(kept.sealed, before[0]!.sealed);
   });
 
-  it("C8 of many processes at once, among writers, loses no secret", async () => {
+  it("of many processes at once, among writers, loses no secret", async () => {
     const folder = newFolder();
     const opened = await Promise.all(Array.from({ length: 4 }, () => open(folder)));
     await opened[0]!.secrets.set("acme", "A", VALUE, "test");
@@ -162,7 +162,7 @@ describe("a rotation of the key", () => {
     ["the only one", VALUE],
     ["the first one of all", undefined],
   ] as const) {
-    it(`C8 that comes between the sealing and the writing of ${when} loses nothing that was acknowledged`, async () => {
+    it(`that comes between the sealing and the writing of ${when} loses nothing that was acknowledged`, async () => {
       const { secrets: command, store, folder } = await open();
       if (before !== undefined) await command.set("acme", "A", before, "test");
       let rotations = 0;
@@ -183,7 +183,7 @@ describe("a rotation of the key", () => {
     });
   }
 
-  it("C8 to a key of the operator's takes the first one that is given, and says what to do when there is none", async () => {
+  it("to a key of the operator's takes the first one that is given, and says what to do when there is none", async () => {
     const [old, next] = [keyText(), keyText()];
     const file = join(parent, "rotating.key");
     writeFileSync(file, old);

@@ -4,20 +4,12 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
-import { NODES, call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { fixtures } from "../support/upstreams.ts";
 
-const context = 'context: import("berth").ToolContext';
 const CODE = `
-let calls = 0;
-/** Counts its calls, as long as its process lives. */
-export function count(): number {
-  const all = globalThis as { seen?: number };
-  all.seen = (all.seen ?? 0) + 1;
-  return Math.max(all.seen, ++calls);
-}
-export async function secret(name: string, ${context}): Promise<string> { return (await context.secret(name)) ?? "nothing"; }
+export function count(): number { return 1; }
 export async function get(url: string): Promise<string> { return fetch(url).then((r) => r.text(), (error) => error.message); }
 `;
 const SCRIPT = "#!/bin/sh\necho hello\n";
@@ -81,30 +73,6 @@ describe("code of tenants", () => {
     };
     return servers.find(({ name }) => name === server) as never;
   };
-
-  it("no process is shared by two tenants, though their code is the same to the last byte (C8)", async () => {
-    for (const expected of ["1", "2"]) {
-      for (const at of ["", "/t/acme", "/t/umbrella"]) {
-        // Each node has a process of its own, and is asked in its turn.
-        for (let node = 0; node < NODES; node++) assert.equal(await ask(at, "code", "count"), expected, at);
-      }
-    }
-  });
-
-  it("a secret is its tenant's: the same name is another value there, or none (C8)", async () => {
-    const read = (at: string): Promise<string> => ask(at, "code", "secret", { name: "API_TOKEN" });
-    assert.equal(await read(""), "the secret of default");
-    assert.equal(await read("/t/acme"), "the secret of acme");
-    assert.equal(await read("/t/umbrella"), "nothing");
-    const listed = (await (await fetch(`${berth.url}/t/umbrella/api/secrets`)).json()) as {
-      secrets: { isSet: boolean }[];
-    };
-    assert.deepEqual(
-      listed.secrets.map(({ isSet }) => isSet),
-      [false],
-    );
-    assert.match(await ask("/t/umbrella", "code", "secret", { name: "../acme/API_TOKEN" }), /is not given the secret/);
-  });
 
   it("a tenant that is not the operator's reaches no address of this machine, whatever its entry names (C8)", async () => {
     const url = `http://127.0.0.1:${port}/`;

@@ -27,7 +27,6 @@ describe("limits of tenants", () => {
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "narrow", { servers: { held: HELD, say: SAY }, limits: { requests: 2 } });
       await addTenant(store, "slow", { servers: { say: SAY }, limits: { requestsPerSecond: 1, requestBurst: 2 } });
-      await addTenant(store, "small", { servers: { say: SAY }, limits: { storedBytes: 2_000 } });
       const [one, two, three] = [1, 2, 3].map((number) => HELD.replace("done", `done ${number}`));
       await addTenant(store, "crowded", {
         servers: { one: one!, two: two!, three: three! },
@@ -113,18 +112,6 @@ describe("limits of tenants", () => {
 
     const seldom = await Promise.all([1, 2, 3].map(() => call(`${berth.url}/mcp/seldom`, "say")));
     assert.ok(seldom.some(({ isError }) => isError));
-  });
-
-  it("a save for which there is no room is refused, and what was there stays (C8)", async () => {
-    const long = `/** Says hello. */\nexport function say(): string { return "${"x".repeat(3_000)}"; }\n`;
-    const response = await fetch(`${berth.url}/t/small/api/definitions/say`, {
-      method: "PUT",
-      headers: { "Content-Type": "text/plain", "If-Match": "*" },
-      body: long,
-    });
-    assert.equal(response.status, 507);
-    assert.match(JSON.stringify(await response.json()), /There is no room for more content: it would be \d+ bytes/);
-    assert.equal((await call(urlOf("small", "say"), "say")).content[0].text, "hello");
   });
 
   it("a tenant has as many guest processes as it may; its further servers take turns with them (C8)", async () => {

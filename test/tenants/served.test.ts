@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { cli } from "../support/commands.ts";
 import { LegacyClient, read, type EventReader } from "../support/legacy-client.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -82,34 +77,6 @@ describe("tenants", () => {
   it("a tenant that another process creates is served at once (C8)", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "late", { servers: { say: SAY("late") } }));
     assert.equal(await textOf(`${berth.url}/t/late/mcp/say`), "late");
-  });
-});
-
-describe("berth tenant", () => {
-  let folder: string;
-  before(async () => void (folder = await mkdtemp(join(tmpdir(), "berth-tenant-"))));
-  after(() => rm(folder, { recursive: true }));
-
-  const tenant = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
-    spawnSync(process.execPath, [cli, "tenant", ...args, "--data", folder], { encoding: "utf8", input: "" });
-
-  it("creates, lists, suspends, resumes and deletes tenants, and says what is wrong (C8)", () => {
-    const created = tenant("create", "acme", "--host", "acme.example");
-    assert.equal(created.status, 0, created.stderr);
-    assert.match(created.stderr, /at \/t\/acme\/mcp and the host acme\.example/);
-    assert.match(tenant("create", "acme").stderr, /A tenant of that name exists already/);
-    assert.match(tenant("create", "Acme").stderr, /lower-case letters, digits/);
-    assert.equal(tenant("suspend", "acme").status, 0);
-    const [listed] = JSON.parse(tenant("list", "--json").stdout) as { name: string; suspendedAt: number }[];
-    assert.equal(listed?.name, "acme");
-    assert.equal(typeof listed?.suspendedAt, "number");
-    assert.equal(tenant("resume", "acme").status, 0);
-    assert.match(tenant("list").stdout, /^acme +made .* served  acme\.example\ndefault  made .* served\n$/);
-    const asked = tenant("delete", "acme");
-    assert.deepEqual([asked.status, /--yes deletes all/.test(asked.stderr)], [1, true]);
-    assert.equal(tenant("delete", "acme", "--yes").status, 0);
-    assert.match(tenant("delete", "acme", "--yes").stderr, /No such tenant/);
-    assert.match(tenant("delete", "default", "--yes").stderr, /cannot be deleted/);
   });
 });
 

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { JWTPayload } from "jose";
 import { BoundedMap } from "../../lib/bounded-map.ts";
+import { clock } from "../../lib/clock.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { createPrincipal, type AccessGrant, type Principal } from "../principal.ts";
@@ -72,7 +73,7 @@ export class AccessTokens {
         settings,
         audiences,
         isForAll: settings.audience !== undefined && audiences.has(canonicalAudience(settings.audience)),
-        believedUntil: performance.now() + bounds.verifiedTokenMs,
+        believedUntil: clock.now() + bounds.verifiedTokenMs,
         principals: new Map<string, Principal>(),
       };
       this.#verified.set(key, fresh);
@@ -95,7 +96,7 @@ export class AccessTokens {
   }
 
   #isStillBelieved({ believedUntil, claims }: Verified): boolean {
-    return believedUntil > performance.now() && untilOf(claims) > this.#now();
+    return believedUntil > clock.now() && untilOf(claims) > this.#now();
   }
 
   async #verify(token: string, tenant: string, settings: OauthSettings): Promise<JWTPayload> {
@@ -124,7 +125,7 @@ interface Verified {
   readonly audiences: ReadonlySet<unknown>;
   /** True when it has the audience that stands for all of the tenant's servers. */
   readonly isForAll: boolean;
-  /** On the clock of `performance.now()`: a wall clock that is set back must not keep a withdrawn key in effect. */
+  /** On the steady clock: a wall clock that is set back must not keep a withdrawn key in effect. */
   readonly believedUntil: number;
   /** By the audience that made it valid where it was shown. */
   readonly principals: Map<string, Principal>;

@@ -1,5 +1,6 @@
 import type { createRemoteJWKSet, JWTVerifyGetKey } from "jose";
 import { BoundedMap } from "../../lib/bounded-map.ts";
+import { clock } from "../../lib/clock.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { GrowingBytes } from "../../lib/growing-bytes.ts";
 import { isObject } from "../../lib/json.ts";
@@ -84,7 +85,7 @@ class Issuer {
   readonly key: JWTVerifyGetKey = async (header, token) => {
     if (this.#waiting >= WAITING_MAX) throw this.#unavailable("too many tokens are waiting for its keys");
     // The address of the keys may have changed as well.
-    if (performance.now() - this.#foundAt > bounds.jwksMaxAgeMs) this.#keys = undefined;
+    if (clock.now() - this.#foundAt > bounds.jwksMaxAgeMs) this.#keys = undefined;
     const keys = (this.#keys ??= this.#discover());
     let set: KeySet | undefined;
     this.#waiting += 1;
@@ -102,7 +103,7 @@ class Issuer {
   };
 
   async #discover(): Promise<KeySet> {
-    this.#foundAt = performance.now();
+    this.#foundAt = clock.now();
     const { createRemoteJWKSet, customFetch } = await import("jose");
     return createRemoteJWKSet(await this.#jwksUrl(), {
       cooldownDuration: bounds.jwksCooldownMs,
@@ -133,7 +134,7 @@ class Issuer {
 
   /** An issuer that cannot be reached is left alone for a moment, however many tokens come meanwhile. */
   async #fetch(url: string, init: RequestInit): Promise<Response> {
-    if (performance.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer the last request");
+    if (clock.now() - this.#failedAt < FAILURE_MS) throw this.#unavailable("it did not answer the last request");
     try {
       const response = await this.#asking.fetchFrom(url, init);
       return new Response(await bounded(response), { status: response.status });
@@ -143,7 +144,7 @@ class Issuer {
   }
 
   #failed(why: string, cause?: unknown): BerthError {
-    this.#failedAt = performance.now();
+    this.#failedAt = clock.now();
     const failure = this.#unavailable(why, cause);
     this.#asking.onFailure(failure);
     return failure;

@@ -93,6 +93,8 @@ describe("the JSON API", () => {
   it("asks every request that writes who sends it, and lets the administrator write from anywhere", async () => {
     const writes = [
       ["PUT", "/variables/x"],
+      ["PUT", "/secrets/API_TOKEN"],
+      ["DELETE", "/secrets/API_TOKEN"],
       ["DELETE", "/entries/one"],
       ["POST", "/definitions/one/review"],
       ["POST", "/servers/one/releases/x/restore"],

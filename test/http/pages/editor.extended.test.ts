@@ -155,19 +155,6 @@ describe("pages that edit", () => {
     await browser.leave(first);
   });
 
-  it("takes the text of the other user on request", async () => {
-    await put("variables/shapes", "circle\nsquare\n", { "If-None-Match": "*" });
-    const page = await open("/variables/shapes");
-    await write(page, "Value of shapes", "circle\nmine\n");
-    await put("variables/shapes", "circle\ntheirs\n", { "If-Match": "*" });
-    await page.getByRole("button", { name: "Save" }).click();
-    await page.getByText("Someone else has saved meanwhile").waitFor();
-    await page.getByRole("button", { name: "Take theirs", exact: true }).click();
-    await page.getByText("No unsaved changes").waitFor();
-    assert.equal(await textOf("variables/shapes"), "circle\ntheirs\n");
-    await browser.leave(page);
-  });
-
   it("offers unsaved text after a reload", async () => {
     const page = await open("/variables/mcps");
     const before = await textOf("variables/mcps");
@@ -297,6 +284,7 @@ describe("pages that edit", () => {
   });
 
   it("shows a problem at its field until it is fixed", async () => {
+    await putEntry({});
     const page = await openSettings("notes", "Form");
     await page.getByLabel("Add a host").fill("https://api.example.com/");
     await page.keyboard.press("Enter");

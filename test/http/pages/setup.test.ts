@@ -90,7 +90,7 @@ describe("the sample of arguments", () => {
   });
 });
 
-describe("what a server's page offers for copying", () => {
+describe("the snippets on a server's page", () => {
   let berth: TestBerth;
   let guarded: TestBerth;
   let folder: string;
@@ -112,33 +112,26 @@ describe("what a server's page offers for copying", () => {
     await rm(folder, { recursive: true });
   });
 
-  for (const access of ["open", "token", "oauth"] as const) {
-    /** The setup for a Berth with this kind of access, and the token that the text finds in its environment. */
-    const accessed = async (): Promise<[setup: SetupFor, token?: string]> => {
-      if (access === "open") return [setup];
-      const { token } = await makeToken(guarded, { can: ["call", "read"], servers: ["everyday"] });
-      return [{ ...setup, access, url: `${guarded.url}/mcp/everyday` }, token];
-    };
-
-    it(`C6 the curl command calls a tool where access is ${access}`, async () => {
-      const [of, token] = await accessed();
-      const [command] = textsFor(of).get("curl")!;
+  for (const access of ["open", "token"] as const) {
+    it(`call a tool by curl and by the official client where access is ${access} (C6)`, async () => {
+      let [of, token] = [setup, ""];
+      if (access === "token") {
+        ({ token } = await makeToken(guarded, { can: ["call", "read"], servers: ["everyday"] }));
+        of = { ...setup, access, url: `${guarded.url}/mcp/everyday` };
+      }
+      const texts = textsFor(of);
+      const [command] = texts.get("curl")!;
       const answer = JSON.parse(await run("sh", ["-c", command!], folder, token)) as { result: { isError?: boolean } };
-      assert.ok(answer.result);
-      assert.notEqual(answer.result.isError, true);
-    });
-
-    it(`C6 the program with the official client lists the tools and calls one where access is ${access}`, async () => {
-      const [of, token] = await accessed();
-      const [, program] = textsFor(of).get("TypeScript")!;
-      await writeFile(join(folder, "client.mjs"), program!);
-      const output = await run(process.execPath, ["client.mjs"], folder, token);
-      assert.match(output, /'echo',/);
-      assert.match(output, /content: \[ \{ type: 'text'/);
+      assert.ok(answer.result && answer.result.isError !== true);
+      await writeFile(join(folder, "client.mjs"), texts.get("TypeScript")![1]!);
+      assert.match(
+        await run(process.execPath, ["client.mjs"], folder, token),
+        /'echo',[^]*content: \[ \{ type: 'text'/,
+      );
     });
   }
 
-  it("C6 each client's own format names this server's address", () => {
+  it("name the address in the format of each client (C6)", () => {
     const { url } = setup;
     const texts = textsFor(setup);
     const jsonOf = (client: string, step: number): unknown => JSON.parse(texts.get(client)![step]!);
@@ -161,7 +154,7 @@ describe("what a server's page offers for copying", () => {
     assert.ok(ofAll.every((text) => !text.includes("/mcp/mcp")));
   });
 
-  it("C6 each client's own format says where it finds the token, and holds none", () => {
+  it("name the variable of the token in the format of each client (C6)", () => {
     const { url } = setup;
     const texts = textsFor({ ...setup, access: "token" });
     const jsonOf = (client: string, step: number): unknown => JSON.parse(texts.get(client)![step]!);
@@ -199,7 +192,7 @@ describe("what a server's page offers for copying", () => {
     assert.ok(texts.get("Inspector")!.every((text) => text.endsWith(' --header "Authorization: Bearer $BERTH_TOKEN"')));
   });
 
-  it("C6 clients that sign in by themselves are given the address alone", () => {
+  it("give clients that sign in themselves only the address (C6)", () => {
     const open = textsFor(setup);
     const oauth = textsFor({ ...setup, access: "oauth" });
     const differing = [...open].filter(([client, texts]) => texts.join() !== oauth.get(client)!.join());
@@ -207,9 +200,11 @@ describe("what a server's page offers for copying", () => {
       differing.map(([client]) => client),
       ["curl", "TypeScript"],
     );
+    const token = textsFor({ ...setup, access: "token" });
+    for (const client of ["curl", "TypeScript"]) assert.deepEqual(oauth.get(client), token.get(client));
   });
 
-  it("C6 the links of editors hold what their files hold, however often an editor takes escapes out", () => {
+  it("have links for editors with the content of their files (C6)", () => {
     const url = "https://berth.example/mcp/a%22b%25?c=%7D&d=+e";
     const linkOf = (client: string, access: SetupFor["access"]): URL =>
       new URL(setupsFor({ name: "a.b_c", url, tool: undefined, access }).find((each) => each.client === client)!.link!);
@@ -237,7 +232,7 @@ describe("what a server's page offers for copying", () => {
     }
   });
 
-  it("C6 a page that asks for tokens says how one is made that is good for what it shows, and an open one does not", async () => {
+  it("name the command that creates a token where one is required (C6)", async () => {
     const { token } = await makeToken(guarded, { can: ["read"] });
     await onStoreOf(guarded, (store) => addTenant(store, "acme", { servers: { theirs: "export const a = () => 1;" } }));
     const theirs = await makeToken(guarded, { can: ["read"] }, { tenant: "acme" });
@@ -265,7 +260,7 @@ describe("what a server's page offers for copying", () => {
     }
   });
 
-  it("C6 a page whose clients sign in by themselves names where, and what other programs send", async () => {
+  it("name the authorization server and the command for other programs (C6)", async () => {
     const issuer = "http://127.0.0.1:9/";
     const env = { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer };
     const signed = await startTestBerth({ texts: { "one.ts": "export const one = () => 1;" }, env });
@@ -278,7 +273,7 @@ describe("what a server's page offers for copying", () => {
     assert.ok(!page.includes("Authorization: Bearer ${BERTH_TOKEN}"));
   });
 
-  it("T14.2 nothing in a name or an address gets out of its word in a shell", async () => {
+  it("quote names and addresses for shells (T14.2)", async () => {
     const url = "http://127.0.0.1:1/mcp/a'$(touch${IFS}bad)`touch bad`;touch bad";
     const tool = { name: "x'; touch bad; '", inputSchema: { type: "object" } };
     for (const [client, texts] of textsFor({ name: "a'; touch bad; $(touch bad)", url, tool, access: "token" })) {
@@ -289,7 +284,7 @@ describe("what a server's page offers for copying", () => {
     }
   });
 
-  it("the bridge of Claude Desktop is told of addresses that are neither https nor local", () => {
+  it("allow plain HTTP in the bridge of Claude Desktop only for addresses that are not local", () => {
     const bridge = (url: string): unknown =>
       JSON.parse(textsFor({ name: "a", url, tool: undefined, access: "open" }).get("Claude Desktop")![0]!);
     const entry = (...args: string[]) => ({
