@@ -1,12 +1,26 @@
 import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { IncomingMessage } from "node:http";
 import { after, before, describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { officialSession } from "../support/clients/official-session.ts";
 import { olderSession } from "../support/clients/older-session.ts";
 import { until } from "../support/until.ts";
 
 const CONNECTION_MS = 150;
+
+/** Resolves once clients have resumed a stream that many times. */
+function resumed(times: number): Promise<void> {
+  return new Promise((resolve) => {
+    const onRequest = (message: unknown): void => {
+      const { request } = message as { request: IncomingMessage };
+      if (request.headers["last-event-id"] === undefined || --times > 0) return;
+      unsubscribe("http.server.request.start", onRequest);
+      resolve();
+    };
+    subscribe("http.server.request.start", onRequest);
+  });
+}
 
 /** Connections end all the time: at a proxy, or because the server closes them. */
 describe("clients of sessions whose connections end early", () => {
@@ -29,7 +43,7 @@ describe("clients of sessions whose connections end early", () => {
       const session = await opener.open(url);
       try {
         const brewing = session.call("brew", { cup: name });
-        await sleep(4 * CONNECTION_MS);
+        await resumed(3);
         await call(url, "pour", { cup: name });
         assert.equal((await brewing).content[0]?.text, `${name} is ready`);
       } finally {
@@ -42,7 +56,7 @@ describe("clients of sessions whose connections end early", () => {
       try {
         await session.subscribe("notes://shopping");
         for (let times = 1; times <= 3; times++) {
-          await sleep(1.5 * CONNECTION_MS);
+          await resumed(1);
           await call(url, "write", { text: `${name} ${times}` });
           await until(() => session.heard.updated.length === times);
         }

@@ -187,10 +187,11 @@ test("the child gets nothing of the environment, ends when idle or closed, and s
 });
 
 test("closing ends what is being compiled", async (context) => {
+  const before = children();
   const compiler = open(context, { compileMemoryMb: 4_096 });
   const working = compiler.compile(hostile);
   const waiting = compiler.compile(sound);
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await until(() => !existsSync("/proc") || children().some((pid) => !before.includes(pid)), "the compiler runs");
   await compiler.close();
   assert.equal((await working).problems[0]?.code, "compiler-closed");
   assert.equal((await waiting).problems[0]?.code, "compiler-closed");

@@ -13,7 +13,7 @@ import { memoryOf } from "../support/processes.ts";
 import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
 import { until } from "../support/until.ts";
 
-const options = { numRuns: fc.runs(60), interruptAfterTimeLimit: 60_000, markInterruptAsFailure: false };
+const options = { numRuns: fc.runs(20), interruptAfterTimeLimit: 60_000, markInterruptAsFailure: false };
 
 describe("arbitrary requests over HTTP", () => {
   let maker: TestBerth;

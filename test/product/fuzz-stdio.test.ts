@@ -8,7 +8,7 @@ import * as fc from "../support/fast-check.ts";
 import { body, DEFINITION } from "../support/fuzz-messages.ts";
 import { StdioSession } from "../support/stdio-session.ts";
 
-const runs = fc.runs(10);
+const runs = fc.runs(5);
 
 describe("arbitrary lines on stdio", () => {
   let berth: TestBerth;

@@ -22,7 +22,8 @@ writeFileSync(join(folder, "a.txt"), "one line\n");
 
 describe("a hosted server, compared with itself", () => {
   const used = new Set<string>();
-  const all = servers();
+  const isWhole = process.env["BERTH_TEST_UPSTREAMS"] === "all";
+  const all = Object.fromEntries(Object.entries(servers()).slice(0, isWhole ? undefined : 2));
   let berth: TestBerth;
   before(async () => {
     const mcps = Object.values(all).map((server, at) => [`s${at}`, { upstream: launcherOf(server) }]);
@@ -43,7 +44,8 @@ describe("a hosted server, compared with itself", () => {
 
   it("differs only in what docs/pass-through.md says, and each line of it is needed", () => {
     assert.deepEqual(documentedExceptions().sort(), [...Object.keys(EXCEPTIONS), ...SHOWN_ELSEWHERE].sort());
-    assert.deepEqual([...used].sort(), Object.keys(EXCEPTIONS).sort());
+    if (isWhole) assert.deepEqual([...used].sort(), Object.keys(EXCEPTIONS).sort());
+    else for (const each of used) assert.ok(each in EXCEPTIONS, each);
   });
 });
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
-import { berth as command } from "../support/commands.ts";
+import { berthInProcess } from "../support/in-process.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { until } from "../support/until.ts";
 
@@ -36,7 +36,7 @@ describe("a service that is killed while its servers write state", () => {
     let served = await start(modeOf(0));
     assert.equal((await apiOf(served).put("/definitions/counter", COUNTER)).status, 201);
     let least = 0;
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 2; round++) {
       const { url } = served;
       let told = 0;
       const calls = { areOver: false };
@@ -59,7 +59,7 @@ describe("a service that is killed while its servers write state", () => {
 
     const [backup, exported, elsewhere] = ["backup", "exported", "elsewhere"].map((name) => join(TMPDIR, name));
     const run = async (...args: string[]): Promise<void> => {
-      const { code, stderr } = await command(args, { env: { TMPDIR } });
+      const { code, stderr } = await berthInProcess(args, { env: { TMPDIR } });
       assert.equal(code, 0, stderr);
     };
     await run("backup", backup!, "--data", data);
@@ -69,7 +69,8 @@ describe("a service that is killed while its servers write state", () => {
     await served.end("SIGKILL");
     await run("restore", backup!, "--data", data);
     await run("tenant", "import", exported!, "--as", "default", "--replace", "--yes", "--data", elsewhere!);
-    for (const [mode, from] of modes.flatMap((mode) => [data, elsewhere!].map((from) => [mode, from] as const))) {
+    for (const [index, from] of [data, elsewhere!].entries()) {
+      const mode = modeOf(index);
       served = await start(mode, from);
       assert.equal(await countedAt(served), least, `${mode}, ${from === data ? "restored" : "imported"}`);
       await served.end("SIGTERM");

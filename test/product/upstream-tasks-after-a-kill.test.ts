@@ -13,27 +13,17 @@ import { fixtures } from "../support/upstreams.ts";
 const SLOW = `
 import type { ToolContext } from "berth";
 /**
- * Takes its time.
- *
- * @task
- * @param seconds - How long.
- */
-export async function slow(seconds: number): Promise<string> {
-  await new Promise((resolve) => setTimeout(resolve, seconds * 1_000));
-  return "slow and done";
-}
-/**
  * Goes on until it may end.
  *
  * @task
  */
-export async function held({ state }: ToolContext): Promise<string> {
-  while (!(await state.get("released"))) await new Promise((resolve) => setTimeout(resolve, 100));
+export async function held(key: string, { state }: ToolContext): Promise<string> {
+  while (!(await state.get(key))) await new Promise((resolve) => setTimeout(resolve, 100));
   return "held and done";
 }
 /** Lets it end. */
-export async function release({ state }: ToolContext): Promise<void> {
-  await state.set("released", true);
+export async function release(key: string, { state }: ToolContext): Promise<void> {
+  await state.set(key, true);
 }
 /**
  * Asks.
@@ -105,7 +95,7 @@ test("J9 a task of another Berth survives that its hosting Berth is killed with 
   const far = await (await made("far", { texts: { "tasks.ts": SLOW } }))();
   const start = await made("near", { mcps: { hosted: { upstream: `mcp+${far.url}/mcp/tasks` } } });
   const first = await start();
-  const working = await begin(first.url, "held");
+  const working = await begin(first.url, "held", { key: "first" });
   const asking = await begin(first.url, "asks");
   await until(async () => {
     const { result } = await send(first.url, "tasks/get", { taskId: asking });
@@ -119,14 +109,15 @@ test("J9 a task of another Berth survives that its hosting Berth is killed with 
   const inputResponses = { name: { action: "accept", content: { name: "Ada" } } };
   await send(second.url, "tasks/update", { taskId: asking, inputResponses });
   assert.equal((await over(second.url, asking)).result.content[0].text, "Hello, Ada!");
-  await send(second.url, "tools/call", { name: "release", arguments: {} });
+  await send(second.url, "tools/call", { name: "release", arguments: { key: "first" } });
   const done = await over(second.url, working);
   assert.deepEqual([done.status, done.result?.content[0].text], ["completed", "held and done"], JSON.stringify(done));
   // The same after an orderly end.
-  const third = await begin(second.url, "slow", { seconds: 6 });
+  const third = await begin(second.url, "held", { key: "second" });
   await second.end("SIGTERM");
   const last = await start();
-  assert.equal((await over(last.url, third)).result.content[0].text, "slow and done");
+  await send(last.url, "tools/call", { name: "release", arguments: { key: "second" } });
+  assert.equal((await over(last.url, third)).result.content[0].text, "held and done");
 });
 
 test("J9 a task of a program fails clearly once its Berth was killed, and the program with it", async (t) => {
@@ -154,8 +145,8 @@ test("J9 a task outlives that its upstream cannot be reached for a while, and fa
   const near = await (await made("near", { mcps }, env))();
   const impatient = await (await made("impatient", { mcps }, { ...env, BERTH_UPSTREAM_TASK_AWAY_MS: "1500" }))();
   const [kept, lost] = [
-    await begin(near.url, "slow", { seconds: 600 }),
-    await begin(impatient.url, "slow", { seconds: 600 }),
+    await begin(near.url, "held", { key: "never" }),
+    await begin(impatient.url, "held", { key: "never" }),
   ];
   await far.end("SIGKILL");
   const given = await over(impatient.url, lost);
