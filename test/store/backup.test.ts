@@ -313,9 +313,15 @@ describe("a restore", () => {
     await api.put("/variables/motto", "before");
     await backupStore({ dataDir, file });
     await api.put("/variables/later", "is not in the backup");
+    // Connections end with the service that read the old store, and the next one responds 503 until it has started.
+    const status = (request: () => Promise<{ status: number }>): Promise<number> =>
+      until(async () => {
+        const { status } = await request().catch(() => ({ status: 503 }));
+        return status === 503 ? undefined : status;
+      });
     const keeps = [/What it held before is in .*before-restore-/, /its files as they were/];
     for (const [index, kept] of keeps.entries()) {
-      await api.put("/variables/motto", "after");
+      assert.equal(await status(() => api.put("/variables/motto", "after")), 200);
       if (index === 1)
         execute(
           join(dataDir, DATABASE_FILE),
@@ -325,12 +331,6 @@ describe("a restore", () => {
       assert.equal(code, 0, stderr);
       assert.match(stderr, kept);
       await until(async () => (await servedMotto(api)) === "before", "the restored store is served");
-      // Connections end with the service that read the old store, and the next one responds 503 until it has started.
-      const status = (request: () => Promise<{ status: number }>): Promise<number> =>
-        until(async () => {
-          const { status } = await request().catch(() => ({ status: 503 }));
-          return status === 503 ? undefined : status;
-        });
       assert.equal(await status(() => api.send("GET", "/variables/later")), 404);
       assert.equal(await status(() => api.put("/variables/motto", "continues")), 200);
     }
