@@ -39,7 +39,7 @@ interface Attempt {
   readonly way: string;
   readonly send: (headers: Headers) => Promise<{ readonly status: number; readonly body?: unknown }>;
   /** The status for a permitted caller, where it is no success: the requested thing does not exist. */
-  readonly answered?: number;
+  readonly answered?: number | undefined;
   /** The powers that it needs besides, to be tried at all. */
   readonly besides?: readonly Power[];
 }
@@ -142,7 +142,7 @@ class Trial {
         },
         { way: "mcps review", send: async (h) => this.#sent("POST", "/variables/mcps/review", await mcps(), h) },
       ];
-      const attempts = ways.map((attempt): Attempt => ({ power, besides, ...attempt }));
+      const attempts = ways.map((attempt): Attempt => Object.assign(attempt, { power, besides }));
       if (release !== undefined) {
         const path = `/servers/alpha/releases/${release}/restore`;
         attempts.push({ power, way: "restore", besides, send: (h) => this.#sent("POST", path, undefined, h) });
@@ -174,7 +174,7 @@ class Trial {
       ...requests.map(([power, way, method, path, body]): Attempt => ({
         power,
         way,
-        ...(way === "approve" && { answered: 404 }),
+        answered: way === "approve" ? 404 : undefined,
         send: (h) => this.#sent(method, path, body?.(), { ...(method === "PUT" && way !== "secret" && write), ...h }),
       })),
       { power: "contents", way: "cid", send: (h) => get(`/cid/${this.#colour}`, h) },

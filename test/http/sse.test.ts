@@ -2,18 +2,12 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { after, before, describe, it, type TestContext } from "node:test";
-import { pathToFileURL } from "node:url";
 import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
-import { resolveClient } from "../support/clients/real-client.ts";
 import { read, type EventReader } from "../support/legacy-client.ts";
 import { lowerInSuite } from "../support/lower-in-suite.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { startRig, type Rig } from "../support/mcp-host.ts";
 import { until } from "../support/until.ts";
-
-// The types of SDK 1.32 are not installed.
-// oxlint-disable-next-line typescript/no-explicit-any
-type Older = any;
 
 describe("a connection of HTTP+SSE whose client reads nothing", () => {
   const megabyte = "x".repeat(1024 * 1024);
@@ -102,37 +96,12 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
   let rig: Rig;
   let sse: string;
   let stopped = 0;
-  let see!: () => void;
-  const seen = new Promise<void>((resolve) => (see = resolve));
   before(async () => {
     rig = await startRig();
     sse = `${rig.url("one")}/sse`;
-    offer();
-  });
-  after(() => rig.close());
-
-  function offer(more: object = {}): void {
     rig.host.offer("one", {
       tools: {
         hello: () => "hello",
-        steps: async (_args, { onProgress, onLog }) => {
-          void onProgress?.("first");
-          onLog?.({ level: "warning", message: "careful" });
-          // The SDK forgets progress whose result comes with the same chunk.
-          await seen;
-          return "done";
-        },
-        ask: (_args, { answers }) =>
-          answers
-            ? JSON.stringify(answers)
-            : {
-                inputRequests: {
-                  q: {
-                    method: "elicitation/create",
-                    params: { mode: "form", message: "?", requestedSchema: { type: "object", properties: {} } },
-                  },
-                },
-              },
         wait: (_args, { signal }) =>
           new Promise((resolve) =>
             signal?.addEventListener("abort", () => {
@@ -140,11 +109,10 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
               resolve("stopped");
             }),
           ),
-        ...more,
       },
-      resources: { "test://a": "a" },
     });
-  }
+  });
+  after(() => rig.close());
 
   /** A connection, and its address for messages. */
   async function open(url = sse): Promise<{ stream: EventReader; messages: string }> {
@@ -271,62 +239,4 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
       await small.close();
     });
   }
-
-  it("lets SDK 1.32 list, call, read, subscribe and answer questions (T9.4)", async () => {
-    const [{ Client }, { SSEClientTransport }, types] = await Promise.all(
-      ["client/index.js", "client/sse.js", "types.js"].map(load),
-    );
-    const client = new Client({ name: "berth-test", version: "1" }, { capabilities: { elicitation: {} } });
-    const logged: unknown[] = [];
-    const updated: unknown[] = [];
-    const progress: unknown[] = [];
-    let changes = 0;
-    client.setRequestHandler(types.ElicitRequestSchema, () => ({ action: "accept", content: { a: 1 } }));
-    client.setNotificationHandler(types.LoggingMessageNotificationSchema, ({ params }: Older) =>
-      logged.push(params.data),
-    );
-    client.setNotificationHandler(types.ResourceUpdatedNotificationSchema, ({ params }: Older) =>
-      updated.push(params.uri),
-    );
-    client.setNotificationHandler(types.ToolListChangedNotificationSchema, () => (changes += 1));
-    await client.connect(new SSEClientTransport(new URL(sse)));
-    try {
-      assert.equal(client.getServerVersion()?.name, "one");
-      await client.ping();
-      await client.setLoggingLevel("warning");
-      assert.deepEqual(
-        (await client.listTools()).tools.map(({ name }: Older) => name),
-        ["hello", "steps", "ask", "wait"],
-      );
-      const onprogress = (event: unknown): void => {
-        progress.push(event);
-        see();
-      };
-      const steps = await client.callTool({ name: "steps" }, undefined, { onprogress });
-      assert.equal(steps.content[0]?.text, "done");
-      assert.equal(progress.length, 1);
-      assert.deepEqual(logged, ["careful"]);
-      const asked = await client.callTool({ name: "ask" });
-      assert.deepEqual(JSON.parse(asked.content[0]?.text ?? ""), { q: { action: "accept", content: { a: 1 } } });
-      assert.deepEqual(await client.readResource({ uri: "test://a" }), { contents: [{ uri: "test://a", text: "a" }] });
-      await client.subscribeResource({ uri: "test://a" });
-      rig.host.update("one", "test://a");
-      await until(() => updated.length === 1);
-      offer({ more: () => "" });
-      await until(() => changes === 1);
-      stopped = 0;
-      const abort = new AbortController();
-      const waiting = client.callTool({ name: "wait" }, undefined, { signal: abort.signal });
-      await client.ping();
-      abort.abort();
-      await assert.rejects(waiting);
-      await until(() => stopped === 1);
-    } finally {
-      await client.close();
-    }
-  });
 });
-
-async function load(path: string): Promise<Older> {
-  return import(pathToFileURL(resolveClient(`@modelcontextprotocol/sdk/${path}`)).href);
-}

@@ -24,12 +24,13 @@ const servers = [
 
 await describe("the server mcp", async () => {
   let value: string | null = JSON.stringify(servers);
-  const { call: mcp } = await openTemplate({ after: (end) => after(end as () => void) }, "mcp.ts", {
+  const template = await openTemplate({ after: (end) => after(end as () => void) }, "mcp.ts", {
     async request(op, { name }) {
       assert.deepEqual([op, name], ["variable", "berth:servers"]);
       return value;
     },
   });
+  const mcp: typeof template.call = (...args) => template.call(...args);
 
   await test("lists what is hosted, with the reason for what is not", async () => {
     const list = (await mcp("list_servers")) as { name: string }[];
