@@ -31,7 +31,7 @@ interface Served {
   readonly releaseOf: (server: string) => Promise<string>;
 }
 
-const upstream = changing({ after: (end) => after(end as () => void) }, [tool("hello", "Says hello.")]);
+const upstream = changing({ after: (end) => after(end) }, [tool("hello", "Says hello.")]);
 const PROG = { upstream: upstream.uri, schema_validation: "warn" };
 
 async function serve(env: Record<string, string>): Promise<Served> {

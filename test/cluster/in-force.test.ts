@@ -35,7 +35,7 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
   const latencies: { readonly what: string; readonly ms: number }[] = [];
 
   before(async () => {
-    upstream = changing({ after: (clean) => void cleanUps.push(clean as () => void) }, [hello(0)]);
+    upstream = changing({ after: (clean) => void cleanUps.push(clean) }, [hello(0)]);
     nodes = await Nodes.start({
       texts: { "served.ts": SERVED, "edited.ts": SERVED, "pinned.ts": SERVED },
       mcps: {

@@ -23,7 +23,7 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
   let folder: string;
   let shifting: Changing;
   before(async () => {
-    shifting = changing({ after: (close) => void closers.push(close as () => void) }, [
+    shifting = changing({ after: (close) => void closers.push(close) }, [
       tool("swap", "Changes."),
       tool("first", "It is there."),
     ]);

@@ -1,4 +1,4 @@
-/** What is proved with sandboxed guests, with trusted ones. */
+// The executor tests again, with trusted guests.
 process.env["BERTH_TEST_GUESTS"] = "trusted";
 const { executorContract } = await import("../support/executor.contract.ts");
 const { hostileContract } = await import("../support/executor.hostile.ts");

@@ -37,10 +37,13 @@ export function temporaryFolder(t: Ending = { after }): string {
 }
 
 /** An HTTP server on a free port, closed after the test; resolves with its origin. */
-export async function serve(t: Ending, listener: RequestListener): Promise<string> {
-  const { url, close } = await listen(listener);
-  t.after(close);
-  return url;
+export async function serve(
+  t: Ending,
+  listener: (...exchange: Parameters<RequestListener>) => unknown,
+): Promise<string> {
+  const server = await listen((request, response) => void listener(request, response));
+  t.after(() => server.close());
+  return server.url;
 }
 
 /** As `serve`, for the tests of the suite or file that calls this. */

@@ -23,9 +23,7 @@ describe("a person who sets which calls need consent, and approves changes", () 
   let upstream: ReturnType<typeof changing>;
   const endings: (() => void)[] = [];
   before(async () => {
-    upstream = changing({ after: (end) => void endings.push(end as () => void) }, [
-      tool("hello", "Says hello.", "name"),
-    ]);
+    upstream = changing({ after: (end) => void endings.push(end) }, [tool("hello", "Says hello.", "name")]);
     [berth, browser] = await Promise.all([
       startTestBerth({
         texts: { "notes.ts": NOTES },
