@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { CallTable } from "../lib/call-table.ts";
 import { Cancellation, type CancelSignal } from "../lib/cancellation.ts";
+import { clock } from "../lib/clock.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
 import { Ticker } from "../lib/ticker.ts";
@@ -29,7 +30,7 @@ export class Pipe implements Channel {
   readonly #timeoutMs: number;
   readonly #inbox: PipeInbox;
   readonly #calls = new CallTable<PipeCall>();
-  readonly #ticker = new Ticker((now) => this.#sweep(now));
+  readonly #ticker = new Ticker(() => this.#sweep(clock.now()));
   #end: string | undefined;
 
   constructor(child: Child, { limits, onNotification }: PipeOptions, questions: Questions) {
@@ -52,7 +53,7 @@ export class Pipe implements Channel {
     return new Promise((resolve, reject) => {
       const { signal, onProgress, meta, timeoutMs = this.#timeoutMs } = options;
       if (signal?.aborted) return reject(new BerthError("cancelled", what));
-      const call = new PipeCall(what, onProgress, signal, performance.now() + timeoutMs, resolve, reject);
+      const call = new PipeCall(what, onProgress, signal, clock.now() + timeoutMs, resolve, reject);
       this.#calls.add(call);
       try {
         const sent = written(this.#sent(params, meta, onProgress && call.id));
@@ -233,7 +234,7 @@ class PipeCall {
   readonly what: string;
   readonly onProgress: RequestOptions["onProgress"];
   readonly signal: CancelSignal | undefined;
-  /** On the clock of `performance.now()`. */
+  /** By `clock`. */
   readonly deadlineAt: number;
   readonly resolve: (result: AnyResult) => void;
   readonly reject: (error: BerthError) => void;

@@ -50,6 +50,9 @@ interface Changes {
 interface UpstreamState {
   readonly state: string;
   readonly requests: number;
+  readonly starts: number;
+  readonly failure?: string;
+  readonly retryAt?: number;
   readonly pending?: Changes;
   readonly autoApproved?: Changes;
 }

@@ -71,35 +71,32 @@ describe("an upstream program that closes its pipes and keeps running", () => {
     });
   });
 
-  it("is logged, shown as failed, and started again", async () => {
+  it("is logged, shown as failed, and started again", async (t) => {
     const lines: string[] = [];
     const log = pino({ level: "warn" }, { write: (line) => void lines.push(line) });
     const env = { BERTH_UPSTREAM_PROGRAMS: "on" };
     const berth = await startTestBerth({ mcps: { bad: { upstream: closing } }, env, log });
-    try {
-      const url = `${berth.url}/mcp/bad`;
-      const state = async () => (await apiOf(berth).send("GET", "/servers/bad/upstream")).body;
-      for (const pipes of [["stdin"], ["stdout"]]) {
-        const pid = Number((await call(url, "close", { pipes })).content[0].text);
-        const reason = `closing.py closed its ${pipes[0]} while it was running`;
-        const { failure } = await until(async () => {
-          const now = await state();
-          return now.state === "failed" && now;
-        });
-        assert.equal(failure, reason);
-        assert.ok(!isAlive(pid));
-        await until(() => lines.some((line) => line.includes(`closed its ${pipes[0]} while`)));
-        const page = await fetch(`${berth.url}/mcp/meta/bad`, { headers: { accept: "text/html" } });
-        assert.ok((await page.text()).includes(reason));
-        const again = await until(async () => {
-          const { isError, content } = await call(url, "pid");
-          return isError !== true && Number(content[0].text);
-        });
-        assert.notEqual(again, pid);
-        assert.equal((await state()).state, "running");
-      }
-    } finally {
-      await berth.close();
+    t.after(() => berth.close());
+    const url = `${berth.url}/mcp/bad`;
+    const state = async () => (await apiOf(berth).send("GET", "/servers/bad/upstream")).body;
+    for (const pipes of [["stdin"], ["stdout"]]) {
+      const pid = Number((await call(url, "close", { pipes })).content[0].text);
+      const reason = `closing.py closed its ${pipes[0]} while it was running`;
+      const { failure } = await until(async () => {
+        const now = await state();
+        return now.state === "failed" && now;
+      });
+      assert.equal(failure, reason);
+      assert.ok(!isAlive(pid));
+      await until(() => lines.some((line) => line.includes(`closed its ${pipes[0]} while`)));
+      const page = await fetch(`${berth.url}/mcp/meta/bad`, { headers: { accept: "text/html" } });
+      assert.ok((await page.text()).includes(reason));
+      const again = await until(async () => {
+        const { isError, content } = await call(url, "pid");
+        return isError !== true && Number(content[0].text);
+      });
+      assert.notEqual(again, pid);
+      assert.equal((await state()).state, "running");
     }
   });
 });

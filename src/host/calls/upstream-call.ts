@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { CallTable } from "../../lib/call-table.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
+import { clock } from "../../lib/clock.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject, type Json } from "../../lib/json.ts";
 import { isLogLevel } from "../../lib/log-level.ts";
@@ -40,7 +41,7 @@ export class SuspendedCalls {
   readonly #limits: SuspendedLimits;
   readonly #suspended = new Map<string, OpenCall<UpstreamRequest>>();
   readonly #running = new CallTable<OpenCall<UpstreamRequest>>();
-  readonly #ticker = new Ticker((now) => this.#sweep(now));
+  readonly #ticker = new Ticker(() => this.#sweep(clock.now()));
 
   /** `node` is the id of this one, which the keys of its calls name. */
   constructor(upstream: Requested, limits: SuspendedLimits, node: string) {
@@ -149,7 +150,7 @@ export type ResultOf<Request extends UpstreamRequest> = UpstreamResults[Request[
 interface Round<Result> {
   resolve(end: RoundEnd<Result>): void;
   reject(error: unknown): void;
-  /** The time that it may take, and its deadline on the clock of `performance.now()`. */
+  /** The time that it may take, and its deadline by `clock`. */
   ms: number;
   deadlineAt: number;
 }
@@ -216,7 +217,7 @@ export class OpenCall<Request extends UpstreamRequest> {
     signal?.addEventListener("abort", onAbort);
     try {
       return await new Promise((resolve, reject) => {
-        this.#round = { resolve, reject, ms, deadlineAt: performance.now() + ms };
+        this.#round = { resolve, reject, ms, deadlineAt: clock.now() + ms };
         void this.#tellEnd((this.#call ??= this.#upstream.request(this.#request, this.#caller())));
       });
     } finally {
@@ -280,7 +281,7 @@ export class OpenCall<Request extends UpstreamRequest> {
     const { onTask, deadlineMs } = this.#options;
     const round = this.#round;
     if (round && deadlineMs !== undefined) {
-      [round.ms, round.deadlineAt] = [deadlineMs, performance.now() + deadlineMs];
+      [round.ms, round.deadlineAt] = [deadlineMs, clock.now() + deadlineMs];
     }
     onTask?.(this.task);
   }

@@ -1,25 +1,20 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { pino } from "pino";
 import { withoutPaths } from "../../../src/lib/error-mapping.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { MODERN_META, modern, post, request } from "../../support/berth.ts";
-import { berthInSuite } from "../../support/suite.ts";
+import { berthInSuite, temporaryFolder } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 /** A part of each path that only the log may show. */
 const PLACE = "a-place-of-the-host";
 
-let folder: string;
-before(() => {
-  folder = join(mkdtempSync(join(tmpdir(), "berth-paths-")), PLACE);
-  mkdirSync(folder);
-});
-after(() => rmSync(join(folder, ".."), { recursive: true, force: true }));
+const folder = join(temporaryFolder(), PLACE);
+mkdirSync(folder);
 
 describe("errors of servers that are programs of the host", () => {
   writeFileSync(join(folder, "ends.mjs"), "process.exit(1);");
@@ -38,8 +33,7 @@ describe("errors of servers that are programs of the host", () => {
     env: { BERTH_ACCESS: "required" },
     log: pino({ level: "warn" }, { write: (line: string) => void lines.push(line) }),
   });
-  let caller: string;
-  let reader: string;
+  let [caller, reader] = ["", ""];
   const lines: string[] = [];
   const servers = ["ends", "falls", "missing", "circle", "nowhere"];
 

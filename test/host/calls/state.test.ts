@@ -224,23 +224,20 @@ describe(`the state of a server whose code is ${mode}`, () => {
   it("is listed no further than its limits, and goes on from there", async (t) => {
     t.after(lower({ stateListKeys: 3, stateListBytes: 20, stateKeyBytes: 5 }));
     const bounded = await openHosted({ notes: DEFINITION });
-    try {
-      const ask = async (tool: string, args: object): Promise<Said> => {
-        const result = await (await bounded.catalog("notes")).tool(tool)!.call(args as Record<string, never>, {});
-        assert.ok("content" in result);
-        if (result.isError) throw new Error((result.content[0] as Said).text);
-        return result.structuredContent;
-      };
-      for (const key of ["a", "b", "c", "d", "e"]) await ask("set", { key, value: "x".repeat(8) });
-      await assert.rejects(ask("set", { key: "longer", value: 1 }), /at most 5 bytes/);
-      const keysOf = (found: Said): string[] => found.entries.map(({ key }: Said) => key);
-      const first = await ask("list", { options: { limit: 100 } });
-      assert.deepEqual([keysOf(first), first.next], [["a", "b", "c"], "c"]);
-      assert.deepEqual(keysOf(await ask("list", { options: { after: "c" } })), ["d", "e"]);
-      assert.deepEqual(keysOf(await ask("list", { options: { values: true } })), ["a", "b"], "20 bytes of values");
-    } finally {
-      await bounded.close();
-    }
+    t.after(() => bounded.close());
+    const ask = async (tool: string, args: object): Promise<Said> => {
+      const result = await (await bounded.catalog("notes")).tool(tool)!.call(args as Record<string, never>, {});
+      assert.ok("content" in result);
+      if (result.isError) throw new Error((result.content[0] as Said).text);
+      return result.structuredContent;
+    };
+    for (const key of ["a", "b", "c", "d", "e"]) await ask("set", { key, value: "x".repeat(8) });
+    await assert.rejects(ask("set", { key: "longer", value: 1 }), /at most 5 bytes/);
+    const keysOf = (found: Said): string[] => found.entries.map(({ key }: Said) => key);
+    const first = await ask("list", { options: { limit: 100 } });
+    assert.deepEqual([keysOf(first), first.next], [["a", "b", "c"], "c"]);
+    assert.deepEqual(keysOf(await ask("list", { options: { after: "c" } })), ["d", "e"]);
+    assert.deepEqual(keysOf(await ask("list", { options: { values: true } })), ["a", "b"], "20 bytes of values");
   });
 
   it("fails as store_failed, and is tried again, while the store cannot be read or written", async () => {

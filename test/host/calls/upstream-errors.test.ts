@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, modern, post, request } from "../../support/berth.ts";
 import { berth as run } from "../../support/commands.ts";
 import { scripted, tool } from "../../support/hosted-upstreams.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 import { hostile } from "../../support/upstreams.ts";
 
@@ -38,41 +39,32 @@ const MARKS = [
 const tools = (...names: string[]) => ({ result: { tools: names.map((name) => tool(name, "Does it.")) } });
 
 describe("what upstreams say", () => {
-  const cleanUps: (() => unknown)[] = [];
-  const t = { after: (cleanUp: () => unknown) => void cleanUps.push(cleanUp) } as Parameters<typeof scripted>[0];
-  let berth: TestBerth;
-  let marks: string;
-  before(async () => {
-    const calls = Object.entries(ERRORS).map(([name, error]) => [`tools/call ${name}`, { error }] as const);
-    const errors = {
-      capabilities: { tools: {} },
-      answers: { "tools/list": tools(...Object.keys(ERRORS)), ...Object.fromEntries(calls) },
-    };
-    const asks = {
-      capabilities: { tools: {} },
-      answers: {
-        "tools/list": tools("roots", "sample"),
-        "tools/call roots": { asks: "roots/list" },
-        "tools/call sample": { asks: "sampling/createMessage" },
-      },
-    };
-    marks = scripted(t, {
-      capabilities: { tools: {} },
-      answers: { "tools/list": { result: { tools: MARKS } } },
-    } as never).uri;
-    const mcps = {
-      old: { upstream: scripted(t, errors).uri },
-      modern: { upstream: scripted(t, errors, "modern").uri },
-      asks: { upstream: scripted(t, asks).uri },
+  const calls = Object.entries(ERRORS).map(([name, error]) => [`tools/call ${name}`, { error }] as const);
+  const errors = {
+    capabilities: { tools: {} },
+    answers: { "tools/list": tools(...Object.keys(ERRORS)), ...Object.fromEntries(calls) },
+  };
+  const asks = {
+    capabilities: { tools: {} },
+    answers: {
+      "tools/list": tools("roots", "sample"),
+      "tools/call roots": { asks: "roots/list" },
+      "tools/call sample": { asks: "sampling/createMessage" },
+    },
+  };
+  const marks = scripted({ after }, {
+    capabilities: { tools: {} },
+    answers: { "tools/list": { result: { tools: MARKS } } },
+  } as never).uri;
+  const berth = berthInSuite({
+    mcps: {
+      old: { upstream: scripted({ after }, errors).uri },
+      modern: { upstream: scripted({ after }, errors, "modern").uri },
+      asks: { upstream: scripted({ after }, asks).uri },
       marks: { upstream: marks },
       bad: { upstream: hostile("dies at start") },
-    };
-    const env = { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_UPSTREAM_ERROR_BYTES: "1000" };
-    berth = await startTestBerth({ mcps, env });
-  });
-  after(async () => {
-    await berth?.close();
-    for (const cleanUp of cleanUps) cleanUp();
+    },
+    env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_UPSTREAM_ERROR_BYTES: "1000" },
   });
 
   for (const server of ["old", "modern"]) {

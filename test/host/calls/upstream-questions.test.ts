@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, modern, MODERN_META, type TestBerth, call } from "../../support/berth.ts";
-import { ALL, host, open } from "../../support/hosted-upstreams.ts";
+import { before, describe, it } from "node:test";
+import { modern, MODERN_META, call } from "../../support/berth.ts";
+import { ALL, host, open, textOf } from "../../support/hosted-upstreams.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { hostile } from "../../support/upstreams.ts";
 
 const ASKING = `
@@ -30,32 +31,15 @@ export function logs({ log }: ToolContext): string {
 
 const answer = (name: string) => ({ action: "accept", content: { name } });
 
-// oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
-const textOf = (result: any): string => result.content?.[0]?.text ?? JSON.stringify(result);
-
-async function asking({ url }: TestBerth): Promise<unknown> {
-  const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
-  const _meta = { ...MODERN_META, ...capabilities };
-  return (await modern(`${url}/mcp/asks`, "tools/call", { name: "ask", arguments: { who: "Ada" }, _meta })).body;
-}
-
 describe("a hosted server of the modern era", () => {
-  let far: TestBerth;
-  let berth: TestBerth;
+  const far = berthInSuite({ texts: { "asking.ts": ASKING } });
+  const berth = berthInSuite(() => ({ mcps: { asking: { upstream: `mcp+${far.url}/mcp/asking` } } }));
   let url: string;
+  before(() => void (url = `${berth.url}/mcp/asking`));
   const send = async (params: Record<string, unknown>, meta: Record<string, unknown> = {}) => {
     const asking = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": ALL, ...meta };
     return modern(url, "tools/call", { arguments: {}, _meta: asking, ...params }, { Accept: "application/json" });
   };
-  before(async () => {
-    far = await startTestBerth({ texts: { "asking.ts": ASKING } });
-    berth = await startTestBerth({ mcps: { asking: { upstream: `mcp+${far.url}/mcp/asking` } } });
-    url = `${berth.url}/mcp/asking`;
-  });
-  after(async () => {
-    await berth?.close();
-    await far?.close();
-  });
 
   it("asks under the keys that it gives its questions, round by round", async () => {
     const first = (await send({ name: "asks" })).body.result;
@@ -141,7 +125,10 @@ describe("questions of a hosted legacy server", () => {
       { asks: { upstream: hostile("asks each later", "&arg=1") } },
       { BERTH_UPSTREAM_SUSPENDED: "0" },
     );
-    const result = await asking(berth);
-    assert.match(JSON.stringify(result), /too many calls wait for the answer to a question/);
+    const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
+    const _meta = { ...MODERN_META, ...capabilities };
+    const params = { name: "ask", arguments: { who: "Ada" }, _meta };
+    const { text } = await modern(`${berth.url}/mcp/asks`, "tools/call", params);
+    assert.match(text, /too many calls wait for the answer to a question/);
   });
 });

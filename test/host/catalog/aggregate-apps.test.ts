@@ -1,25 +1,21 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { after, before, describe, it } from "node:test";
-import { call, modern, MODERN_META, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { call, modern, MODERN_META } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const OTHER = "/** @ui board.html */\nexport function other() { return { count: 0 }; }\n";
 
 describe("the apps of all servers at POST /mcp", () => {
-  let berth: TestBerth;
-  before(async () => {
-    const html = await readFile("test/fixtures/servers/board.html", "utf8");
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/board.ts"],
-      texts: {
-        "second.ts": `${OTHER}/** @ui app */\nexport function both() { return { count: 2 }; }\n`,
-        "third.ts": `${OTHER}/** @ui app */\nexport function both() { return { count: 3 }; }\n`,
-        "plain.ts": "export function more() { return { count: 99 }; }\nexport function lonely() { return 1; }\n",
-      },
-      beside: { "board.html": html },
-    });
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/board.ts"],
+    texts: {
+      "second.ts": `${OTHER}/** @ui app */\nexport function both() { return { count: 2 }; }\n`,
+      "third.ts": `${OTHER}/** @ui app */\nexport function both() { return { count: 3 }; }\n`,
+      "plain.ts": "export function more() { return { count: 99 }; }\nexport function lonely() { return 1; }\n",
+    },
+    beside: { "board.html": readFileSync("test/fixtures/servers/board.html") },
   });
-  after(() => berth.close());
 
   it("reach the tools of their own server by plain names, and no server without apps", async () => {
     const url = `${berth.url}/mcp`;

@@ -7,9 +7,9 @@ import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
 import { call, modern, post, request } from "../../support/berth.ts";
 import { toAnswer } from "../../support/clients/real-client.ts";
-import { openHosted, type Hosted } from "../../support/host.ts";
+import { openHosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { berthInSuite } from "../../support/suite.ts";
+import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
@@ -170,11 +170,7 @@ describe("S10 one endpoint for all servers", () => {
 });
 
 describe("S10 the whole of all servers", () => {
-  let hosted: Hosted;
-  before(async () => {
-    hosted = await openHosted({ alpha: ALPHA, beta: BETA });
-  });
-  after(() => hosted?.close());
+  const hosted = hostedInSuite({ alpha: ALPHA, beta: BETA });
 
   it("is composed once while no server changes, and says what it leaves out and why", async () => {
     const host = withAllServers(hosted.host);
@@ -202,7 +198,7 @@ describe("S10 the whole of all servers", () => {
     assert.equal((await host.server("default", "beta")).server, "beta");
   });
 
-  it("leaves each server its names and URIs, whatever a server before it in the order says", async () => {
+  it("leaves each server its names and URIs, whatever a server before it in the order says", async (t) => {
     const before = `
       export function charge(): string { return "by pay.eu"; }
       /** @resource shop://prices text/plain */
@@ -217,20 +213,17 @@ describe("S10 the whole of all servers", () => {
       /** @resource shop://{+all} text/plain */
       export function all(all: string): string { return "FORGED " + all; }`;
     const shop = await openHosted({ "pay.eu": before, pay: taking });
-    try {
-      const catalog = await withAllServers(shop.host).server("default", "");
-      assert.deepEqual(
-        catalog.contract.tools.map(({ name }) => name),
-        ["pay.eu.charge"],
-      );
-      assert.deepEqual(catalog.contract.prompts, []);
-      const called = await catalog.tool("pay.eu.charge")!.call({}, {});
-      assert.match(JSON.stringify(called), /by pay\.eu/);
-      await assert.rejects(async () => catalog.resource("shop://prices"), /both pay and pay\.eu offer it/);
-      assert.match(catalog.problems.map(({ message }) => message).join(), /"pay\.eu\.refund" of pay is not offered/);
-    } finally {
-      await shop.close();
-    }
+    t.after(() => shop.close());
+    const catalog = await withAllServers(shop.host).server("default", "");
+    assert.deepEqual(
+      catalog.contract.tools.map(({ name }) => name),
+      ["pay.eu.charge"],
+    );
+    assert.deepEqual(catalog.contract.prompts, []);
+    const called = await catalog.tool("pay.eu.charge")!.call({}, {});
+    assert.match(JSON.stringify(called), /by pay\.eu/);
+    await assert.rejects(async () => catalog.resource("shop://prices"), /both pay and pay\.eu offer it/);
+    assert.match(catalog.problems.map(({ message }) => message).join(), /"pay\.eu\.refund" of pay is not offered/);
   });
 
   it("T4.5 tells its listeners exactly of the lists that changed, and calls what is there then", async () => {
@@ -263,59 +256,53 @@ describe("S10 the whole of all servers", () => {
 });
 
 describe("the whole of all servers", () => {
-  it("looks again at those alone that have changed, and loads none that somebody only watches", async () => {
+  it("looks again at those alone that have changed, and loads none that somebody only watches", async (t) => {
     const text = (name: string): string => `export function ${name}(): number { return 1; }`;
     const hosted = await openHosted({ alpha: text("one"), beta: text("two"), gamma: text("three") });
-    try {
-      const looked: string[] = [];
-      const { host: inner } = hosted;
-      const host = withAllServers({
-        ...inner,
-        summary(tenant, name, options) {
-          looked.push(name);
-          return inner.summary(tenant, name, options);
-        },
-      });
-      await host.server("default", "");
-      assert.deepEqual(looked.splice(0), ["alpha", "beta", "gamma"]);
-      await hosted.change("beta", text("other"));
-      await host.reload("default");
-      assert.ok((await host.server("default", "")).tool("beta.other"));
-      assert.deepEqual(looked, ["beta"]);
-    } finally {
-      await hosted.close();
-    }
+    t.after(() => hosted.close());
+    const looked: string[] = [];
+    const { host: inner } = hosted;
+    const host = withAllServers({
+      ...inner,
+      summary(tenant, name, options) {
+        looked.push(name);
+        return inner.summary(tenant, name, options);
+      },
+    });
+    await host.server("default", "");
+    assert.deepEqual(looked.splice(0), ["alpha", "beta", "gamma"]);
+    await hosted.change("beta", text("other"));
+    await host.reload("default");
+    assert.ok((await host.server("default", "")).tool("beta.other"));
+    assert.deepEqual(looked, ["beta"]);
   });
 
-  it("is composed, and narrowed to what somebody may use, with turns for others meanwhile", async () => {
+  it("is composed, and narrowed to what somebody may use, with turns for others meanwhile", async (t) => {
     const hosted = await openHosted({ one: "export function first(): number { return 1; }" });
-    try {
-      const of = partOf((await hosted.host.summary("default", "one"))!);
-      const parts = Array.from({ length: 10_000 }, (_, index) => {
-        const server = nameOf(index);
-        const tools = [{ ...of.offer!.tools[0]!, name: `${server}.first` }];
-        return { ...of, server, offer: { ...of.offer!, tools } };
-      });
-      let turns = 0;
-      const counting = setInterval(() => (turns += 1), 0);
-      const whole = await composeServers("default", parts, hosted.host);
-      assert.equal(whole.contract.tools.length, parts.length);
-      assert.ok(turns > 0, "others have turns while it is composed");
+    t.after(() => hosted.close());
+    const of = partOf((await hosted.host.summary("default", "one"))!);
+    const parts = Array.from({ length: 10_000 }, (_, index) => {
+      const server = nameOf(index);
+      const tools = [{ ...of.offer!.tools[0]!, name: `${server}.first` }];
+      return { ...of, server, offer: { ...of.offer!, tools } };
+    });
+    let turns = 0;
+    const counting = setInterval(() => (turns += 1), 0);
+    const whole = await composeServers("default", parts, hosted.host);
+    assert.equal(whole.contract.tools.length, parts.length);
+    assert.ok(turns > 0, "others have turns while it is composed");
 
-      turns = 0;
-      const grants = [{ can: ["read", "call"] as const, servers: parts.slice(1).map(({ server }) => server) }];
-      const some = createPrincipal({ id: "ada", tenant: "default" }, grants);
-      const narrowing = permittedCatalog(whole, some);
-      assert.equal(permittedCatalog(whole, some), narrowing, "it is narrowed once, whoever asks meanwhile");
-      const narrow = await narrowing;
-      assert.equal(narrow.contract.tools.length, parts.length - 1);
-      assert.ok(turns > 0, "others have turns while it is narrowed");
-      assert.equal(permittedCatalog(whole, some), narrow);
-      clearInterval(counting);
-      const everything = createPrincipal({ id: "root", tenant: "default" }, [{ can: ["admin"] }]);
-      assert.equal(await permittedCatalog(whole, everything), whole);
-    } finally {
-      await hosted.close();
-    }
+    turns = 0;
+    const grants = [{ can: ["read", "call"] as const, servers: parts.slice(1).map(({ server }) => server) }];
+    const some = createPrincipal({ id: "ada", tenant: "default" }, grants);
+    const narrowing = permittedCatalog(whole, some);
+    assert.equal(permittedCatalog(whole, some), narrowing, "it is narrowed once, whoever asks meanwhile");
+    const narrow = await narrowing;
+    assert.equal(narrow.contract.tools.length, parts.length - 1);
+    assert.ok(turns > 0, "others have turns while it is narrowed");
+    assert.equal(permittedCatalog(whole, some), narrow);
+    clearInterval(counting);
+    const everything = createPrincipal({ id: "root", tenant: "default" }, [{ can: ["admin"] }]);
+    assert.equal(await permittedCatalog(whole, everything), whole);
   });
 });

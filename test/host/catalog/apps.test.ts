@@ -1,27 +1,22 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api } from "../../support/api.ts";
-import { modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { apiOf } from "../../support/api.ts";
+import { modern, post, request, type Reply } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const UI = "io.modelcontextprotocol/ui";
 const URI = "ui://board/board.html";
 const MIME_TYPE = "text/html;profile=mcp-app";
 
 describe("the app of a definition", () => {
-  let berth: TestBerth;
-  let api: Api;
-  let html: string;
-  before(async () => {
-    html = await readFile("test/fixtures/servers/board.html", "utf8");
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/board.ts"],
-      texts: { "plain.ts": "export function plain() {}" },
-      beside: { "board.html": html },
-    });
-    api = apiOf(berth);
+  const html = readFileSync("test/fixtures/servers/board.html", "utf8");
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/board.ts"],
+    texts: { "plain.ts": "export function plain() {}" },
+    beside: { "board.html": html },
   });
-  after(() => berth.close());
+  const api = apiOf(berth);
 
   const legacy = async (version: string, method: string, params?: unknown): Promise<Reply["body"]> =>
     (await post(`${berth.url}/mcp/board`, request(method, params), { "MCP-Protocol-Version": version })).body.result;

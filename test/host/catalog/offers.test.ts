@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { Catalog, ReadResult } from "../../../src/host/catalog/catalog.ts";
 import { rawBlock } from "../../../src/lib/cid.ts";
-import { openHosted, type Hosted } from "../../support/host.ts";
+import { hostedInSuite } from "../../support/suite.ts";
 
 const DEFINITION = `
 import type { ToolContext } from "berth";
@@ -83,13 +83,9 @@ export async function slow(context: ToolContext): Promise<string> { await new Pr
 `;
 
 describe("what a definition offers", () => {
-  let hosted: Hosted;
+  const hosted = hostedInSuite({ demo: DEFINITION });
   let catalog: Catalog;
-  before(async () => {
-    hosted = await openHosted({ demo: DEFINITION });
-    catalog = await hosted.catalog("demo");
-  });
-  after(() => hosted.close());
+  before(async () => void (catalog = await hosted.catalog("demo")));
 
   const read = async (uri: string): Promise<ReadResult["contents"]> => {
     const result = await (await catalog.resource(uri))!.read({});

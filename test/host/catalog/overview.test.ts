@@ -16,22 +16,19 @@ test("listing all servers puts none out of memory that is called, and tells of t
   t.after(lower({ catalogs: 2 }));
   const texts = Object.fromEntries(["a", "b", "c", "d"].map((name) => [name, DEFINITION]));
   const hosted = await openHosted(texts);
-  try {
-    const hot = [await hosted.catalog("c"), await hosted.catalog("d")];
-    for (const round of [1, 2]) {
-      const listed = await summariesOf(hosted);
-      assert.deepEqual(
-        listed.map(({ name, state, catalog }) => [name, state, catalog?.contract.tools.length]),
-        ["a", "b", "c", "d"].map((name) => [name, "ready", 2]),
-        `round ${round}`,
-      );
-      assert.deepEqual([hosted.host.server("default", "c"), hosted.host.server("default", "d")], hot);
-    }
-    await hosted.catalog("a");
-    const again = ["c", "d"].map((name) => hosted.host.server("default", name));
-    assert.equal(again.filter((catalog) => catalog instanceof Promise).length, 1, "a call still makes room");
-    for (const catalog of again) await catalog;
-  } finally {
-    await hosted.close();
+  t.after(() => hosted.close());
+  const hot = [await hosted.catalog("c"), await hosted.catalog("d")];
+  for (const round of [1, 2]) {
+    const listed = await summariesOf(hosted);
+    assert.deepEqual(
+      listed.map(({ name, state, catalog }) => [name, state, catalog?.contract.tools.length]),
+      ["a", "b", "c", "d"].map((name) => [name, "ready", 2]),
+      `round ${round}`,
+    );
+    assert.deepEqual([hosted.host.server("default", "c"), hosted.host.server("default", "d")], hot);
   }
+  await hosted.catalog("a");
+  const again = ["c", "d"].map((name) => hosted.host.server("default", name));
+  assert.equal(again.filter((catalog) => catalog instanceof Promise).length, 1, "a call still makes room");
+  for (const catalog of again) await catalog;
 });

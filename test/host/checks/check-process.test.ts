@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import { checkCommand } from "../../../src/host/checks/check-process.ts";
 import { Checks } from "../../../src/host/checks/checks.ts";
@@ -12,16 +11,13 @@ import { defaultLimits } from "../../../src/limits/limits.ts";
 import { spawnDirectly, type Spawn } from "../../../src/processes/spawn/spawn.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { commandOf, descendants, givingWayBy, isAlive, statOf } from "../../support/processes.ts";
+import { serve } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const isLinux = process.platform === "linux";
 
 /** Checks whose processes a test can signal, each with its whole group. */
-function observed(): {
-  checks: Checks;
-  leaders: number[];
-  tell: (signal: NodeJS.Signals) => void;
-} {
+function observed(t: Pick<TestContext, "after">) {
   const leaders: number[] = [];
   const start: Spawn = async (request) => {
     const started = await spawnDirectly(request);
@@ -29,7 +25,8 @@ function observed(): {
     return started;
   };
   const checks = new Checks(defaultLimits, { start });
-  return { checks, leaders, tell: (signal) => process.kill(-leaders.at(-1)!, signal) };
+  t.after(() => checks.close());
+  return { checks, leaders, tell: (signal: NodeJS.Signals) => process.kill(-leaders.at(-1)!, signal) };
 }
 
 const hardPatterns = Array.from({ length: 30 }, (_, at) => ({
@@ -39,8 +36,7 @@ const hardPatterns = Array.from({ length: 30 }, (_, at) => ({
 /** Each value has a tenant of its own where the process matters: on a busy machine a tenant soon has a slow one. */
 describe("the check process", () => {
   it("is replaced when it is ended from outside, in the midst of a value or between two", async (context) => {
-    const { checks, leaders, tell } = observed();
-    context.after(() => checks.close());
+    const { checks, leaders, tell } = observed(context);
     assert.equal(await checks.readMessage("first", "1"), 1);
     tell("SIGSTOP");
     const reading = checks.readMessage("one", "2");
@@ -58,8 +54,7 @@ describe("the check process", () => {
 
   it("checkMs: is ended when it does not answer, and replaced", async (context) => {
     context.after(lower({ checkMs: 500 }));
-    const { checks, leaders, tell } = observed();
-    context.after(() => checks.close());
+    const { checks, leaders, tell } = observed(context);
     await until(() => checks.readMessage("first", "1").catch(() => 0));
     tell("SIGSTOP");
     const [stopped] = leaders.slice(-1);
@@ -70,8 +65,7 @@ describe("the check process", () => {
 
   it("checkMs: is ended for one value, and replaced for those of others that wait behind it", async (context) => {
     context.after(lower({ checkMs: 300 }));
-    const { checks, leaders, tell } = observed();
-    context.after(() => checks.close());
+    const { checks, leaders, tell } = observed(context);
     await until(() => checks.readMessage("first", "1").catch(() => 0));
     tell("SIGSTOP");
     const slow = assert.rejects(checks.readMessage("one", "2"), /within 300 ms/);
@@ -82,8 +76,7 @@ describe("the check process", () => {
   });
 
   it("leaves tenants of which a value took long to wait for one another alone", async (context) => {
-    const { checks, tell } = observed();
-    context.after(() => checks.close());
+    const { checks, tell } = observed(context);
     assert.equal(await checks.readMessage("first", "1"), 1);
     assert.equal(await checks.of("one")({ type: "string", allOf: hardPatterns })("hgfedcba".repeat(7_500)), undefined);
     assert.equal(await checks.readMessage("one", "3"), 3);
@@ -99,8 +92,7 @@ describe("the check process", () => {
   });
 
   it("takes no value for one that takes long only because the machine was busy with others", async (context) => {
-    const { checks, leaders, tell } = observed();
-    context.after(() => checks.close());
+    const { checks, leaders, tell } = observed(context);
     assert.equal(await checks.readMessage("first", "1"), 1);
     tell("SIGSTOP");
     const waiting = checks.readMessage("one", "2");
@@ -111,8 +103,7 @@ describe("the check process", () => {
   });
 
   it("lets the first value of a tenant that takes long go on where no other tenant waits for it", async (context) => {
-    const { checks } = observed();
-    context.after(() => checks.close());
+    const { checks } = observed(context);
     const order: string[] = [];
     await checks.readMessage("first", "1");
     const hard = checks.of("one")({ type: "string", allOf: hardPatterns });
@@ -124,8 +115,8 @@ describe("the check process", () => {
     assert.deepEqual(order, ["two", "one"]);
   });
 
-  it("refuses what comes, and what is under way, when the service ends; nothing of it is left", async () => {
-    const { checks, leaders, tell } = observed();
+  it("refuses what comes, and what is under way, when the service ends; nothing of it is left", async (context) => {
+    const { checks, leaders, tell } = observed(context);
     assert.equal(await checks.readMessage("first", "1"), 1);
     tell("SIGSTOP");
     const reading = assert.rejects(checks.readMessage("one", "2"), /because the service is ending/);
@@ -181,10 +172,7 @@ describe("the check process", () => {
     "sees its own code and packages, and nothing else: no file, no variable, no network",
     { skip: !isLinux },
     async (context) => {
-      const server = createServer((socket) => socket.end("reached")).listen(0, "127.0.0.1");
-      context.after(() => server.close());
-      await until(() => server.listening);
-      const { port } = server.address() as { port: number };
+      const { port } = new URL(await serve(context, (_, response) => response.end("reached")));
       // Replaces its own program.
       const script = `
       const fs = require("node:fs"), net = require("node:net"), path = require("node:path");
@@ -209,23 +197,18 @@ describe("the check process", () => {
       const [, stdout, stderr] = started.pipes;
       const [printed, said] = await Promise.all([text(stdout!), text(stderr!)]);
       assert.equal(said, "");
-      const seen = JSON.parse(printed) as {
-        files: string[];
-        writable: string[];
-        network: string;
-        environment: string[];
-        uid: number;
-      };
+      // oxlint-disable-next-line typescript/no-explicit-any -- tests look into it freely
+      const seen: any = JSON.parse(printed);
       assert.deepEqual([seen.writable, seen.uid, seen.environment], [[], 65_534, ["PWD"]]);
       assert.match(seen.network, /^E/);
       const packages = new Set<string>();
-      const rest = seen.files.filter((file) => {
+      const rest = seen.files.filter((file: string) => {
         const name = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1];
         if (name !== undefined) packages.add(name);
         return name === undefined && !file.startsWith(join(packageRoot, "dist/src/"));
       });
       const others = rest.filter(
-        (file) => !/^(?:\/usr)?\/lib(?:64|32)?\/(?:[^/]+\/)*(?:ld-linux|lib)[^/]*\.so[.\d]*$/.test(file),
+        (file: string) => !/^(?:\/usr)?\/lib(?:64|32)?\/(?:[^/]+\/)*(?:ld-linux|lib)[^/]*\.so[.\d]*$/.test(file),
       );
       assert.deepEqual(others.sort(), ["/sbx/node", join(packageRoot, "package.json")].sort());
       for (const name of ["esbuild", "typescript", "express", "better-sqlite3", "jose"])
@@ -233,11 +216,10 @@ describe("the check process", () => {
     },
   );
 
-  it("is in the sandbox wherever that works, and says why where it is not", { skip: !isLinux }, async () => {
-    const confined = observed();
+  it("is in the sandbox wherever that works, and says why where it is not", { skip: !isLinux }, async (context) => {
+    const confined = observed(context);
     assert.equal(await confined.checks.readMessage("one", "1"), 1);
     assert.match(commandOf(confined.leaders[0]!), /bwrap .*--unshare-all .*--seccomp/);
-    await confined.checks.close();
 
     const script = `
       import { Checks } from ${JSON.stringify(new URL("../../../src/host/checks/checks.js", import.meta.url).href)};

@@ -20,87 +20,70 @@ describe("values that are checked by the process for it", () => {
     assert.equal(await check({ list: [1, "a"] }), "/list/1 must be number");
   });
 
-  it("makes code again that was forgotten for that of others, and finds the same", async () => {
+  it("makes code again that was forgotten for that of others, and finds the same", async (t) => {
     const checks = new Checks(defaultLimits, { codesBytes: 1 });
-    try {
-      const properties = Object.fromEntries(
-        Array.from({ length: 300 }, (_, at) => [`p${at}`, { type: "string", pattern: "a" }]),
-      );
-      const validators = Array.from({ length: 4 }, (_, at) =>
-        checks.of("one")({ type: "object", title: `${at}`, properties }),
-      );
-      for (let round = 0; round < 3; round++) {
-        for (const validate of validators) {
-          assert.equal(await validate({ p1: "a" }), undefined);
-          assert.match((await validate({ p1: "b" }))!, /p1 must match pattern/);
-        }
+    t.after(() => checks.close());
+    const properties = Object.fromEntries(
+      Array.from({ length: 300 }, (_, at) => [`p${at}`, { type: "string", pattern: "a" }]),
+    );
+    const validators = Array.from({ length: 4 }, (_, at) =>
+      checks.of("one")({ type: "object", title: `${at}`, properties }),
+    );
+    for (let round = 0; round < 3; round++) {
+      for (const validate of validators) {
+        assert.equal(await validate({ p1: "a" }), undefined);
+        assert.match((await validate({ p1: "b" }))!, /p1 must match pattern/);
       }
-    } finally {
-      await checks.close();
     }
   });
 
   it("checkMemoryMb: gives up a value that takes more, and says so", async (t) => {
     t.after(lower({ checkMemoryMb: 16 }));
     const small = new Checks(defaultLimits);
-    try {
-      const body = `[${"[],".repeat(1_000_000)}0]`;
-      await assert.rejects(small.readMessage("one", body), /with 16 MB of memory/);
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    const body = `[${"[],".repeat(1_000_000)}0]`;
+    await assert.rejects(small.readMessage("one", body), /with 16 MB of memory/);
   });
 
   it("checkMemoryMb: has room for an answer of millions of numbers", async (t) => {
     t.after(lower({ checkMemoryMb: 64 }));
     const small = new Checks(defaultLimits);
-    try {
-      const zeros = `[${Array(2_000_000).fill(0).join()}]`;
-      const json = new TextEncoder().encode(`{"content":[],"structuredContent":{"list":${zeros}}}`);
-      const { tool } = await small.readAnswer("one", "tools/call", "tool", new LongAnswer(json));
-      assert.ok(tool && "structured" in tool && new TextDecoder().decode(tool.structured) === `{"list":${zeros}}`);
-    } finally {
-      await small.close();
-    }
+    t.after(() => small.close());
+    const zeros = `[${Array(2_000_000).fill(0).join()}]`;
+    const json = new TextEncoder().encode(`{"content":[],"structuredContent":{"list":${zeros}}}`);
+    const { tool } = await small.readAnswer("one", "tools/call", "tool", new LongAnswer(json));
+    assert.ok(tool && "structured" in tool && new TextDecoder().decode(tool.structured) === `{"list":${zeros}}`);
   });
 
   it("queuedChecksPerTenant: refuses what one tenant has beyond it, says when to try again, and takes another's", async (t) => {
     t.after(lower({ queuedChecksPerTenant: 1 }));
     const short = new Checks(defaultLimits);
-    try {
-      const taken = [short.readMessage("one", "1"), short.readMessage("one", "2")];
-      await assert.rejects(short.readMessage("one", "3"), ({ code, message, data }: BerthError) => {
-        assert.match(message, /1 values are waiting to be checked/);
-        assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
-        return true;
-      });
-      assert.deepEqual(await Promise.all([...taken, short.readMessage("two", "4")]), [1, 2, 4]);
-    } finally {
-      await short.close();
-    }
+    t.after(() => short.close());
+    const taken = [short.readMessage("one", "1"), short.readMessage("one", "2")];
+    await assert.rejects(short.readMessage("one", "3"), ({ code, message, data }: BerthError) => {
+      assert.match(message, /1 values are waiting to be checked/);
+      assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
+      return true;
+    });
+    assert.deepEqual(await Promise.all([...taken, short.readMessage("two", "4")]), [1, 2, 4]);
   });
 
   for (const limit of ["queuedCheckBytesPerTenant", "queuedCheckBytes"] as const) {
-    it(`${limit}: refuses a long value beside others beyond it, and takes it alone`, async () => {
+    it(`${limit}: refuses a long value beside others beyond it, and takes it alone`, async (t) => {
       const short = new Checks({ ...defaultLimits, [limit]: 10 });
-      try {
-        const [tenant, variable] =
-          limit === "queuedCheckBytes"
-            ? ["two", / 10 bytes are waiting/]
-            : ["one", /10 bytes of the tenant are waiting/];
-        const long = JSON.stringify("x".repeat(20));
-        const taken = short.readMessage("one", "1");
-        await assert.rejects(short.readMessage(tenant, long), ({ code, message, data }: BerthError) => {
-          assert.match(message, variable);
-          assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
-          return true;
-        });
-        if (tenant === "one") assert.equal(await short.readMessage("two", long), "x".repeat(20));
-        assert.equal(await taken, 1);
-        assert.equal(await short.readMessage(tenant, long), "x".repeat(20));
-      } finally {
-        await short.close();
-      }
+      t.after(() => short.close());
+      const [tenant, variable] =
+        limit === "queuedCheckBytes" ? ["two", / 10 bytes are waiting/] : ["one", /10 bytes of the tenant are waiting/];
+      const long = JSON.stringify("x".repeat(20));
+      const taken = short.readMessage("one", "1");
+      await assert.rejects(short.readMessage(tenant, long), ({ code, message, data }: BerthError) => {
+        assert.match(message, variable);
+        assert.deepEqual([code, data], ["too_many_requests", { retryAfterSeconds: 1 }]);
+        return true;
+      });
+      if (tenant === "one") assert.equal(await short.readMessage("two", long), "x".repeat(20));
+      assert.equal(await taken, 1);
+      assert.equal(await short.readMessage(tenant, long), "x".repeat(20));
     });
   }
 
@@ -119,43 +102,37 @@ describe("values that are checked by the process for it", () => {
     assert.equal(large["a"], 1);
   });
 
-  it("says of a default that leads to itself that it does, each time, and goes on", async () => {
+  it("says of a default that leads to itself that it does, each time, and goes on", async (t) => {
     const checks = new Checks(defaultLimits);
-    try {
-      const n = { type: "object", properties: { a: { $ref: "#/$defs/n", default: {} } } };
-      const schema = { type: "object", properties: { o: { $ref: "#/$defs/n" } }, $defs: { n } };
-      const check = checks.of("t")(schema);
-      assert.equal(await check({}), undefined, "the quick code is there from now on");
-      for (let turn = 0; turn < 3; turn++) {
-        assert.match((await check({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
-      }
-      const fresh = checks.of("u")(schema);
-      assert.match((await fresh({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
-      assert.equal(await fresh({}), undefined);
-    } finally {
-      await checks.close();
+    t.after(() => checks.close());
+    const n = { type: "object", properties: { a: { $ref: "#/$defs/n", default: {} } } };
+    const schema = { type: "object", properties: { o: { $ref: "#/$defs/n" } }, $defs: { n } };
+    const check = checks.of("t")(schema);
+    assert.equal(await check({}), undefined, "the quick code is there from now on");
+    for (let turn = 0; turn < 3; turn++) {
+      assert.match((await check({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
     }
+    const fresh = checks.of("u")(schema);
+    assert.match((await fresh({ o: {} })) ?? "", /the defaults of its schema (lead back to themselves|would make)/);
+    assert.equal(await fresh({}), undefined);
   });
 
   it("inlineBodyBytes: takes no more defaults into a short value, and says so", async (t) => {
     t.after(lower({ inlineBodyBytes: 10_000 }));
     const checks = new Checks(defaultLimits);
-    try {
-      const a = { default: Array.from({ length: 1_000 }, () => []) };
-      const lengths = {
-        3: undefined,
-        4: /would make it longer by more than 10000 characters/,
-        4_000: /more than 10000/,
-      };
-      for (const [length, says] of Object.entries(lengths)) {
-        const value: JsonObject[] = Array.from({ length: Number(length) }, () => ({}));
-        const problem = await checks.of("one")({ type: "array", items: { properties: { a } } })(value);
-        if (says) assert.match(String(problem), says);
-        else assert.equal(problem, undefined);
-        assert.ok(value.filter((item) => "a" in item).length < 100);
-      }
-    } finally {
-      await checks.close();
+    t.after(() => checks.close());
+    const a = { default: Array.from({ length: 1_000 }, () => []) };
+    const lengths = {
+      3: undefined,
+      4: /would make it longer by more than 10000 characters/,
+      4_000: /more than 10000/,
+    };
+    for (const [length, says] of Object.entries(lengths)) {
+      const value: JsonObject[] = Array.from({ length: Number(length) }, () => ({}));
+      const problem = await checks.of("one")({ type: "array", items: { properties: { a } } })(value);
+      if (says) assert.match(String(problem), says);
+      else assert.equal(problem, undefined);
+      assert.ok(value.filter((item) => "a" in item).length < 100);
     }
   });
 

@@ -100,9 +100,9 @@ describe("hosted servers that behave badly", () => {
     assert.doesNotMatch(await server.call("any"), /next try/);
     assert.doesNotMatch(await server.call("any"), /next try/, "the first failure may be a chance one");
     assert.match(await server.call("any"), /the next try is in (60|5\d) s/);
-    const { starts, retryAt, state } = (await server.state()) as Awaited<ReturnType<typeof server.state>> & Health;
+    const { starts, retryAt, state } = await server.state();
     assert.deepEqual([starts, state], [2, "failed"]);
-    assert.ok(retryAt > Date.now() + 50_000 && retryAt <= Date.now() + 60_000);
+    assert.ok(retryAt! > Date.now() + 50_000 && retryAt! <= Date.now() + 60_000);
     clock.leap(60_000);
     assert.doesNotMatch(await server.call("any"), /next try/);
     assert.match(await server.call("any"), /the next try is in (90|8\d) s/);
@@ -204,11 +204,6 @@ describe("variables of a hosted server", () => {
 
 /** Sound except for tools that are named after their faults. */
 const SOUND = "misbehaves in calls";
-
-interface Health {
-  readonly starts: number;
-  readonly retryAt: number;
-}
 
 const marked = (way: string, mark: string): string => hostile(way, `&env.BERTH_TEST_MARK=${mark}`);
 

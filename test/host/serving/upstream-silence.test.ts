@@ -1,96 +1,118 @@
 import assert from "node:assert/strict";
+import { existsSync, rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { clock } from "../../../src/lib/clock.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { Liveness } from "../../../src/upstream/supervisor.ts";
-import { apiOf } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { host } from "../../support/hosted-upstreams.ts";
+import { request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { host, hostedServer, textOf } from "../../support/hosted-upstreams.ts";
 import { isAlive } from "../../support/processes.ts";
+import { temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 import { hostile } from "../../support/upstreams.ts";
 
-const SILENT = hostile("falls silent in calls");
-const HASTY = { BERTH_UPSTREAM_CALL_MS: "5000", BERTH_UPSTREAM_PING_MS: "1000" };
+const { upstreamCallMs } = defaultLimits;
+const PING_MS = 15_000;
+
+async function hosted(t: TestContext, env: Record<string, string> = {}) {
+  const reached = join(temporaryFolder(t), "reached");
+  const upstream = hostile("falls silent in calls", `&arg=${encodeURIComponent(reached)}`);
+  const server = hostedServer(await host(t, { server: { upstream } }, env));
+  const echo = async (): Promise<{ pid: number; pings: number }> => JSON.parse(await server.call("echo"));
+  /** Calls a tool that gives no answer; resolves once the server has read the call, with the answer to come. */
+  const hang = async (args: JsonObject, signal?: AbortSignal): Promise<{ answer: Promise<string> }> => {
+    rmSync(reached, { force: true });
+    const body = JSON.stringify(request("tools/call", { name: "hang", arguments: args }));
+    const headers = { "content-type": "application/json", accept: "application/json" };
+    const answer = fetch(server.url, { method: "POST", headers, body, signal: signal ?? null }).then(
+      async (response) => textOf(((await response.json()) as Reply["body"]).result),
+      () => "aborted",
+    );
+    await until(() => existsSync(reached));
+    return { answer };
+  };
+  /** Lets time pass until the server is found to be silent. */
+  const failure = () =>
+    until(async () => {
+      clock.leap(PING_MS);
+      const { state, failure } = await server.state();
+      return state === "failed" ? failure : undefined;
+    });
+  return { server, echo, hang, failure };
+}
 
 for (const how of ["stopped", "endless"]) {
   test(`a hosted server that is ${how} in a call is ended and replaced, which its page says`, async (t) => {
-    const berth = await host(t, { bad: { upstream: SILENT } }, HASTY);
-    const url = `${berth.url}/mcp/bad`;
-    const { pid } = await toldBy(url);
-    assert.match((await call(url, "hang", { how })).content[0].text, /^The upstream took too long/);
-    const { failure } = await until(async () => {
-      const { body } = await stateOf(berth);
-      return body.state === "failed" && body;
-    });
-    assert.match(failure, /^hostile\.mjs sent nothing for \d+ s, not even an answer to a ping$/);
-    assert.match(
-      await (await fetch(`${berth.url}/mcp/bad`, { headers: { accept: "text/html" } })).text(),
-      /sent nothing/,
-    );
-    const another = await toldBy(url);
-    assert.notEqual(another.pid, pid);
-    assert.equal((await stateOf(berth)).body.failure, undefined);
+    const { server, echo, hang, failure } = await hosted(t);
+    const { pid } = await echo();
+    const { answer } = await hang({ how });
+    clock.leap(upstreamCallMs);
+    assert.match(await answer, /^The upstream took too long/);
+    assert.match(await failure(), /^hostile\.mjs sent nothing for \d+ s, not even an answer to a ping$/);
+    assert.match(await server.page(), /sent nothing/);
+    assert.notEqual((await echo()).pid, pid);
+    assert.equal("failure" in (await server.state()), false);
     await until(() => !isAlive(pid));
   });
 }
 
 test("a call that silences its server again and again waits itself, and nobody else does", async (t) => {
-  const waits = { BERTH_UPSTREAM_BACKOFF_MS: "60000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "90000" };
-  const berth = await host(t, { bad: { upstream: SILENT } }, { ...HASTY, ...waits });
-  const url = `${berth.url}/mcp/bad`;
+  const waits = { BERTH_UPSTREAM_BACKOFF_MS: "600000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "900000" };
+  const { server, echo, hang, failure } = await hosted(t, waits);
   for (let times = 0; times < 2; times++) {
-    await toldBy(url);
-    await call(url, "hang", { how: "stopped" });
-    await until(async () => (await stateOf(berth)).body.state === "failed");
+    await echo();
+    const { answer } = await hang({ how: "stopped" });
+    clock.leap(upstreamCallMs);
+    await answer;
+    await failure();
   }
-  await toldBy(url);
-  const refused = await call(url, "hang", { how: "stopped" });
-  assert.match(refused.content[0].text, /sent nothing .* whenever this call was made; the next try is in (60|5\d) s/);
+  await echo();
+  const refused = await server.call("hang", { how: "stopped" });
+  assert.match(refused, /sent nothing .* whenever this call was made; the next try is in 5\d\d s/);
 });
 
 test("a server that is silent to clients that wait for less than a call may take is replaced, too", async (t) => {
-  const berth = await host(t, { bad: { upstream: SILENT } }, { BERTH_UPSTREAM_PING_MS: "1000" });
-  const url = `${berth.url}/mcp/bad`;
-  const { pid } = await toldBy(url);
-  const params = { name: "hang", arguments: { how: "stopped" } };
-  const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
-  const headers = { "content-type": "application/json", accept: "application/json" };
-  await until(async () => {
-    await fetch(url, { method: "POST", headers, body, signal: AbortSignal.timeout(1200) }).catch(() => {});
-    return (await stateOf(berth)).body.state === "failed";
-  });
-  assert.notEqual((await toldBy(url)).pid, pid);
+  const { echo, hang, failure } = await hosted(t);
+  const { pid } = await echo();
+  const leaving = new AbortController();
+  const { answer } = await hang({ how: "stopped" }, leaving.signal);
+  clock.leap(PING_MS);
+  leaving.abort();
+  assert.equal(await answer, "aborted");
+  await failure();
+  assert.notEqual((await echo()).pid, pid);
 });
 
 test("a server that takes long for a call and knows no ping is asked whether it is there, and lives", async (t) => {
-  const env = { BERTH_UPSTREAM_CALL_MS: "5000", BERTH_UPSTREAM_PING_MS: "5000" };
-  const berth = await host(t, { bad: { upstream: SILENT } }, env);
-  const url = `${berth.url}/mcp/bad`;
-  const { pid } = await toldBy(url);
-  await until(async () => {
-    await call(url, "hang");
-    return (await toldBy(url)).pings > 0;
-  });
-  assert.equal((await toldBy(url)).pid, pid);
+  const { echo, hang } = await hosted(t);
+  const { pid } = await echo();
+  const { answer } = await hang({});
+  clock.leap(upstreamCallMs);
+  await answer;
+  await until(async () => (await echo()).pings > 0);
+  assert.equal((await echo()).pid, pid);
 });
 
 test("a remote server that answers nothing any more is left, and reached anew", async (t) => {
   const far = await startTestBerth({ texts: { "hello.ts": "/** Greets. */\nexport const greet = () => 'Hello';\n" } });
   t.after(() => far.close());
-  // Its first call starts a process, which may take longer than a call may here.
-  assert.equal((await call(`${far.url}/mcp/hello`, "greet")).content[0].text, "Hello");
   const between = await lineTo(t, far);
   const upstream = `mcp+http://127.0.0.1:${between.port}/mcp/hello`;
-  const berth = await host(t, { bad: { upstream } }, HASTY);
-  const url = `${berth.url}/mcp/bad`;
-  assert.equal((await call(url, "greet")).content[0].text, "Hello");
+  const server = hostedServer(await host(t, { server: { upstream } }, { BERTH_UPSTREAM_PING_MS: "1000" }));
+  assert.equal(await server.call("greet"), "Hello");
   between.isCut = true;
-  assert.match((await call(url, "greet")).content[0].text, /^The upstream took too long/);
-  await until(async () => (await stateOf(berth)).body.state === "failed");
+  const answer = server.call("greet");
+  await until(async () => (await server.state()).requests === 1);
+  clock.leap(upstreamCallMs);
+  assert.match(await answer, /^The upstream took too long/);
+  await until(async () => (await server.state()).state === "failed");
   between.isCut = false;
-  assert.equal((await call(url, "greet")).content[0].text, "Hello");
-  assert.equal((await stateOf(berth)).body.starts, 2);
+  assert.equal(await server.call("greet"), "Hello");
+  assert.equal((await server.state()).starts, 2);
 });
 
 test("whoever says anything at all while it is asked, or answers another call, is there", async () => {
@@ -114,14 +136,6 @@ test("whoever says anything at all while it is asked, or answers another call, i
   assert.deepEqual(both, [true, false], "it is found once");
   assert.deepEqual([...liveness.calls], ["c", "d"]);
 });
-
-async function toldBy(url: string): Promise<{ pid: number; pings: number }> {
-  return JSON.parse((await call(url, "echo")).content[0].text);
-}
-
-function stateOf(berth: TestBerth) {
-  return apiOf(berth).send("GET", "/servers/bad/upstream");
-}
 
 interface Line {
   readonly port: number;

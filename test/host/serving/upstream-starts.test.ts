@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { existsSync, readlinkSync } from "node:fs";
 import { test, type TestContext } from "node:test";
-import { setTimeout as after } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { spawnDirectly, type Spawn, type SpawnRequest } from "../../../src/processes/spawn/spawn.ts";
 import type { UpstreamError } from "../../../src/upstream/upstream-error.ts";
 import { apiOf } from "../../support/api.ts";
-import { call } from "../../support/berth.ts";
-import { dataFolder, host } from "../../support/hosted-upstreams.ts";
+import { dataFolder, host, hostedServer } from "../../support/hosted-upstreams.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { givingWayBy, processesWith, statOf } from "../../support/processes.ts";
 import { ServeProcess } from "../../support/serve-process.ts";
@@ -18,16 +17,14 @@ const SOUND = "misbehaves in calls";
 test("J9 a hosted server is started by a process beside Berth, in an empty folder, and gives way", async (t) => {
   const mark = `beside-${process.pid}`;
   const uri = hostile(SOUND, `&env.BERTH_TEST_MARK=${mark}`);
-  const berth = await host(t, { sound: { upstream: uri } }, { BERTH_UPSTREAM_IDLE_MS: "100" });
+  const server = hostedServer(await host(t, { server: { upstream: uri } }));
   // Until that process is ready Berth starts them itself.
   await until(async () => {
-    assert.equal((await call(`${berth.url}/mcp/sound`, "echo")).content[0].text, "fine");
-    const [pid] = processesWith(mark);
-    const stat = pid === undefined ? undefined : statOf(pid);
-    // It ends soon, when nobody calls it.
-    if (!stat || stat.parent === process.pid) return false;
-    assert.equal(stat.group, pid);
-    assert.equal(stat.niceness, givingWayBy(10));
+    assert.equal(await server.call("echo"), "fine");
+    const pid = processesWith(mark)[0]!;
+    const stat = statOf(pid)!;
+    if (stat.parent === process.pid) return void (await server.idle());
+    assert.deepEqual([stat.group, stat.niceness], [pid, givingWayBy(10)]);
     return true;
   });
 });
@@ -60,7 +57,7 @@ test("a start that is given up before it is done leaves no process and no folder
   const givingUp = new AbortController();
   const { start, asked } = recorded(async (request) => {
     givingUp.abort();
-    await after(100);
+    await nextTurn();
     return spawnDirectly(request);
   });
   // So long its end is waited for, three times; it takes none of that.

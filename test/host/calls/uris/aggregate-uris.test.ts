@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { rawBlock } from "../../../../src/lib/cid.ts";
-import { post, request, startTestBerth, type Reply, type TestBerth } from "../../../support/berth.ts";
+import { post, request, type Reply } from "../../../support/berth.ts";
+import { berthInSuite, temporaryFolder } from "../../../support/suite.ts";
 import { until } from "../../../support/until.ts";
 
 /** Answers every URI, as a server that lists only some of its resources may. */
@@ -40,27 +40,18 @@ const GREEDY = `
   export function contents(rest: string): string { return "FORGED " + rest; }`;
 
 describe("S10 at /mcp a URI leads to what it names, whoever else is hosted", () => {
-  let berth: TestBerth;
-  let folder: string;
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-aggregate-"));
-    const program = join(folder, "far.mjs");
-    await writeFile(program, UPSTREAM);
-    berth = await startTestBerth({
-      texts: { "notes.ts": NOTES, "greedy.ts": GREEDY },
-      variables: { motd: "the variable's own" },
-      mcps: {
-        far: { upstream: `mcp+node://${program}` },
-        greedy: { definition: "greedy.ts", auto_discover: true },
-        lists: { definition: "notes.ts", resources: { motd: { uri: "variable://motd" } } },
-        "lists-too": { definition: "notes.ts", resources: { motd: { uri: "variable://motd" } } },
-        own: { definition: "notes.ts", resources: { sea: { uri: "sea://deep", text: "fathoms" } } },
-      },
-    });
-  });
-  after(async () => {
-    await berth?.close();
-    await rm(folder, { recursive: true, force: true });
+  const program = join(temporaryFolder(), "far.mjs");
+  writeFileSync(program, UPSTREAM);
+  const berth = berthInSuite({
+    texts: { "notes.ts": NOTES, "greedy.ts": GREEDY },
+    variables: { motd: "the variable's own" },
+    mcps: {
+      far: { upstream: `mcp+node://${program}` },
+      greedy: { definition: "greedy.ts", auto_discover: true },
+      lists: { definition: "notes.ts", resources: { motd: { uri: "variable://motd" } } },
+      "lists-too": { definition: "notes.ts", resources: { motd: { uri: "variable://motd" } } },
+      own: { definition: "notes.ts", resources: { sea: { uri: "sea://deep", text: "fathoms" } } },
+    },
   });
 
   const read = async (server: string, uri: string): Promise<Reply["body"]> =>

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { jsonOf } from "../../../../src/host/calls/long-result.ts";
 import { rawBlock } from "../../../../src/lib/cid.ts";
-import { openHosted, type Hosted } from "../../../support/host.ts";
 import { longJsonIn } from "../../../support/long-json.ts";
+import { hostedInSuite } from "../../../support/suite.ts";
 
 const TEXT = "long ä ".repeat(50_000);
 const STORED = JSON.stringify({ text: TEXT });
@@ -18,13 +18,9 @@ export function asked(location: string): Response { return new Response(null, { 
 `;
 
 describe("what a redirect or a URI leads to that is long is made into what was asked for where long values are", () => {
-  let hosted: Hosted;
+  const hosted = hostedInSuite({ demo: DEFINITION });
   const cid = rawBlock(STORED);
-  before(async () => {
-    hosted = await openHosted({ demo: DEFINITION });
-    await hosted.store.change("default", { by: "test", put: [cid] });
-  });
-  after(() => hosted.close());
+  before(() => hosted.store.change("default", { by: "test", put: [cid] }));
 
   const text = { type: "text", text: TEXT };
   const read = async (uri: string): Promise<object> => (await (await hosted.catalog("demo")).resource(uri))!.read({});

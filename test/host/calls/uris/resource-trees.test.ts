@@ -24,33 +24,30 @@ export function node(id: string) {
 }
 `;
 
-it("S11 a tree of content is listed by its root, and read from there node by node", async () => {
+it("S11 a tree of content is listed by its root, and read from there node by node", async (t) => {
   const berth = await startTestBerth({ texts: { "tree.ts": TREE } });
-  try {
-    const ask = async (method: string, params = {}) =>
-      (await post(`${berth.url}/mcp/tree`, request(method, params))).body;
-    const { resources } = (await ask("resources/list")).result;
-    const [start] = resources;
-    assert.deepEqual([resources.length, start.name, start.mimeType], [1, "root", "application/json"]);
-    const { resourceTemplates } = (await ask("resources/templates/list")).result;
-    assert.deepEqual(
-      resourceTemplates.map(({ uriTemplate }: { uriTemplate: string }) => uriTemplate),
-      ["tree://main/node/{id}"],
-    );
+  t.after(() => berth.close());
+  const ask = async (method: string, params = {}) =>
+    (await post(`${berth.url}/mcp/tree`, request(method, params))).body;
+  const { resources } = (await ask("resources/list")).result;
+  const [start] = resources;
+  assert.deepEqual([resources.length, start.name, start.mimeType], [1, "root", "application/json"]);
+  const { resourceTemplates } = (await ask("resources/templates/list")).result;
+  assert.deepEqual(
+    resourceTemplates.map(({ uriTemplate }: { uriTemplate: string }) => uriTemplate),
+    ["tree://main/node/{id}"],
+  );
 
-    const read: string[] = [];
-    const open = [start.uri];
-    for (const uri of open) {
-      const [content] = (await ask("resources/read", { uri })).result.contents;
-      assert.equal(content.uri, uri);
-      const { text, children } = JSON.parse(content.text);
-      read.push(text);
-      open.push(...children);
-    }
-    assert.deepEqual(read, ["The whole", "One half", "The other half", "The smallest part"]);
-    const missing = await ask("resources/read", { uri: "tree://main/node/twig" });
-    assert.match(missing.error.message, /No such resource/);
-  } finally {
-    await berth.close();
+  const read: string[] = [];
+  const open = [start.uri];
+  for (const uri of open) {
+    const [content] = (await ask("resources/read", { uri })).result.contents;
+    assert.equal(content.uri, uri);
+    const { text, children } = JSON.parse(content.text);
+    read.push(text);
+    open.push(...children);
   }
+  assert.deepEqual(read, ["The whole", "One half", "The other half", "The smallest part"]);
+  const missing = await ask("resources/read", { uri: "tree://main/node/twig" });
+  assert.match(missing.error.message, /No such resource/);
 });

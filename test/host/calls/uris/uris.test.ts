@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { rawBlock } from "../../../../src/lib/cid.ts";
 import { call, modern, post, request, type Reply } from "../../../support/berth.ts";
-import { openHosted, type Hosted } from "../../../support/host.ts";
-import { berthInSuite } from "../../../support/suite.ts";
+import { berthInSuite, hostedInSuite } from "../../../support/suite.ts";
 
 const NOTES = `
 /** Adds up. */
@@ -198,11 +197,7 @@ describe("C4 URIs of Berth's own", () => {
 });
 
 describe("C4 URIs of Berth's own in one tenant", () => {
-  let hosted: Hosted;
-  before(async () => {
-    hosted = await openHosted({ notes: 'export function word(): string { return "old"; }' });
-  });
-  after(() => hosted.close());
+  const hosted = hostedInSuite({ notes: 'export function word(): string { return "old"; }' });
 
   it("T6.4 content of another tenant is not there, until this one has it, too", async () => {
     const theirs = rawBlock("what is theirs");
