@@ -182,15 +182,6 @@ describe("internal servers over plain HTTP", () => {
     assert.match(await response.text(), /100000 bytes/);
   });
 
-  it("T13.4 many calls at once each get their own answer", async () => {
-    const words = Array.from({ length: 100 }, (_, n) => `w${n}`);
-    const answers = await Promise.all(words.map(async (word) => (await send("", { word })).text()));
-    assert.deepEqual(
-      answers,
-      words.map((word) => `calls ${word}`),
-    );
-  });
-
   it("T13.8 a redirect is a redirect, and what has no address is followed", async () => {
     for (const [location, expected] of [
       ["/servers/calls?word=a%20b", "/servers/calls?word=a%20b"],

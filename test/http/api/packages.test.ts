@@ -36,7 +36,7 @@ describe("the API of packages", () => {
   let berth: TestBerth;
   let api: Api;
   before(async () => {
-    registry = await startTestRegistry(inner, greet("1.0.0"), { name: "loadsh" });
+    registry = await startTestRegistry(inner, greet("1.0.0"));
     berth = await startTestBerth({
       texts: { "alone.ts": ALONE },
       env: {
@@ -268,14 +268,6 @@ describe("the API of packages", () => {
     ]) {
       assert.equal((await api.send("POST", "/packages/review", wrong)).status, 400, JSON.stringify(wrong));
     }
-  });
-
-  it("warns of a name that is nearly a well-known one", async () => {
-    const { body } = done(await api.send("POST", "/packages/review", { add: ["loadsh"] }));
-    assert.deepEqual(
-      body.review.problems.map(({ code, severity }: { code: string; severity: string }) => [code, severity]),
-      [["similar-name", "warning"]],
-    );
   });
 
   it("is of one tenant alone: no other sees its packages, tarballs, or the registry's token", async () => {
