@@ -14,7 +14,7 @@ export const mutants = [
     file: "src/access/oauth/access-tokens.ts",
     find: `requiredClaims: ["exp", "aud"],`,
     replace: `requiredClaims: ["aud"],`,
-    tests: ["test/access/oauth.test.ts"],
+    tests: ["test/access/oauth-attacks.test.ts"],
   },
   {
     file: "src/access/rights.ts",
@@ -230,7 +230,7 @@ export const mutants = [
     file: "src/http/pages/pages.ts",
     find: `text.replace(/[&<>\\r]/g,`,
     replace: `text.replace(/[&>\\r]/g,`,
-    tests: ["test/http/pages/text.test.ts"],
+    tests: ["test/http/pages/editor.test.ts"],
   },
   {
     file: "src/http/way-in.ts",

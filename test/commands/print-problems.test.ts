@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { countProblems, printProblems } from "../../src/commands/print-problems.ts";
-import { removeTemporaryFolders } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 describe("problems are printed", () => {
   const print = (...problems: Parameters<typeof printProblems>[0]): string => {

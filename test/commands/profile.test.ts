@@ -163,10 +163,7 @@ test("J4 @server/tool?query, @server?tool=, @server?list=tools and inspect reach
   ]);
   assert.match((await cat("@bio/find?gene=BRAF&page=4")).records[0].text, /page 4/);
   assert.match((await cat("@bio?tool=search&gene=BRAF")).records[0].text, /page 1/);
-  assert.deepEqual(
-    (await cat("@bio?list=tools")).records.map(({ name }) => name),
-    ["search", "trial_search"],
-  );
+  assert.equal((await cat("@bio?list=tools")).records.map(({ name }) => name).join(), "search,trial_search");
   const put = await berth(["put", "@bio/find"], { ...home, input: '{"gene":"A"}\n{"gene":"B"}\n' });
   assert.equal(put.code, 0, put.stderr);
   assert.equal(put.records.length, 2);

@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { progressLine } from "../../src/commands/progress.ts";
-import { removeTemporaryFolders } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 describe("a line of progress", () => {
   const written = (isTTY: boolean): string => {

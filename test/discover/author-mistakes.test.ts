@@ -75,10 +75,7 @@ test("names that only look like those of Node are told", async () => {
 
 test("a mistake that keeps a tool from being offered is told once", async () => {
   const problems = await problemsOf("export function size(text: strin): number {\n  return text.length;\n}\n");
-  assert.deepEqual(
-    problems.map(({ code }) => code),
-    ["unresolved-type"],
-  );
+  assert.equal(problems.map(({ code }) => code).join(), "unresolved-type");
 });
 
 test("of very many type errors the first are told, and how many more there are", async () => {

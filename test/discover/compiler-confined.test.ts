@@ -17,6 +17,7 @@ import { residentMbOf, treeOf } from "../../src/processes/process-tree.ts";
 import { spawnDirectly, type Spawn } from "../../src/processes/spawn/spawn.ts";
 import { apiOf } from "../support/api.ts";
 import { startTestBerth } from "../support/berth.ts";
+import { GUESTS } from "../support/guests.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { commandOf } from "../support/processes.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
@@ -39,134 +40,133 @@ const secretFile = join(folder, "secret.key");
 writeFileSync(secretFile, `{"version":3, ${secret}`);
 after(() => rmSync(folder, { recursive: true }));
 
-const modes: readonly Confinement[] = isLinux ? ["sandboxed", "trusted"] : ["trusted"];
+/** Without the sandbox in the extended suite. */
+const mode: Confinement = isLinux ? GUESTS : "trusted";
 
-for (const mode of modes) {
-  describe(`what a definition can have the compiler read, ${mode}`, () => {
-    const compiler = openCompiler(limits, { mode });
-    after(() => compiler.close());
+describe(`what a definition can have the compiler read, ${mode}`, () => {
+  const compiler = openCompiler(limits, { mode });
+  after(() => compiler.close());
 
-    const compile = async (text: string, more?: Record<string, string>): Promise<Compiled> => {
-      const compiled = await compiler.compile(source(text, more));
-      assert.ok(!JSON.stringify(compiled).includes(secret), "nothing of the host's file is in the answer");
-      return compiled;
-    };
+  const compile = async (text: string, more?: Record<string, string>): Promise<Compiled> => {
+    const compiled = await compiler.compile(source(text, more));
+    assert.ok(!JSON.stringify(compiled).includes(secret), "nothing of the host's file is in the answer");
+    return compiled;
+  };
 
-    test("no comment leads to a file outside of the definition", async () => {
-      const url = pathToFileURL(secretFile).href;
-      const targets = [url, secretFile, "./secret.key", "../../../../../../../../../../etc/passwd", "file:///dev/zero"];
-      const comments = targets.flatMap((target) => [
-        `//# sourceMappingURL=${target}`,
-        `//@ sourceMappingURL=${target}`,
-        `/*# sourceMappingURL=${target} */`,
-        `/*@ sourceMappingURL=${target}\n*/`,
-        `const a = 1; //# sourceMappingURL=${target}\n//# sourceMappingURL=${target}`,
-        `const text = \`\${1 /*# sourceMappingURL=${target} */}\``,
-      ]);
-      const inline = `{"version":3,"sources":["${url}"],"names":[],"mappings":"AAAA" ${secret.slice(0, 4)}`;
-      comments.push(
-        `//# sourceMappingURL=data:application/json,${encodeURIComponent(inline)}`,
-        `//# sourceMappingURL=data:application/json;base64,${Buffer.from(inline).toString("base64")}`,
-      );
-      for (const comment of comments) {
-        const beside = `export function x(): string { return "" }\n${comment}\n`;
-        const { problems, tools, bundle } = await compile(beside);
-        assert.deepEqual(problems, [], comment);
-        assert.equal(tools.length, 1);
-        assert.ok(bundle);
-        const nested = await compile('export { x } from "./nested.js";', {
-          "nested.js": beside.replace(": string", ""),
-        });
-        assert.deepEqual(nested.problems, [], comment);
-      }
-    });
-
-    test("all that the compiler loads only for some definitions is there", async () => {
-      const tags = '@inputSchema {"type": "object", "properties": {"to": {"type": "string", "format": "email"}}}';
-      const { problems, tools, skills } = await compile(
-        `/**\n * Sends.\n * ${tags}\n */\nexport function send(args: { to: string }): string { return args.to }`,
-        { "m.skills/send/SKILL.md": "---\nname: send\ndescription: Sends.\n---\n" },
-      );
-      assert.deepEqual(problems, []);
-      assert.equal(skills?.length, 1);
+  test("no comment leads to a file outside of the definition", async () => {
+    const url = pathToFileURL(secretFile).href;
+    const targets = [url, secretFile, "./secret.key", "../../../../../../../../../../etc/passwd", "file:///dev/zero"];
+    const comments = targets.flatMap((target) => [
+      `//# sourceMappingURL=${target}`,
+      `//@ sourceMappingURL=${target}`,
+      `/*# sourceMappingURL=${target} */`,
+      `/*@ sourceMappingURL=${target}\n*/`,
+      `const a = 1; //# sourceMappingURL=${target}\n//# sourceMappingURL=${target}`,
+      `const text = \`\${1 /*# sourceMappingURL=${target} */}\``,
+    ]);
+    const inline = `{"version":3,"sources":["${url}"],"names":[],"mappings":"AAAA" ${secret.slice(0, 4)}`;
+    comments.push(
+      `//# sourceMappingURL=data:application/json,${encodeURIComponent(inline)}`,
+      `//# sourceMappingURL=data:application/json;base64,${Buffer.from(inline).toString("base64")}`,
+    );
+    for (const comment of comments) {
+      const beside = `export function x(): string { return "" }\n${comment}\n`;
+      const { problems, tools, bundle } = await compile(beside);
+      assert.deepEqual(problems, [], comment);
       assert.equal(tools.length, 1);
-    });
-
-    test("a program that speaks of source maps means what it meant", async () => {
-      const text = [
-        'const one = "//# sourceMappingURL=file:///a";',
-        "const two = `/*# sourceMappingURL=${one} */`;",
-        "const three = /\\/\\/# sourceMappingURL=(.*)/.exec(one)![1];",
-        "class Four { #sourceMappingURL = 4; get() { return this.#sourceMappingURL; } }",
-        'import data from "./data.json";',
-        "export function x(): string { return JSON.stringify([one, two, three, new Four().get(), data]); }",
-      ].join("\n");
-      const { problems, bundle } = await compile(text, {
-        "data.json": '{"//# sourceMappingURL=": "//@ sourceMappingURL"}',
+      assert.ok(bundle);
+      const nested = await compile('export { x } from "./nested.js";', {
+        "nested.js": beside.replace(": string", ""),
       });
-      assert.deepEqual(problems, []);
-      const file = join(folder, `${mode}.mjs`);
-      writeFileSync(file, bundle!);
-      const { x } = (await import(pathToFileURL(file).href)) as { x: () => string };
-      assert.deepEqual(JSON.parse(x()), [
-        "//# sourceMappingURL=file:///a",
-        "/*# sourceMappingURL=//# sourceMappingURL=file:///a */",
-        "file:///a",
-        4,
-        { "//# sourceMappingURL=": "//@ sourceMappingURL" },
-      ]);
-      const raw = await compile(
-        "const a = 1;\nexport function x(): string { return String.raw`${a}//# sourceMappingURL=${a}` }",
-      );
-      assert.equal(raw.bundle, undefined);
-      assert.deepEqual(
-        raw.problems.map(({ severity, line, column }) => [severity, line, column]),
-        [["error", 2, 52]],
-      );
-    });
-
-    test("no import, reference or tag leads to a file outside of the definition", async () => {
-      const url = pathToFileURL(secretFile).href;
-      const refused = [
-        `import x from ${JSON.stringify(secretFile)} with { type: "text" };`,
-        `import x from ${JSON.stringify(secretFile)} with { type: "json" };`,
-        `import x from ${JSON.stringify(url)};`,
-        `import x from "../secret.key";`,
-        `import x from "./../../../../../../../../../../../../${secretFile}";`,
-        `import x from "/etc/passwd";`,
-        `const x = require(${JSON.stringify(secretFile)});`,
-        `const x = require.resolve(${JSON.stringify(secretFile)});`,
-        `const x = await import(${JSON.stringify(url)});`,
-        `const x = await import(\`${folder}/\${"secret.key"}\`);`,
-        `import x from "data:text/plain,${secretFile}";`,
-        `import x from "esbuild/../../secret.key";`,
-        `import x from "esbuild/../../../../../../../../../../${secretFile}";`,
-      ];
-      for (const line of refused) {
-        const { bundle, problems } = await compile(`${line}\nexport function f(): string { return String(x); }`);
-        assert.equal(bundle, undefined, line);
-        assert.ok(
-          problems.some(({ severity }) => severity === "error"),
-          line,
-        );
-      }
-      const ignored = [
-        `/// <reference path="${secretFile}" />`,
-        `/// <reference path="/etc/passwd" />`,
-        `/// <reference types="${secretFile}" />`,
-        `/// <reference types="node" />`,
-        `/// <reference lib="../../../../../..${secretFile}" />`,
-        `/// <amd-dependency path="${secretFile}" />`,
-        `/** @jsxImportSource ${secretFile} */\n/** @jsxRuntime automatic */`,
-        `/** @typedef {import("${secretFile}")} X */`,
-      ];
-      for (const line of ignored) {
-        const { tools, problems } = await compile(`${line}\nexport function f(): string { return import.meta.url; }`);
-        assert.deepEqual([tools.length, problems], [1, []], line);
-      }
-    });
+      assert.deepEqual(nested.problems, [], comment);
+    }
   });
-}
+
+  test("all that the compiler loads only for some definitions is there", async () => {
+    const tags = '@inputSchema {"type": "object", "properties": {"to": {"type": "string", "format": "email"}}}';
+    const { problems, tools, skills } = await compile(
+      `/**\n * Sends.\n * ${tags}\n */\nexport function send(args: { to: string }): string { return args.to }`,
+      { "m.skills/send/SKILL.md": "---\nname: send\ndescription: Sends.\n---\n" },
+    );
+    assert.deepEqual(problems, []);
+    assert.equal(skills?.length, 1);
+    assert.equal(tools.length, 1);
+  });
+
+  test("a program that speaks of source maps means what it meant", async () => {
+    const text = [
+      'const one = "//# sourceMappingURL=file:///a";',
+      "const two = `/*# sourceMappingURL=${one} */`;",
+      "const three = /\\/\\/# sourceMappingURL=(.*)/.exec(one)![1];",
+      "class Four { #sourceMappingURL = 4; get() { return this.#sourceMappingURL; } }",
+      'import data from "./data.json";',
+      "export function x(): string { return JSON.stringify([one, two, three, new Four().get(), data]); }",
+    ].join("\n");
+    const { problems, bundle } = await compile(text, {
+      "data.json": '{"//# sourceMappingURL=": "//@ sourceMappingURL"}',
+    });
+    assert.deepEqual(problems, []);
+    const file = join(folder, `${mode}.mjs`);
+    writeFileSync(file, bundle!);
+    const { x } = (await import(pathToFileURL(file).href)) as { x: () => string };
+    assert.deepEqual(JSON.parse(x()), [
+      "//# sourceMappingURL=file:///a",
+      "/*# sourceMappingURL=//# sourceMappingURL=file:///a */",
+      "file:///a",
+      4,
+      { "//# sourceMappingURL=": "//@ sourceMappingURL" },
+    ]);
+    const raw = await compile(
+      "const a = 1;\nexport function x(): string { return String.raw`${a}//# sourceMappingURL=${a}` }",
+    );
+    assert.equal(raw.bundle, undefined);
+    assert.deepEqual(
+      raw.problems.map(({ severity, line, column }) => [severity, line, column]),
+      [["error", 2, 52]],
+    );
+  });
+
+  test("no import, reference or tag leads to a file outside of the definition", async () => {
+    const url = pathToFileURL(secretFile).href;
+    const refused = [
+      `import x from ${JSON.stringify(secretFile)} with { type: "text" };`,
+      `import x from ${JSON.stringify(secretFile)} with { type: "json" };`,
+      `import x from ${JSON.stringify(url)};`,
+      `import x from "../secret.key";`,
+      `import x from "./../../../../../../../../../../../../${secretFile}";`,
+      `import x from "/etc/passwd";`,
+      `const x = require(${JSON.stringify(secretFile)});`,
+      `const x = require.resolve(${JSON.stringify(secretFile)});`,
+      `const x = await import(${JSON.stringify(url)});`,
+      `const x = await import(\`${folder}/\${"secret.key"}\`);`,
+      `import x from "data:text/plain,${secretFile}";`,
+      `import x from "esbuild/../../secret.key";`,
+      `import x from "esbuild/../../../../../../../../../../${secretFile}";`,
+    ];
+    for (const line of refused) {
+      const { bundle, problems } = await compile(`${line}\nexport function f(): string { return String(x); }`);
+      assert.equal(bundle, undefined, line);
+      assert.ok(
+        problems.some(({ severity }) => severity === "error"),
+        line,
+      );
+    }
+    const ignored = [
+      `/// <reference path="${secretFile}" />`,
+      `/// <reference path="/etc/passwd" />`,
+      `/// <reference types="${secretFile}" />`,
+      `/// <reference types="node" />`,
+      `/// <reference lib="../../../../../..${secretFile}" />`,
+      `/// <amd-dependency path="${secretFile}" />`,
+      `/** @jsxImportSource ${secretFile} */\n/** @jsxRuntime automatic */`,
+      `/** @typedef {import("${secretFile}")} X */`,
+    ];
+    for (const line of ignored) {
+      const { tools, problems } = await compile(`${line}\nexport function f(): string { return import.meta.url; }`);
+      assert.deepEqual([tools.length, problems], [1, []], line);
+    }
+  });
+});
 
 test("who may edit one server reads no file of the host by a review or a save of it", async (context) => {
   const admin = "the-operators-own-token";
@@ -285,28 +285,23 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
     assert.match(problems[0]!.message, /it did not start: E(NOENT|ACCES)/);
   });
 
-  for (const mode of modes) {
-    test(`compileMemoryMb: a source that has the bundler take gigabytes is ended, ${mode}`, async (context) => {
-      const compiler = openCompiler(limits, { mode });
-      context.after(() => compiler.close());
-      const doubled = Array.from({ length: 28 }, (_, index) => `a${index + 1} = a${index} + a${index}`).join(", ");
-      let peakMb = 0;
-      const looking = setInterval(() => {
-        for (const pid of treeOf(process.pid)) peakMb = Math.max(peakMb, residentMbOf([pid]));
-      }, 20);
-      context.after(() => clearInterval(looking));
-      const { problems } = await compiler.compile(
-        source(`enum E { a0 = "${"x".repeat(100)}", ${doubled} }\nexport function f(): string { return ""; }`),
-      );
-      assert.deepEqual(
-        problems.map(({ code }) => code),
-        ["compiler-memory"],
-      );
-      assert.match(problems[0]!.message, /more than 384 MB .*BERTH_COMPILE_MEMORY_MB/);
-      if (mode === "sandboxed") assert.ok(peakMb < 384 + 960, `${peakMb} MB`);
-      assert.deepEqual((await compiler.compile(sound)).problems, []);
-    });
-  }
+  test(`compileMemoryMb: a source that has the bundler take gigabytes is ended, ${mode}`, async (context) => {
+    const compiler = openCompiler(limits, { mode });
+    context.after(() => compiler.close());
+    const doubled = Array.from({ length: 28 }, (_, index) => `a${index + 1} = a${index} + a${index}`).join(", ");
+    let peakMb = 0;
+    const looking = setInterval(() => {
+      for (const pid of treeOf(process.pid)) peakMb = Math.max(peakMb, residentMbOf([pid]));
+    }, 20);
+    context.after(() => clearInterval(looking));
+    const { problems } = await compiler.compile(
+      source(`enum E { a0 = "${"x".repeat(100)}", ${doubled} }\nexport function f(): string { return ""; }`),
+    );
+    assert.equal(problems.map(({ code }) => code).join(), "compiler-memory");
+    assert.match(problems[0]!.message, /more than 384 MB .*BERTH_COMPILE_MEMORY_MB/);
+    if (mode === "sandboxed") assert.ok(peakMb < 384 + 960, `${peakMb} MB`);
+    assert.deepEqual((await compiler.compile(sound)).problems, []);
+  });
 });
 
 describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux" }, () => {

@@ -124,10 +124,7 @@ test("a source that breaks the parser is a problem of its own, not of the next",
   assert.equal(deep.problems.length > 0, true);
   assert.equal(deep.tools.length, 0);
   const missing = await compiler.compile({ ...sound, entry: "nowhere.ts" });
-  assert.deepEqual(
-    missing.problems.map(({ code }) => code),
-    ["compiler-crash"],
-  );
+  assert.equal(missing.problems.map(({ code }) => code).join(), "compiler-crash");
   assert.equal((await compiler.compile(sound)).tools.length, 1);
 });
 
@@ -180,10 +177,7 @@ test("the child gets nothing of the environment, ends when idle or closed, and s
     [],
   );
   const late = await compiler.compile(sound);
-  assert.deepEqual(
-    late.problems.map(({ code }) => code),
-    ["compiler-closed"],
-  );
+  assert.equal(late.problems.map(({ code }) => code).join(), "compiler-closed");
 });
 
 test("closing ends what is being compiled", async (context) => {
@@ -218,10 +212,7 @@ const plain = (name: string): string => `export function ${name}(code: string): 
 test("toolBytes: a function whose types unfold to long schemas is left out, with its place and what to do", (context) => {
   context.after(lower({ toolBytes: 4_000 }));
   const { tools, problems } = discover(source(unfolding + plain("first") + wide("second")));
-  assert.deepEqual(
-    tools.map(({ name }) => name),
-    ["first"],
-  );
+  assert.equal(tools.map(({ name }) => name).join(), "first");
   assert.equal(problems.length, 1);
   const { code, severity, tool, file, line, column, message, frame } = problems[0]!;
   assert.deepEqual([code, severity, tool, file, line, column], ["too-large", "error", "second", "greet.ts", 3, 17]);
@@ -251,10 +242,7 @@ test("contractValues: functions whose schemas have more values together are left
     `/** @inputSchema {"type":"object","properties":{"a":{"examples":[${"{},".repeat(600)}{}]}}} */\n` +
     `export function ${name}(args: unknown): string { return ""; }\n`;
   const { tools, problems } = discover(source(wide("first") + wide("second") + plain("third")));
-  assert.deepEqual(
-    tools.map(({ name }) => name),
-    ["first", "third"],
-  );
+  assert.equal(tools.map(({ name }) => name).join(), "first,third");
   assert.deepEqual([problems.length, problems[0]!.code, problems[0]!.tool], [1, "too-large", "second"]);
   assert.match(problems[0]!.message, /more than 1000 values/);
 });

@@ -26,10 +26,7 @@ test("the types of globals that guests have are known", () => {
     export function bytes(it: BufferSource | string): string { return String(it) + algorithm; }
   `);
   const [sign] = all.tools;
-  assert.deepEqual(
-    all.tools.map(({ name }) => name),
-    ["sign", "query", "bytes"],
-  );
+  assert.equal(all.tools.map(({ name }) => name).join(), "sign,query,bytes");
   const { kty } = sign!.outputSchema!["properties"] as Record<string, unknown>;
   assert.deepEqual(kty, { type: "string" });
   assert.deepEqual(said(all), [

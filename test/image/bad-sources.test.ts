@@ -357,10 +357,7 @@ describe("bad sources give every problem with its place, and no image:", () => {
     const boot = { servers: [], variables: [{ name: "c", definition_cid: "c.txt" }] };
     const mcps = { a: { definition: "a.ts" }, b: { definition: "b.sh" } };
     const problems = await problemsOf(writeSources(sourcesWith(mcps, { ...files, "default.boot.source.json": boot })));
-    assert.deepEqual(
-      problems.map(({ code }) => code),
-      ["too-large", "too-large", "too-large"],
-    );
+    assert.equal(problems.map(({ code }) => code).join(), "too-large,too-large,too-large");
 
     const from = writeSources(sourcesWith({ a: {} }));
     const { image } = await generateImage({ from, out: from, sourceBytes: 10 }, countingCompiling());

@@ -167,9 +167,11 @@ describe("an image whose sources have a package.json and its lock", () => {
   test("has nothing of them when the package.json asks for nothing, and does not read a lock then", async () => {
     write({ "package.json": { private: true, devDependencies: { papers: "^1.0.0" } }, "package-lock.json": "no JSON" });
     const image = await make();
-    assert.deepEqual(
-      manifestOf(image).variables.map(({ name }) => name),
-      ["mcps"],
+    assert.equal(
+      manifestOf(image)
+        .variables.map(({ name }) => name)
+        .join(),
+      "mcps",
     );
     assert.deepEqual(registry.fetched, []);
     rmSync(join(from, "package.json"));
@@ -254,9 +256,6 @@ describe("an image whose sources have a package.json and its lock", () => {
 
     const own = { ...PACKAGES, "berth-mcp": {} };
     const berth = await problemsOf(lockedSources(own, ["papers", "berth-mcp"]), countingFetch(own).fetch);
-    assert.deepEqual(
-      berth.problems.map(({ code }) => code),
-      ["needless-package"],
-    );
+    assert.equal(berth.problems.map(({ code }) => code).join(), "needless-package");
   });
 });

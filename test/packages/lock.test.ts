@@ -313,9 +313,6 @@ describe("a lock comes with a warning", () => {
   test("for a dependency for some machines alone", () => {
     const { set, problems } = read({ a: "1" }, { "node_modules/a": line("1.0.0", { os: ["darwin"] }) });
     assert.ok(set);
-    assert.deepEqual(
-      problems.map(({ code }) => code),
-      ["machine-variant"],
-    );
+    assert.equal(problems.map(({ code }) => code).join(), "machine-variant");
   });
 });

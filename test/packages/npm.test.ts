@@ -189,10 +189,7 @@ describe(`npm, ${mode}`, () => {
     const npm = open(registry);
     const warnings: Problem[] = [];
     const set = await npm.resolve({ scripted: "*" }, undefined, undefined, (problem) => warnings.push(problem));
-    assert.deepEqual(
-      warnings.map(({ code }) => code),
-      ["install-script"],
-    );
+    assert.equal(warnings.map(({ code }) => code).join(), "install-script");
     await npm.fetch(set, nothing);
     assert.ok(!existsSync(marker));
   });

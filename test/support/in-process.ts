@@ -11,7 +11,7 @@ import { loweredLimits } from "./lowered-limits.ts";
 export interface InProcessOptions extends Pick<RunOptions, "input" | "cwd"> {
   /** Variables in addition to those of this process; undefined ones are removed. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Its streams are those of a terminal; all output is then in `stdout`. */
+  /** Its streams are those of a terminal, which shows all output: it is then in `stdout`. */
   readonly isTerminal?: boolean;
 }
 
@@ -58,14 +58,14 @@ async function run(
   ];
   syncBuiltinESMExports();
   process.exitCode = undefined;
-  let code: number;
+  let code: number | string;
   try {
     process.chdir(cwd);
     // Each run has a program of its own: one that has parsed arguments keeps them.
     await import(`${cli}?run=${++runs}`).catch((error: unknown) => {
       if (!(error instanceof Exit)) throw error;
     });
-    code = process.exitCode ?? 0;
+    code = (process as { exitCode?: number }).exitCode ?? 0;
   } finally {
     for (const each of restore) each();
   }

@@ -1,0 +1,2 @@
+process.env["BERTH_TEST_GUESTS"] = "trusted";
+await import("./compiler-confined.test.ts");
