@@ -53,7 +53,9 @@ describe("a shutdown", () => {
   }
 
   it("ends berth stdio though a thread is blocked", async () => {
-    const child = spawn(process.execPath, [cliFor("stdio", stuck), "stdio", "endless"], { env: { ...process.env, ...stuck } });
+    const child = spawn(process.execPath, [cliFor("stdio", stuck), "stdio", "endless"], {
+      env: { ...process.env, ...stuck },
+    });
     const ended = endOf(child);
     child.stdout.resume();
     child.stdin.end();
