@@ -1,4 +1,5 @@
 import { fetch, type Agent, type Response } from "undici";
+import { clock, type Timer } from "../lib/clock.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { fixed } from "../limits/fixed.ts";
@@ -202,7 +203,7 @@ class Exchange {
   readonly #rules: NetworkRules;
   readonly #limits: FetchLimits;
   readonly #stop = new AbortController();
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: Timer;
   readonly #sent: TransformStream<Uint8Array, Uint8Array> | undefined;
   #writer: WritableStreamDefaultWriter<Uint8Array> | undefined;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -216,7 +217,7 @@ class Exchange {
     this.#limits = limits;
     const { fetchMs } = limits;
     const late = `it took longer than ${fetchMs} ms (${limitVariable("fetchMs")})`;
-    this.#timer = setTimeout(() => void this.#fail(late), fetchMs).unref();
+    this.#timer = clock.after(fetchMs, () => void this.#fail(late)).unref();
     if (wanted.body && !(wanted.body instanceof Uint8Array)) {
       this.#sent = new TransformStream();
       this.#writer = this.#sent.writable.getWriter();
@@ -292,7 +293,7 @@ class Exchange {
 
   /** Ends it, whatever is left. */
   close(why = "it was abandoned"): void {
-    clearTimeout(this.#timer);
+    this.#timer.clear();
     this.#stop.abort(new NetworkRefused(why));
     this.#writer?.abort().catch(() => {});
   }

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { clock } from "../lib/clock.ts";
 import { nextTurn } from "../lib/event-loop.ts";
 import type { ReadingTime } from "../lib/reading-time.ts";
 
@@ -34,7 +35,7 @@ export function readInTurns(socket: Socket, time: ReadingTime | undefined): void
     if (socket.readableLength === 0) return read();
     if (restMs > 0) {
       isWaiting = true;
-      setTimeout(goOn, restMs).unref();
+      clock.after(restMs, goOn).unref();
       return null;
     }
     if (turn.leftMs <= 0) {

@@ -1,4 +1,5 @@
 import { connect, type Socket, type TcpNetConnectOpts } from "node:net";
+import { clock, type Timer } from "../lib/clock.ts";
 import type { TenantSockets } from "./tenant-sockets.ts";
 
 /**
@@ -82,24 +83,24 @@ export class SocketPair {
   /** Returns what hands one piece on, and then tells whether `from` may be read on at once. */
   #carry(from: Socket, to: Socket, count: (bytes: number) => number): (bytes: Uint8Array) => boolean {
     let isFull = false;
-    let rest: NodeJS.Timeout | undefined;
+    let rest: Timer | undefined;
     const onWritten = (): void => {
       if (!isFull || to.writableLength > 0) return;
       isFull = false;
       if (!rest) from.resume();
     };
     from.on("end", () => to.end());
-    from.on("close", () => clearTimeout(rest));
+    from.on("close", () => rest?.clear());
     return (bytes) => {
       if (this.#isOver) return false;
       const restMs = count(bytes.length);
       to.write(bytes, onWritten);
       isFull = to.writableLength > 0;
       if (restMs > 0) {
-        rest ??= setTimeout(() => {
+        rest ??= clock.after(restMs, () => {
           rest = undefined;
           if (!isFull) from.resume();
-        }, restMs);
+        });
       }
       return !isFull && !rest;
     };

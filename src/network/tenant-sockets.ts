@@ -1,3 +1,4 @@
+import { clock } from "../lib/clock.ts";
 import type { SocketLimits, SocketUse } from "./relay-wire.ts";
 
 /** The connections of one tenant's guests together: what they use, and how fast they may carry it. */
@@ -12,7 +13,7 @@ export class TenantSockets {
   /** The sum of the times at which the open connections began. */
   #beganSum = 0;
   #leftBytes: number;
-  #countedAt = performance.now();
+  #countedAt = clock.now();
 
   constructor({ socketBytesPerSecondPerTenant }: Pick<SocketLimits, "socketBytesPerSecondPerTenant">) {
     this.#bytesPerSecond = socketBytesPerSecondPerTenant;
@@ -26,13 +27,13 @@ export class TenantSockets {
 
   /** Counts one more connection; returns the function that counts its end, for one call. */
   enter(): () => void {
-    const beganAt = performance.now();
+    const beganAt = clock.now();
     this.#open++;
     this.#beganSum += beganAt;
     return () => {
       this.#open--;
       this.#beganSum -= beganAt;
-      this.#closedMs += performance.now() - beganAt;
+      this.#closedMs += clock.now() - beganAt;
     };
   }
 
@@ -63,14 +64,14 @@ export class TenantSockets {
       refused: this.#refused,
       sentBytes: this.#sentBytes,
       receivedBytes: this.#receivedBytes,
-      openMs: Math.round(this.#closedMs + this.#open * performance.now() - this.#beganSum),
+      openMs: Math.round(this.#closedMs + this.#open * clock.now() - this.#beganSum),
     };
   }
 
   #spend(bytes: number): number {
     const perMs = this.#bytesPerSecond / 1_000;
     if (perMs === 0) return 0;
-    const now = performance.now();
+    const now = clock.now();
     const earned = (now - this.#countedAt) * perMs;
     const most = this.#bytesPerSecond * AT_ONCE_S;
     this.#leftBytes = Math.min(most, this.#leftBytes + earned) - Math.max(bytes, PIECE_BYTES);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { chmod, mkdtemp, realpath, rm } from "node:fs/promises";
-import { createServer, type Server } from "node:net";
+import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -10,7 +11,7 @@ import { openExecutor } from "../../src/executor/open-executor.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { DOOR, type Asked, type SocketGrant, type Told } from "../../src/network/relay-wire.ts";
 import { giveFolder, makeTemporary } from "../../src/processes/work-folders.ts";
-import { assertNothingLeft, failureOf } from "../support/executor.ts";
+import { assertNothingLeft, failureOf, networkOf, openRig } from "../support/executor.ts";
 import { descendants } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
@@ -43,18 +44,8 @@ describe("a script's network in the sandbox", { skip }, () => {
   });
 
   const LISTED = ["db.test:5432", "db.test:22", "*.wild.test:443", "*.wild.test:5432", "127.0.0.9:80"];
-  const run = (script: string, more: Partial<ScriptRun> = {}, listed = LISTED): Promise<ScriptOutcome> => {
-    const network = { server: "script", grant: () => grantOf(listed) };
-    return executor.runScript({
-      tenant: "default",
-      script: `#!/bin/bash\n${script}`,
-      argv: [],
-      env: {},
-      deadlineMs: 60_000,
-      network,
-      ...more,
-    });
-  };
+  const run = (script: string, more: Partial<ScriptRun> = {}, listed = LISTED): Promise<ScriptOutcome> =>
+    executor.runScript({ ...scriptRun(script), network: networkOf(...listed), ...more });
   const printed = async (...given: Parameters<typeof run>): Promise<string> => {
     const outcome = await run(...given);
     assert.ok(outcome.ok, JSON.stringify(outcome));
@@ -110,10 +101,12 @@ describe("a script's network in the sandbox", { skip }, () => {
   });
 
   it("keeps its door to itself", async () => {
-    const outcome = run(`ls -A /sbx; find / -xdev -name door 2>/dev/null; ls /proc/*/root/sbx 2>/dev/null; sleep 1`);
-    await until(() => doors[0]?.isOpen === true, "the door is open");
+    const look = "ls -A /sbx; find / -xdev -name door 2>/dev/null; ls /proc/*/root/sbx 2>/dev/null";
+    const outcome = run(`${look}; cat < /dev/tcp/db.test/5432`);
+    await until(() => doors[0]?.connections.size === 1, "it has looked");
     const other = `exec 3<>/dev/tcp/db.test/5432; ls ${doors[0]!.folder}; cat <&3`;
     assert.match(await printed(other.replace("cat <&3", ":")), /No such file/);
+    for (const socket of doors[0]!.connections) socket.end();
     const ended = await outcome;
     assert.ok(ended.ok);
     assert.doesNotMatch(ended.stdout.toString(), /door|sockets|node/);
@@ -142,10 +135,10 @@ describe("a script's network in the sandbox", { skip }, () => {
 
   it("ends with the script, in whatever way that ends", async () => {
     const open = "exec 3<>/dev/tcp/db.test/5432;";
-    assert.equal(failureOf(await run(`${open} sleep 100`, { deadlineMs: 1_500 })).reason, "timeout");
+    assert.equal(failureOf(await run(`${open} sleep 100`, { deadlineMs: 500 })).reason, "timeout");
     const controller = new AbortController();
     const outcome = run(`${open} sleep 100`, { signal: controller.signal });
-    await until(() => doors.at(-1)?.connections === 1, "it holds a connection");
+    await until(() => doors.at(-1)?.connections.size === 1, "it holds a connection");
     controller.abort();
     assert.equal(failureOf(await outcome).reason, "cancelled");
     assert.equal(await printed("kill -9 -1 2>/dev/null; echo here"), "here\n");
@@ -153,7 +146,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.ok(killed.ok && exited.ok);
     assert.deepEqual([killed.exitCode, exited.exitCode], [137, 3]);
     await until(() => descendants().length === 0, "nothing of them is alive");
-    await until(() => doors.every(({ connections }) => connections === 0), "no connection is left");
+    await until(() => doors.every(({ connections }) => connections.size === 0), "no connection is left");
   });
 
   it("hands on what a script sent just before its end", async () => {
@@ -169,26 +162,76 @@ describe("a script's network in the sandbox", { skip }, () => {
   });
 
   it("says why there is none", async () => {
-    const outcome = await run("echo never", {}, []);
+    const grant = { tenant: "default", server: "script", hosts: [], privateToo: false, privateHosts: [] };
+    const outcome = await run("echo never", { network: { server: "script", grant: () => grant } });
     assert.ok(outcome.ok);
     assert.equal(outcome.exitCode, 1);
     assert.equal(outcome.stderr, "There is no network for this script: nothing is listed\n");
   });
+
+  it("contains nothing of the machine, of other scripts, or of its own setup", async () => {
+    const abstract = createServer((socket) => socket.end("the machine's")).listen("\0berth-test-abstract");
+    const perl = (code: string): string => `perl -MSocket -e '${code}'`;
+    const toAbstract = perl(
+      'socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die; connect($s, pack("Sa*", 1, "\\0berth-test-abstract")) or print "none: $!"; print <$s>',
+    );
+    const udp = perl('socket(my $s, AF_INET, SOCK_DGRAM, 0) or print "no UDP: $!"');
+    const raw = perl('socket(my $s, AF_INET, SOCK_RAW, 1) or print "no raw: $!"');
+    const mptcp = perl('socket(my $s, AF_INET, SOCK_STREAM, 262) or print "no MPTCP: $!"');
+    try {
+      assert.match(await printed(toAbstract), /^none: Connection refused$/);
+      assert.match(await printed(`${udp}; ${raw}; ${mptcp}`), /^no UDP: .*no raw: .*no MPTCP: /);
+      assert.equal(await printed("ls /sbx"), "script\n");
+      assert.doesNotMatch(await printed("cat /proc/[0-9]*/comm"), /node/);
+      assert.match(await printed("cat /proc/self/status"), /^CapEff:\s+0{16}$/m);
+      assert.match(await printed("echo 4096 1 9999999 > /proc/sys/net/ipv4/tcp_rmem || :"), /Permission|Read-only/);
+      assert.equal(await printed("unshare -Ur true 2>/dev/null || echo refused"), "refused\n");
+    } finally {
+      abstract.close();
+    }
+  });
+
+  it("lets a script listen where only the script itself can connect", async () => {
+    const free = createServer().listen(0, "127.0.0.1");
+    await once(free, "listening");
+    const { port } = free.address() as AddressInfo;
+    await new Promise((resolve) => free.close(resolve));
+    const listen = `perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) or die $!;
+      bind($s, sockaddr_in(${port}, INADDR_ANY)) or die $!; listen($s, 5) or die $!;
+      if (!fork()) { socket(my $c, AF_INET, SOCK_STREAM, 0); connect($c, sockaddr_in(${port}, INADDR_LOOPBACK)) or die $!; exit }
+      accept(my $c, $s) or die $!; $| = 1; print "own\\n"; exec "bash", "-c", "cat < /dev/tcp/db.test/5432"'`;
+    const outcome = printed(listen);
+    await until(() => doors[0]?.connections.size === 1, "the script listens");
+    await assert.rejects(once(connect(port, "127.0.0.1"), "connect"), { code: "ECONNREFUSED" });
+    for (const socket of doors[0]!.connections) socket.end();
+    assert.equal(await outcome, "own\n");
+  });
 });
 
-function grantOf(listed: readonly string[]): SocketGrant {
-  const hosts = listed.map((line) => {
-    const [, wild, name = "", port] = /^(\*\.)?(.*):(\d+)$/.exec(line)!;
-    return { kind: wild ? ("below" as const) : ("host" as const), name, port: Number(port) };
-  });
-  return { tenant: "default", server: "script", hosts, privateToo: false, privateHosts: [] };
+it("a trusted script reaches what the machine reaches, whatever its entry lists", async () => {
+  const rig = await openRig("trusted", { guestSpareProcesses: 0 });
+  const server = createServer((socket) => socket.end("reached")).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  try {
+    const script = scriptRun(`cat < /dev/tcp/127.0.0.1/${port}; printenv https_proxy`);
+    const outcome = await rig.executor.runScript({ ...script, network: networkOf("db.invalid:5432") });
+    assert.ok(outcome.ok && outcome.exitCode === 1);
+    assert.equal(String(outcome.stdout), "reached");
+  } finally {
+    await rig.close();
+    server.close();
+  }
+});
+
+function scriptRun(script: string): ScriptRun {
+  return { tenant: "default", script: `#!/bin/bash\n${script}`, argv: [], env: {}, deadlineMs: 60_000 };
 }
 
 /** Speaks as the relay does; whoever is connected gets the host and the port, and then what it sends, back. */
 class FakeDoor {
   readonly folder: string;
-  isOpen = false;
-  connections = 0;
+  readonly connections = new Set<Socket>();
   receivedBytes = 0;
   readonly #servers: Server[] = [];
   #grant: SocketGrant | undefined;
@@ -211,7 +254,6 @@ class FakeDoor {
       if ("lookup" in asked) return tell({ addresses: ["203.0.113.1"] });
       void this.#offer(`${host}:${asked.connect.port} `).then((socket) => tell({ socket, address: "203.0.113.1" }));
     });
-    this.isOpen = true;
   }
 
   async close(): Promise<void> {
@@ -235,8 +277,8 @@ class FakeDoor {
     const name = `s${++this.#sockets}`;
     const server = createServer((socket) => {
       server.close();
-      this.connections++;
-      socket.on("close", () => this.connections--).on("error", () => {});
+      this.connections.add(socket);
+      socket.on("close", () => this.connections.delete(socket)).on("error", () => {});
       socket.on("data", (chunk) => {
         this.receivedBytes += chunk.length;
         if (chunk.includes("\n")) socket.end(greeting + String(chunk));

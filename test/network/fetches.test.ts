@@ -2,14 +2,16 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
+import { inspect } from "node:util";
 import { gzipSync } from "node:zlib";
+import { clock } from "../../src/lib/clock.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../../src/network/fetches.ts";
 import { openFetch, openPublicFetch } from "../../src/network/public-fetch.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { inOneOf, until } from "../support/until.ts";
+import { until } from "../support/until.ts";
 
 /** A guest's call that a test can end. */
 class Call {
@@ -79,7 +81,7 @@ describe("the network of a server's code", () => {
   };
   type Head = { status: number; headers: [string, string][]; hasBody: boolean; url: string; redirected: boolean };
 
-  it("C8 a host that is not listed is not even looked up", async () => {
+  it("a host that is not listed is not even looked up", async () => {
     const { begin } = open([`good.test:${port}`]);
     asked.length = 0;
     await assert.rejects(begin(`http://evil.test:${port}/?token=secret`), (error: Error) => {
@@ -90,49 +92,23 @@ describe("the network of a server's code", () => {
     assert.deepEqual(asked, []);
   });
 
-  it("C8 the connection is made to the address that was checked, by one look-up", async () => {
-    names["good.test"] = [["127.0.0.1"], ["127.0.0.2"]];
-    const { begin, text } = open([`good.test:${port}`, `127.0.0.1:${port}`]);
-    answer = (_request, response) => response.end("hello");
-    asked.length = 0;
-    assert.equal((await begin(`http://good.test:${port}/a?b`)).status, 200);
-    assert.equal(await text(), "hello");
-    assert.deepEqual(asked, ["good.test"]);
-    assert.deepEqual([seen.at(-1)!.from, seen.at(-1)!.headers.host], ["127.0.0.1", `good.test:${port}`]);
-  });
-
-  it("C8 a name that means another address a moment later leads nowhere new", async () => {
-    const before = seen.length;
-    names["rebind.test"] = [["127.0.0.1"], ["127.0.0.2"]];
+  it("the connection is made to the address that was checked, by one look-up for each connection", async () => {
+    names["rebind.test"] = [["10.255.255.1", "127.0.0.1", "::1"], ["127.0.0.2"]];
     const { begin, text } = open([`*:${port}`, `127.0.0.1:${port}`]);
-    answer = (_request, response) => response.setHeader("Connection", "close").end("first");
-    await begin(`http://rebind.test:${port}/`);
-    assert.equal(await text(), "first");
-    await assert.rejects(begin(`http://rebind.test:${port}/`), /127\.0\.0\.2 is not a public address/);
-    assert.equal(seen.length, before + 1);
-  });
-
-  it("C8 of a name's addresses only those that may be reached are used", async () => {
-    names["mixed.test"] = [["10.255.255.1", "127.0.0.1", "::1"]];
-    const { begin, text } = open([`mixed.test:${port}`, `127.0.0.1:${port}`]);
-    answer = (_request, response) => response.end("mixed");
-    await begin(`http://mixed.test:${port}/`);
-    assert.equal(await text(), "mixed");
-    assert.equal(seen.at(-1)!.from, "127.0.0.1");
-    names["none.test"] = [[]];
-    await assert.rejects(open([`none.test:${port}`]).begin(`http://none.test:${port}/`), /the host has no address/);
-  });
-
-  it("C8 an address in the URL is checked like any other", async () => {
-    const { begin } = open([`*:${port}`]);
+    answer = (_request, response) => response.setHeader("Connection", "close").end("hello");
+    asked.length = 0;
+    assert.equal((await begin(`http://rebind.test:${port}/a?b`)).status, 200);
+    assert.equal(await text(), "hello");
+    assert.deepEqual(asked, ["rebind.test"]);
+    assert.deepEqual([seen.at(-1)!.from, seen.at(-1)!.headers.host], ["127.0.0.1", `rebind.test:${port}`]);
     const before = seen.length;
-    for (const host of ["127.0.0.1", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "127.0.0.1."]) {
-      await assert.rejects(begin(`http://${host}:${port}/`), /not a public address|no address/, host);
-    }
+    await assert.rejects(begin(`http://rebind.test:${port}/`), /127\.0\.0\.2 is not a public address/);
+    await assert.rejects(begin(`http://[::1]:${port}/`), /::1 is not a public address/);
+    await assert.rejects(begin(`http://none.test:${port}/`), /the host has no address/);
     assert.equal(seen.length, before);
   });
 
-  it("C8 each redirect is checked again, by host, by address and by kind", async () => {
+  it("each redirect is checked again, by host, by address and by kind", async () => {
     names["good.test"] = [["127.0.0.1"]];
     names["inside.test"] = [["127.0.0.2"]];
     const list = [`good.test:${port}`, `inside.test:${port}`, `127.0.0.1:${port}`];
@@ -143,7 +119,7 @@ describe("the network of a server's code", () => {
       [`http://good.test@evil.test:${port}/`, /evil\.test|may not be reached|failed/],
       [`http://127.0.0.2:${port}/`, /may not be reached/],
       [`http://inside.test:${port}/`, /127\.0\.0\.2 is not a public address.*: add "127\.0\.0\.2:<port>"/],
-      [`http://good.test:${port === 80 ? 81 : 80}/`, /may not be reached/],
+      [`http://good.test:${port - 1}/`, /may not be reached/],
       ["file:///etc/passwd", /failed/],
       ["data:text/plain,inside", /failed/],
     ];
@@ -169,7 +145,7 @@ describe("the network of a server's code", () => {
     await assert.rejects(begin(`http://good.test:${port}/`), /redirect/);
   });
 
-  it("C8 a program does not say what its connection is made of", async () => {
+  it("a program does not say what its connection is made of", async () => {
     const { begin, text } = open([`127.0.0.1:${port}`]);
     answer = (_request, response) => response.end("ok");
     const headers = [
@@ -205,8 +181,8 @@ describe("the network of a server's code", () => {
     }
   });
 
-  it("C8 bodies flow in parts both ways, no faster than they are taken", async () => {
-    const { request, begin } = open([`127.0.0.1:${port}`]);
+  it("bodies flow in parts both ways, no faster than they are taken", async () => {
+    const { request, begin, text } = open([`127.0.0.1:${port}`]);
     let written = 0;
     answer = (_request, response) => {
       response.write("begun");
@@ -225,14 +201,16 @@ describe("the network of a server's code", () => {
     assert.equal((await beginning).status, 200);
     assert.deepEqual([seen.at(-1)!.body.length, seen.at(-1)!.headers["content-length"]], [length, String(length)]);
     await request("fetchRead", { id: 1 });
-    const after = written;
-    await new Promise((later) => setTimeout(later, 100));
-    assert.ok(written - after < 4 * 1024 * 1024 && written < 12 * 1024 * 1024, "what nobody reads does not pile up");
+    // In the time that this takes, all of the other body could have come.
+    answer = (_request, response) => response.end("x".repeat(12 * 1024 * 1024));
+    await begin(`http://127.0.0.1:${port}/`);
+    await text();
+    assert.ok(written < 12 * 1024 * 1024, "what nobody reads does not pile up");
     await request("fetchAbort", { id: 1 });
     await assert.rejects(request("fetchRead", { id: 1 }), /this fetch is over/);
   });
 
-  it("C8 a body that is longer or shorter than it says is no request", async () => {
+  it("a body that is longer or shorter than it says is no request", async () => {
     const { request, begin } = open([`127.0.0.1:${port}`]);
     answer = (_request, response) => response.end("ok");
     const before = seen.length;
@@ -243,43 +221,37 @@ describe("the network of a server's code", () => {
     assert.equal(seen.length, before);
   });
 
-  it("C8 fetchResponseBytes: a longer answer is cut off, however small it came", async () => {
+  it("fetchResponseBytes: a longer answer is cut off, however small it came", async () => {
     const { begin, text } = open([`127.0.0.1:${port}`], { fetchResponseBytes: 100_000 });
     answer = (_request, response) => response.end("x".repeat(100_000));
     await begin(`http://127.0.0.1:${port}/`);
     assert.equal((await text()).length, 100_000);
-    const bomb = gzipSync(Buffer.alloc(50 * 1024 * 1024));
+    const bomb = gzipSync(Buffer.alloc(5 * 1024 * 1024));
     answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(bomb);
     await begin(`http://127.0.0.1:${port}/`);
     await assert.rejects(text(), /longer than 100000 bytes \(BERTH_FETCH_RESPONSE_BYTES\)/);
   });
 
-  it("C8 an answer that is packed more than once is refused: a few bytes could hide work that yields nothing", async () => {
-    const { begin, text } = open([`127.0.0.1:${port}`]);
-    const packed = gzipSync("x");
-    answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(packed);
-    await begin(`http://127.0.0.1:${port}/`);
-    assert.equal(await text(), "x");
-    for (const codings of ["gzip, gzip", ["gzip", "gzip"]]) {
-      answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(packed));
-      await assert.rejects(begin(`http://127.0.0.1:${port}/`), /more than one Content-Encoding \(gzip, gzip\)/);
-    }
-  });
-
-  it("an answer that is packed more than once is refused to upstreams and issuers as it is to guests", async () => {
+  it("an answer that is packed more than once is refused to guests, upstreams and issuers: a few bytes could hide endless work", async () => {
     const here = parseAllowedHost(`127.0.0.1:${port}`) as AllowedHost;
-    for (const fetchIt of [openFetch(), openPublicFetch([here])]) {
+    const url = `http://127.0.0.1:${port}/`;
+    const { begin, text } = open([`127.0.0.1:${port}`]);
+    const guests = (): Promise<string> => begin(url).then(() => text());
+    const others = [openFetch(), openPublicFetch([here])].map(
+      (fetchIt) => (): Promise<string> => fetchIt(url).then((response) => response.text()),
+    );
+    for (const get of [guests, ...others]) {
       for (const codings of ["gzip, gzip", ["GZip", "gzip"], "gzip,"]) {
         answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(gzipSync("x")));
-        const refused = (error: Error): boolean => /more than one Content-Encoding/.test(String(error.cause));
-        await assert.rejects(fetchIt(`http://127.0.0.1:${port}/`), refused);
+        const refused = (error: Error): boolean => /more than one Content-Encoding \(/.test(inspect(error));
+        await assert.rejects(get(), refused);
       }
       answer = (_request, response) => response.setHeader("Content-Encoding", "gzip").end(gzipSync("x"));
-      assert.equal(await (await fetchIt(`http://127.0.0.1:${port}/`)).text(), "x");
+      assert.equal(await get(), "x");
     }
   });
 
-  it("C8 fetchRequestBytes: a longer body is not sent", async (t) => {
+  it("fetchRequestBytes: a longer body is not sent", async (t) => {
     t.after(lower({ fetchRequestBytes: 1000 }));
     const { request, begin } = open([`127.0.0.1:${port}`]);
     const limit = /longer than 1000 bytes/;
@@ -291,21 +263,20 @@ describe("the network of a server's code", () => {
     await beginning;
   });
 
-  it("C8 fetchMs: what takes longer ends, before its head and in the midst of its body", async () => {
-    const hasty = open([`127.0.0.1:${port}`], { fetchMs: 200 });
-    answer = () => {};
-    await assert.rejects(hasty.begin(`http://127.0.0.1:${port}/`), /longer than 200 ms \(BERTH_FETCH_MS\)/);
+  it("fetchMs: what takes longer ends, before its head and in the midst of its body", async () => {
+    const { begin, text } = open([`127.0.0.1:${port}`]);
+    const late = new RegExp(`longer than ${defaultLimits.fetchMs} ms \\(BERTH_FETCH_MS\\)`);
+    answer = () => clock.leap(defaultLimits.fetchMs);
+    await assert.rejects(begin(`http://127.0.0.1:${port}/`), late);
     answer = (_request, response) => void response.write("half");
-    // Its head has to come within that time.
-    await inOneOf(3, async () => {
-      const { begin, text } = open([`127.0.0.1:${port}`], { fetchMs: 2_000 });
-      await begin(`http://127.0.0.1:${port}/`);
-      await assert.rejects(text(), /longer than 2000 ms \(BERTH_FETCH_MS\)/);
-    });
+    await begin(`http://127.0.0.1:${port}/`);
+    const reading = assert.rejects(text(), late);
+    clock.leap(defaultLimits.fetchMs);
+    await reading;
   });
 
-  it("C8 a host that sends interim answers without end is left, and one that sends a few is not", async () => {
-    const { begin, text } = open([`127.0.0.1:${port}`], { fetchMs: 60_000 });
+  it("a host that sends interim answers without end is left, and one that sends a few is not", async () => {
+    const { begin, text } = open([`127.0.0.1:${port}`]);
     let hints = 3;
     answer = (_request, response) => {
       response.socket!.write("HTTP/1.1 103 Early Hints\r\n\r\n".repeat(hints));
@@ -317,7 +288,7 @@ describe("the network of a server's code", () => {
     await assert.rejects(begin(`http://127.0.0.1:${port}/`), /it sent more than 16 interim answers/);
   });
 
-  it("C8 fetchesPerCall and openFetches: neither one call nor a server's calls together fetch without end", async (t) => {
+  it("fetchesPerCall and openFetches: neither one call nor a server's calls together fetch without end", async (t) => {
     t.after(lower({ openFetches: 2 }));
     answer = (_request, response) => void response.write("open");
     const { begin, request, fetches } = open([`127.0.0.1:${port}`], { fetchesPerCall: 3 });
@@ -330,7 +301,7 @@ describe("the network of a server's code", () => {
     await assert.rejects(begin(`http://127.0.0.1:${port}/`), /\(BERTH_FETCHES_PER_CALL\)/);
   });
 
-  it("C8 what a call leaves open ends with it, and none of another call can be touched", async (t) => {
+  it("what a call leaves open ends with it, and none of another call can be touched", async (t) => {
     let closed = 0;
     answer = (_request, response) => {
       response.on("close", () => closed++);

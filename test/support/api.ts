@@ -45,3 +45,11 @@ export function apiOf(berth: Pick<TestBerth, "url">): Api {
   };
   return api;
 }
+
+/** Saves an entry with other hosts in its `network`. */
+export async function setNetwork(api: Api, server: string, network: readonly string[]): Promise<void> {
+  const { body } = await api.send("GET", `/entries/${server}`);
+  const entry = JSON.parse(body.files[server] as string) as object;
+  const saved = await api.put(`/entries/${server}?allow_breaking=1`, JSON.stringify({ ...entry, network }));
+  if (saved.status >= 300) throw new Error(JSON.stringify(saved.body));
+}

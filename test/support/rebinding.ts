@@ -47,20 +47,9 @@ const NAMES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   "private.test": [["127.0.0.1"]],
 };
 
-const REDIRECTS = [
-  "127.0.0.1",
-  "[::1]",
-  "[::ffff:127.0.0.1]",
-  METADATA,
-  "2130706433",
-  "0177.1",
-  "0",
-  "localhost",
-  "a.localhost",
-  "localhost.",
-  "[::]",
-  "private.test",
-].map((host) => `http://${host}:${PORT}/`);
+const REDIRECTS = ["127.0.0.1", "[::ffff:127.0.0.1]", METADATA, "2130706433", "a.localhost", "private.test"].map(
+  (host) => `http://${host}:${PORT}/`,
+);
 
 const GUEST = `
 import net from "node:net";

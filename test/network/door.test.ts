@@ -1,17 +1,20 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost } from "../../src/network/allow-list.ts";
 import { Door } from "../../src/network/door.ts";
 import type { SocketGrant, SocketLimits, Told } from "../../src/network/relay-wire.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
+import { runs } from "../support/fast-check.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { takesLessThan, until } from "../support/until.ts";
+import { until } from "../support/until.ts";
 
 /** A guest's way out, spoken to as hostile code would: without the runner's own client. */
 describe("the door of a guest", () => {
@@ -19,14 +22,12 @@ describe("the door of a guest", () => {
   let server: Server;
   let port: number;
   let onConnection: (socket: Socket) => void;
-  let reached: Socket[];
+  const reached: Socket[] = [];
   const opened: Door[] = [];
   const asking = new Set<Socket>();
 
-  beforeEach(async () => {
+  before(async () => {
     folder = mkdtempSync(join(tmpdir(), "berth-door-"));
-    reached = [];
-    onConnection = (socket) => socket.pipe(socket);
     server = createServer({ allowHalfOpen: true }, (socket) => {
       socket.on("error", () => {});
       reached.push(socket);
@@ -35,10 +36,15 @@ describe("the door of a guest", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     ({ port } = server.address() as AddressInfo);
   });
+  beforeEach(() => {
+    onConnection = (socket) => socket.pipe(socket);
+  });
   afterEach(() => {
     for (const door of opened.splice(0)) door.close();
-    for (const socket of [...asking, ...reached]) socket.destroy();
+    for (const socket of [...asking, ...reached.splice(0)]) socket.destroy();
     asking.clear();
+  });
+  after(() => {
     server.close();
     rmSync(folder, { recursive: true });
   });
@@ -117,25 +123,9 @@ describe("the door of a guest", () => {
       ? Promise.resolve()
       : new Promise((resolve) => ["end", "close"].map((event) => socket.once(event, () => resolve())));
 
-  it("carries bytes both ways, and the end of each direction by itself", async () => {
-    const { path, tenant } = await open();
-    const { data } = await reach(path);
-    data.end("hello");
-    assert.equal(await textOf(data), "hello");
-    await until(() => tenant.use().open === 0, "the connection is over");
-    const { opened, sentBytes, receivedBytes } = tenant.use();
-    assert.deepEqual([opened, sentBytes, receivedBytes], [1, 5, 5]);
-  });
-
   it("refuses hosts and ports that are not listed, in whatever form, without looking them up", async () => {
-    let lookedUp = 0;
-    const { path, tenant } = await open({
-      resolve: async () => {
-        lookedUp++;
-        return ["127.0.0.1"];
-      },
-    });
-    const hosts = ["evil.test", "127.0.0.2", "127.1", "0x7f000001", "localhost", "::1", "::ffff:127.0.0.1"];
+    const { path, tenant } = await open({ resolve: () => assert.fail("it is looked up") });
+    const hosts = ["evil.test", "127.0.0.2", "localhost", "::1", "::ffff:127.0.0.1"];
     const strange = [
       "",
       "127.0.0.1/x",
@@ -146,56 +136,35 @@ describe("the door of a guest", () => {
       "a b",
       "[::1]",
     ];
-    for (const host of hosts) {
-      if (host === "127.1" || host === "0x7f000001") continue;
-      assert.match(await refusalOf(path, host), /^EACCES: .*does not list it: add "/, host);
-    }
+    for (const host of hosts) assert.match(await refusalOf(path, host), /^EACCES: .*does not list it: add "/, host);
     for (const host of strange) assert.match(await refusalOf(path, host), /^EACCES: /, host);
-    assert.match(await refusalOf(path, "127.0.0.1", port === 80 ? 81 : 80), /does not list it/);
-    assert.equal(lookedUp + reached.length, 0);
-    assert.equal(tenant.use().refused, hosts.length - 2 + strange.length + 1);
+    assert.match(await refusalOf(path, "127.0.0.1", port - 1), /does not list it/);
+    assert.equal(reached.length, 0);
+    assert.equal(tenant.use().refused, hosts.length + strange.length + 1);
   });
 
-  it("refuses a host that resolves to a private address later, each time that it is asked for", async () => {
-    let addresses = ["127.0.0.1"];
+  it("looks a host up for each connection, and connects to an address that it checked", async () => {
+    let addresses = ["127.0.0.9", "127.0.0.1", "169.254.169.254"];
     const privateHosts = [{ name: "db.internal", port }];
     const { path } = await open({
       grant: { list: [`db.internal:${port}`, `web.example.org:${port}`], privateToo: false, privateHosts },
       resolve: async () => addresses,
     });
-    const { data } = await reach(path, "db.internal");
-    data.end("x");
-    assert.equal(await textOf(data), "x");
-    assert.match(
-      await refusalOf(path, "web.example.org"),
-      /it has no public address; whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS=web\.example\.org:\d+$/,
-    );
+    const { told } = await reach(path, "db.internal");
+    assert.ok("address" in told && told.address === "127.0.0.1");
     for (const [address, why] of [
       ["169.254.169.254", /nobody may reach this address/],
-      ["0.0.0.0", /no public address/],
       ["fe80::1%lo", /no public address/],
     ] as const) {
       addresses = [address];
       assert.match(await refusalOf(path, "db.internal"), why, address);
     }
+    addresses = ["127.0.0.1"];
+    assert.match(
+      await refusalOf(path, "web.example.org"),
+      /it has no public address; whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS=web\.example\.org:\d+$/,
+    );
     assert.equal(reached.length, 1);
-  });
-
-  it("connects to no address but the ones that it checked, where a name has several", async () => {
-    const addresses = ["127.0.0.9", "127.0.0.1", "169.254.169.254"];
-    const privateHosts = [{ name: "db.internal" }];
-    const { path } = await open({
-      grant: { list: [`db.internal:${port}`], privateToo: false, privateHosts },
-      resolve: async () => addresses,
-    });
-    const { told } = await reach(path, "db.internal");
-    assert.ok("address" in told && told.address === "127.0.0.1");
-  });
-
-  it("never leads to Berth itself", async () => {
-    const { path } = await open({ grant: { list: [`127.0.0.1:${port}`, `localhost:${port}`] }, ownPort: port });
-    for (const host of ["127.0.0.1", "localhost"]) assert.match(await refusalOf(path, host), /it is Berth itself$/);
-    assert.equal(reached.length, 0);
   });
 
   it("looks up listed hosts only, and then connects to their addresses at their ports", async () => {
@@ -214,31 +183,32 @@ describe("the door of a guest", () => {
     const { data } = await reach(path, "127.0.0.1");
     data.end("x");
     assert.equal(await textOf(data), "x");
-    assert.match(await refusalOf(path, "127.0.0.1", port === 80 ? 81 : 80), /does not list it/);
+    assert.match(await refusalOf(path, "127.0.0.1", port - 1), /does not list it/);
     assert.deepEqual(names, ["db.internal"]);
   });
 
   it("says which hosts are listed", async () => {
-    const { path } = await open({ grant: { list: ["db.internal:5432", "*.example.org"] } });
-    assert.deepEqual(await ask(path, { listed: true }).said, {
-      hosts: [
-        { kind: "host", name: "db.internal", port: 5432 },
-        { kind: "below", name: "example.org", port: 443 },
-      ],
-    });
+    const { path } = await open({ grant: { list: ["*.example.org"] } });
+    const hosts = [{ kind: "below", name: "example.org", port: 443 }];
+    assert.deepEqual(await ask(path, { listed: true }).said, { hosts });
   });
 
   it("closes on whoever says nothing it understands, and serves others meanwhile", async () => {
     const { path, tenant } = await open();
-    const garbage = ["\n", "null\n", "[]\n", "{}\n", '{"connect":1}\n', '{"connect":{"host":1,"port":1}}\n'];
-    const more = [
+    const garbage = [
+      "\n",
+      "null\n",
+      "[]\n",
+      "{}\n",
+      '{"connect":1}\n',
+      '{"connect":{"host":1,"port":1}}\n',
       '{"listed":1}\n',
       '{"connect":{"host":"127.0.0.1","port":0}}\n',
       '{"lookup":[]}\n',
       "x".repeat(100_000),
       "\0\xff\n",
     ];
-    for (const text of [...garbage, ...more]) assert.equal(await ask(path, text).said, undefined, text.slice(0, 40));
+    for (const text of garbage) assert.equal(await ask(path, text).said, undefined, text.slice(0, 40));
     const silent = ask(path, "");
     const { data } = await reach(path);
     data.end("x");
@@ -263,24 +233,19 @@ describe("the door of a guest", () => {
     await reach(other.path);
   });
 
-  it("survives ten thousand connections of one guest", async (t) => {
+  it("survives many connections of one guest at the same time", async (t) => {
     t.after(lower({ openSockets: 8 }));
     const { path, tenant } = await open();
     let peak = 0;
-    onConnection = (socket) => {
-      peak = Math.max(peak, tenant.open);
-      socket.pipe(socket);
-    };
-    for (let round = 0; round < 50; round++) {
+    onConnection = () => (peak = Math.max(peak, tenant.open));
+    for (let round = 0; round < runs(3); round++) {
       await Promise.all(Array.from({ length: 200 }, () => wantTo(path, "127.0.0.1").said));
       for (const socket of asking) socket.destroy();
       asking.clear();
     }
     await until(() => tenant.use().open === 0, "nothing is left open");
     assert.ok(peak > 0 && peak <= 8, `${peak} were open at once`);
-    const { data } = await reach(path);
-    data.end("x");
-    assert.equal(await textOf(data), "x");
+    await reach(path);
   });
 
   it("gives each connection that was asked for to one taker, once, and only for a while that it is wanted", async () => {
@@ -332,7 +297,7 @@ describe("the door of a guest", () => {
     }
   });
 
-  it("carries every byte as it was sent, both ways, between sides that read slowly", async () => {
+  it("carries every byte as it was sent, both ways, and counts them, between sides that read slowly", async () => {
     const sent = randomBytes(4 * 1024 * 1024);
     const slowly = async (socket: Socket): Promise<Buffer> => {
       const chunks: Buffer[] = [];
@@ -352,23 +317,23 @@ describe("the door of a guest", () => {
     data.end(sent);
     const sides = [await slowly(data), await received];
     for (const side of sides) assert.ok(side.equals(sent), `${side.length} bytes`);
-    assert.equal(tenant.use().receivedBytes, sent.length);
+    await until(() => tenant.use().open === 0, "the connection is over");
+    const { opened, sentBytes, receivedBytes } = tenant.use();
+    assert.deepEqual([opened, sentBytes, receivedBytes], [1, sent.length, sent.length]);
   });
 
-  it("gives up a host that does not answer, and a name that is not found in time", async (t) => {
-    t.after(lower({ socketConnectMs: 100 }));
-    const never = await open({ grant: { list: [`slow.test:${port}`] }, resolve: () => new Promise(() => {}) });
-    assert.match(await refusalOf(never.path, "slow.test"), /^ETIMEDOUT: .*longer than/);
-    const unknown = await open({ grant: { list: [`gone.test:${port}`] }, resolve: async () => [] });
+  it("gives up a host that is not reached, and a name that is not found in time", async (t) => {
+    const list = [`gone.test:${port}`, "127.0.0.1:1"];
+    const { path, tenant } = await open({ grant: { list }, resolve: async () => [] });
     assert.match(
-      await refusalOf(unknown.path, "gone.test"),
+      await refusalOf(path, "gone.test"),
       /^ENOTFOUND: gone\.test:\d+ may not be reached: the host has no address/,
     );
-    server.close();
-    for (const peer of reached) peer.destroy();
-    const closed = await open();
-    assert.match(await refusalOf(closed.path, "127.0.0.1"), /^ECONNREFUSED: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
-    assert.equal(never.tenant.open + closed.tenant.open, 0);
+    assert.equal(await refusalOf(path, "127.0.0.1", 1), "ECONNREFUSED: connect ECONNREFUSED 127.0.0.1:1");
+    t.after(lower({ socketConnectMs: 50 }));
+    const never = await open({ grant: { list }, resolve: () => new Promise(() => {}), tenant });
+    assert.match(await refusalOf(never.path, "gone.test"), /^ETIMEDOUT: .*longer than/);
+    assert.equal(tenant.open, 0);
   });
 
   it("ends a connection that carries nothing, also because one side never reads, and says why", async (t) => {
@@ -399,7 +364,7 @@ describe("the door of a guest", () => {
   it("tells a guest what its peer did before the guest took the connection, once it takes it", async () => {
     onConnection = (peer) => peer.resetAndDestroy();
     const { path, tenant } = await open();
-    for (let tries = 0; tries < 200; tries++) {
+    for (let tries = 0; tries < runs(16); tries++) {
       const { socket, said, lines } = wantTo(path, "127.0.0.1");
       const told = await said;
       if (told && "socket" in told) {
@@ -414,42 +379,35 @@ describe("the door of a guest", () => {
     assert.equal(tenant.open, 0);
   });
 
-  it("closes on a guest that has not taken its connection when it is cut", async () => {
-    const { door, path } = await open();
-    const { socket, said, lines } = wantTo(path, "127.0.0.1");
-    assert.ok("socket" in (await said)!);
-    door.close();
-    await ended(socket);
-    assert.match(JSON.stringify(lines[1]), /ECONNRESET: what this server may reach has changed/);
-  });
-
-  it("cuts everything at once when it is closed, and says why", async () => {
+  it("cuts all connections immediately when it is closed, taken or not, and says why", async () => {
     onConnection = (peer) => peer.write("first");
-    await takesLessThan(1_000, async () => {
-      const { door, path, tenant } = await open();
-      const { data, lines } = await reach(path);
-      await new Promise((resolve) => data.once("data", resolve));
-      const cutAt = performance.now();
-      door.close();
-      assert.equal(tenant.open, 0);
-      await Promise.all([ended(reached.at(-1)!), ended(data)]);
-      const tookMs = performance.now() - cutAt;
+    const { door, path, tenant } = await open();
+    const [taken, untaken] = [await reach(path), wantTo(path, "127.0.0.1")];
+    assert.ok("socket" in (await untaken.said)!);
+    await once(taken.data, "data");
+    door.close();
+    assert.equal(tenant.open, 0);
+    await Promise.all([...reached, taken.data, untaken.socket].map(ended));
+    for (const { lines } of [taken, untaken])
       assert.match(JSON.stringify(lines[1]), /ECONNRESET: what this server may reach has changed/);
-      assert.equal(await wantTo(path, "127.0.0.1").said, undefined);
-      return tookMs;
-    });
+    assert.equal(await wantTo(path, "127.0.0.1").said, undefined);
   });
 
-  it("carries no more bytes in a second than the tenant may", async () => {
+  it("carries no more bytes in a second than the tenant may, while other tenants go on", async () => {
     const BYTES = 300_000;
     onConnection = (peer) => peer.end(Buffer.alloc(BYTES));
-    const { path } = await open({ limits: { socketBytesPerSecondPerTenant: 100_000 } });
-    const beganAt = performance.now();
+    const { path } = await open({ limits: { socketBytesPerSecondPerTenant: 1_000 } });
     const { data } = await reach(path);
     let received = 0;
-    for await (const chunk of data) received += (chunk as Buffer).length;
+    data.on("data", (chunk: Buffer) => (received += chunk.length));
+    await once(data, "data");
+    const other = await reach((await open()).path);
+    assert.equal((await textOf(other.data)).length, BYTES);
+    assert.ok(received < BYTES, `${received} bytes came in a moment`);
+    data.on("data", () => clock.leap(100_000));
+    clock.leap(100_000);
+    await once(data, "end");
     assert.equal(received, BYTES);
-    assert.ok(performance.now() - beganAt > 1_500, "a tenth of a second's bytes may come at once, the rest may not");
   });
 
   it("lets a tenant carry only so much unless the operator lifts the limit, however small the pieces are", () => {
