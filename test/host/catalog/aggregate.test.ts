@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { composeServers, partOf } from "../../../src/host/catalog/aggregate-catalog.ts";
