@@ -23,24 +23,22 @@ interface Exchange {
 /** A legacy server at an address. `taken` gets each exchange after the handshake, and returns true where it answers. */
 async function serverOf(t: TestContext, taken: (exchange: Exchange) => boolean | void) {
   const exchanges: Exchange[] = [];
-  const url = await serve(t, (request, response) => {
+  const url = await serve(t, async (request, response) => {
     let isClosed = false;
     response.on("close", () => (isClosed = true));
-    void text(request).then((body) => {
-      const message = JSON.parse(body || "{}") as Exchange["message"];
-      const say = (result: object): void => {
-        response.writeHead(200, { "content-type": "application/json" });
-        response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...result }));
-      };
-      const serverInfo = { name: "holding", version: "1" };
-      if (message.method === "initialize") {
-        return say({ result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
-      }
-      if (message.method === "server/discover") return say({ error: { code: -32601, message: "Method not found" } });
-      const exchange = { request, response, message, isClosed: () => isClosed };
-      exchanges.push(exchange);
-      if (taken(exchange) !== true) response.writeHead(request.method === "GET" ? 405 : 202).end();
-    });
+    const message = JSON.parse((await text(request)) || "{}") as Exchange["message"];
+    const say = (result: object): void => {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...result }));
+    };
+    const serverInfo = { name: "holding", version: "1" };
+    if (message.method === "initialize") {
+      return say({ result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
+    }
+    if (message.method === "server/discover") return say({ error: { code: -32601, message: "Method not found" } });
+    const exchange = { request, response, message, isClosed: () => isClosed };
+    exchanges.push(exchange);
+    if (taken(exchange) !== true) response.writeHead(request.method === "GET" ? 405 : 202).end();
   });
   const of = (method: string) => exchanges.filter(({ message }) => message.method === method);
   return { uri: `mcp+${url}/mcp`, exchanges, of };
@@ -123,27 +121,25 @@ test("of notifications that a server does not take no more are open than upstrea
 test("of messages that a server of HTTP+SSE does not take no more are open than upstreamRequests", async (t) => {
   let events: ServerResponse | undefined;
   const sent: { method?: string; isClosed: boolean }[] = [];
-  const url = await serve(t, (request, response) => {
+  const url = await serve(t, async (request, response) => {
     if (request.method === "GET") {
       events = response;
       return stream(response, "event: endpoint\ndata: /messages\n\n");
     }
-    void text(request).then((body) => {
-      if (request.url !== "/messages") return response.writeHead(405).end();
-      const { id, method } = JSON.parse(body) as { id?: number; method?: string };
-      if (method === "tools/call") {
-        const seen = { method, isClosed: false };
-        sent.push(seen);
-        return void response.on("close", () => (seen.isClosed = true));
-      }
-      response.writeHead(202).end();
-      const result = {
-        protocolVersion: "2024-11-05",
-        capabilities: { tools: {} },
-        serverInfo: { name: "old", version: "1" },
-      };
-      if (method === "initialize") events!.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id, result })}\n\n`);
-    });
+    if (request.url !== "/messages") return void response.writeHead(405).end();
+    const { id, method } = JSON.parse(await text(request)) as { id?: number; method?: string };
+    if (method === "tools/call") {
+      const seen = { method, isClosed: false };
+      sent.push(seen);
+      return void response.on("close", () => (seen.isClosed = true));
+    }
+    response.writeHead(202).end();
+    const result = {
+      protocolVersion: "2024-11-05",
+      capabilities: { tools: {} },
+      serverInfo: { name: "old", version: "1" },
+    };
+    if (method === "initialize") events!.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id, result })}\n\n`);
   });
   t.after(lower({ upstreamRequests: 2 }));
   const upstream = await connect(`mcp+${url}/sse`);

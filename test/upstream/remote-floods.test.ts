@@ -16,24 +16,22 @@ type Message = { id?: number | string; method?: string; result?: unknown };
 /** A server at an address that answers calls with `called`; returns its launcher URI, and the messages that it gets. */
 async function serverOf(t: TestContext, called: (response: ServerResponse, id: unknown) => void) {
   const sent: Message[] = [];
-  const url = await serve(t, (request, response) => {
-    void text(request).then((body) => {
-      if (request.method !== "POST") return response.writeHead(405).end();
-      const message = JSON.parse(body) as Message;
-      sent.push(message);
-      const say = (answer: object): void => {
-        response.writeHead(200, { "content-type": "application/json" });
-        response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...answer }));
-      };
-      const serverInfo = { name: "flooding", version: "1" };
-      if (message.method === "initialize")
-        say({ result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
-      else if (message.method === "tools/call") called(response, message.id);
-      else if (message.method !== undefined && message.id !== undefined)
-        say({ error: { code: -32601, message: "Method not found" } });
-      // Answers are never taken.
-      else if (message.method !== undefined) response.writeHead(202).end();
-    });
+  const url = await serve(t, async (request, response) => {
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const message = JSON.parse(await text(request)) as Message;
+    sent.push(message);
+    const say = (answer: object): void => {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...answer }));
+    };
+    const serverInfo = { name: "flooding", version: "1" };
+    if (message.method === "initialize")
+      say({ result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
+    else if (message.method === "tools/call") called(response, message.id);
+    else if (message.method !== undefined && message.id !== undefined)
+      say({ error: { code: -32601, message: "Method not found" } });
+    // Answers are never taken.
+    else if (message.method !== undefined) response.writeHead(202).end();
   });
   return { uri: `mcp+${url}/mcp`, sent };
 }

@@ -70,7 +70,7 @@ const CHANGED = skill("tidy", { "SKILL.md": FILES[TIDY], "FORMS.md": ANOTHER, "M
 const CHANGED_FILES = { ...FILES, [FORMS]: ANOTHER, "skill://tidy/MORE.md": "More." };
 const REDESCRIBED = { ...TIDY_SKILL, frontmatter: { name: "tidy", description: "Use it before anything else." } };
 
-/** What a Berth offers at an address. */
+/** The offers of a Berth at an address. */
 function offersAt(berth: Pick<TestBerth, "url">, path: string) {
   const list = async (kind: "skills" | "resources"): Promise<string[]> => {
     const { body } = await modern(`${berth.url}${path}`, `${kind}/list`);
@@ -81,7 +81,7 @@ function offersAt(berth: Pick<TestBerth, "url">, path: string) {
     skills: () => list("skills"),
     resources: () => list("resources"),
     /** The text of a file, or why it is not given. */
-    async read(uri: string): Promise<string> {
+    read: async (uri: string): Promise<string> => {
       const { body } = await modern(`${berth.url}${path}`, "resources/read", { uri }, { "Mcp-Name": uri });
       return body.result?.contents[0]?.text ?? body.error?.message ?? JSON.stringify(body);
     },
