@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { ALL_SERVERS } from "../../src/host/catalog/aggregate.ts";
 import type { Host } from "../../src/host/host.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
@@ -285,13 +284,14 @@ describe("native calls", () => {
     const connection = await connectRaw(berth.url);
     connection.socket.pause();
     connection.socket.write(rawPost("/mcp", request("streaming.drip", { count: 100_000, ms: 0, bytes: 1000 })));
+    // Each look is another call of the same process, which would have gone on meanwhile.
     let last = -1;
-    for (;;) {
-      await sleep(300);
-      const { yielded } = await stateNow();
-      if (yielded === last && yielded > 0) break;
-      last = yielded;
-    }
+    const hasStopped = async (): Promise<boolean> => {
+      const before = last;
+      ({ yielded: last } = await stateNow());
+      return last > 0 && last === before;
+    };
+    await until(async () => (await hasStopped()) && (await hasStopped()) && hasStopped());
     assert.ok(last < 50_000, `${last} events were yielded to nobody`);
     connection.socket.destroy();
   });

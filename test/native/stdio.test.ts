@@ -1,25 +1,18 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { MODERN_META, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { after, describe, it } from "node:test";
+import { MODERN_META, request } from "../support/berth.ts";
 import { StdioSession, type Said } from "../support/stdio-session.ts";
+import { berthInSuite, temporaryFolder } from "../support/suite.ts";
 
 describe("native calls on stdio", () => {
-  let berth: TestBerth;
-  let folder: string;
+  const folder = temporaryFolder();
   const sessions: StdioSession[] = [];
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-native-stdio-"));
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"],
-    });
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"],
   });
-  after(async () => {
+  after(() => {
     for (const { child } of sessions) child.kill("SIGKILL");
-    await berth.close();
-    await rm(folder, { recursive: true, force: true });
   });
   const start = (...args: string[]): StdioSession => {
     const session = new StdioSession([...args, "--image", join(berth.folder, "boot"), "--data", join(folder, "data")]);

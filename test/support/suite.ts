@@ -26,7 +26,7 @@ function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): 
 
 /** A test, or `{ after }` of the suite or file. */
 export interface Ending {
-  after(clean: () => unknown): void;
+  after(clean?: () => unknown): void;
 }
 
 /** A folder that is removed after the test, or after the tests of the suite or file that calls this. */
@@ -36,23 +36,22 @@ export function temporaryFolder(t: Ending = { after }): string {
   return folder;
 }
 
+type Listener = (...exchange: Parameters<RequestListener>) => unknown;
+
 /** An HTTP server on a free port, closed after the test; resolves with its origin. */
-export async function serve(
-  t: Ending,
-  listener: (...exchange: Parameters<RequestListener>) => unknown,
-): Promise<string> {
-  const server = await listen((request, response) => void listener(request, response));
+export async function serve(t: Ending, listener: Listener): Promise<string> {
+  const server = await listen(listener);
   t.after(() => server.close());
   return server.url;
 }
 
 /** As `serve`, for the tests of the suite or file that calls this. */
-export function serverInSuite(listener: RequestListener): { readonly url: string } {
+export function serverInSuite(listener: Listener): { readonly url: string } {
   return inSuite(() => listen(listener));
 }
 
-async function listen(listener: RequestListener): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer(listener).listen(0, "127.0.0.1");
+async function listen(listener: Listener): Promise<{ url: string; close(): Promise<void> }> {
+  const server = createServer((request, response) => void listener(request, response)).listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
   const close = async (): Promise<void> => {
     server.closeAllConnections();

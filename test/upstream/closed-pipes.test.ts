@@ -4,8 +4,8 @@ import { after, describe, it } from "node:test";
 import { pino } from "pino";
 import type { BerthError } from "../../src/lib/errors.ts";
 import { openSpawnHelper } from "../../src/processes/spawn/spawn-helper.ts";
-import { apiOf } from "../support/api.ts";
-import { call, startTestBerth } from "../support/berth.ts";
+import { startTestBerth } from "../support/berth.ts";
+import { hostedServer } from "../support/hosted-upstreams.ts";
 import { isAlive } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { connect, fixtures } from "../support/upstreams.ts";
@@ -75,28 +75,22 @@ describe("an upstream program that closes its pipes and keeps running", () => {
     const lines: string[] = [];
     const log = pino({ level: "warn" }, { write: (line) => void lines.push(line) });
     const env = { BERTH_UPSTREAM_PROGRAMS: "on" };
-    const berth = await startTestBerth({ mcps: { bad: { upstream: closing } }, env, log });
+    const berth = await startTestBerth({ mcps: { server: { upstream: closing } }, env, log });
     t.after(() => berth.close());
-    const url = `${berth.url}/mcp/bad`;
-    const state = async () => (await apiOf(berth).send("GET", "/servers/bad/upstream")).body;
-    for (const pipes of [["stdin"], ["stdout"]]) {
-      const pid = Number((await call(url, "close", { pipes })).content[0].text);
-      const reason = `closing.py closed its ${pipes[0]} while it was running`;
-      const { failure } = await until(async () => {
-        const now = await state();
-        return now.state === "failed" && now;
+    const server = hostedServer(berth);
+    for (const pipe of ["stdin", "stdout"]) {
+      const pid = Number(await server.call("close", { pipes: [pipe] }));
+      const reason = `closing.py closed its ${pipe} while it was running`;
+      const failure = await until(async () => {
+        const now = await server.state();
+        return now.state === "failed" && now.failure;
       });
       assert.equal(failure, reason);
       assert.ok(!isAlive(pid));
-      await until(() => lines.some((line) => line.includes(`closed its ${pipes[0]} while`)));
-      const page = await fetch(`${berth.url}/mcp/meta/bad`, { headers: { accept: "text/html" } });
-      assert.ok((await page.text()).includes(reason));
-      const again = await until(async () => {
-        const { isError, content } = await call(url, "pid");
-        return isError !== true && Number(content[0].text);
-      });
-      assert.notEqual(again, pid);
-      assert.equal((await state()).state, "running");
+      await until(() => lines.some((line) => line.includes(`closed its ${pipe} while`)));
+      assert.ok((await server.page()).includes(reason));
+      assert.notEqual(await until(async () => Number(await server.call("pid"))), pid);
+      assert.equal((await server.state()).state, "running");
     }
   });
 });

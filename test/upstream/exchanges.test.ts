@@ -26,8 +26,7 @@ async function serverOf(t: TestContext, taken: (exchange: Exchange) => boolean |
   const url = await serve(t, async (request, response) => {
     let isClosed = false;
     response.on("close", () => (isClosed = true));
-    const body = await text(request);
-    const message = JSON.parse(body || "{}") as Exchange["message"];
+    const message = JSON.parse((await text(request)) || "{}") as Exchange["message"];
     const say = (result: object): void => {
       response.writeHead(200, { "content-type": "application/json" });
       response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...result }));
@@ -127,9 +126,8 @@ test("of messages that a server of HTTP+SSE does not take no more are open than 
       events = response;
       return stream(response, "event: endpoint\ndata: /messages\n\n");
     }
-    const body = await text(request);
-    if (request.url !== "/messages") return response.writeHead(405).end();
-    const { id, method } = JSON.parse(body) as { id?: number; method?: string };
+    if (request.url !== "/messages") return void response.writeHead(405).end();
+    const { id, method } = JSON.parse(await text(request)) as { id?: number; method?: string };
     if (method === "tools/call") {
       const seen = { method, isClosed: false };
       sent.push(seen);

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import type { BerthError } from "../../src/lib/errors.ts";
 import { addressOf, commandOf, type LaunchCommand } from "../../src/upstream/command.ts";
 import { fillTemplate, type ProgramLaunch, type RemoteLaunch } from "../../src/upstream/launch.ts";
@@ -10,6 +9,7 @@ import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
 import { substitute } from "../../src/upstream/profiles/launch.ts";
 import * as fc from "../support/fast-check.ts";
 import { stopwatch } from "../support/stopwatch.ts";
+import { temporaryFolder } from "../support/suite.ts";
 import { launchOf } from "../support/upstreams.ts";
 
 /** [code, column] of each problem. */
@@ -18,15 +18,11 @@ function problemsOf(uri: string): [string, number | undefined][] {
 }
 
 /** The program and its arguments, with stand-ins for all launchers on PATH. */
-async function commandFor(uri: string, programs: readonly string[], env: Record<string, string> = {}) {
-  const folder = await mkdtemp(join(tmpdir(), "berth-path-"));
-  try {
-    for (const name of programs) await writeFile(join(folder, name), "#!/bin/sh\n", { mode: 0o755 });
-    const command: LaunchCommand = commandOf(launchOf(uri) as ProgramLaunch, { env: { PATH: folder, ...env }, folder });
-    return { ...command, file: command.file.replace(`${folder}/`, ""), folder };
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+async function commandFor(t: TestContext, uri: string, programs: readonly string[], env: Record<string, string> = {}) {
+  const folder = temporaryFolder(t);
+  for (const name of programs) await writeFile(join(folder, name), "#!/bin/sh\n", { mode: 0o755 });
+  const command: LaunchCommand = commandOf(launchOf(uri) as ProgramLaunch, { env: { PATH: folder, ...env }, folder });
+  return { ...command, file: command.file.replace(`${folder}/`, ""), folder };
 }
 
 test("a URI as long as it may be is read at once, whatever it repeats", () => {
@@ -55,43 +51,31 @@ test("a URI as long as it may be is read at once, whatever it repeats", () => {
 });
 
 test("J1 every launcher URI of the seeds is read", () => {
-  const seeds: [string, Partial<ProgramLaunch>, object | undefined, object][] = [
-    [
-      "mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF",
-      { launcher: "uvx", target: "biomcp-python", program: "biomcp", args: ["run"], name: "biomcp-python/biomcp" },
-      { kind: "tool", name: "search" },
-      { texts: [{ name: "gene", values: ["BRAF"] }], json: {} },
-    ],
-    [
-      "mcp+npx://@upstash/context7-mcp@latest?tool=search&library=fastapi",
-      { launcher: "npx", target: "@upstash/context7-mcp@latest", args: [] },
-      { kind: "tool", name: "search" },
-      { texts: [{ name: "library", values: ["fastapi"] }], json: {} },
-    ],
-    [
-      "mcp+python://./my_server.py?tool=fetch_data",
-      { launcher: "python", target: "./my_server.py" },
-      { kind: "tool", name: "fetch_data" },
-      { texts: [], json: {} },
-    ],
-    [
-      "mcp+node://./server.js?tool=analyze",
-      { launcher: "node", target: "./server.js" },
-      { kind: "tool", name: "analyze" },
-      { texts: [], json: {} },
-    ],
-    [
-      "mcp+uvx://biomcp-python/biomcp?command=run",
-      { launcher: "uvx", args: ["run"] },
-      undefined,
-      { texts: [], json: {} },
-    ],
+  const none = { texts: [], json: {} };
+  const one = (name: string, value: string) => ({ texts: [{ name, values: [value] }], json: {} });
+  const biomcp = {
+    launcher: "uvx",
+    target: "biomcp-python",
+    program: "biomcp",
+    args: ["run"],
+    name: "biomcp-python/biomcp",
+  };
+  const context7 = { launcher: "npx", target: "@upstash/context7-mcp@latest", args: [] };
+  const [python, node] = [
+    { launcher: "python", target: "./my_server.py" },
+    { launcher: "node", target: "./server.js" },
   ];
-  for (const [uri, launch, target, given] of seeds) {
+  for (const [uri, launch, name, given] of [
+    ["mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF", biomcp, "search", one("gene", "BRAF")],
+    ["mcp+uvx://biomcp-python/biomcp?command=run", biomcp, undefined, none],
+    ["mcp+npx://@upstash/context7-mcp@latest?tool=search&library=x", context7, "search", one("library", "x")],
+    ["mcp+python://./my_server.py?tool=fetch_data", python, "fetch_data", none],
+    ["mcp+node://./server.js?tool=analyze", node, "analyze", none],
+  ] as const) {
     const parsed = parseLauncher(uri);
     assert.ok(parsed.launch, JSON.stringify(parsed.problems));
     assert.deepEqual({ ...parsed.launch, ...launch }, parsed.launch);
-    assert.deepEqual(parsed.operation, target ? { target, arguments: given } : { arguments: given });
+    assert.deepEqual(parsed.operation, { ...(name && { target: { kind: "tool", name } }), arguments: given });
   }
 });
 
@@ -127,7 +111,7 @@ test("J1 an argument whose name the URI uses itself is given as args.NAME or in 
   });
 });
 
-test("J1 each thing that can be wrong is told with its place", () => {
+test("J1 each thing that can be wrong is told with its place, marked below the URI", () => {
   const cases: [string, [string, number][]][] = [
     ["npx://pkg", [["not-a-launcher", 1]]],
     ["mcp://pkg", [["not-a-launcher", 1]]],
@@ -190,33 +174,13 @@ test("J1 each thing that can be wrong is told with its place", () => {
     ],
   ];
   for (const [uri, expected] of cases) assert.deepEqual(problemsOf(uri), expected, uri);
-});
-
-test("J1 a problem shows the URI with a marker below the fault", () => {
-  assert.equal(
-    parseLauncher("mcp+npx://pkg?tool=%zz").problems?.[0]?.frame,
-    "mcp+npx://pkg?tool=%zz\n" + " ".repeat(19) + "^",
-  );
+  const [problem] = parseLauncher("mcp+npx://pkg?tool=%zz").problems!;
+  assert.equal(problem!.frame, `mcp+npx://pkg?tool=%zz\n${" ".repeat(19)}^`);
 });
 
 test("J1 whatever is written as a launcher URI is read or refused, and never throws", () => {
   const piece = fc.oneof(
-    fc.constantFrom(
-      "mcp+npx://",
-      "mcp+https://",
-      "@",
-      "/",
-      "?",
-      "&",
-      "=",
-      "%",
-      "args=",
-      "args.",
-      "env.",
-      "{",
-      "${",
-      "}",
-    ),
+    fc.constantFrom("mcp+npx://", "mcp+https://", ..."@ / ? & = % args= args. env. { ${ }".split(" ")),
     fc.string({ maxLength: 8 }),
   );
   fc.assert(
@@ -228,35 +192,35 @@ test("J1 whatever is written as a launcher URI is read or refused, and never thr
   );
 });
 
-test("J1 npx is told the package in a way that takes no argument for its own", async () => {
-  const plain = await commandFor("mcp+npx://@s/p@1?arg=-v&arg=--package=evil", ["npx"]);
+test("J1 npx is told the package in a way that takes no argument for its own", async (t) => {
+  const plain = await commandFor(t, "mcp+npx://@s/p@1?arg=-v&arg=--package=evil", ["npx"]);
   assert.deepEqual(
     [plain.file, plain.args],
     ["npx", ["--yes", "--prefer-offline", "--", "@s/p@1", "-v", "--package=evil"]],
   );
-  const named = await commandFor("mcp+npx://@s/p@1/other?arg=-v", ["npx"]);
+  const named = await commandFor(t, "mcp+npx://@s/p@1/other?arg=-v", ["npx"]);
   assert.deepEqual(named.args, ["--yes", "--prefer-offline", "--package=@s/p@1", "--", "other", "-v"]);
 });
 
-test("J1 uvx gets package, program and arguments; uv stands in where there is no uvx", async () => {
+test("J1 uvx gets package, program and arguments; uv stands in where there is no uvx", async (t) => {
   const uri = "mcp+uvx://biomcp-python@0.4.1/biomcp?command=run&arg=--mode=stdio";
   const expected = ["--from", "biomcp-python==0.4.1", "biomcp", "run", "--mode=stdio"];
-  const uvx = await commandFor(uri, ["uvx", "uv"]);
+  const uvx = await commandFor(t, uri, ["uvx", "uv"]);
   assert.deepEqual([uvx.file, uvx.args], ["uvx", expected]);
-  const uv = await commandFor(uri, ["uv"]);
+  const uv = await commandFor(t, uri, ["uv"]);
   assert.deepEqual([uv.file, uv.args], ["uv", ["tool", "run", ...expected]]);
-  assert.deepEqual((await commandFor("mcp+uvx://ruff@latest", ["uvx"])).args, ["--from", "ruff@latest", "ruff"]);
+  assert.deepEqual((await commandFor(t, "mcp+uvx://ruff@latest", ["uvx"])).args, ["--from", "ruff@latest", "ruff"]);
 });
 
-test("J1 a launcher that is not installed is named, with what to do", async () => {
-  await assert.rejects(commandFor("mcp+uvx://biomcp-python", ["npx"]), {
+test("J1 a launcher that is not installed is named, with what to do", async (t) => {
+  await assert.rejects(commandFor(t, "mcp+uvx://biomcp-python", ["npx"]), {
     code: "upstream_not_started",
     message: /the program uvx was not found\. Install uv/,
   });
-  await assert.rejects(commandFor("mcp+npx://p", []), { message: /the program npx was not found/ });
+  await assert.rejects(commandFor(t, "mcp+npx://p", []), { message: /the program npx was not found/ });
 });
 
-test("J1 a child gets a minimal environment, and what the URI gives it", async () => {
+test("J1 a child gets a minimal environment, and what the URI gives it", async (t) => {
   const env = {
     HOME: "/home/me",
     SECRET: "hidden-value",
@@ -265,6 +229,7 @@ test("J1 a child gets a minimal environment, and what the URI gives it", async (
     UV_INDEX: "u",
   };
   const { env: given, secrets } = await commandFor(
+    t,
     "mcp+npx://p?env.TOKEN=${SECRET}&env.LITERAL=$${SECRET}",
     ["npx"],
     env,
@@ -278,9 +243,9 @@ test("J1 a child gets a minimal environment, and what the URI gives it", async (
   assert.ok(secrets.includes("hidden-value"));
 });
 
-test("J1 what is missing on this machine is told at once, each with its place", async () => {
+test("J1 what is missing on this machine is told at once, each with its place", async (t) => {
   const uri = "mcp+python://./nowhere.py?cwd=gone&env.A=${NOT_SET}&env.B=${NOR_THIS}";
-  const error = (await commandFor(uri, ["python3"]).catch((reason: unknown) => reason)) as BerthError;
+  const error = (await commandFor(t, uri, ["python3"]).catch((reason: unknown) => reason)) as BerthError;
   assert.equal(error.code, "launcher_invalid");
   const problems = error.data!["problems"] as { code: string; column: number }[];
   assert.deepEqual(

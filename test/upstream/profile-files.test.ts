@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, readFile, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import type { Contract } from "../../src/contract/contract.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { contractHash, contractHashInTurns, knownOf } from "../../src/upstream/contract-hash.ts";
@@ -15,10 +14,11 @@ import {
   readProfile,
 } from "../../src/upstream/profiles/locate.ts";
 import { saveProfile } from "../../src/upstream/profiles/save.ts";
+import { temporaryFolder } from "../support/suite.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
 test("J4 profiles of the project go before the user's, and those before bundled ones", async (t) => {
-  const root = await temporary(t);
+  const root = temporaryFolder(t);
   const env = { HOME: join(root, "home"), BERTH_HOME: join(root, "bundled") };
   const folders = profileFolders(env, join(root, "project"));
   const places = folders.map(({ folder }) => folder);
@@ -38,7 +38,7 @@ test("J4 profiles of the project go before the user's, and those before bundled 
 });
 
 test("J4 a minimal profile says only how its server is started, and a full one has a file for each tool", async (t) => {
-  const folder = await temporary(t);
+  const folder = temporaryFolder(t);
   await put(folder, "biomcp", { command: "uv", args: ["run", "biomcp"], transport: "stdio" });
   const folders = [{ origin: "user" as const, folder }];
   assert.equal((await readProfile("biomcp", folders)).tools.size, 0);
@@ -49,7 +49,7 @@ test("J4 a minimal profile says only how its server is started, and a full one h
 });
 
 test("J4 everything that is wrong with a profile is told with its file and place", async (t) => {
-  const folder = await temporary(t);
+  const folder = temporaryFolder(t);
   await put(folder, "bad", { command: 1, url: "http://x", schema_validation: "maybe" });
   await writeFile(join(folder, "bad", "search.json"), "{");
   await writeFile(join(folder, "bad", "find.json"), JSON.stringify({ examples: "none" }));
@@ -68,15 +68,8 @@ test("J4 everything that is wrong with a profile is told with its file and place
   );
 });
 
-test("J4 a file of a profile that is larger than the limit is refused", async (t) => {
-  const folder = await temporary(t);
-  await put(folder, "big", { command: "x".repeat(PROFILE_FILE_BYTES_MAX) });
-  const error = await rejected(readProfile("big", [{ origin: "user", folder }]));
-  assert.match(error.message, new RegExp(`more than ${PROFILE_FILE_BYTES_MAX} bytes`));
-});
-
 test("J4 a file of a profile that is no plain file, or too large, is refused before it is read", async (t) => {
-  const folder = await temporary(t);
+  const folder = temporaryFolder(t);
   const folders = [{ origin: "project" as const, folder }];
   await put(folder, "endless", {});
   await rm(join(folder, "endless", "_meta.json"));
@@ -85,11 +78,12 @@ test("J4 a file of a profile that is no plain file, or too large, is refused bef
   await put(folder, "sparse", { command: "x" });
   await writeFile(join(folder, "sparse", "tool.json"), "");
   await truncate(join(folder, "sparse", "tool.json"), 2 ** 40);
-  assert.match((await rejected(readProfile("sparse", folders))).message, /more than \d+ bytes/);
+  const message = new RegExp(`more than ${PROFILE_FILE_BYTES_MAX} bytes`);
+  assert.match((await rejected(readProfile("sparse", folders))).message, message);
 });
 
 test("J4 a project's profile that hides another one says so, and no other does", async (t) => {
-  const root = await temporary(t);
+  const root = temporaryFolder(t);
   const folders = profileFolders(
     { HOME: join(root, "home"), BERTH_HOME: join(root, "bundled") },
     join(root, "project"),
@@ -133,20 +127,16 @@ test("J4 a project's profile gets no setting of Berth, however it names one", as
 test("J4 a profile's URL is one of http or https, without a password", () => {
   for (const url of ["::", "file:///etc/passwd", "data:text/plain,x", "http://user:secret@host/", "http://${HOST}/"]) {
     const profile = { name: "x", folder: "/x", origin: "user", meta: { url }, tools: new Map(), problems: [] } as const;
-    const error = (() => {
-      try {
-        return profileLaunch(profile, { HOST: "a b" });
-      } catch (thrown) {
-        return thrown as BerthError;
-      }
-    })();
-    assert.ok(error instanceof BerthError && error.code === "profile_invalid", url);
-    assert.doesNotMatch(error.message, /secret/);
+    assert.throws(
+      () => profileLaunch(profile, { HOST: "a b" }),
+      ({ code, message }: BerthError) => code === "profile_invalid" && !message.includes("secret"),
+      url,
+    );
   }
 });
 
 test("J4 a name leads to no file outside of the folders of profiles", async (t) => {
-  const folder = await temporary(t);
+  const folder = temporaryFolder(t);
   await put(folder, "secret", { command: "x" });
   for (const name of ["../secret", "a/../secret", "..", ".", "", "a\0b", "/etc"]) {
     const error = await rejected(readProfile(name, [{ origin: "user", folder: join(folder, "profiles") }]));
@@ -155,7 +145,7 @@ test("J4 a name leads to no file outside of the folders of profiles", async (t) 
 });
 
 test("J4 an unknown profile is answered with those that there are", async (t) => {
-  const folder = await temporary(t);
+  const folder = temporaryFolder(t);
   await put(folder, "biomcp", { command: "uv" });
   const error = await rejected(readProfile("biomcq", [{ origin: "user", folder }]));
   assert.match(error.message, /No such profile: "@biomcq"; there are @biomcp/);
@@ -169,7 +159,7 @@ test("J4 ${VAR} stands for the environment's value, ${VAR:-else} for a default, 
 });
 
 test("J7 a profile is saved whole: what fails leaves the old files, and nothing beside them", async (t) => {
-  const parent = await temporary(t);
+  const parent = temporaryFolder(t);
   const folder = join(parent, "search");
   const files = await draftProfile({ command: "uv" }, CONTRACT, new Date(0));
   await saveProfile(folder, files);
@@ -188,7 +178,7 @@ test("J7 a profile is saved whole: what fails leaves the old files, and nothing 
 });
 
 test("J7 what a crash leaves of a save is no profile", async (t) => {
-  const folder = await temporary(t);
+  const folder = temporaryFolder(t);
   const files = await draftProfile({ command: "uv" }, CONTRACT, new Date(0));
   const saving = saveProfile(join(folder, "search"), files);
   const seen = new Set<string>();
@@ -303,12 +293,6 @@ const CONTRACT = contractOf({ gene: { type: "string" } }, ["gene"]);
 function contractOf(properties: object, required: string[]): Contract {
   const inputSchema = { type: "object", properties, required };
   return { tools: [{ name: "find", inputSchema }], resources: [], resourceTemplates: [], prompts: [] };
-}
-
-async function temporary(t: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "berth-profiles-"));
-  t.after(() => rm(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 async function put(folder: string, name: string, meta: unknown): Promise<void> {

@@ -17,9 +17,8 @@ type Message = { id?: number | string; method?: string; result?: unknown };
 async function serverOf(t: TestContext, called: (response: ServerResponse, id: unknown) => void) {
   const sent: Message[] = [];
   const url = await serve(t, async (request, response) => {
-    const body = await text(request);
-    if (request.method !== "POST") return response.writeHead(405).end();
-    const message = JSON.parse(body) as Message;
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    const message = JSON.parse(await text(request)) as Message;
     sent.push(message);
     const say = (answer: object): void => {
       response.writeHead(200, { "content-type": "application/json" });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
-import { post } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { longDecodedIn, longJsonIn } from "../../support/long-json.ts";
 import { berthInSuite } from "../../support/suite.ts";
@@ -118,11 +117,5 @@ describe("a long result is written as it was made where long values are read", (
       assert.deepEqual((await stream.nextMessage()).result.content, content);
     });
     assert.deepEqual(seen, []);
-  });
-
-  it("as a prompt of a client that knows all kinds of content", async () => {
-    const body = { jsonrpc: "2.0", id: 1, method: "prompts/get", params: { name: "talk" } };
-    const { messages } = (await post(`${berth.url}/mcp/demo`, body)).body.result;
-    assert.deepEqual(messages[0].content, AUDIO);
   });
 });

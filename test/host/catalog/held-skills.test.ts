@@ -70,7 +70,7 @@ const CHANGED = skill("tidy", { "SKILL.md": FILES[TIDY], "FORMS.md": ANOTHER, "M
 const CHANGED_FILES = { ...FILES, [FORMS]: ANOTHER, "skill://tidy/MORE.md": "More." };
 const REDESCRIBED = { ...TIDY_SKILL, frontmatter: { name: "tidy", description: "Use it before anything else." } };
 
-/** Requests to a Berth at one address. */
+/** The offers of a Berth at an address. */
 function offersAt(berth: Pick<TestBerth, "url">, path: string) {
   const list = async (kind: "skills" | "resources"): Promise<string[]> => {
     const { body } = await modern(`${berth.url}${path}`, `${kind}/list`);

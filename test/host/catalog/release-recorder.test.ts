@@ -1,7 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { ReleaseRecorder, type RecorderDependencies } from "../../../src/host/catalog/release-recorder.ts";
 import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
@@ -10,26 +7,13 @@ import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { openHosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
-interface Rig {
-  readonly store: Store;
-  readonly recorder: ReleaseRecorder;
-  readonly dropped: readonly string[];
-  fail: (error: Error | undefined) => void;
-  /** Has another process save a server's second release just before the next change. */
-  saveBefore: (server: string) => void;
-  readonly history: (server: string) => Promise<unknown[]>;
-}
-
-async function start(t: TestContext, catalogs = 100): Promise<Rig> {
+async function start(t: TestContext, catalogs = 100) {
   t.after(lower({ catalogs }));
-  const dataDir = mkdtempSync(join(tmpdir(), "berth-recorder-"));
-  const opened = await openSqliteStore({ dataDir });
-  t.after(async () => {
-    await opened.close();
-    rmSync(dataDir, { recursive: true });
-  });
+  const opened = await openSqliteStore({ dataDir: temporaryFolder(t) });
+  t.after(() => opened.close());
   let fault: Error | undefined;
   let saved: string | undefined;
   const store: Store = {
@@ -46,12 +30,16 @@ async function start(t: TestContext, catalogs = 100): Promise<Rig> {
   const dependencies = { store, compiler: "test", log } as unknown as RecorderDependencies;
   const dropped: string[] = [];
   return {
-    store: opened,
     recorder: new ReleaseRecorder(dependencies, (_tenant, server) => void dropped.push(server)),
     dropped,
-    fail: (error) => (fault = error),
-    saveBefore: (server) => (saved = server),
-    history: async (server) => (await opened.history("default", "release", server)).map(({ cid }) => cid),
+    fail: (error: Error | undefined) => void (fault = error),
+    /** Has another process save a server's second release just before the next change. */
+    saveBefore: (server: string) => void (saved = server),
+    /** Has another process save a server's second release. */
+    save: (server: string) =>
+      opened.change("default", { by: "test", put: [two], set: [{ kind: "release", name: server, cid: two.cid }] }),
+    history: async (server: string): Promise<unknown[]> =>
+      (await opened.history("default", "release", server)).map(({ cid }) => cid),
   };
 }
 
@@ -62,19 +50,17 @@ const said = (what: string): string => `export const say = (): string => "${what
 
 for (const how of ["record", "recordLater"] as const) {
   it(`the release of a server as it was before another process saved it is not recorded (${how})`, async (t) => {
-    const { recorder, store, history } = await start(t);
-    const set = [{ kind: "release", name: "a", cid: two.cid }] as const;
-    await store.change("default", { by: "test", put: [two], set });
+    const { recorder, save, history } = await start(t);
+    await save("a");
     await recorder[how](async () => false)("default", "a", one.cid, [one]);
     await recorder.settled("default", "a");
     assert.deepEqual(await history("a"), [two.cid]);
   });
 
   it(`a save of another process in the moment of recording stays (${how})`, async (t) => {
-    const { recorder, store, history } = await start(t);
+    const { recorder, save, history } = await start(t);
     const savedNow = async (): Promise<boolean> => {
-      const set = [{ kind: "release", name: "a", cid: two.cid }] as const;
-      await store.change("default", { by: "test", put: [two], set });
+      await save("a");
       return true;
     };
     await recorder[how](savedNow)("default", "a", one.cid, [one]);
@@ -125,11 +111,10 @@ describe("the releases of servers that are loaded while the store fails", () => 
   }
 
   it("take nothing back that was saved meanwhile", async (t) => {
-    const { recorder, store, fail, history } = await start(t);
+    const { recorder, save, fail, history } = await start(t);
     fail(full);
     for (const server of ["a", "b"]) await recorder.record(isOfNow)("default", server, one.cid, [one]);
-    const set = [{ kind: "release", name: "a", cid: two.cid }] as const;
-    await store.change("default", { by: "test", put: [two], set });
+    await save("a");
     fail(undefined);
     await until(async () => (await history("b")).length > 0);
     assert.deepEqual([await history("a"), await history("b")], [[two.cid], [one.cid]]);

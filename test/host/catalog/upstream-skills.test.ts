@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
-import { modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
 import { scripted } from "../../support/hosted-upstreams.ts";
 
 const NOTES = "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n";
@@ -17,12 +17,9 @@ async function berthWith(t: TestContext, sources: Parameters<typeof startTestBer
   return berth;
 }
 
-// An answer has any shape; tests look into it freely.
-// oxlint-disable-next-line typescript/no-explicit-any
-async function ask(url: string, method: string, params: Record<string, unknown> = {}): Promise<any> {
-  const { body } = await modern(url, method, params, {
-    "Mcp-Name": method === "resources/read" ? String(params["uri"]) : "",
-  });
+async function ask(url: string, method: string, params: Record<string, unknown> = {}): Promise<Reply["body"]> {
+  const headers = { "Mcp-Name": method === "resources/read" ? String(params["uri"]) : "" };
+  const { body } = await modern(url, method, params, headers);
   return body.result ?? body.error;
 }
 

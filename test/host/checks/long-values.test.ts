@@ -142,22 +142,6 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
     }
   });
 
-  it("is answered so over plain HTTP", async () => {
-    for (const name of tools) {
-      const [long, short] = await both(async ({ url }) => {
-        const response = await fetch(`${url}/servers/long/${name}`, {
-          method: "POST",
-          headers: { "Content-Type": "application/json" },
-          body: JSON.stringify({ count: 1_500 }),
-        });
-        return { status: response.status, type: response.headers.get("content-type"), text: await response.text() };
-      });
-      assert.deepEqual([long?.status, long?.type], [short?.status, short?.type], name);
-      // A refusal has the id of its request.
-      if (short?.status === 200) assert.equal(long?.text, short.text, name);
-    }
-  });
-
   it("is answered so where it is of a resource, a prompt or a completion", async () => {
     const asks = [
       ["resources/read", { uri: "n:1500" }],

@@ -1,18 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { OpenUpstream } from "../../../src/host/serving/hosted.ts";
-import { Hosting } from "../../../src/host/serving/hosting.ts";
+import { pino } from "pino";
 import { clock } from "../../../src/lib/clock.ts";
-import type { Log } from "../../../src/lib/log.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
-import { hostedVariables } from "../../../src/upstream/launch.ts";
-import { Upstream } from "../../../src/upstream/upstream.ts";
 import { apiOf } from "../../support/api.ts";
-import { call } from "../../support/berth.ts";
-import { changing, host, hostedServer, textOf, tool } from "../../support/hosted-upstreams.ts";
+import { call, startTestBerth } from "../../support/berth.ts";
+import { changing, host, hostedServer, tool } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
 import { until } from "../../support/until.ts";
-import { hostile, launchOf } from "../../support/upstreams.ts";
+import { hostile } from "../../support/upstreams.ts";
 
 /** Ways to misbehave at the start, each with the error that callers get. */
 const badStarts = {
@@ -135,71 +130,42 @@ describe("hosted servers that behave badly", () => {
   });
 });
 
-describe("variables of a hosted server", () => {
-  it("J9 are never Berth's own settings, and are shown nowhere", async (t) => {
-    const secret = "hunter2-very-secret";
-    process.env["HOSTING_TEST_SECRET"] = secret;
-    process.env["BERTH_HOSTING_TEST"] = "a-setting-of-berth";
-    t.after(() => {
-      delete process.env["HOSTING_TEST_SECRET"];
-      delete process.env["BERTH_HOSTING_TEST"];
-    });
-    const lines: string[] = [];
-    const variable = (name: string): string => `&env.KEY=${encodeURIComponent(`\${${name}}`)}`;
-    const server = changing(t, [tool("aside", "Stays.")]);
-    const berth = await host(t, {
-      dies: { upstream: hostile("dies at start", variable("HOSTING_TEST_SECRET")) },
-      own: { upstream: hostile(SOUND, `${variable("BERTH_HOSTING_TEST")}&env.TOKEN=written-out-token`) },
-      good: { upstream: `${server.uri}${variable("HOSTING_TEST_SECRET")}` },
-      remote: { upstream: `mcp+http://127.0.0.1:9/mcp?header.Authorization=Bearer%20%24%7BHOSTING_TEST_SECRET%7D` },
-    });
-    for (const name of ["dies", "own", "remote"])
-      lines.push(JSON.stringify(await call(`${berth.url}/mcp/${name}`, "any")));
-    assert.equal(textOf(await call(`${berth.url}/mcp/good`, "aside")), "called Stays.");
-    assert.match(lines[1]!, /The variable BERTH_HOSTING_TEST is not set/);
-    const paths = [
-      "/mcp",
-      "/api/servers",
-      ...["dies", "own", "good", "remote"].map((name) => `/mcp/meta/${name}?tab=upstream`),
-    ];
-    for (const path of [...paths, "/api/servers/dies/upstream"]) {
-      lines.push(await (await fetch(`${berth.url}${path}`)).text());
-    }
-    assert.match(lines.join("\n"), /ended with exit code 7/);
-    for (const line of lines) {
-      assert.ok(!line.includes(secret), line);
-      assert.ok(!line.includes("a-setting-of-berth"), line);
-      assert.ok(!line.includes("written-out-token"), line);
-    }
+it("variables of a hosted server are never Berth's own settings, and are shown nowhere (J9)", async (t) => {
+  const secret = "hunter2-very-secret";
+  process.env["HOSTING_TEST_SECRET"] = secret;
+  process.env["BERTH_HOSTING_TEST"] = "a-setting-of-berth";
+  t.after(() => {
+    delete process.env["HOSTING_TEST_SECRET"];
+    delete process.env["BERTH_HOSTING_TEST"];
   });
-
-  it("J9 are not in the log either, which has what a server wrote before it ended", async (t) => {
-    process.env["HOSTING_TEST_LOGGED"] = "hunter2-very-secret";
-    t.after(() => delete process.env["HOSTING_TEST_LOGGED"]);
-    const lines: string[] = [];
-    const log = { warn: (...said: unknown[]) => void lines.push(JSON.stringify(said)) } as unknown as Log;
-    const limits = defaultLimits;
-    const variables = async () => hostedVariables(process.env);
-    const given = { env: process.env, variables, folder: process.cwd(), limits };
-    const open: OpenUpstream = (launch, listener) =>
-      new Upstream(launch, { ...given, ...listener, clientInfo: { name: "test", version: "1" } });
-    const hosting = new Hosting({
-      open,
-      limitsOf: () => ({ upstreamProcesses: 2, processStartsPerMinute: 0 }),
-      limits,
-      log,
-    });
-    t.after(() => hosting.close());
-    const values = ["%24%7BHOSTING_TEST_LOGGED%7D", "%24%7BHOSTING_TEST_UNSET%7D"];
-    for (const [index, variable] of values.entries()) {
-      const uri = hostile("dies at start", `&env.KEY=${variable}&env.TOKEN=written-out-token`);
-      await assert.rejects(hosting.of("default", `dies${index}`, launchOf(uri), undefined).upstream.start());
-    }
-    assert.equal(lines.length, 2);
-    assert.match(lines[0]!, /ended with exit code 7.*no API key/);
-    assert.match(lines[1]!, /The variable HOSTING_TEST_UNSET is not set/);
-    assert.doesNotMatch(lines.join("\n"), /hunter2-very-secret|written-out-token/);
-  });
+  const lines: string[] = [];
+  const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+  const variable = (name: string): string =>
+    `&env.KEY=${encodeURIComponent(`\${${name}}`)}&env.TOKEN=written-out-token`;
+  const upstreams = {
+    dies: hostile("dies at start", variable("HOSTING_TEST_SECRET")),
+    own: hostile(SOUND, variable("BERTH_HOSTING_TEST")),
+    unset: hostile(SOUND, variable("HOSTING_TEST_UNSET")),
+    good: `${changing(t, [tool("aside", "Stays.")]).uri}${variable("HOSTING_TEST_SECRET")}`,
+    remote: "mcp+http://127.0.0.1:9/mcp?header.Authorization=Bearer%20%24%7BHOSTING_TEST_SECRET%7D",
+  };
+  const mcps = Object.fromEntries(Object.entries(upstreams).map(([name, upstream]) => [name, { upstream }]));
+  const berth = await startTestBerth({ mcps, env: { BERTH_UPSTREAM_PROGRAMS: "on" }, log });
+  t.after(() => berth.close());
+  for (const name of Object.keys(upstreams)) lines.push(await hostedServer(berth, name).call("aside"));
+  assert.ok(lines.includes("called Stays."));
+  const paths = Object.keys(upstreams).map((name) => `/mcp/meta/${name}?tab=upstream`);
+  for (const path of ["/mcp", "/api/servers", "/api/servers/dies/upstream", ...paths]) {
+    lines.push(await (await fetch(`${berth.url}${path}`)).text());
+  }
+  for (const expected of [
+    /The variable BERTH_HOSTING_TEST is not set/,
+    /The variable HOSTING_TEST_UNSET is not set/,
+    /ended with exit code 7.*no API key/,
+  ]) {
+    assert.match(lines.join("\n"), expected);
+  }
+  for (const line of lines) assert.doesNotMatch(line, /hunter2-very-secret|a-setting-of-berth|written-out-token/);
 });
 
 /** Sound except for tools that are named after their faults. */
