@@ -1,4 +1,5 @@
 import { setTimeout as after } from "node:timers/promises";
+import { clock } from "../lib/clock.ts";
 import { BerthError } from "../lib/errors.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -146,10 +147,10 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
     let isReady = false;
     let isLate = false;
     const end = (): void => guest.kill(failure("evicted", `no guest was ready after ${PROBE_MS} ms`));
-    const timer = setTimeout(() => {
+    const timer = clock.after(PROBE_MS, () => {
       isLate = true;
       end();
-    }, PROBE_MS);
+    });
     const limits = { guestFrameBytes: 1024 };
     const guest = new GuestProcess(spawnDirectly, launcher.guest(), limits, {
       onFrame: (frame) => {
@@ -157,7 +158,7 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
         if (isReady) end();
       },
       onEnded: (error) => {
-        clearTimeout(timer);
+        timer.clear();
         if (isReady) return resolve(undefined);
         const said = guest.stderr.trim();
         const mayPass = isLate || !isVerdict({ ...guest.exit!, said });

@@ -9,7 +9,6 @@ import type { GuestProgram, HostPort } from "../../src/executor/executor.ts";
 import type { HostFolder } from "../../src/folders/folders.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Fetches } from "../../src/network/fetches.ts";
-import { hostileContract } from "../support/executor.hostile.ts";
 import { assertNothingLeft, networkOf, openRig, programOf, shape, type Mode, type Rig } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
 
@@ -173,4 +172,3 @@ function stateOf(home: string): Record<string, string> {
 }
 
 escapesContract(GUESTS);
-hostileContract(GUESTS, "folders and a network");

@@ -1,23 +1,14 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { chmod, link, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { GuestProgram, ScriptOutcome } from "../../src/executor/executor.ts";
 import type { HostFolder } from "../../src/folders/folders.ts";
 import type { Json } from "../../src/lib/json.ts";
-import {
-  assertNothingLeft,
-  failureOf,
-  openRig,
-  programWith,
-  shape,
-  valueOf,
-  type Mode,
-  type Rig,
-} from "../support/executor.ts";
+import { assertNothingLeft, failureOf, openRig, programWith, shape, valueOf, type Rig } from "../support/executor.ts";
+import { GUESTS } from "../support/guests.ts";
 
 const CODE = `
 import fs from "node:fs";
@@ -139,318 +130,287 @@ export async function put(written) {
 
 const SECRET = "what stands outside of the folder";
 
-function foldersContract(mode: Mode): void {
-  describe(`the folders of a ${mode} guest`, () => {
-    let rig: Rig;
-    let home: string;
-    let given: HostFolder[];
-    let program: GuestProgram;
+const mode = GUESTS;
+
+describe(`the folders of a ${mode} guest`, () => {
+  let rig: Rig;
+  let home: string;
+  let given: HostFolder[];
+  let program: GuestProgram;
+  before(async () => {
+    home = await realpath(await mkdtemp(join(tmpdir(), "berth-given-")));
+    // Root's guests are nobody.
+    await chmod(home, 0o755);
+    for (const name of ["docs/deep", "docs-secret", "out", "other"]) {
+      await mkdir(join(home, name), { recursive: true });
+      await chmod(join(home, name), 0o777);
+    }
+    await writeFile(join(home, "docs/a.txt"), "first");
+    await writeFile(join(home, "docs/deep/b.txt"), "second");
+    for (const name of ["secret.txt", "docs-secret/secret.txt", "other/secret.txt"]) {
+      await writeFile(join(home, name), SECRET);
+    }
+    given = [
+      { name: "docs", path: join(home, "docs"), writable: false },
+      { name: "out", path: join(home, "out"), writable: true },
+    ];
+    rig = await openRig(mode);
+    program = { ...programWith(CODE), folders: given };
+  });
+  after(async () => {
+    await rig.close();
+    await assertNothingLeft();
+    await rm(home, { recursive: true });
+  });
+
+  const value = (name: string, args: Record<string, Json> = {}): Promise<Json> =>
+    rig.value(shape(name, Object.keys(args)), args, { program });
+  const message = async (name: string, args: Record<string, Json>): Promise<string> =>
+    failureOf(await rig.call(shape(name, Object.keys(args)), args, { program })).message;
+  const place = (folder: "docs" | "out", name = ""): string =>
+    join(mode === "sandboxed" ? `/folders/${folder}` : join(home, folder), name);
+
+  it("are told by its context and, when it loads, by its environment", async () => {
+    const where = shape("where", [], { context: true });
+    assert.deepEqual(await rig.value(where, {}, { program }), [
+      { docs: place("docs"), out: place("out") },
+      place("docs"),
+    ]);
+    const none = { ...program, bundle: "none", folders: [] };
+    assert.deepEqual(await rig.value(where, {}, { program: none }), [{}, null]);
+  });
+
+  it("are read, and written where they are writable", async () => {
+    assert.equal(await value("read", { name: place("docs", "a.txt") }), "first");
+    assert.deepEqual(await value("list", { name: place("docs") }), ["a.txt", "deep"]);
+    assert.equal(await value("read", { name: place("docs", "deep/b.txt") }), "second");
+    const tree = ["a.txt", "deep", "deep/b.txt"];
+    assert.deepEqual(await value("trees", { name: place("docs") }), [tree, tree, tree]);
+    await value("write", { name: place("out", "made.txt"), text: "made" });
+    assert.equal(await readFile(join(home, "out/made.txt"), "utf8"), "made");
+    await writeFile(join(home, "docs/later.txt"), "later");
+    assert.equal(await value("read", { name: place("docs", "later.txt") }), "later");
+    await rm(join(home, "docs/later.txt"));
+  });
+
+  it("are written by nobody where they are read-only", async () => {
+    const said = (await value("tried", { name: place("docs", "a.txt") })) as Record<string, string>;
+    for (const way of ["write", "append", "remove", "rename", "make", "chmod", "link", "hard"]) {
+      assert.match(said[way]!, /^(ERR_ACCESS_DENIED|EROFS)$/, way);
+    }
+    assert.equal(await readFile(join(home, "docs/a.txt"), "utf8"), "first");
+    const refused = await message("write", { name: place("docs", "a.txt"), text: "x" });
+    assert.match(refused, /The folder "docs" is read-only: the operator may declare it as "writable"/);
+  });
+
+  it("end where they end: nothing beside or above them is seen", async () => {
+    const outside = [
+      "..",
+      "../secret.txt",
+      "../docs-secret/secret.txt",
+      "../other/secret.txt",
+      "deep/../../secret.txt",
+    ];
+    const names = [
+      ...outside.map((name) => `${place("docs")}/${name}`),
+      ...["secret.txt", "docs-secret/secret.txt", "other"].map((name) => join(home, name)),
+    ];
+    for (const name of names) {
+      const said = (await value("tried", { name })) as Record<string, string>;
+      const worked = Object.entries(said).filter(([, text]) => text.startsWith("worked"));
+      assert.ok(!JSON.stringify(said).includes(SECRET), name);
+      // The list of its folders is no secret.
+      assert.deepEqual(
+        worked.filter(([way, text]) => way !== "list" || text.includes("secret")),
+        [],
+        name,
+      );
+    }
+    assert.equal(await readFile(join(home, "secret.txt"), "utf8"), SECRET);
+  });
+
+  it("are told of in errors about other places, with the line to add", async () => {
+    const said = await message("read", { name: join(home, "other/secret.txt") });
+    if (said.includes("ENOENT")) return assert.equal(mode, "sandboxed");
+    assert.match(
+      said,
+      /^Guest code may not read files outside its scratch folder \(os\.tmpdir\(\)\) and its folder "docs"/,
+    );
+    assert.match(said, /"folders": \["docs","out","name"\]; the operator declares folders with BERTH_FOLDERS/);
+  });
+
+  it("are not named to a package that looks for a file beside its code", async () => {
+    assert.match(
+      await message("read", { name: "/bundle/data.json" }),
+      /^\/bundle\/data\.json is not there: a bundle is one file, .*; import the file in a definition/,
+    );
+  });
+
+  it("belong to the programs that are given them, and to no other", async () => {
+    for (const folders of [undefined, [], [given[1]!]]) {
+      const other: GuestProgram = { ...programWith(CODE), ...(folders && { folders }) };
+      const outcome = await rig.call(shape("read", ["name"]), { name: place("docs", "a.txt") }, { program: other });
+      assert.equal(failureOf(outcome).reason, "thrown");
+    }
+  });
+
+  it("are taken from what runs when its server is no longer given them", async () => {
+    const mine = { ...programWith(CODE), folders: given, server: "mine" };
+    const where = shape("where", [], { context: true });
+    assert.ok((await rig.call(where, {}, { program: mine })).ok);
+    rig.executor.withdrawFolders("default", (server, folder) => server !== "mine" || folder !== "out");
+    assert.match(failureOf(await rig.call(where, {}, { program: mine })).message, /a folder was taken from its server/);
+    const less = { ...mine, folders: [given[0]!], realm: "less" };
+    assert.ok((await rig.call(where, {}, { program: less })).ok);
+    assert.ok((await rig.call(where, {}, { program: { ...mine, server: "other", realm: "other" } })).ok);
+    rig.executor.withdrawFolders("default", () => true);
+  });
+
+  it("do not follow a link that leads out", async () => {
+    await symlink("../secret.txt", join(home, "docs/relative"));
+    await symlink(join(home, "secret.txt"), join(home, "docs/absolute"));
+    await symlink(join(home, "other"), join(home, "docs/folder"));
+    await symlink("/", join(home, "docs/root"));
+    await symlink("absolute", join(home, "docs/twice"));
+    await symlink("deep/b.txt", join(home, "docs/inside"));
+    try {
+      assert.equal(await value("read", { name: place("docs", "inside") }), "second");
+      for (const name of ["relative", "absolute", "twice", "folder/secret.txt", `root${home}/secret.txt`]) {
+        const said = JSON.stringify(await value("tried", { name: place("docs", name) }));
+        assert.ok(!said.includes(SECRET), `${name}: ${said}`);
+        assert.match(await message("read", { name: place("docs", name) }), LEADS_OUT, name);
+      }
+    } finally {
+      for (const name of ["relative", "absolute", "folder", "root", "twice", "inside"])
+        await rm(join(home, "docs", name));
+    }
+  });
+
+  describe("with a link before `..`", () => {
+    const reading = (): GuestProgram => ({ ...programWith(READING), folders: given });
     before(async () => {
-      home = await realpath(await mkdtemp(join(tmpdir(), "berth-given-")));
-      // Root's guests are nobody.
-      await chmod(home, 0o755);
-      for (const name of ["docs/deep", "docs-secret", "out", "other"]) {
-        await mkdir(join(home, name), { recursive: true });
-        await chmod(join(home, name), 0o777);
-      }
-      await writeFile(join(home, "docs/a.txt"), "first");
-      await writeFile(join(home, "docs/deep/b.txt"), "second");
-      for (const name of ["secret.txt", "docs-secret/secret.txt", "other/secret.txt"]) {
-        await writeFile(join(home, name), SECRET);
-      }
-      given = [
-        { name: "docs", path: join(home, "docs"), writable: false },
-        { name: "out", path: join(home, "out"), writable: true },
-      ];
-      rig = await openRig(mode);
-      program = { ...programWith(CODE), folders: given };
+      await mkdir(join(home, "other/inner"), { recursive: true });
+      for (const folder of ["docs", "out"]) await symlink(join(home, "other/inner"), join(home, folder, "link"));
+      await symlink("deep", join(home, "docs/within"));
+      await mkdir(join(home, "docs/deep/below"));
+      await symlink("deep/below", join(home, "docs/below"));
+      await symlink("../secret.txt", join(home, "out/up"));
     });
     after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-      await rm(home, { recursive: true });
+      for (const name of ["docs/link", "out/link", "docs/within", "docs/below", "docs/deep/below", "out/up"])
+        await rm(join(home, name), { recursive: true, force: true });
     });
 
-    const value = (name: string, args: Record<string, Json> = {}): Promise<Json> =>
-      rig.value(shape(name, Object.keys(args)), args, { program });
-    const message = async (name: string, args: Record<string, Json>): Promise<string> =>
-      failureOf(await rig.call(shape(name, Object.keys(args)), args, { program })).message;
-    const place = (folder: "docs" | "out", name = ""): string =>
-      join(mode === "sandboxed" ? `/folders/${folder}` : join(home, folder), name);
-
-    it("are told by its context and, when it loads, by its environment", async () => {
-      const where = shape("where", [], { context: true });
-      assert.deepEqual(await rig.value(where, {}, { program }), [
-        { docs: place("docs"), out: place("out") },
-        place("docs"),
-      ]);
-      const none = { ...program, bundle: "none", folders: [] };
-      assert.deepEqual(await rig.value(where, {}, { program: none }), [{}, null]);
-    });
-
-    it("are read, and written where they are writable", async () => {
-      assert.equal(await value("read", { name: place("docs", "a.txt") }), "first");
-      assert.deepEqual(await value("list", { name: place("docs") }), ["a.txt", "deep"]);
-      assert.equal(await value("read", { name: place("docs", "deep/b.txt") }), "second");
-      const tree = ["a.txt", "deep", "deep/b.txt"];
-      assert.deepEqual(await value("trees", { name: place("docs") }), [tree, tree, tree]);
-      await value("write", { name: place("out", "made.txt"), text: "made" });
-      assert.equal(await readFile(join(home, "out/made.txt"), "utf8"), "made");
-      await writeFile(join(home, "docs/later.txt"), "later");
-      assert.equal(await value("read", { name: place("docs", "later.txt") }), "later");
-      await rm(join(home, "docs/later.txt"));
-    });
-
-    it("are written by nobody where they are read-only", async () => {
-      const said = (await value("tried", { name: place("docs", "a.txt") })) as Record<string, string>;
-      for (const way of ["write", "append", "remove", "rename", "make", "chmod", "link", "hard"]) {
-        assert.match(said[way]!, /^(ERR_ACCESS_DENIED|EROFS)$/, way);
+    it("read nothing outside, whichever way the path is given", async () => {
+      for (const name of [
+        "link/../secret.txt",
+        "link/..//secret.txt",
+        "link/./../secret.txt",
+        "deep/../link/../secret.txt",
+      ]) {
+        const written = `${place("docs")}/${name}`;
+        const ways = await rig.value(shape("ways", ["written"]), { written }, { program: reading() });
+        for (const [way, said] of Object.entries(ways as Record<string, string>))
+          assert.ok(!/worked: .*(?:secret|stands outside|size)|stands outside/.test(said), `${name}, ${way}: ${said}`);
       }
-      assert.equal(await readFile(join(home, "docs/a.txt"), "utf8"), "first");
-      const refused = await message("write", { name: place("docs", "a.txt"), text: "x" });
-      assert.match(refused, /The folder "docs" is read-only: the operator may declare it as "writable"/);
+      // By way of the folder, to a place that looks like one of its own files.
+      const around = `${place("docs")}/link/../../${mode === "sandboxed" ? "../" : ""}secret.txt`;
+      assert.match(await message("read", { name: around }), LEADS_OUT);
     });
 
-    it("end where they end: nothing beside or above them is seen", async () => {
-      const outside = [
-        "..",
-        "../secret.txt",
-        "../docs-secret/secret.txt",
-        "../other/secret.txt",
-        "deep/../../secret.txt",
-      ];
-      const names = [
-        ...outside.map((name) => `${place("docs")}/${name}`),
-        ...["secret.txt", "docs-secret/secret.txt", "other"].map((name) => join(home, name)),
-      ];
-      for (const name of names) {
-        const said = (await value("tried", { name })) as Record<string, string>;
-        const worked = Object.entries(said).filter(([, text]) => text.startsWith("worked"));
-        assert.ok(!JSON.stringify(said).includes(SECRET), name);
-        // The list of its folders is no secret.
-        assert.deepEqual(
-          worked.filter(([way, text]) => way !== "list" || text.includes("secret")),
-          [],
-          name,
-        );
+    it("write nothing outside", async () => {
+      const written = `${place("out")}/link/../hostile.txt`;
+      await rig.value(shape("put", ["written"]), { written }, { program: reading() });
+      assert.deepEqual((await readdir(join(home, "other"))).sort(), ["inner", "secret.txt"]);
+    });
+
+    it("follow one that stays inside", async () => {
+      assert.equal(await value("read", { name: `${place("docs")}/within/../a.txt` }), "first");
+      assert.equal(await value("read", { name: `${place("docs")}/below/../b.txt` }), "second");
+    });
+
+    it("do not follow a link that was moved or copied out of a folder", async () => {
+      for (const how of ["rename", {}, { dereference: true }] as Json[]) {
+        if (how === "rename") await symlink("../secret.txt", join(home, "out/moved"));
+        const from = how === "rename" ? "moved" : "up";
+        const args = { from: place("out", from), to: "brought", how };
+        const said = JSON.stringify(await rig.value(shape("bring", Object.keys(args)), args, { program: reading() }));
+        assert.ok(!said.includes(SECRET), `${JSON.stringify(how)}: ${said}`);
+        if (how === "rename") await rm(join(home, "out/moved"), { force: true });
       }
-      assert.equal(await readFile(join(home, "secret.txt"), "utf8"), SECRET);
-    });
-
-    it("are told of in errors about other places, with the line to add", async () => {
-      const said = await message("read", { name: join(home, "other/secret.txt") });
-      if (said.includes("ENOENT")) return assert.equal(mode, "sandboxed");
-      assert.match(
-        said,
-        /^Guest code may not read files outside its scratch folder \(os\.tmpdir\(\)\) and its folder "docs"/,
-      );
-      assert.match(said, /"folders": \["docs","out","name"\]; the operator declares folders with BERTH_FOLDERS/);
-    });
-
-    it("are not named to a package that looks for a file beside its code", async () => {
-      assert.match(
-        await message("read", { name: "/bundle/data.json" }),
-        /^\/bundle\/data\.json is not there: a bundle is one file, .*; import the file in a definition/,
-      );
-    });
-
-    it("belong to the programs that are given them, and to no other", async () => {
-      for (const folders of [undefined, [], [given[1]!]]) {
-        const other: GuestProgram = { ...programWith(CODE), ...(folders && { folders }) };
-        const outcome = await rig.call(shape("read", ["name"]), { name: place("docs", "a.txt") }, { program: other });
-        assert.equal(failureOf(outcome).reason, "thrown");
-      }
-    });
-
-    it("are taken from what runs when its server is no longer given them", async () => {
-      const mine = { ...programWith(CODE), folders: given, server: "mine" };
-      const where = shape("where", [], { context: true });
-      assert.ok((await rig.call(where, {}, { program: mine })).ok);
-      rig.executor.withdrawFolders("default", (server, folder) => server !== "mine" || folder !== "out");
-      assert.match(
-        failureOf(await rig.call(where, {}, { program: mine })).message,
-        /a folder was taken from its server/,
-      );
-      const less = { ...mine, folders: [given[0]!], realm: "less" };
-      assert.ok((await rig.call(where, {}, { program: less })).ok);
-      assert.ok((await rig.call(where, {}, { program: { ...mine, server: "other", realm: "other" } })).ok);
-      rig.executor.withdrawFolders("default", () => true);
-    });
-
-    it("do not follow a link that leads out", async () => {
-      await symlink("../secret.txt", join(home, "docs/relative"));
-      await symlink(join(home, "secret.txt"), join(home, "docs/absolute"));
-      await symlink(join(home, "other"), join(home, "docs/folder"));
-      await symlink("/", join(home, "docs/root"));
-      await symlink("absolute", join(home, "docs/twice"));
-      await symlink("deep/b.txt", join(home, "docs/inside"));
-      try {
-        assert.equal(await value("read", { name: place("docs", "inside") }), "second");
-        for (const name of ["relative", "absolute", "twice", "folder/secret.txt", `root${home}/secret.txt`]) {
-          const said = JSON.stringify(await value("tried", { name: place("docs", name) }));
-          assert.ok(!said.includes(SECRET), `${name}: ${said}`);
-          assert.match(await message("read", { name: place("docs", name) }), LEADS_OUT, name);
-        }
-      } finally {
-        for (const name of ["relative", "absolute", "folder", "root", "twice", "inside"])
-          await rm(join(home, "docs", name));
-      }
-    });
-
-    describe("with a link before `..`", () => {
-      const reading = (): GuestProgram => ({ ...programWith(READING), folders: given });
-      before(async () => {
-        await mkdir(join(home, "other/inner"), { recursive: true });
-        for (const folder of ["docs", "out"]) await symlink(join(home, "other/inner"), join(home, folder, "link"));
-        await symlink("deep", join(home, "docs/within"));
-        await mkdir(join(home, "docs/deep/below"));
-        await symlink("deep/below", join(home, "docs/below"));
-        await symlink("../secret.txt", join(home, "out/up"));
-      });
-      after(async () => {
-        for (const name of ["docs/link", "out/link", "docs/within", "docs/below", "docs/deep/below", "out/up"])
-          await rm(join(home, name), { recursive: true, force: true });
-      });
-
-      it("read nothing outside, whichever way the path is given", async () => {
-        for (const name of [
-          "link/../secret.txt",
-          "link/..//secret.txt",
-          "link/./../secret.txt",
-          "deep/../link/../secret.txt",
-        ]) {
-          const written = `${place("docs")}/${name}`;
-          const ways = await rig.value(shape("ways", ["written"]), { written }, { program: reading() });
-          for (const [way, said] of Object.entries(ways as Record<string, string>))
-            assert.ok(
-              !/worked: .*(?:secret|stands outside|size)|stands outside/.test(said),
-              `${name}, ${way}: ${said}`,
-            );
-        }
-        // By way of the folder, to a place that looks like one of its own files.
-        const around = `${place("docs")}/link/../../${mode === "sandboxed" ? "../" : ""}secret.txt`;
-        assert.match(await message("read", { name: around }), LEADS_OUT);
-      });
-
-      it("write nothing outside", async () => {
-        const written = `${place("out")}/link/../hostile.txt`;
-        await rig.value(shape("put", ["written"]), { written }, { program: reading() });
-        assert.deepEqual((await readdir(join(home, "other"))).sort(), ["inner", "secret.txt"]);
-      });
-
-      it("follow one that stays inside", async () => {
-        assert.equal(await value("read", { name: `${place("docs")}/within/../a.txt` }), "first");
-        assert.equal(await value("read", { name: `${place("docs")}/below/../b.txt` }), "second");
-      });
-
-      it("do not follow a link that was moved or copied out of a folder", async () => {
-        for (const how of ["rename", {}, { dereference: true }] as Json[]) {
-          if (how === "rename") await symlink("../secret.txt", join(home, "out/moved"));
-          const from = how === "rename" ? "moved" : "up";
-          const args = { from: place("out", from), to: "brought", how };
-          const said = JSON.stringify(await rig.value(shape("bring", Object.keys(args)), args, { program: reading() }));
-          assert.ok(!said.includes(SECRET), `${JSON.stringify(how)}: ${said}`);
-          if (how === "rename") await rm(join(home, "out/moved"), { force: true });
-        }
-      });
-    });
-
-    it("do not write where a link to nothing leads", async () => {
-      await symlink(join(home, "made-outside"), join(home, "out/nothing"));
-      try {
-        assert.match(await message("write", { name: place("out", "nothing"), text: "x" }), LEADS_OUT);
-        assert.ok(!existsSync(join(home, "made-outside")));
-      } finally {
-        await rm(join(home, "out/nothing"));
-      }
-    });
-
-    it("are seen by scripts at the same place", async () => {
-      const run = (script: string): Promise<ScriptOutcome> =>
-        rig.executor.runScript({ tenant: "default", script, argv: [], env: {}, folders: given, deadlineMs: 60_000 });
-      const printed = async (script: string): Promise<string> => {
-        const outcome = await run(script);
-        assert.ok(outcome.ok, JSON.stringify(outcome));
-        return outcome.stdout.toString() + outcome.stderr;
-      };
-      assert.equal(
-        await printed('cat "$BERTH_FOLDER_docs/a.txt"; echo " $BERTH_FOLDER_out"'),
-        `first ${place("out")}\n`,
-      );
-      await printed('echo scripted > "$BERTH_FOLDER_out/script.txt"');
-      assert.equal(await readFile(join(home, "out/script.txt"), "utf8"), "scripted\n");
-      if (mode === "trusted") return;
-
-      assert.match(await printed('echo x > "$BERTH_FOLDER_docs/x"'), /Read-only file system/);
-      assert.match(await printed(`cat /folders/docs/../../${home}/secret.txt`), /No such file/);
-      assert.equal(await printed("ls -a /folders"), ".\n..\ndocs\nout\n");
-      for (const way of ["/proc/1/root", "/proc/self/root", "/proc/$$/cwd/..", "/folders/docs/../.."]) {
-        assert.match(await printed(`cat "${way}${home}/secret.txt"`), /No such file|Permission denied/, way);
-      }
-      assert.match(
-        await printed("mount --bind /folders/docs /folders/out"),
-        /permission denied|must be superuser|not permitted/i,
-      );
-      assert.match(await printed("mknod /folders/out/null c 1 3"), /Operation not permitted/);
-      await printed('ln -s /etc/shadow "$BERTH_FOLDER_out/link"; cat "$BERTH_FOLDER_out/link"');
-      await rm(join(home, "out/link"));
-      await symlink(join(home, "secret.txt"), join(home, "docs/out"));
-      await link(join(home, "docs/a.txt"), join(home, "out/hard"));
-      assert.match(await printed("cat /folders/docs/out"), /No such file/);
-      assert.match(await printed("ln /folders/docs/a.txt /folders/out/linked"), /cross-device|Operation not permitted/);
-      await rm(join(home, "docs/out"));
-    });
-
-    if (mode === "trusted") return;
-
-    it("give scripts no way to what listens in them", async () => {
-      const server = createServer((socket) => socket.end("hello from outside")).listen(join(home, "docs/socket"));
-      await new Promise((resolve) => server.once("listening", resolve));
-      await chmod(join(home, "docs/socket"), 0o777);
-      const perl = `perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die "none: $!"; connect($s, sockaddr_un("/folders/docs/socket")) or die "unreached: $!"; print <$s>'`;
-      const outcome = await rig.executor.runScript({
-        tenant: "default",
-        script: `${perl}; command -v perl >/dev/null`,
-        argv: [],
-        env: {},
-        folders: given,
-        deadlineMs: 60_000,
-      });
-      server.close();
-      assert.ok(outcome.ok && outcome.exitCode === 0, "perl is there");
-      assert.match(outcome.stderr, /none: Address family not supported/);
-      assert.equal(outcome.stdout.toString(), "");
-    });
-
-    it("that cannot be mounted fail the call, and nothing else", async () => {
-      const lost = [{ name: "docs", path: join(home, "missing"), writable: false }];
-      const where = shape("where", [], { context: true });
-      const failed = [
-        failureOf(await rig.call(where, {}, { program: { ...programWith(CODE), folders: lost } })),
-        failureOf(
-          await rig.executor.runScript({
-            tenant: "default",
-            script: "echo",
-            argv: [],
-            env: {},
-            folders: lost,
-            deadlineMs: 60_000,
-          }),
-        ),
-      ];
-      for (const { reason, message } of failed) {
-        assert.match(`${reason}: ${message}`, /^load: a folder cannot be mounted for it/);
-        assert.ok(!message.includes(home), "callers hear no path of the host");
-      }
-      assert.equal(
-        valueOf(await rig.call(shape("read", ["name"]), { name: place("docs", "a.txt") }, { program })),
-        "first",
-      );
     });
   });
-}
+
+  it("do not write where a link to nothing leads", async () => {
+    await symlink(join(home, "made-outside"), join(home, "out/nothing"));
+    try {
+      assert.match(await message("write", { name: place("out", "nothing"), text: "x" }), LEADS_OUT);
+      assert.ok(!existsSync(join(home, "made-outside")));
+    } finally {
+      await rm(join(home, "out/nothing"));
+    }
+  });
+
+  it("are seen by scripts at the same place", async () => {
+    const run = (script: string): Promise<ScriptOutcome> =>
+      rig.executor.runScript({ tenant: "default", script, argv: [], env: {}, folders: given, deadlineMs: 60_000 });
+    const printed = async (script: string): Promise<string> => {
+      const outcome = await run(script);
+      assert.ok(outcome.ok, JSON.stringify(outcome));
+      return outcome.stdout.toString() + outcome.stderr;
+    };
+    assert.equal(await printed('cat "$BERTH_FOLDER_docs/a.txt"; echo " $BERTH_FOLDER_out"'), `first ${place("out")}\n`);
+    await printed('echo scripted > "$BERTH_FOLDER_out/script.txt"');
+    assert.equal(await readFile(join(home, "out/script.txt"), "utf8"), "scripted\n");
+    if (mode === "trusted") return;
+
+    assert.match(await printed('echo x > "$BERTH_FOLDER_docs/x"'), /Read-only file system/);
+    assert.match(await printed(`cat /folders/docs/../../${home}/secret.txt`), /No such file/);
+    assert.equal(await printed("ls -a /folders"), ".\n..\ndocs\nout\n");
+    for (const way of ["/proc/1/root", "/proc/self/root", "/proc/$$/cwd/..", "/folders/docs/../.."]) {
+      assert.match(await printed(`cat "${way}${home}/secret.txt"`), /No such file|Permission denied/, way);
+    }
+    assert.match(
+      await printed("mount --bind /folders/docs /folders/out"),
+      /permission denied|must be superuser|not permitted/i,
+    );
+    assert.match(await printed("mknod /folders/out/null c 1 3"), /Operation not permitted/);
+    await printed('ln -s /etc/shadow "$BERTH_FOLDER_out/link"; cat "$BERTH_FOLDER_out/link"');
+    await rm(join(home, "out/link"));
+    await symlink(join(home, "secret.txt"), join(home, "docs/out"));
+    await link(join(home, "docs/a.txt"), join(home, "out/hard"));
+    assert.match(await printed("cat /folders/docs/out"), /No such file/);
+    assert.match(await printed("ln /folders/docs/a.txt /folders/out/linked"), /cross-device|Operation not permitted/);
+    await rm(join(home, "docs/out"));
+  });
+
+  if (mode === "trusted") return;
+
+  it("that cannot be mounted fail the call, and nothing else", async () => {
+    const lost = [{ name: "docs", path: join(home, "missing"), writable: false }];
+    const where = shape("where", [], { context: true });
+    const failed = [
+      failureOf(await rig.call(where, {}, { program: { ...programWith(CODE), folders: lost } })),
+      failureOf(
+        await rig.executor.runScript({
+          tenant: "default",
+          script: "echo",
+          argv: [],
+          env: {},
+          folders: lost,
+          deadlineMs: 60_000,
+        }),
+      ),
+    ];
+    for (const { reason, message } of failed) {
+      assert.match(`${reason}: ${message}`, /^load: a folder cannot be mounted for it/);
+      assert.ok(!message.includes(home), "callers hear no path of the host");
+    }
+    assert.equal(
+      valueOf(await rig.call(shape("read", ["name"]), { name: place("docs", "a.txt") }, { program })),
+      "first",
+    );
+  });
+});
 
 const LEADS_OUT = /ENOENT|leads out of the folder|outside its scratch folder/;
-
-if (process.platform === "linux") foldersContract("sandboxed");
-foldersContract("trusted");

@@ -89,7 +89,7 @@ describe("frames", () => {
   });
 
   it("stop at the first fault", () => {
-    for (const wrong of ["{}", "null", "1", '"a"', "", "[1", "nothing", "[1]]"]) {
+    for (const wrong of ["{}", "null", "1", '"a"', "", "[1", "nothing", "[1]]", "\0\xff"]) {
       const { frames, faults } = read([`[1]\n${wrong}\n[2]\n`, "[3]\n"]);
       assert.deepEqual(frames, [[1]], wrong);
       assert.equal(faults.length, 1, wrong);
@@ -100,7 +100,9 @@ describe("frames", () => {
     const nested = (levels: number): string => `${"[".repeat(levels)}"${"x".repeat(1000)}"${"]".repeat(levels)}\n`;
     assert.equal(read([nested(256)], 10_000).frames.length, 1);
     assert.match(read([nested(257)], 10_000).faults[0]!, /more than 256 levels/);
-    assert.match(read([nested(9_000)], 1_000_000).faults[0]!, /more than 256 levels/);
+    const objects = `[5,1,${'{"a":'.repeat(300_000)}1${"}".repeat(300_000)}]\n`;
+    for (const deep of [nested(9_000), objects])
+      assert.match(read([deep], 10_000_000).faults[0]!, /more than 256 levels/);
   });
 
   it("that are no results have at most 10,000 values, and are refused unread", () => {

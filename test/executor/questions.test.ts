@@ -203,30 +203,6 @@ describe(`in a ${mode} executor, a function that asks`, () => {
       assert.match(failureOf(outcome).message, message, kind);
     }
   });
-
-  it("cannot make the host believe in questions that are none", async () => {
-    const question = '{"method":"roots/list","params":{}}';
-    const frames = [
-      "[12,1]",
-      "[12,1,null]",
-      "[12,1,[]]",
-      "[12,1,{}]",
-      '[12,1,{"":' + question + "}]",
-      `[12,1,{"${"k".repeat(257)}":${question}}]`,
-      '[12,1,{"k":{"method":"tools/call","params":{}}}]',
-      '[12,1,{"k":{"method":"roots/list"}}]',
-      '[12,1,{"k":{"method":"roots/list","params":[]}}]',
-      '[12,1,{"k":{"method":"roots/list","params":{},"jsonrpc":"2.0"}}]',
-      `[12,1,{${Array.from({ length: 33 }, (_, n) => `"${n}":${question}`).join(",")}}]`,
-    ];
-    for (const frame of frames) {
-      const outcome = await rig.call(shape("raw", ["frame"]), { frame }, { program: programOf("asking") });
-      assert.equal(failureOf(outcome).reason, "protocol", frame);
-    }
-    const large = `[12,1,{"k":{"method":"roots/list","params":{"x":"${"x".repeat(1_000_000)}"}}}]`;
-    const outcome = await rig.call(shape("raw", ["frame"]), { frame: large }, { program: programOf("asking") });
-    assert.equal(failureOf(outcome).reason, "output");
-  });
 });
 
 describe(`in a ${mode} executor, a function`, () => {

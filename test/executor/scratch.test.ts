@@ -8,16 +8,8 @@ import { GuestExecutor } from "../../src/executor/guest-executor.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { folderUseOf } from "../../src/processes/folder-use.ts";
-import {
-  assertNothingLeft,
-  failureOf,
-  openRig,
-  programWith,
-  shape,
-  valueOf,
-  type Mode,
-  type Rig,
-} from "../support/executor.ts";
+import { assertNothingLeft, failureOf, openRig, programWith, shape, valueOf, type Rig } from "../support/executor.ts";
+import { GUESTS } from "../support/guests.ts";
 import { until } from "../support/until.ts";
 
 const CODE = `
@@ -30,7 +22,6 @@ import path from "node:path";
 import http from "node:http";
 import net from "node:net";
 import dns from "node:dns";
-import { defaultLimits } from "../../src/limits/limits.ts";
 
 /** The usual work of packages with temporary files. */
 export async function work() {
@@ -75,98 +66,95 @@ export function listed() { return fs.readdirSync("."); }
 export function env(name) { return process.env[name] ?? null; }
 `;
 
-function scratchContract(mode: Mode): void {
-  describe(`the scratch folder of a ${mode} guest`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode, { guestDiskMb: 8 })));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+const mode = GUESTS;
 
-    it("takes what packages do with temporary files", async () => {
-      assert.deepEqual(await rig.value(shape("work"), {}, { program: programWith(CODE) }), {
-        listed: ["a.txt.gz", "b.txt", "x"],
-        text: "one two",
-        size: 7,
-        left: false,
-        missing: false,
-      });
-    });
+describe(`the scratch folder of a ${mode} guest`, () => {
+  let rig: Rig;
+  before(async () => (rig = await openRig(mode, { guestDiskMb: 8 })));
+  after(async () => {
+    await rig.close();
+    await assertNothingLeft();
+  });
 
-    it("is its place for temporary files, its home and its working folder", async () => {
-      const program = programWith(CODE);
-      const places = (await rig.value(shape("places"), {}, { program })) as string[];
-      assert.equal(new Set(places).size, 1);
-      const codeOf = (name: string) => rig.value(shape("codeOf", ["name"]), { name }, { program });
-      assert.equal(await codeOf("missing"), "ENOENT");
-      assert.equal(await codeOf(join(places[0]!, "missing")), "ENOENT");
-      for (const name of ["/bundle/index.mjs", "/bundle/package.json", "/etc/hosts"]) {
-        assert.match(JSON.stringify(await codeOf(name)), /^"(ENOENT|ERR_ACCESS_DENIED)"$/, name);
-      }
-    });
-
-    it("that is full refuses more, or ends the guest, and can be used again", async () => {
-      const program = programWith(CODE);
-      const { reason, message } = failureOf(await rig.call(shape("fill"), {}, { program }));
-      assert.match(
-        `${reason}: ${message}`,
-        /os.tmpdir\(\)\) is full \(BERTH_GUEST_DISK_MB\)|memory: it put more than 8 MB into its scratch folder/,
-      );
-      assert.equal(await rig.value(shape("again"), {}, { program }), "again");
-    });
-
-    it("is empty once the program is loaded", async () => {
-      assert.deepEqual(await rig.value(shape("listed"), {}, { program: programWith(CODE) }), []);
-    });
-
-    it("is another one for each process of a program", async () => {
-      const program = programWith(CODE);
-      const writes = shape("write", ["name", "text"]);
-      await rig.call(writes, { name: "mine", text: "mine" }, { program });
-      const codeOf = (realm: string) =>
-        rig.value(shape("codeOf", ["name"]), { name: "mine" }, { program: { ...program, realm } });
-      assert.equal(await codeOf("other"), "ENOENT");
-      assert.equal(await rig.value(shape("codeOf", ["name"]), { name: "mine" }, { program }), "mine");
-    });
-
-    it("goes beside an environment that is set inside", async () => {
-      const program = { ...programWith(CODE), env: async () => ({ A_NAME: "a value", TZ: "Europe/Oslo" }) };
-      assert.equal(await rig.value(shape("env", ["name"]), { name: "A_NAME" }, { program }), "a value");
-      assert.equal(await rig.value(shape("env", ["name"]), { name: "TZ" }, { program }), "Europe/Oslo");
-    });
-
-    it("has no network beside it, which shows at once and says what to add", async () => {
-      const program = { ...programWith(CODE), network: { server: "report", grant: () => undefined } };
-      const said = {
-        get: /^127\.0\.0\.1:9 may not be reached: the entry "report" in mcps lists no "network"; add "network": \["127\.0\.0\.1:9"\]$/,
-        connect: /^127\.0\.0\.1:9 may not be reached: the entry "report"/,
-        lookup: /^example\.org cannot be looked up: the entry "report" .*; add "network": \["example\.org:<port>"\]$/,
-        resolve: /^example\.org cannot be looked up: the entry "report"/,
-        listen: /cannot listen for connections/,
-      };
-      for (const [what, message] of Object.entries(said)) {
-        const failure = failureOf(await rig.call(shape("failed", ["what"]), { what }, { program }));
-        assert.equal(failure.reason, "thrown", what);
-        assert.match(failure.message, message, what);
-      }
-    });
-
-    if (mode === "trusted") return;
-
-    it("that cannot take the bundle says so", async () => {
-      const program = programWith(`${CODE}//${"x".repeat(9 * 1024 * 1024)}`);
-      const { reason, message } = failureOf(await rig.call(shape("places"), {}, { program }));
-      assert.match(
-        `${reason}: ${message}`,
-        /^load: .*The scratch folder \(os.tmpdir\(\)\) is full \(BERTH_GUEST_DISK_MB\)/,
-      );
+  it("takes what packages do with temporary files", async () => {
+    assert.deepEqual(await rig.value(shape("work"), {}, { program: programWith(CODE) }), {
+      listed: ["a.txt.gz", "b.txt", "x"],
+      text: "one two",
+      size: 7,
+      left: false,
+      missing: false,
     });
   });
-}
 
-if (process.platform === "linux") scratchContract("sandboxed");
-scratchContract("trusted");
+  it("is its place for temporary files, its home and its working folder", async () => {
+    const program = programWith(CODE);
+    const places = (await rig.value(shape("places"), {}, { program })) as string[];
+    assert.equal(new Set(places).size, 1);
+    const codeOf = (name: string) => rig.value(shape("codeOf", ["name"]), { name }, { program });
+    assert.equal(await codeOf("missing"), "ENOENT");
+    assert.equal(await codeOf(join(places[0]!, "missing")), "ENOENT");
+    for (const name of ["/bundle/index.mjs", "/bundle/package.json", "/etc/hosts"]) {
+      assert.match(JSON.stringify(await codeOf(name)), /^"(ENOENT|ERR_ACCESS_DENIED)"$/, name);
+    }
+  });
+
+  it("that is full refuses more, or ends the guest, and can be used again", async () => {
+    const program = programWith(CODE);
+    const { reason, message } = failureOf(await rig.call(shape("fill"), {}, { program }));
+    assert.match(
+      `${reason}: ${message}`,
+      /os.tmpdir\(\)\) is full \(BERTH_GUEST_DISK_MB\)|memory: it put more than 8 MB into its scratch folder/,
+    );
+    assert.equal(await rig.value(shape("again"), {}, { program }), "again");
+  });
+
+  it("is empty once the program is loaded", async () => {
+    assert.deepEqual(await rig.value(shape("listed"), {}, { program: programWith(CODE) }), []);
+  });
+
+  it("is another one for each process of a program", async () => {
+    const program = programWith(CODE);
+    const writes = shape("write", ["name", "text"]);
+    await rig.call(writes, { name: "mine", text: "mine" }, { program });
+    const codeOf = (realm: string) =>
+      rig.value(shape("codeOf", ["name"]), { name: "mine" }, { program: { ...program, realm } });
+    assert.equal(await codeOf("other"), "ENOENT");
+    assert.equal(await rig.value(shape("codeOf", ["name"]), { name: "mine" }, { program }), "mine");
+  });
+
+  it("goes beside an environment that is set inside", async () => {
+    const program = { ...programWith(CODE), env: async () => ({ A_NAME: "a value", TZ: "Europe/Oslo" }) };
+    assert.equal(await rig.value(shape("env", ["name"]), { name: "A_NAME" }, { program }), "a value");
+    assert.equal(await rig.value(shape("env", ["name"]), { name: "TZ" }, { program }), "Europe/Oslo");
+  });
+
+  it("has no network beside it, which shows at once and says what to add", async () => {
+    const program = { ...programWith(CODE), network: { server: "report", grant: () => undefined } };
+    const said = {
+      get: /^127\.0\.0\.1:9 may not be reached: the entry "report" in mcps lists no "network"; add "network": \["127\.0\.0\.1:9"\]$/,
+      connect: /^127\.0\.0\.1:9 may not be reached: the entry "report"/,
+      lookup: /^example\.org cannot be looked up: the entry "report" .*; add "network": \["example\.org:<port>"\]$/,
+      resolve: /^example\.org cannot be looked up: the entry "report"/,
+      listen: /cannot listen for connections/,
+    };
+    for (const [what, message] of Object.entries(said)) {
+      const failure = failureOf(await rig.call(shape("failed", ["what"]), { what }, { program }));
+      assert.equal(failure.reason, "thrown", what);
+      assert.match(failure.message, message, what);
+    }
+  });
+
+  if (mode === "trusted") return;
+
+  it("that cannot take the bundle says so", async () => {
+    const program = programWith(`${CODE}//${"x".repeat(9 * 1024 * 1024)}`);
+    const { reason, message } = failureOf(await rig.call(shape("places"), {}, { program }));
+    assert.match(
+      `${reason}: ${message}`,
+      /^load: .*The scratch folder \(os.tmpdir\(\)\) is full \(BERTH_GUEST_DISK_MB\)/,
+    );
+  });
+});
 
 describe("the scratch folders of trusted guests", () => {
   const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };

@@ -1,15 +1,5 @@
 import { strict as assert } from "node:assert";
-import {
-  chmodSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { createServer } from "node:net";
+import { chmodSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -32,7 +22,6 @@ import {
 import { lower } from "./lowered-limits.ts";
 import { commandOf, descendants } from "./processes.ts";
 import { threadUserMs } from "./stopwatch.ts";
-import { until } from "./until.ts";
 
 /**
  * Hostile guests. Every attack is one call; beside it a neighbour's call is in flight from before the attack until
@@ -84,34 +73,22 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
       ...programOf("hostile"),
       ...(given === "nothing" ? { network: networkOf() } : { folders, network: networkOf("127.0.0.1:1") }),
     });
-    const attack = async (group: string, name: string, deadlineMs: number, more: JsonObject = {}): Promise<Attack> =>
+    const attack = async (group: string, name: string, deadlineMs = AMPLE_MS): Promise<Attack> =>
       underAttack(rig, neighbour, async () =>
-        rig.call(attackShape, { group, name, ...more }, { program: hostile(), deadlineMs }),
+        rig.call(attackShape, { group, name }, { program: hostile(), deadlineMs }),
       );
 
     // Trusted mode limits V8's heap only; memory outside it is the sandbox's business.
-    const inHeap = ["arrayFill", "arrayPush", "stringSplit", "arrayConcat", "maps"];
-    const outOfHeap = ["buffers", "stringGrowth", "wasm", "sharedBuffers", "progress"];
-    for (const name of claims ? [...inHeap, ...outOfHeap] : inHeap) {
+    const inHeap = ["arrayPush", "stringSplit"];
+    for (const name of claims ? [...inHeap, "wasm", "sharedBuffers", "progress"] : inHeap) {
       it(`a memory bomb: ${name}`, async () => {
-        const { outcome, peakMb } = await attack("memory", name, AMPLE_MS);
+        const { outcome, peakMb } = await attack("memory", name);
         assertReason(outcome, ["memory", "crash", "thrown", "protocol"]);
         assert.ok(peakMb < MEMORY_MAX_MB, `a guest held ${Math.round(peakMb)} MB`);
       });
     }
 
-    const endless = [
-      "sync",
-      "microtasks",
-      "immediates",
-      "nextTicks",
-      "regularExpression",
-      "never",
-      "stopped",
-      "sharedMemory",
-      "ignoringSignals",
-    ];
-    for (const name of endless) {
+    for (const name of ["microtasks", "never", "stopped", "ignoringSignals"]) {
       it(`something that does not end: ${name}`, async () => {
         const { outcome, tookMs } = await attack("loops", name, 300);
         assertReason(outcome, ["timeout"]);
@@ -119,58 +96,43 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
       });
     }
 
-    const broken = ["garbage", "null", "number", "text", "emptyLine", "binary", "unknownKind", "noKind"];
-    const wrong = ["noNewline", "hugeFrame", "deepNesting", "deepObjects", "wrongResult", "noResult", "badBytes"];
-    for (const name of [...broken, ...wrong]) {
+    for (const name of ["garbage", "unknownKind", "wrongResult"]) {
       it(`what is no frame: ${name}`, async () => {
-        const { outcome } = await attack("pipe", name, AMPLE_MS);
-        const message = assertReason(outcome, ["protocol"]);
-        assert.match(message, /^its process wrote /);
+        const { outcome } = await attack("pipe", name);
+        assert.match(assertReason(outcome, ["protocol"]), /^its process wrote /);
       });
     }
 
-    for (const name of ["progress", "logs", "strays", "emptyFrames", "requests"]) {
+    for (const name of ["progress", "strays", "emptyFrames", "requests", "stderr"]) {
       it(`a flood of ${name}`, async () => {
-        const { outcome } = await attack("floods", name, 1_500);
-        assertReason(outcome, ["protocol", "timeout", "memory"]);
+        const { outcome } = await attack("floods", name, 500);
+        assertReason(outcome, ["protocol", "timeout", "memory", "thrown"]);
       });
     }
-    it("a flood on stderr", async () => {
-      const { outcome } = await attack("floods", "stderr", 500);
-      assertReason(outcome, ["timeout", "thrown"]);
-    });
 
     const ends: Record<string, RegExp> = {
-      exit: /exit code 0/,
       exitWithCode: /exit code 7/,
-      abort: /SIGABRT/,
-      reallyExit: /exit code 3/,
       killSelf: /was killed/,
       segfault: /SIGSEGV/,
       closedPipe: /./,
     };
     for (const [name, expected] of Object.entries(ends)) {
       it(`a process that ends itself: ${name}`, async () => {
-        const { outcome } = await attack("ends", name, AMPLE_MS);
+        const { outcome } = await attack("ends", name);
         assert.match(assertReason(outcome, ["crash"]), expected);
       });
     }
     it("a stack overflow, which is the function's own error", async () => {
-      const { outcome } = await attack("ends", "stackOverflow", AMPLE_MS);
+      const { outcome } = await attack("ends", "stackOverflow");
       assert.match(assertReason(outcome, ["thrown"]), /Maximum call stack/);
     });
 
-    it("processes and workers that nobody may start", async () => {
-      for (const name of ["spawn", "fork", "forkBomb", "binding"]) {
-        const { outcome } = await attack("reach", name, AMPLE_MS);
-        assert.match(
-          assertReason(outcome, ["thrown"]),
-          /may not start other programs|restricted|may not|No such module/,
-          name,
-        );
-      }
-      const { outcome } = await attack("reach", "workerBomb", AMPLE_MS);
-      assert.match(assertReason(outcome, ["thrown"]), /may not start worker threads/);
+    it("a scratch folder that fills up with files", async () => {
+      const { outcome } = await attack("scratch", "files");
+      assert.match(
+        assertReason(outcome, ["memory", "thrown"]),
+        /more than \d+ files and folders into its scratch folder/,
+      );
     });
 
     if (given !== "nothing") return;
@@ -194,155 +156,28 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
       }
     });
 
-    it("files and the environment of the host stay out of reach", async () => {
-      const folder = mkdtempSync(join(tmpdir(), "berth-outside-"));
-      try {
-        writeFileSync(join(folder, "secret"), "a secret");
-        process.env["BERTH_TEST_SECRET"] = "in the environment";
-        const paths = [
-          "/etc/passwd",
-          "/proc/self/environ",
-          "/proc/1/environ",
-          join(folder, "secret"),
-          import.meta.filename,
-        ];
-        for (const path of paths) {
-          const { outcome } = await attack("reach", "file", AMPLE_MS, { path });
-          assertReason(outcome, ["thrown"]);
-        }
-        for (const path of ["/", "/home", folder]) {
-          assertReason((await attack("reach", "folder", AMPLE_MS, { path })).outcome, ["thrown"]);
-        }
-        for (const path of [join(folder, "new"), "/berth-escaped", "/sbx/guest/runner.mjs"]) {
-          assertReason((await attack("reach", "write", AMPLE_MS, { path })).outcome, ["thrown"]);
-        }
-        // In the sandbox this is its own folder.
-        await attack("reach", "write", AMPLE_MS, { path: "/tmp/berth-escaped" });
-        assert.ok(
-          !existsSync(join(folder, "new")) && !existsSync("/tmp/berth-escaped") && !existsSync("/berth-escaped"),
-        );
-        const { outcome } = await attack("reach", "environment", AMPLE_MS);
-        const names = Object.keys(valueOf(outcome) as JsonObject).filter((name) => name !== "PWD");
-        assert.deepEqual(names.sort(), ["HOME", "LANG", "TMPDIR", "TZ"]);
-      } finally {
-        delete process.env["BERTH_TEST_SECRET"];
-        rmSync(folder, { recursive: true, force: true });
+    it("programs and threads that it may not start", async () => {
+      for (const [name, what] of Object.entries({ shell: "other programs", worker: "worker threads" })) {
+        const { outcome } = await attack("reach", name);
+        assert.match(assertReason(outcome, ["thrown"]), new RegExp(`may not start ${what}`));
       }
     });
 
-    it("the inspector stays closed", async () => {
-      const { outcome } = await attack("reach", "inspector", AMPLE_MS);
-      assertReason(outcome, ["thrown"]);
-    });
-
-    it("a scratch folder that fills up, with bytes or with files", async () => {
-      const program = programOf("friendly");
-      for (const name of ["fill", "oneLong", "files"]) {
-        const { outcome } = await attack("scratch", name, AMPLE_MS);
-        const message = assertReason(outcome, ["memory", "thrown"]);
-        assert.match(
-          message,
-          /ENOSPC|scratch folder \(os\.tmpdir\(\)\) is full|more than (?:\d+ MB|\d+ files and folders) into its scratch folder/,
-          name,
-        );
-        if (name === "files") assert.match(message, /files and folders/);
-        assert.equal(await rig.value(shape("echo", ["message"]), { message: "here" }, { program }), "here");
-      }
-    });
-
-    it("ways out of the scratch folder, none of which leads to a file of the host", async () => {
-      const folder = mkdtempSync(join(tmpdir(), "berth-outside-"));
-      const path = join(folder, "secret");
-      try {
-        writeFileSync(path, "a secret");
-        const ways = ["link", "linkedFolder", "hardLink", "upwards", "race", "copyAll", "watch", "moveHere"];
-        const codes = ["addon", "dlopen", "bindingOfFiles", "requireFile", "requireProgram", "throughVm"];
-        const others = ["elsewhere", "runner", "worker", "openInspector"];
-        for (const name of [...ways, ...codes, ...others]) {
-          assertReason((await attack("scratch", name, AMPLE_MS, { path })).outcome, ["thrown"]);
-        }
-        await attack("scratch", "linkedWrite", AMPLE_MS, { path: join(folder, "written") });
-        assert.deepEqual(readdirSync(folder), ["secret"]);
-        const names = ["environ", "maps", "mem", "fd/3", "root/etc/passwd", "cwd/../../etc/passwd"];
-        const devices = ["/dev/zero", "/dev/mem", "/dev/kmsg", "/sys/kernel/notes"];
-        for (const each of [...names.map((name) => `/proc/self/${name}`), "/proc/1/environ", ...devices]) {
-          assertReason((await attack("reach", "file", AMPLE_MS, { path: each })).outcome, ["thrown"]);
-        }
-      } finally {
-        rmSync(folder, { recursive: true, force: true });
-      }
-    });
-
-    it("a name that is looked up at a server that does not answer", async () => {
-      assertReason((await attack("scratch", "resolveSlowly", 500)).outcome, ["thrown", "timeout"]);
-    });
-
-    it("files of one guest, which no other finds and which go with it", async () => {
-      const folders: string[] = [];
-      for (const program of [hostile(), hostile()]) {
-        const call = { group: "scratch", name: "own" };
-        const own = (await rig.value(attackShape, call, { program })) as Record<string, string>;
-        assert.deepEqual(own, { cwd: own["cwd"], home: own["cwd"], tmp: own["cwd"], read: "here" });
-        const listed = await rig.value(attackShape, { group: "reach", name: "folder", path: own["cwd"]! }, { program });
-        assert.equal(listed, "relative");
-        folders.push(own["cwd"]!);
-        await rig.call(attackShape, { group: "ends", name: "exit" }, { program });
-      }
-      assert.equal(new Set(folders).size, claims ? 1 : 2);
-      if (!claims) await until(() => !folders.some((folder) => existsSync(folder)), "their folders are gone");
+    it("a look at its environment, which has nothing of the host's", async () => {
+      process.env["BERTH_TEST_SECRET"] = "in the environment";
+      const self = valueOf((await attack("reach", "self")).outcome) as { env: string[]; argv: string; user: string };
+      delete process.env["BERTH_TEST_SECRET"];
+      const names = self.env.filter((name) => name !== "PWD");
+      assert.deepEqual(names.sort(), ["HOME", "LANG", "TMPDIR", "TZ"]);
+      if (!claims) return;
+      assert.ok(!self.argv.includes(process.cwd()), self.argv);
+      assert.equal(self.user, "65534:65534");
     });
 
     if (!claims) return;
 
-    it("the network stays out of reach", async () => {
-      const folder = mkdtempSync(join(tmpdir(), "berth-socket-"));
-      let connections = 0;
-      const server = createServer((socket) => {
-        connections++;
-        socket.destroy();
-      });
-      const local = createServer(() => connections++);
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-      const path = join(folder, "socket");
-      await new Promise<void>((resolve) => local.listen(path, resolve));
-      try {
-        const { port } = server.address() as { port: number };
-        const tries: [string, JsonObject][] = [
-          ["connect", { host: "127.0.0.1", port }],
-          ["connect", { host: "::1", port }],
-          ["connect", { host: "1.1.1.1", port: 53 }],
-          ["get", { url: `http://localhost:${port}/` }],
-          ["unixSocket", { path }],
-          ["unixSocket", { path: "\0abstract" }],
-          ["lookup", { host: "example.org" }],
-        ];
-        for (const [name, args] of tries) {
-          const { outcome } = await attack("reach", name, 8_000, args);
-          assertReason(outcome, ["thrown", "timeout"]);
-        }
-        assert.equal(connections, 0);
-        assert.equal(valueOf((await attack("reach", "interfaces", AMPLE_MS)).outcome), 0);
-      } finally {
-        server.close();
-        local.close();
-        rmSync(folder, { recursive: true, force: true });
-      }
-    });
-
-    it("other processes stay out of reach of its signals", async () => {
-      const neighbours = descendants().length;
-      for (const name of ["signalParent", "signalAll"]) await attack("reach", name, AMPLE_MS);
-      const { outcome } = await attack("reach", "signalPid", AMPLE_MS, { pid: process.pid });
-      assert.match(assertReason(outcome, ["thrown"]), /ESRCH|EPERM/);
-      assert.ok(neighbours > 0);
-    });
-
-    it("it is nobody, and knows nothing of the host", async () => {
-      assert.equal(valueOf((await attack("reach", "user", AMPLE_MS)).outcome), "65534:65534");
-      assertReason((await attack("reach", "setUser", AMPLE_MS)).outcome, ["thrown"]);
-      assertReason((await attack("reach", "hostname", AMPLE_MS)).outcome, ["thrown"]);
-      const argv = valueOf((await attack("reach", "argv", AMPLE_MS)).outcome) as string;
-      assert.ok(!argv.includes(process.cwd()), argv);
+    it("signals to all processes, which reach none but its own", async () => {
+      await attack("reach", "signalAll");
     });
 
     it("a guest gets no privilege, no namespace of its own and no core file", async () => {
@@ -361,15 +196,11 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
       }
     });
 
-    it("two tenants never share a process", async () => {
-      const rig = await openRig(mode);
+    it("two tenants never share a process (C8)", async () => {
       const mine = programOf("friendly", "one");
       const theirs = { ...mine, tenant: "two" };
-      const pid = (program: GuestProgram): Promise<Json> => rig.value(shape("pid"), {}, { program });
-      await pid(mine);
-      await pid(theirs);
-      assert.equal(rig.executor.stats().programs, 2);
-      await rig.close();
+      const mark = (program: GuestProgram): Promise<Json> => rig.value(shape("mark"), {}, { program });
+      assert.notEqual(await mark(mine), await mark(theirs));
     });
   });
 }

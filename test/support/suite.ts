@@ -26,7 +26,7 @@ function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): 
 
 /** A test, or `{ after }` of the suite or file. */
 export interface Ending {
-  after(clean?: () => unknown): void;
+  after(clean: () => unknown): void;
 }
 
 /** A folder that is removed after the test, or after the tests of the suite or file that calls this. */
