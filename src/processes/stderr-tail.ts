@@ -1,4 +1,5 @@
 import type { Readable } from "node:stream";
+import { clock } from "../lib/clock.ts";
 
 /**
  * The end of an upstream program's stderr. A program that writes without end is read at a limited rate: its pipe fills,
@@ -17,7 +18,7 @@ export class StderrTail {
       if (this.#read < BYTES_AT_ONCE) return;
       this.#read = 0;
       stream.pause();
-      setTimeout(() => stream.resume(), REST_MS).unref();
+      clock.after(REST_MS, () => void stream.resume()).unref();
     });
   }
 

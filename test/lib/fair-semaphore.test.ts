@@ -24,7 +24,7 @@ describe("a turn queue", () => {
     assert.deepEqual(served, ["a1", "a2", "b1", "a3", "a4"]);
   });
 
-  it("C8 scriptProcesses: leaves room for others that one tenant may not take", async () => {
+  it("scriptProcesses: leaves room for other tenants (C8)", async () => {
     const turns = new FairSemaphore(3, 3, () => 2);
     const served: string[] = [];
     const enter = (tenant: string, name: string): void => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { BerthError } from "../../src/lib/errors.ts";
 import { LastKnown } from "../../src/lib/last-known.ts";
+import { LATE_MS, within } from "../../src/lib/within.ts";
 
 /** A store whose answers a test gives. */
 function store() {
@@ -51,7 +52,8 @@ describe("what a store last answered", () => {
       const { asked, ask } = store();
       const reading = known.read("key", ask);
       if (forget) known.forget((value, key) => value === "old" && key === "key");
-      setTimeout(() => asked[0]!.give("new"), 300);
+      // Later than the store is waited for.
+      void within(LATE_MS, new Promise(() => {})).then(() => asked[0]!.give("new"));
       assert.equal(await reading, "new");
     });
   }

@@ -54,16 +54,16 @@ const packings: Record<string, (text: string) => string> = {
 };
 
 describe("a value that is shown", () => {
-  it("C8 has no number in it that is hidden as text", () => {
+  it("has no number in it that is hidden as text", () => {
     assert.deepEqual(hiding("73914").hideIn({ pin: 73914, other: 73915 }), { pin: "[hidden]", other: 73915 });
   });
 
-  it("C8 is hidden where it is nested too deep to be looked through", () => {
+  it("is hidden where it is nested too deep to be looked through", () => {
     const nested = JSON.parse(`${"[".repeat(20_000)}"secret"${"]".repeat(20_000)}`) as Json;
     assert.match(JSON.stringify(hiding("secret").hideIn(nested)), /^\[+"\[hidden\]"\]+$/);
   });
 
-  it("C8 has no more members and items than are looked through", () => {
+  it("has no more members and items than are looked through", () => {
     const many = Array.from({ length: 50_000 }, (_, index) => `v${index}`);
     const list = hiding("secret").hideIn(many) as string[];
     assert.ok(list.length < 5_000 && list.at(-1) === "[hidden]", `${list.length}`);
@@ -79,7 +79,7 @@ describe("a text that is shown", () => {
   const secret = "s3cret/value+with=signs";
   const long = Array.from({ length: 400 }, (_, number) => `${number * 7_919}-`).join("");
 
-  it("C8 has no value in it, as it is or as programs write it", () => {
+  it("has no value in it, as it is or as programs write it", () => {
     const hide = (text: string): string => hiding(secret).hide(text);
     assert.equal(hide(`a ${secret}${secret} b`), "a [hidden][hidden] b");
     const bytes = Buffer.from(secret);
@@ -89,7 +89,7 @@ describe("a text that is shown", () => {
     assert.equal(hide("nothing of it"), "nothing of it");
   });
 
-  it("C8 has no value in it, in any usual notation", () => {
+  it("has no value in it, in any usual notation", () => {
     for (const value of ["s3cret/value+with=signs", `pä"ss'word<1>&\n€😀/~`, long]) {
       const hide = (text: string): string => hiding(value).hide(text).replaceAll("=", "");
       for (const [name, escape] of Object.entries(escapes)) {
@@ -107,13 +107,13 @@ describe("a text that is shown", () => {
     }
   });
 
-  it("C8 has no ASCII value in UTF-16", () => {
+  it("has no ASCII value in UTF-16", () => {
     const bytes = Buffer.from(secret, "utf16le");
     for (const text of [bytes.toString("latin1"), bytes.toString("base64"), bytes.toString("hex")])
       assert.ok(hiding(secret).hide(`(${text})`).length < 20, text);
   });
 
-  it("C8 has no value in it, in whatever notation of it", () => {
+  it("has no value in it, in whatever notation of it", () => {
     const value = string({
       minLength: 6,
       maxLength: 40,
@@ -130,7 +130,7 @@ describe("a text that is shown", () => {
     );
   });
 
-  it("C8 has no part of a value where it was cut, in whatever notation", () => {
+  it("has no part of a value where it was cut, in whatever notation", () => {
     const value = "K7#v/9\"x<+Ql2éW8 z&Tn4'>R0b=Ym6 %q€J3";
     for (const [name, write] of Object.entries({ ...escapes, base64, hex })) {
       const written = write(value);
@@ -143,7 +143,7 @@ describe("a text that is shown", () => {
     }
   });
 
-  it("C8 has no long value in it, nor its beginning or its end where it was cut", () => {
+  it("has no long value in it, nor its beginning or its end where it was cut", () => {
     const hide = (text: string): string => hiding(long).hide(text).replaceAll("=", "");
     assert.equal(hide(`(${long})`), "([hidden])");
     assert.equal(hide(`(${base64(long)})`), "([hidden])");
@@ -152,13 +152,13 @@ describe("a text that is shown", () => {
     assert.equal(hide(`(${long.slice(0, 900)}…${long.slice(1_200)})`), "([hidden]…[hidden])");
   });
 
-  it("C8 has no value that half a surrogate pair is part of, or that was cut within one", () => {
+  it("has no value that half a surrogate pair is part of, or that was cut within one", () => {
     assert.equal(hiding("abc\ud800def").hide("(abc\ud800def) abcdef"), "([hidden]) [hidden]");
     assert.equal(hiding("secret 😀 value").hide("a secret \ud83d"), "a [hidden]");
     assert.equal(hiding("secret 😀 value").hide("a secret \ufffd…"), "a [hidden]…");
   });
 
-  it("C8 is not cut where it stands for itself, and has no beginning of a value taken out of it", async () => {
+  it("is not cut where it stands for itself, and has no beginning of a value taken out of it", async () => {
     let turns = 0;
     const hide = (text: string, lengthMin = 6): Promise<string> =>
       hiding(secret, "abcdefgh", "fghijklm").hideWhole(text, lengthMin, () => void turns++);
@@ -173,7 +173,7 @@ describe("a text that is shown", () => {
     assert.equal(await hide("abcdefgh".repeat(600_000)), "[hidden]");
   });
 
-  it("C8 has no part of one where it was cut", () => {
+  it("has no part of one where it was cut", () => {
     const redactor = hiding(secret);
     assert.equal(redactor.hide(`see ${secret.slice(0, 9)}`), "see [hidden]");
     assert.equal(redactor.hide(`${secret.slice(9)} is it`), "[hidden] is it");
@@ -185,18 +185,18 @@ describe("a text that is shown", () => {
     );
   });
 
-  it("C8 has none of two values that overlap, nor one that has a mark of a cut in it", () => {
+  it("has none of two values that overlap, nor one that has a mark of a cut in it", () => {
     assert.equal(hiding("abcdefgh", "fghijklm").hide("-abcdefghijklm-"), "-[hidden]-");
     assert.equal(hiding("before…after").hide("-before…after-"), "-[hidden]-");
     assert.equal(hiding("x7").hide("x7x7 x"), "[hidden][hidden] x");
   });
 
-  it("C8 has no line of a key", () => {
+  it("has no line of a key", () => {
     const lines = ["-----BEGIN KEY-----", "abcdefghijklmnopqrst", "short"];
     assert.equal(hiding(lines.join("\n")).hide(`${lines[1]}, ${lines[2]}`), "[hidden], short");
   });
 
-  it("C8 has no value in it, whatever the values and the text are", () => {
+  it("has no value in it, whatever the values and the text are", () => {
     const value = string({ minLength: 2, maxLength: 12, unit: "grapheme-ascii" }).filter(
       (text) => !"[hidden]".includes(text),
     );
@@ -208,7 +208,7 @@ describe("a text that is shown", () => {
     );
   });
 
-  it("C8 shows the oldest values again once all together have more than half a million characters", () => {
+  it("shows the oldest values again once all together have more than half a million characters", () => {
     const long = (at: number, letters: number): string => {
       const parts = Array.from({ length: letters / 6 }, (_, part) => String(at * 100_000 + part).padStart(6, "0"));
       return parts.join("");
@@ -221,7 +221,7 @@ describe("a text that is shown", () => {
     assert.equal(hiding(one).hide(`-${one.slice(0, 20_000)}…`), "-[hidden]…");
   });
 
-  it("C8 costs as much as it is long, however many values begin alike", () => {
+  it("costs as much as it is long, however many values begin alike", () => {
     const texts = Array.from({ length: 3_000 }, () => "aaaaaaaab");
     const cpuOf = (redactor: Redactor): number => {
       const taken = [1, 2, 3, 4].map(() => {
@@ -237,7 +237,7 @@ describe("a text that is shown", () => {
     assert.ok(all < 6 * one, `${all} µs for all, ${one} µs for one`);
   });
 
-  it("C8 is cut where it is long", () => {
+  it("is cut where it is long", () => {
     const long = hiding(secret).hide(`${"x".repeat(40_000)}${secret}`);
     assert.equal(long, `${"x".repeat(32 * 1024)}…`);
     const many = Array.from({ length: 100 }, () => "y".repeat(1_000));
@@ -245,7 +245,7 @@ describe("a text that is shown", () => {
     assert.deepEqual([shown[0], shown.at(-1)], [many[0], "[hidden]"]);
   });
 
-  it("C8 has neither the values of another redactor nor its own, where it extends the other", () => {
+  it("has neither the values of another redactor nor its own, where it extends the other", () => {
     const base = hiding("abcdefgh");
     const extended = new Redactor(base);
     extended.add("fghijklm");

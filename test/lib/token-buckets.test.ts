@@ -4,7 +4,7 @@ import { ProcessPlaces } from "../../src/host/serving/hosting.ts";
 import { TokenBuckets } from "../../src/lib/token-buckets.ts";
 
 describe("how often something may begin", () => {
-  it("C8 is a burst after a rest, then an even pace, for each tenant", () => {
+  it("is a burst after a rest, then an even pace, for each tenant (C8)", () => {
     const buckets = new TokenBuckets((tenant) => ({ perMinute: tenant === "free" ? 0 : 60, burst: 2 }));
     assert.deepEqual(
       [0, 0, 0, 400].map((now) => buckets.take("acme", now)),
@@ -16,7 +16,7 @@ describe("how often something may begin", () => {
     for (let time = 0; time < 100; time++) assert.equal(buckets.take("free", 0), 0);
   });
 
-  it("C8 processStartsPerMinute: programs of others are started so often, and whoever comes too soon hears when", async () => {
+  it("processStartsPerMinute: programs of others are started so often, and whoever comes too soon hears when", async () => {
     const places = new ProcessPlaces(
       () => ({ upstreamProcesses: 2, processStartsPerMinute: 1 }),
       () => [],

@@ -11,7 +11,7 @@ const CONTEXT = {
 };
 
 describe("what is known of a request's trace", () => {
-  it("C8 a trace context that is not well-formed counts as not said, each part by itself", () => {
+  it("a trace context that is not well-formed counts as not said, each part by itself", () => {
     const read = (carrier: Record<string, unknown>): unknown => beginTrace(undefined, carrier).context;
     assert.deepEqual(read(CONTEXT), CONTEXT);
     for (const traceparent of [
@@ -42,7 +42,7 @@ describe("what is known of a request's trace", () => {
     }
   });
 
-  it("C8 what the message says of its trace goes before what its headers say", () => {
+  it("what the message says of its trace goes before what its headers say", () => {
     const trace = beginTrace("r1", { traceparent: TRACEPARENT });
     const other = TRACEPARENT.replace("b7ad", "c7ad");
     assert.deepEqual(withMeta(trace, { traceparent: other }), { requestId: "r1", context: { traceparent: other } });

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { it } from "node:test";
 import { sandboxUse } from "../../src/processes/folder-use.ts";
+import { runs } from "../support/fast-check.ts";
 
 const SANDBOX =
   "--unshare-all --die-with-parent --ro-bind / / --proc /proc --dev /dev --size 1048576 --tmpfs /tmp true".split(" ");
@@ -11,7 +12,7 @@ const skip = process.platform !== "linux" && "there is no sandbox here";
 
 it("a sandbox that is being set up is not taken for the folder of the machine", { skip }, async () => {
   let isSeen = false;
-  for (let run = 0; run < 60; run++) {
+  for (let run = 0; run < runs(8); run++) {
     const sandbox = spawn("bwrap", SANDBOX, { stdio: "ignore" });
     const ended = once(sandbox, "exit");
     const { pid } = sandbox;

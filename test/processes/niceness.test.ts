@@ -19,7 +19,7 @@ const SERVICE = `
   console.log(JSON.stringify(seen));
 `;
 
-test("C8 what a process gives way by is counted from the service, which may give way itself", () => {
+test("what a process gives way by is counted from the service, which may give way itself", () => {
   const own = givingWayBy(5);
   const module = new URL("../../src/processes/niceness.js", import.meta.url).href;
   const said = execFileSync(process.execPath, ["--input-type=module", "-e", SERVICE, String(own), module]);

@@ -1,3 +1,4 @@
+import { clock } from "../../lib/clock.ts";
 import { HIGHEST_NICENESS } from "../niceness.ts";
 import { PausedTrees } from "./paused-trees.ts";
 import { WatchedTree, type MemoryLimit, type OnLook, type WatchedLeader } from "./watched-tree.ts";
@@ -29,13 +30,13 @@ export class CpuFairness {
   add(tenant: string, leader: WatchedLeader, { isNice = false, memory, onLook }: WatchOptions = {}): void {
     const tree = new WatchedTree(tenant, leader, isNice, memory, onLook);
     this.#trees.set(leader, tree);
-    const settle = (): void => (this.isHeavy(tenant) ? tree.lowerAll() : this.#letKeepUp(tree, performance.now()));
+    const settle = (): void => (this.isHeavy(tenant) ? tree.lowerAll() : this.#letKeepUp(tree, clock.now()));
     if (isNice || this.isHeavy(tenant)) {
       settle();
       // A tree that is just starting is not complete yet.
       setTimeout(() => this.#trees.has(leader) && settle(), STARTED_MS).unref();
     }
-    if (process.platform === "linux") this.#timer ??= setInterval(() => this.#look(performance.now()), LOOK_MS).unref();
+    if (process.platform === "linux") this.#timer ??= setInterval(() => this.#look(clock.now()), LOOK_MS).unref();
   }
 
   delete(leader: WatchedLeader): void {
@@ -49,7 +50,7 @@ export class CpuFairness {
    * they started.
    */
   noteWaiting(tenant: string): void {
-    this.#waited.set(tenant, performance.now());
+    this.#waited.set(tenant, clock.now());
   }
 
   /** The niceness with which the tenant's processes start. */

@@ -1,3 +1,4 @@
+import { clock } from "../../lib/clock.ts";
 import { INODE_BYTES, sandboxUse } from "../folder-use.ts";
 import { hasOwnNiceness, HIGHEST_NICENESS, setNiceness } from "../niceness.ts";
 import {
@@ -66,7 +67,7 @@ export class WatchedTree {
     this.#onLook = onLook;
     this.#leader = leader;
     this.#isNice = isNice;
-    this.look(performance.now());
+    this.look(clock.now());
   }
 
   get pid(): number | undefined {

@@ -23,7 +23,7 @@ describe("the quota of processor time that Berth may use", () => {
     return found && { processors: found.processors, periodMs: found.periodMs, usedMs: found.usedMs() };
   };
 
-  it("C8 is what the container has", () => {
+  it("is what the container has", () => {
     write({
       cgroup: "0::/\n",
       mountinfo: mounted("groups", "cgroup2", "rw,nsdelegate"),
@@ -33,7 +33,7 @@ describe("the quota of processor time that Berth may use", () => {
     assert.deepEqual(find(), { processors: 1.5, periodMs: 100, usedMs: 2_500 });
   });
 
-  it("C8 is the tightest one of the groups that it is in, with all that these use", () => {
+  it("is the tightest one of the groups that it is in, with all that these use", () => {
     write({
       cgroup: "0::/system.slice/berth.service\n",
       mountinfo: mounted("groups", "cgroup2", "rw"),
@@ -45,7 +45,7 @@ describe("the quota of processor time that Berth may use", () => {
     assert.deepEqual(find(), { processors: 1, periodMs: 50, usedMs: 9 });
   });
 
-  it("C8 is found where only a part of the hierarchy is seen", () => {
+  it("is found where only a part of the hierarchy is seen", () => {
     write({
       cgroup: "0::/pods/one/berth\n",
       mountinfo: mounted("groups", "cgroup2", "rw", "/pods/one"),
@@ -57,7 +57,7 @@ describe("the quota of processor time that Berth may use", () => {
     assert.equal(find(), undefined);
   });
 
-  it("C8 is found in the hierarchies of version 1, unless what is used is accounted for elsewhere", () => {
+  it("is found in the hierarchies of version 1, unless what is used is accounted for elsewhere", () => {
     write({
       cgroup: "4:memory:/other\n3:cpuacct:/berth\n2:cpu:/berth\n",
       mountinfo: mounted("cpu", "cgroup", "rw,cpu") + mounted("acct", "cgroup", "rw,cpuacct"),
@@ -72,7 +72,7 @@ describe("the quota of processor time that Berth may use", () => {
     assert.equal(find(), undefined);
   });
 
-  it("C8 is none where there is none, or where nothing tells what is used", () => {
+  it("is none where there is none, or where nothing tells what is used", () => {
     assert.equal(find(), undefined);
     write({ cgroup: "0::/\n", mountinfo: mounted("groups", "cgroup2", "rw") });
     assert.equal(find(), undefined);

@@ -235,7 +235,7 @@ describe("a spawn helper", () => {
     });
   }
 
-  it("C8 keeps those that give way within the quota of its container, and ends those that it holds up, too", async () => {
+  it("keeps those that give way within the quota of its container, and ends those that it holds up, too", async () => {
     const container = mkdtempSync(join(tmpdir(), "berth-container-"));
     // Written atomically, since another process reads it meanwhile.
     const write = (name: string, text: string): void => {
