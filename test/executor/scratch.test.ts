@@ -19,9 +19,6 @@ import { pipeline } from "node:stream/promises";
 import { createGzip, gunzipSync } from "node:zlib";
 import os from "node:os";
 import path from "node:path";
-import http from "node:http";
-import net from "node:net";
-import dns from "node:dns";
 
 /** The usual work of packages with temporary files. */
 export async function work() {
@@ -49,19 +46,6 @@ export async function fill() {
   }
 }
 export function again() { for (const name of fs.readdirSync(".")) fs.rmSync(name); fs.writeFileSync("small", "x"); return "again"; }
-export async function failed(what) {
-  const began = performance.now();
-  const error = await new Promise((resolve) => {
-    if (what === "get") http.get("http://127.0.0.1:9/", () => resolve()).on("error", resolve);
-    if (what === "connect") net.connect(9, "127.0.0.1", () => resolve()).on("error", resolve);
-    if (what === "lookup") dns.lookup("example.org", resolve);
-    if (what === "resolve") dns.resolve4("example.org", resolve);
-    if (what === "listen") net.createServer().on("error", resolve).listen(0, () => resolve());
-  });
-  const tookMs = performance.now() - began;
-  if (tookMs > 5_000) return "late: " + tookMs;
-  throw error ?? new Error("it worked");
-}
 export function listed() { return fs.readdirSync("."); }
 export function env(name) { return process.env[name] ?? null; }
 `;
@@ -126,22 +110,6 @@ describe(`the scratch folder of a ${mode} guest`, () => {
     const program = { ...programWith(CODE), env: async () => ({ A_NAME: "a value", TZ: "Europe/Oslo" }) };
     assert.equal(await rig.value(shape("env", ["name"]), { name: "A_NAME" }, { program }), "a value");
     assert.equal(await rig.value(shape("env", ["name"]), { name: "TZ" }, { program }), "Europe/Oslo");
-  });
-
-  it("has no network beside it, which shows at once and says what to add", async () => {
-    const program = { ...programWith(CODE), network: { server: "report", grant: () => undefined } };
-    const said = {
-      get: /^127\.0\.0\.1:9 may not be reached: the entry "report" in mcps lists no "network"; add "network": \["127\.0\.0\.1:9"\]$/,
-      connect: /^127\.0\.0\.1:9 may not be reached: the entry "report"/,
-      lookup: /^example\.org cannot be looked up: the entry "report" .*; add "network": \["example\.org:<port>"\]$/,
-      resolve: /^example\.org cannot be looked up: the entry "report"/,
-      listen: /cannot listen for connections/,
-    };
-    for (const [what, message] of Object.entries(said)) {
-      const failure = failureOf(await rig.call(shape("failed", ["what"]), { what }, { program }));
-      assert.equal(failure.reason, "thrown", what);
-      assert.match(failure.message, message, what);
-    }
   });
 
   if (mode === "trusted") return;

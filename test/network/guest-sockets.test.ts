@@ -49,7 +49,7 @@ export async function facts(host: string, port: number): Promise<unknown[]> {
 }
 
 /** Tells how something fails. */
-export async function failed(how: string, host: string, port: number): Promise<Failed> {
+export async function failed(how: string, host: string, port: number = 0): Promise<Failed> {
   switch (how) {
     case "later": return failedBy((done) => { const s = new net.Socket(); s.on("error", done); s.connect({ host, port }, () => done()); });
     case "net": return failedBy((done) => net.connect(port, host, () => done()).on("error", done));
@@ -188,6 +188,10 @@ describe(`the sockets of ${GUESTS} guests`, () => {
         /the entry "offline" in mcps lists no "network"; add "network": \["127\.0\.0\.1:\d+"\]$/,
       );
     }
+    assert.match(
+      (await ask("failed", { how: "resolve", host: "example.org" }, "mcp/offline")).message,
+      /^example\.org cannot be looked up: the entry "offline" .*; add "network": \["example\.org:<port>"\]$/,
+    );
     for (const how of ["local", "listen", "serve"]) {
       assert.match((await ask("failed", { how, ...here() })).message, /Guest code (cannot listen|has no local)/, how);
     }
