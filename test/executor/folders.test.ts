@@ -6,7 +6,7 @@ import { after, before, describe, it } from "node:test";
 import type { GuestProgram, ScriptOutcome } from "../../src/executor/executor.ts";
 import type { HostFolder } from "../../src/folders/folders.ts";
 import type { Json } from "../../src/lib/json.ts";
-import { assertNothingLeft, failureOf, openRig, programWith, shape, valueOf, type Rig } from "../support/executor.ts";
+import { failureOf, programWith, scriptRun, shape, useRig, valueOf } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
 
 const CODE = `
@@ -110,7 +110,7 @@ const SECRET = "what stands outside of the folder";
 const mode = GUESTS;
 
 describe(`the folders of a ${mode} guest`, () => {
-  let rig: Rig;
+  const rig = useRig(mode);
   let home: string;
   let given: HostFolder[];
   let program: GuestProgram;
@@ -131,12 +131,9 @@ describe(`the folders of a ${mode} guest`, () => {
       { name: "docs", path: join(home, "docs"), writable: false },
       { name: "out", path: join(home, "out"), writable: true },
     ];
-    rig = await openRig(mode);
     program = { ...programWith(CODE), folders: given };
   });
   after(async () => {
-    await rig.close();
-    await assertNothingLeft();
     await rm(home, { recursive: true });
   });
 
@@ -280,7 +277,7 @@ describe(`the folders of a ${mode} guest`, () => {
 
   it("are seen by scripts at the same place", async () => {
     const run = (script: string): Promise<ScriptOutcome> =>
-      rig.executor.runScript({ tenant: "default", script, argv: [], env: {}, folders: given, deadlineMs: 60_000 });
+      rig.executor.runScript(scriptRun(script, { folders: given }));
     const printed = async (script: string): Promise<string> => {
       const outcome = await run(script);
       assert.ok(outcome.ok, JSON.stringify(outcome));
@@ -318,16 +315,7 @@ describe(`the folders of a ${mode} guest`, () => {
     const where = shape("where", [], { context: true });
     const failed = [
       failureOf(await rig.call(where, {}, { program: { ...programWith(CODE), folders: lost } })),
-      failureOf(
-        await rig.executor.runScript({
-          tenant: "default",
-          script: "echo",
-          argv: [],
-          env: {},
-          folders: lost,
-          deadlineMs: 60_000,
-        }),
-      ),
+      failureOf(await rig.executor.runScript(scriptRun("echo", { folders: lost }))),
     ];
     for (const { reason, message } of failed) {
       assert.match(`${reason}: ${message}`, /^load: a folder cannot be mounted for it/);

@@ -34,7 +34,7 @@ describe("trying to load a program", () => {
   });
 
   it("loadElapsedMs: waits no longer for a top level that waits", async (t) => {
-    t.after(lower({ loadElapsedMs: 3_000 }));
+    t.after(lower({ loadElapsedMs: 300 }));
     const outcome = await loaded("await new Promise(() => {});");
     const kind = (outcome as { kind: string }).kind;
     assert.ok(kind === "unfinished" || kind === "unknown", kind);

@@ -1,17 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { GuestCall, GuestLog, GuestOutcome, InputRequests } from "../../src/executor/executor.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
-import {
-  assertNothingLeft,
-  failureOf,
-  openRig,
-  programOf,
-  shape,
-  testPort,
-  valueOf,
-  type Rig,
-} from "../support/executor.ts";
+import { failureOf, programOf, shape, testPort, useRig, valueOf } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
 import { until } from "../support/until.ts";
 
@@ -25,13 +16,8 @@ const nameForm = {
 const accept = (content: JsonObject): JsonObject => ({ action: "accept", content });
 
 describe(`in a ${mode} executor, a function that asks`, () => {
-  let rig: Rig;
+  const rig = useRig(mode, { outputBytes: 1_000_000 });
   const program = programOf("asking");
-  before(async () => (rig = await openRig(mode, { outputBytes: 1_000_000 })));
-  after(async () => {
-    await rig.close();
-    await assertNothingLeft();
-  });
 
   const call = (name: string, answers: JsonObject = {}, more: Partial<GuestCall> = {}): Promise<GuestOutcome> =>
     rig.call(shape(name, [], withContext), {}, { program, context: { answers }, ...more });
@@ -206,13 +192,8 @@ describe(`in a ${mode} executor, a function that asks`, () => {
 });
 
 describe(`in a ${mode} executor, a function`, () => {
-  let rig: Rig;
+  const rig = useRig(mode);
   const program = programOf("asking");
-  before(async () => (rig = await openRig(mode)));
-  after(async () => {
-    await rig.close();
-    await assertNothingLeft();
-  });
   const call = (name: string, more: Partial<GuestCall> = {}): Promise<GuestOutcome> =>
     rig.call(shape(name, [], withContext), {}, { program, ...more });
 

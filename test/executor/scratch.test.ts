@@ -3,11 +3,11 @@ import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { folderUseOf } from "../../src/processes/folder-use.ts";
-import { assertNothingLeft, failureOf, openRig, programWith, shape, valueOf, type Rig } from "../support/executor.ts";
+import { failureOf, programWith, shape, useRig, valueOf } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
 import { patientLimits } from "../support/patience.ts";
 import { until } from "../support/until.ts";
@@ -53,12 +53,7 @@ export function env(name) { return process.env[name] ?? null; }
 const mode = GUESTS;
 
 describe(`the scratch folder of a ${mode} guest`, () => {
-  let rig: Rig;
-  before(async () => (rig = await openRig(mode, { guestDiskMb: 8 })));
-  after(async () => {
-    await rig.close();
-    await assertNothingLeft();
-  });
+  const rig = useRig(mode, { guestDiskMb: 8 });
 
   it("takes what packages do with temporary files", async () => {
     assert.deepEqual(await rig.value(shape("work"), {}, { program: programWith(CODE) }), {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { chmod, mkdtemp, realpath, rm } from "node:fs/promises";
-import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -11,7 +11,8 @@ import { openExecutor } from "../../src/executor/open-executor.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { DOOR, type Asked, type SocketGrant, type Told } from "../../src/network/relay-wire.ts";
 import { giveFolder, makeTemporary } from "../../src/processes/work-folders.ts";
-import { assertNothingLeft, failureOf, networkOf, openRig } from "../support/executor.ts";
+import { assertNothingLeft, failureOf, networkOf, openRig, scriptRun } from "../support/executor.ts";
+import { listening } from "../support/listening.ts";
 import { descendants } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
@@ -45,7 +46,7 @@ describe("a script's network in the sandbox", { skip }, () => {
 
   const LISTED = ["db.test:5432", "db.test:22", "*.wild.test:443", "*.wild.test:5432", "127.0.0.9:80"];
   const run = (script: string, more: Partial<ScriptRun> = {}, listed = LISTED): Promise<ScriptOutcome> =>
-    executor.runScript({ ...scriptRun(script), network: networkOf(...listed), ...more });
+    executor.runScript(scriptRun(`#!/bin/bash\n${script}`, { network: networkOf(...listed), ...more }));
   const printed = async (...given: Parameters<typeof run>): Promise<string> => {
     const outcome = await run(...given);
     assert.ok(outcome.ok, JSON.stringify(outcome));
@@ -192,9 +193,8 @@ describe("a script's network in the sandbox", { skip }, () => {
   });
 
   it("lets a script listen where only the script itself can connect", async () => {
-    const free = createServer().listen(0, "127.0.0.1");
-    await once(free, "listening");
-    const { port } = free.address() as AddressInfo;
+    const free = createServer();
+    const port = await listening(free);
     await new Promise((resolve) => free.close(resolve));
     const listen = `perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) or die $!;
       bind($s, sockaddr_in(${port}, INADDR_ANY)) or die $!; listen($s, 5) or die $!;
@@ -210,12 +210,11 @@ describe("a script's network in the sandbox", { skip }, () => {
 
 it("a trusted script reaches what the machine reaches, whatever its entry lists", async () => {
   const rig = await openRig("trusted", { guestSpareProcesses: 0 });
-  const server = createServer((socket) => socket.end("reached")).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const server = createServer((socket) => socket.end("reached"));
+  const port = await listening(server);
   try {
-    const script = scriptRun(`cat < /dev/tcp/127.0.0.1/${port}; printenv https_proxy`);
-    const outcome = await rig.executor.runScript({ ...script, network: networkOf("db.invalid:5432") });
+    const script = `#!/bin/bash\ncat < /dev/tcp/127.0.0.1/${port}; printenv https_proxy`;
+    const outcome = await rig.executor.runScript(scriptRun(script, { network: networkOf("db.invalid:5432") }));
     assert.ok(outcome.ok && outcome.exitCode === 1);
     assert.equal(String(outcome.stdout), "reached");
   } finally {
@@ -223,10 +222,6 @@ it("a trusted script reaches what the machine reaches, whatever its entry lists"
     server.close();
   }
 });
-
-function scriptRun(script: string): ScriptRun {
-  return { tenant: "default", script: `#!/bin/bash\n${script}`, argv: [], env: {}, deadlineMs: 60_000 };
-}
 
 /** Speaks as the relay does; whoever is connected gets the host and the port, and then what it sends, back. */
 class FakeDoor {

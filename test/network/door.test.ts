@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
@@ -13,6 +13,7 @@ import { Door } from "../../src/network/door.ts";
 import type { SocketGrant, SocketLimits, Told } from "../../src/network/relay-wire.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
 import { runs } from "../support/fast-check.ts";
+import { listening } from "../support/listening.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
@@ -33,8 +34,7 @@ describe("the door of a guest", () => {
       reached.push(socket);
       onConnection(socket);
     });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    ({ port } = server.address() as AddressInfo);
+    port = await listening(server);
   });
   beforeEach(() => {
     onConnection = (socket) => socket.pipe(socket);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { inspect } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -10,6 +9,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../../src/network/fetches.ts";
 import { openFetch, openPublicFetch } from "../../src/network/public-fetch.ts";
+import { listening } from "../support/listening.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
@@ -42,8 +42,7 @@ describe("the network of a server's code", () => {
   const asked: string[] = [];
 
   before(async () => {
-    await new Promise<void>((resolve) => server.listen(0, "0.0.0.0", resolve));
-    port = (server.address() as AddressInfo).port;
+    port = await listening(server, "0.0.0.0");
   });
   after(() => {
     server.close();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { listening } from "../support/listening.ts";
 import { until } from "../support/until.ts";
 
 const context = 'context: import("berth").ToolContext';
@@ -66,8 +66,7 @@ describe("guests that fetch", () => {
   let url = "";
 
   before(async () => {
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const { port } = server.address() as AddressInfo;
+    const port = await listening(server);
     url = `http://127.0.0.1:${port}/path`;
     berth = await startTestBerth({
       texts: { "guest.ts": GUEST, "offline.ts": GUEST },

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer as createHttp } from "node:http";
-import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { type Socket, createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { createServer as createTls } from "node:tls";
 import { apiOf, setNetwork } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { certificateFile, keyFile } from "../support/certificate.ts";
 import { GUESTS } from "../support/guests.ts";
+import { listening } from "../support/listening.ts";
 import { commandOf, descendants } from "../support/processes.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -125,9 +126,6 @@ export async function receive(host: string, port: number, bytes: number): Promis
 /** The host's own fetch. */
 export async function fetched(url: string): Promise<string> { return (await fetch(url)).text(); }
 `;
-
-const listening = (server: Server, host = "127.0.0.1"): Promise<number> =>
-  new Promise((resolve) => server.listen(0, host, () => resolve((server.address() as AddressInfo).port)));
 
 describe(`the sockets of ${GUESTS} guests`, () => {
   const ca = readFileSync(certificateFile, "utf8");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type AddressInfo, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { test, type TestContext } from "node:test";
 import { clock } from "../../src/lib/clock.ts";
@@ -8,6 +8,7 @@ import type { ReadingTime } from "../../src/lib/reading-time.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Fetches } from "../../src/network/fetches.ts";
 import { readInTurns } from "../../src/network/read-in-turns.ts";
+import { listening } from "../support/listening.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 /** Reads a socket as an HTTP client does: until no more data is available. */
@@ -88,10 +89,9 @@ async function hostOfBytes(t: TestContext, body: string): Promise<number> {
       socket.write(`HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}`);
       socket.end("0\r\n\r\n");
     });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
+  });
   t.after(() => server.close());
-  return (server.address() as AddressInfo).port;
+  return listening(server);
 }
 
 test("a body in pieces of one byte comes whole, in few parts", async (t) => {

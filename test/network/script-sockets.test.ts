@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { createServer as createHttp } from "node:http";
-import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { type Socket, createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { apiOf, setNetwork } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { listening } from "../support/listening.ts";
 import { until } from "../support/until.ts";
 
 /** Runs whatever a test wants: the network around it is what is tested. */
@@ -13,9 +14,6 @@ const SCRIPT = `#!/bin/bash
 # @param {string} text
 eval "$text"
 `;
-
-const listening = (server: Server, host = "127.0.0.1"): Promise<number> =>
-  new Promise((resolve) => server.listen(0, host, () => resolve((server.address() as AddressInfo).port)));
 
 const skip = process.platform !== "linux" ? "there is no sandbox here" : false;
 

@@ -1,14 +1,11 @@
 import { strict as assert } from "node:assert";
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import type { Executor } from "../../src/executor/executor.ts";
-import { openExecutor } from "../../src/executor/open-executor.ts";
-import { defaultLimits } from "../../src/limits/limits.ts";
+import { describe, it } from "node:test";
 import { seccompFilter } from "../../src/processes/seccomp.ts";
-import { openRig, shape } from "../support/executor.ts";
+import { scriptRun, shape, useRig } from "../support/executor.ts";
 import { descendants } from "../support/processes.ts";
 
 const KILL = 0x8000_0000;
@@ -300,14 +297,10 @@ const calls = machines[process.arch as keyof typeof machines]?.calls;
 const skip = process.platform !== "linux" || !calls ? "there is no filter here" : false;
 
 describe("in the sandbox", { skip }, () => {
-  let executor: Executor;
-  before(async () => {
-    executor = await openExecutor({ mode: "sandboxed", limits: { ...defaultLimits, guestSpareProcesses: 0 } });
-  });
-  after(() => executor.close());
+  const rig = useRig("sandboxed");
 
   const run = async (script: string) => {
-    const outcome = await executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs: 60_000 });
+    const outcome = await rig.executor.runScript(scriptRun(script));
     assert.ok(outcome.ok, JSON.stringify(outcome));
     return { ...outcome, said: outcome.stdout.toString() + outcome.stderr };
   };
@@ -398,23 +391,16 @@ for (1..8) { my $p = fork(); next if $p; while (1) {
     fcntl($end, F_SETFL, fcntl($end, F_GETFL, 0) | O_NONBLOCK); while (defined syswrite($end, "x" x 65536)) {} push @kept, $end } }
   while (1) { my $n = 0; $n++ for 1..1000000 } } wait()'
 `;
-    const outcome = await executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs: 60_000 });
+    const outcome = await rig.executor.runScript(scriptRun(script));
     assert.ok(!outcome.ok);
     assert.match(outcome.error.message, /memory/, JSON.stringify(outcome));
   });
 
   it("guests run behind the filter", async () => {
-    const rig = await openRig("sandboxed");
-    try {
-      assert.equal(await rig.value(shape("echo", ["text"]), { text: "said" }), "said");
-      const filtered = descendants().filter(
-        (pid) => existsSync(`/proc/${pid}`) && /^Name:\s+node$/m.test(statusOf(pid)),
-      );
-      assert.ok(filtered.length > 0);
-      for (const pid of filtered) assert.match(statusOf(pid), /^Seccomp:\s+2$/m);
-    } finally {
-      await rig.close();
-    }
+    assert.equal(await rig.value(shape("echo", ["text"]), { text: "said" }), "said");
+    const filtered = descendants().filter((pid) => /^Name:\s+node$/m.test(statusOf(pid)));
+    assert.ok(filtered.length > 0);
+    for (const pid of filtered) assert.match(statusOf(pid), /^Seccomp:\s+2$/m);
   });
 });
 

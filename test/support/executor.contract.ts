@@ -1,8 +1,10 @@
 import { strict as assert } from "node:assert";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import type { GuestLog, GuestProgram, HostPort } from "../../src/executor/executor.ts";
 import type { Json } from "../../src/lib/json.ts";
 import {
+  type Mode,
+  type Rig,
   assertNothingLeft,
   failureOf,
   latch,
@@ -11,8 +13,7 @@ import {
   programWith,
   shape,
   testPort,
-  type Mode,
-  type Rig,
+  useRig,
 } from "./executor.ts";
 import { lower } from "./lowered-limits.ts";
 import { inOneOf, until } from "./until.ts";
@@ -20,12 +21,7 @@ import { inOneOf, until } from "./until.ts";
 /** The common behaviour of every engine: values, streams, cancellation, errors, and each limit of functions. */
 export function executorContract(mode: Mode): void {
   describe(`a ${mode} executor carries values`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode)));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+    const rig = useRig(mode);
 
     it("passes positional arguments in order and leaves out what is not given", async () => {
       const echo = shape("echo", ["message", "times"]);
@@ -150,12 +146,7 @@ export function executorContract(mode: Mode): void {
   });
 
   describe(`a ${mode} executor streams`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode)));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+    const rig = useRig(mode);
     const streaming = { streaming: true };
     const withContext = { context: true };
 
@@ -296,12 +287,7 @@ export function executorContract(mode: Mode): void {
   });
 
   describe(`a ${mode} executor says what went wrong`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode)));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+    const rig = useRig(mode);
     const throws = shape("throws", ["kind"]);
 
     it("gives the caller name and message, and the operator a stack in the sources", async () => {
@@ -316,11 +302,7 @@ export function executorContract(mode: Mode): void {
       assert.match(lines[3]!, /^> 4 \| .*throw/);
       assert.match(lines[4]!, /^ +\| +\^$/);
       assert.equal(lines.length, 5, `host frames are left: ${failure.stack}`);
-    });
-
-    it("maps the stack of a rejected promise too", async () => {
-      const failure = failureOf(await rig.call(shape("rejects")));
-      assert.match(failure.stack!, /inner\.ts:4:9\)\n.*friendly\.ts:\d+/);
+      assert.match(failureOf(await rig.call(shape("rejects"))).stack!, /inner\.ts:4:9\)\n.*friendly\.ts:\d+/);
     });
 
     it("tells the message of whatever was thrown", async () => {
@@ -352,22 +334,24 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(shape("echo", ["message"]), { message: "alive" }), "alive");
     });
 
-    it("says where a bundle does not load, and does not start it in a hot loop", async () => {
-      const program = programWith("const a = 1;\nthrow new RangeError('not today');\nexport function f() {}");
-      const failure = failureOf(await rig.call(shape("f"), {}, { program }));
-      assert.equal(failure.reason, "load");
-      assert.match(failure.message, /does not load: RangeError: not today/);
-      assert.match(failure.stack!, /bundle:2:7/);
-      await assertFewStarts(rig, () => rig.call(shape("f"), {}, { program }), "load");
-    });
-
-    it("does not start a bundle that ends at load in a hot loop", async () => {
-      const program = programWith("process.exit(4);");
-      const failure = failureOf(await rig.call(shape("f"), {}, { program }));
-      assert.equal(failure.reason, "crash");
-      assert.match(failure.message, /exit code 4/);
-      await assertFewStarts(rig, () => rig.call(shape("f"), {}, { program }), "crash");
-    });
+    const endingAtLoad: Record<string, [reason: string, message: RegExp]> = {
+      "const a = 1;\nthrow new RangeError('not today');\nexport function f() {}": ["load", /RangeError: not today/],
+      "process.exit(4);": ["crash", /exit code 4/],
+    };
+    for (const [code, [reason, message]] of Object.entries(endingAtLoad)) {
+      it(`says how a bundle ends when it loads, and does not start it in a hot loop: ${reason}`, async () => {
+        const program = programWith(code);
+        const failure = failureOf(await rig.call(shape("f"), {}, { program }));
+        assert.equal(failure.reason, reason);
+        assert.match(failure.message, message);
+        if (reason === "load") assert.match(failure.stack!, /bundle:2:7/);
+        const { started } = rig.executor.stats();
+        for (let n = 0; n < 10; n++)
+          assert.equal(failureOf(await rig.call(shape("f"), {}, { program })).reason, reason);
+        const more = rig.executor.stats().started - started;
+        assert.ok(more <= 3, `${more} processes were started for 10 calls of a program that does not load`);
+      });
+    }
 
     it("says that a bundle has a syntax error or asks for a module that is not in it", async () => {
       const failure = async (code: string): Promise<string> =>
@@ -393,27 +377,32 @@ export function executorContract(mode: Mode): void {
   });
 
   describe(`a ${mode} executor keeps deadlines`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode)));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+    const rig = useRig(mode);
     const wait = shape("wait", ["ms"], { context: true });
     const deaf = shape("deaf", ["ms"]);
 
-    it("tells a function by its signal that time is up, and keeps its process", () =>
-      inOneOf(10, async () => {
-        const program = programOf("friendly");
-        const before = await rig.value(shape("pid"), {}, { program });
-        const lines: Json[] = [];
-        const onLog = (line: GuestLog): void => void lines.push(line.message);
-        const failure = failureOf(await rig.call(wait, { ms: 60_000 }, { program, deadlineMs: 100, onLog }));
-        assert.equal(failure.reason, "timeout");
-        assert.match(failure.message, /deadline of 100 ms/);
-        assert.deepEqual(lines, ["stopped by TimeoutError"]);
-        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
-      }));
+    for (const [reason, error] of [
+      ["timeout", "TimeoutError"],
+      ["cancelled", "AbortError"],
+    ] as const) {
+      it(`tells a function by its signal that it is ${reason}, and keeps its process`, () =>
+        inOneOf(10, async () => {
+          const program = programOf("friendly");
+          const before = await rig.value(shape("pid"), {}, { program });
+          const controller = new AbortController();
+          const lines: Json[] = [];
+          const onLog = (line: GuestLog): void => void lines.push(line.message);
+          const how = reason === "timeout" ? { deadlineMs: 100 } : { signal: controller.signal };
+          const call = rig.call(wait, { ms: 60_000 }, { program, onLog, ...how });
+          assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+          if (reason === "cancelled") controller.abort();
+          const failure = failureOf(await call);
+          assert.equal(failure.reason, reason);
+          if (reason === "timeout") assert.match(failure.message, /deadline of 100 ms/);
+          assert.deepEqual(lines, [`stopped by ${error}`]);
+          assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+        }));
+    }
 
     it("ends the process of a function that does not stop, and lets its siblings be repeated", async () => {
       const program = programOf("friendly");
@@ -429,20 +418,6 @@ export function executorContract(mode: Mode): void {
       assert.equal(rig.executor.stats().killed, started + 1);
       assert.equal(await rig.value(shape("echo", ["message"]), { message: "again" }, { program }), "again");
     });
-
-    it("stops a cancelled call and keeps its process", () =>
-      inOneOf(10, async () => {
-        const program = programOf("friendly");
-        const controller = new AbortController();
-        const lines: Json[] = [];
-        const onLog = (line: GuestLog): void => void lines.push(line.message);
-        const call = rig.call(wait, { ms: 60_000 }, { program, signal: controller.signal, onLog });
-        const before = await rig.value(shape("pid"), {}, { program });
-        controller.abort();
-        assert.equal(failureOf(await call).reason, "cancelled");
-        assert.deepEqual(lines, ["stopped by AbortError"]);
-        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
-      }));
 
     it("does not wait for a cancelled function that goes on, and spares its siblings", () =>
       inOneOf(10, async () => {
@@ -557,9 +532,7 @@ export function executorContract(mode: Mode): void {
       }));
 
     describe("by default", () => {
-      let rig: Rig;
-      before(async () => (rig = await openRig(mode)));
-      after(() => rig.close());
+      const rig = useRig(mode);
 
       it("guestBacklogBytes and guestStalledMs: who takes no answers asks nothing more, and is ended", async (t) => {
         t.after(lower({ guestBacklogBytes: 1_000_000, guestStalledMs: 300 }));
@@ -729,15 +702,4 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().spares], [0, 0]);
       }));
   });
-}
-
-/** Ten more calls of a program that cannot load get answers without ten more processes. */
-async function assertFewStarts(rig: Rig, call: () => ReturnType<Rig["call"]>, reason: string): Promise<void> {
-  const { started } = rig.executor.stats();
-  for (let n = 0; n < 10; n++) {
-    const failure = failureOf(await call());
-    assert.equal(failure.reason, reason);
-  }
-  const more = rig.executor.stats().started - started;
-  assert.ok(more <= 3, `${more} processes were started for 10 calls of a program that does not load`);
 }
