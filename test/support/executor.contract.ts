@@ -12,7 +12,6 @@ import {
   programOf,
   programWith,
   shape,
-  testPort,
   useRig,
 } from "./executor.ts";
 import { lower } from "./lowered-limits.ts";
@@ -23,28 +22,18 @@ export function executorContract(mode: Mode): void {
   describe(`a ${mode} executor carries values`, () => {
     const rig = useRig(mode);
 
-    it("passes positional arguments in order and leaves out what is not given", async () => {
+    it("passes arguments as the function takes them: in order, as one object, or as a rest parameter", async () => {
       const echo = shape("echo", ["message", "times"]);
-      assert.deepEqual(await rig.call(echo, { times: 2, message: "hä" }), {
-        ok: true,
-        value: { kind: "text", text: "hähä" },
-      });
-      assert.equal(await rig.value(echo, { message: "once" }), "once");
-    });
-
-    it("passes all arguments as one object", async () => {
+      const text = { kind: "text", text: "hähä" };
+      assert.deepEqual(await rig.call(echo, { times: 2, message: "hä" }), { ok: true, value: text });
+      assert.equal(await rig.value(echo, { message: "once" }), "once", "what is not given is left out");
       const args = { first: "a", second: 2 };
       assert.deepEqual(await rig.value(shape("named", ["first", "second"], { style: "object" }), args), args);
-    });
-
-    it("spreads a rest parameter", async () => {
       const join = shape("join", ["separator", "parts"], { rest: true });
       assert.equal(await rig.value(join, { separator: "-", parts: ["a", "b", "c"] }), "a-b-c");
       assert.equal(await rig.value(join, { separator: "-" }), "");
-    });
-
-    it("does not take what every object inherits for an argument", async () => {
-      assert.equal(await rig.value(shape("inherited", ["constructor", "toString"])), "undefined default");
+      const inherited = shape("inherited", ["constructor", "toString"]);
+      assert.equal(await rig.value(inherited), "undefined default", "what every object inherits is no argument");
     });
 
     it("brings every JSON value there and back unchanged", async () => {
@@ -256,34 +245,6 @@ export function executorContract(mode: Mode): void {
       const failure = failureOf(await rig.call(shape("gate", [], withContext), {}, { program }));
       assert.match(failure.message, /may not ask the host \(variable\)/);
     });
-
-    it("fetches through the host and not by itself", async () => {
-      const asked: unknown[] = [];
-      const port: typeof testPort = {
-        request(operation, params) {
-          asked.push([operation, params]);
-          const headers = [["content-type", "application/json"]];
-          const part = { base64: Buffer.from(asked.length === 2 ? '{"ok":' : "true}").toString("base64") };
-          if (operation === "fetchRead") return Promise.resolve(asked.length < 4 ? part : null);
-          const url = "https://example.org/end";
-          return Promise.resolve({ status: 201, statusText: "Created", url, redirected: true, headers, hasBody: true });
-        },
-      };
-      const program = programOf("friendly", "default", port);
-      assert.deepEqual(await rig.value(shape("fetches", ["url"]), { url: "https://example.org/" }, { program }), {
-        status: 201,
-        type: "application/json",
-        body: { ok: true },
-        url: "https://example.org/end",
-      });
-      const headers = [
-        ["content-type", "text/plain;charset=UTF-8"],
-        ["x-one", "1"],
-      ];
-      const params = { url: "https://example.org/", method: "POST", headers, redirect: "follow", base64: "aGk=" };
-      const reads = [1, 2, 3].map(() => ["fetchRead", { id: 1 }]);
-      assert.deepEqual(asked, [["fetch", { id: 1, ...params }], ...reads]);
-    });
   });
 
   describe(`a ${mode} executor says what went wrong`, () => {
@@ -305,7 +266,7 @@ export function executorContract(mode: Mode): void {
       assert.match(failureOf(await rig.call(shape("rejects"))).stack!, /inner\.ts:4:9\)\n.*friendly\.ts:\d+/);
     });
 
-    it("tells the message of whatever was thrown", async () => {
+    it("tells the message of whatever was thrown, and believes that an error is transient", async () => {
       const message = async (kind: string): Promise<string> => failureOf(await rig.call(throws, { kind })).message;
       assert.equal(await message("plain"), "plain");
       assert.equal(await message("text"), "only text");
@@ -313,9 +274,6 @@ export function executorContract(mode: Mode): void {
       assert.equal(await message("nothing"), "undefined");
       assert.equal(await message("proxy"), "the function threw something that cannot be shown");
       assert.equal((await message("long")).length, 8192);
-    });
-
-    it("believes a program that its error is transient", async () => {
       assert.equal(failureOf(await rig.call(throws, { kind: "transient" })).retriable, true);
     });
 

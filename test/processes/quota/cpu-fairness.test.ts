@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, getPriority } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -17,10 +18,35 @@ const REST = "exec sleep 1000";
 /** Longer than a tenant has to use little to be calm. */
 const CALM_MS = 10_000;
 
-interface Running {
+class Running {
   readonly pid: number;
-  end(): Promise<void>;
+  readonly #child: ChildProcess;
+
+  constructor(script: string) {
+    this.#child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
+    this.pid = this.#child.pid!;
+  }
+
+  get isHeld(): boolean {
+    return statOf(this.pid)?.state === "T";
+  }
+
+  /** Ends it with all that it has started. */
+  async end(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exit = once(this.#child, "exit");
+    process.kill(-this.pid, "SIGKILL");
+    await exit;
+  }
 }
+
+const started: Running[] = [];
+const start = (script: string): Running => {
+  const running = new Running(script);
+  started.push(running);
+  return running;
+};
+const endAll = (): Promise<void[]> => Promise.all(started.splice(0).map((running) => running.end()));
 
 /**
  * The niceness of the process relative to these tests, and, where the system distributes time by session, that of its
@@ -54,25 +80,18 @@ describe("a guest process that nobody has taken yet", () => {
 });
 
 describe("tenants that may use so much processor time", () => {
-  const started: ChildProcess[] = [];
-  const start = (script: string): { readonly pid: number } => {
-    const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
-    started.push(child);
-    return { pid: child.pid! };
-  };
-  const isHeld = ({ pid }: { readonly pid: number }): boolean => statOf(pid)?.state === "T";
   /** The limit of the tenant "small", read whenever its use was counted. */
   let mayUse: () => number;
   let heavy: CpuFairness;
   beforeEach(() => {
     // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back. A minute of
     // it, the most that is paid back, is more than all processors of two guests give between two looks.
-    mayUse = () => (started.some(({ pid }) => isHeld({ pid: pid! })) ? 500 : 10);
+    mayUse = () => (started.some(({ isHeld }) => isHeld) ? 500 : 10);
     heavy = new CpuFairness({ cpuMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
   });
   afterEach(() => {
     heavy.close();
-    for (const { pid } of started.splice(0)) process.kill(-pid!, "SIGKILL");
+    return endAll();
   });
 
   it("cpuMsPerSecond: use no more of it in the long run, with all that they have started (C8)", async () => {
@@ -89,7 +108,7 @@ describe("tenants that may use so much processor time", () => {
       const msPerSecond = perSecond();
       mayUseMs += ((performance.now() - lookedAt) / 1_000) * msPerSecond;
       lookedAt = performance.now();
-      if (guests.every(isHeld)) held = { mayUseMs, usedMs: usedMs() };
+      if (guests.every(({ isHeld }) => isHeld)) held = { mayUseMs, usedMs: usedMs() };
       else if (held) {
         goneOn.push(held);
         held = undefined;
@@ -106,12 +125,12 @@ describe("tenants that may use so much processor time", () => {
   it("cpuMsPerSecond: stand still until there is some again, also where somebody else has them go on", async () => {
     const guest = start(BURN);
     heavy.add("small", guest);
-    await until(() => isHeld(guest));
+    await until(() => guest.isHeld);
     mayUse = () => 1;
     process.kill(guest.pid, "SIGCONT");
-    await until(() => isHeld(guest));
+    await until(() => guest.isHeld);
     mayUse = () => 0;
-    await until(() => !isHeld(guest));
+    await until(() => !guest.isHeld);
   });
 
   it("cpuMsPerSecond: leave what others have alone, and what waits for something", async () => {
@@ -120,7 +139,7 @@ describe("tenants that may use so much processor time", () => {
     heavy.add("small", waiting);
     heavy.add("large", other);
     let wereHeld = false;
-    const look = (): boolean => ((wereHeld ||= isHeld(waiting) || isHeld(other)), isHeld(burning));
+    const look = (): boolean => ((wereHeld ||= waiting.isHeld || other.isHeld), burning.isHeld);
     await until(look);
     await until(() => (clock.leap(1_000), !look()));
     await until(look);
@@ -130,27 +149,19 @@ describe("tenants that may use so much processor time", () => {
   it("cpuMsPerSecond: go on when nobody watches them any more", async () => {
     const guest = start(BURN);
     heavy.add("small", guest);
-    await until(() => isHeld(guest));
+    await until(() => guest.isHeld);
     heavy.close();
-    assert.equal(isHeld(guest), false);
+    assert.equal(guest.isHeld, false);
   });
 });
 
 describe("tenants whose guests use much processor time", () => {
-  const started: Running[] = [];
   let heavy: CpuFairness;
   beforeEach(() => (heavy = new CpuFairness()));
-  const start = (script: string): Running => {
-    const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
-    const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    const running = { pid: child.pid!, end: () => (child.kill("SIGKILL"), ended) };
-    started.push(running);
-    return running;
-  };
   const nicenessOf = ({ pid }: { readonly pid: number }): number => statOf(pid)!.niceness;
-  afterEach(async () => {
+  afterEach(() => {
     heavy.close();
-    await Promise.all(started.splice(0).map((running) => running.end()));
+    return endAll();
   });
 
   it("have guests that keep up with all that they have, with what was only being started, too", async () => {
@@ -190,7 +201,7 @@ describe("tenants whose guests use much processor time", () => {
     heavy.add("noisy", burning);
     await until(() => heavy.isHeavy("noisy"));
     process.kill(burning.pid, "SIGSTOP");
-    await until(() => statOf(burning.pid)!.state === "T");
+    await until(() => burning.isHeld);
     for (let looks = 0; looks < 3; looks++) {
       clock.leap(CALM_MS);
       // A process that is added when others are measured is measured later than they are.
@@ -210,13 +221,9 @@ describe("tenants whose guests use much processor time", () => {
     const parent = start(`(${BURN}) & wait`);
     await until(async () => treeOf(parent.pid).length === 2);
     const [, child] = treeOf(parent.pid);
-    try {
-      heavy.add("noisy", parent);
-      await until(async () => nicenessOf({ pid: child! }) === 19);
-      assert.ok(processorMsOf([child!]) > 0);
-    } finally {
-      process.kill(child!, "SIGKILL");
-    }
+    heavy.add("noisy", parent);
+    await until(() => nicenessOf({ pid: child! }) === 19);
+    assert.ok(processorMsOf([child!]) > 0);
   });
 
   it("or that have as many started as they may have their new ones give way until they are calm", async () => {
