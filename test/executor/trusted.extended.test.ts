@@ -1,4 +1,4 @@
-/** What is proved with sandboxed guests, with trusted ones. */
+/** Repeats tests of sandboxed guests with trusted ones. */
 process.env["BERTH_TEST_GUESTS"] = "trusted";
 const { executorContract } = await import("../support/executor.contract.ts");
 const { hostileContract } = await import("../support/executor.hostile.ts");

@@ -141,7 +141,7 @@ async function attack(): Promise<RebindingReport> {
   return { victims, outcomes, lookedUp: [...new Set(lookedUp)] };
 }
 
-/** What fetches and connects for guests. */
+/** Attacks the fetches and the sockets of guests. */
 async function attackGuests(outcomes: Record<string, string>): Promise<void> {
   const hosts = ["guest.test", "socket.test"].map((name) => ({ kind: "host", name, port: PORT }) as const);
   const fetches = new Fetches(hosts, defaultLimits, { privateToo: true });
