@@ -236,5 +236,5 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
       await cuts(() => onStoreOf(berth, ({ tenants }) => tenants.delete("acme", "test")), add, server);
     });
   }
-  it("and those of another server go on", () => assert.equal(neighbour.open.size, 1));
+  it("keeps the connections of another server", () => assert.equal(neighbour.open.size, 1));
 });

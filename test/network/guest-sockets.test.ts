@@ -173,7 +173,7 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     assert.deepEqual(await ask("facts", here()), facts);
   });
 
-  it("reach nothing else, and are told what to add to the entry", async () => {
+  it("reach nothing else, and report what to add to the entry", async () => {
     const other = { host: "example.org", port: 5432 };
     for (const how of ["net", "later", "tls", "http", "https"]) {
       assert.deepEqual(await ask("failed", { how, ...other }), {
@@ -195,7 +195,7 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     }
   });
 
-  it("look up names of listed hosts, and no others", async () => {
+  it("resolve listed hosts and no others", async () => {
     const found = await ask("lookups", { host: "localhost" });
     assert.deepEqual(found.slice(2), [
       { address: "127.0.0.1", family: 4 },
@@ -212,13 +212,13 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     assert.equal(code, "ENOTFOUND");
   });
 
-  it("make requests by Node's own clients, and the host's fetch opens the same private hosts", async () => {
+  it("serve Node.js's HTTP clients, and fetch reaches the same private hosts", async () => {
     const url = `http://localhost:${webPort}/`;
     assert.equal(await ask("get", { url }), `200 GET localhost:${webPort}`);
     assert.equal(await ask("fetched", { url }), `GET localhost:${webPort}`);
   });
 
-  it("speak TLS from end to end, and refuse a certificate that does not fit", async () => {
+  it("carry TLS end to end, and reject a wrong certificate", async () => {
     const speak = (servername: string, upgrades: boolean, trusted = ca) =>
       ask("speakTls", { host: "localhost", port: securePort, servername, ca: trusted, upgrades });
     for (const upgrades of [false, true]) {
@@ -229,7 +229,7 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     assert.match(await ask("get", { url, ca: "" }), /^DEPTH_ZERO_SELF_SIGNED_CERT /);
   });
 
-  it("take no more than they read from a peer that floods, while others are answered", async () => {
+  it("apply backpressure to a flooding peer while other calls are answered", async () => {
     onConnection = (socket) => {
       const chunk = Buffer.alloc(256 * 1024);
       const flood = (): void => {
@@ -258,7 +258,7 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     }, "the relay has told of all of them");
   });
 
-  it("keep a connection from one call to the next, and connect again after the relay has ended", async () => {
+  it("keep a connection across calls, and reconnect after the relay has ended", async () => {
     await until(() => sockets.size === 0, "earlier connections are over");
     for (const text of ["one", "two"]) assert.equal(await ask("ask", { ...here(), text }), text);
     assert.equal(sockets.size, 1);

@@ -30,8 +30,7 @@ function readAll(bytes: number, sliceMs: number, time?: Pick<ReadingTime, "spend
   return { seen, ended, socket };
 }
 
-test("of a socket that is long to read little is read in one turn, of all such sockets together, and none is forgotten", () =>
-  inOneOf(3, takeTurns));
+test("sockets that are slow to parse share each turn of the event loop in a round robin", () => inOneOf(3, takeTurns));
 
 async function takeTurns(): Promise<void> {
   const sockets = [readAll(64 * 1024, 1), readAll(64 * 1024, 1), readAll(64 * 1024, 1)];
@@ -52,7 +51,7 @@ async function takeTurns(): Promise<void> {
 }
 
 // A pause of the machine in between takes time like a slow reader.
-test("what is read at once is read at once", () =>
+test("a socket that is fast to parse is read in one turn", () =>
   inOneOf(10, async () => {
     const { seen, ended } = readAll(64 * 1024, 0);
     await until(() => seen.bytes > 0);
@@ -60,7 +59,7 @@ test("what is read at once is read at once", () =>
     await ended;
   }));
 
-test("a socket is not read for a while once the time for it is used up, and goes on after that", async () => {
+test("a socket whose reading time is used up pauses, and then goes on", async () => {
   const rests = [0, 500];
   const { seen, ended } = readAll(8 * 1024, 0, { spend: () => rests.shift() ?? 0 });
   await until(() => seen.bytes === 4 * 1024);
@@ -71,7 +70,7 @@ test("a socket is not read for a while once the time for it is used up, and goes
   assert.equal(seen.bytes, 8 * 1024);
 });
 
-test("a socket that is destroyed while it waits is not read any more", async () => {
+test("a socket destroyed while it waits is not read again", async () => {
   const { seen, socket } = readAll(64 * 1024, 5);
   await until(() => seen.slices > 0);
   const { slices } = seen;
@@ -94,7 +93,7 @@ async function hostOfBytes(t: TestContext, body: string): Promise<number> {
   return listening(server);
 }
 
-test("a body in pieces of one byte comes whole, in few parts", async (t) => {
+test("a body in one-byte pieces arrives complete, in few parts", async (t) => {
   const body = Array.from({ length: 50_000 }, (_, at) => String.fromCharCode(97 + (at % 26))).join("");
   const port = await hostOfBytes(t, body);
   const fetches = new Fetches([{ kind: "host", name: "127.0.0.1", port }], defaultLimits, { privateToo: true });

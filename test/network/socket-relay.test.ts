@@ -10,7 +10,7 @@ import { makeTemporary } from "../../src/processes/work-folders.ts";
 import { listening } from "../support/listening.ts";
 import { until } from "../support/until.ts";
 
-test("the use of a tenant that is gone is told no more, though its connections end after it", async () => {
+test("the use of a deleted tenant is not reported, though its connections end later", async () => {
   const server = createServer((socket) => void socket.on("error", () => {}).resume());
   const port = await listening(server);
   const relay = new SocketRelay({ start: spawnDirectly, makeFolder: makeTemporary, limits: defaultLimits });
@@ -45,7 +45,7 @@ test("the use of a tenant that is gone is told no more, though its connections e
   }
 });
 
-test("nobody waits for a way out that was taken back, or for a relay that is closed", async () => {
+test("a bind settles when its tenant is retired, or when the relay closes", async () => {
   const start = (): Promise<never> => Promise.reject(new Error("there is no room for it"));
   const relay = new SocketRelay({ start, makeFolder: makeTemporary, limits: defaultLimits });
   const outlets = [relay.open(), relay.open()];

@@ -59,8 +59,8 @@ function nicenessesOf(pid: number): number[] {
   return existsSync(session) ? [more, Number(readFileSync(session, "utf8").trim().split(" ").at(-1))] : [more];
 }
 
-describe("a guest process that nobody has taken yet", () => {
-  it("gives way to all others, and keeps up with them as soon as it has a program", async () => {
+describe("a spare guest process", () => {
+  it("runs at low priority until it has a program", async () => {
     const rig = await openRig(process.platform === "linux" ? "sandboxed" : "trusted");
     try {
       let spare: number[] = [];
@@ -79,7 +79,7 @@ describe("a guest process that nobody has taken yet", () => {
   });
 });
 
-describe("tenants that may use so much processor time", () => {
+describe("tenants with a limit of CPU time", () => {
   /** The limit of the tenant "small", read whenever its use was counted. */
   let mayUse: () => number;
   let heavy: CpuFairness;
@@ -94,7 +94,7 @@ describe("tenants that may use so much processor time", () => {
     return endAll();
   });
 
-  it("cpuMsPerSecond: use no more of it in the long run, with all that they have started (C8)", async () => {
+  it("cpuMsPerSecond: use no more in the long run, child processes included (C8)", async () => {
     const guests = [BURN, `(${BURN}) & wait`].map(start);
     const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
     // Overuse is paid back by the look at which they go on. They stand still at that look, so this machine's delays do
@@ -122,7 +122,7 @@ describe("tenants that may use so much processor time", () => {
     assert.ok(used > 0 && used <= may + 500, `${used} of ${may} ms`);
   });
 
-  it("cpuMsPerSecond: stand still until there is some again, also where somebody else has them go on", async () => {
+  it("cpuMsPerSecond: are stopped until they may use CPU time again, even if another process resumes them", async () => {
     const guest = start(BURN);
     heavy.add("small", guest);
     await until(() => guest.isHeld);
@@ -133,7 +133,7 @@ describe("tenants that may use so much processor time", () => {
     await until(() => !guest.isHeld);
   });
 
-  it("cpuMsPerSecond: leave what others have alone, and what waits for something", async () => {
+  it("cpuMsPerSecond: do not stop other tenants, or processes that wait", async () => {
     const [burning, waiting, other] = [start(BURN), start(REST), start(BURN)];
     heavy.add("small", burning);
     heavy.add("small", waiting);
@@ -146,7 +146,7 @@ describe("tenants that may use so much processor time", () => {
     assert.equal(wereHeld, false);
   });
 
-  it("cpuMsPerSecond: go on when nobody watches them any more", async () => {
+  it("cpuMsPerSecond: are resumed when the watch ends", async () => {
     const guest = start(BURN);
     heavy.add("small", guest);
     await until(() => guest.isHeld);
@@ -155,7 +155,7 @@ describe("tenants that may use so much processor time", () => {
   });
 });
 
-describe("tenants whose guests use much processor time", () => {
+describe("tenants whose guests use much CPU time", () => {
   let heavy: CpuFairness;
   beforeEach(() => (heavy = new CpuFairness()));
   const nicenessOf = ({ pid }: { readonly pid: number }): number => statOf(pid)!.niceness;
@@ -164,7 +164,7 @@ describe("tenants whose guests use much processor time", () => {
     return endAll();
   });
 
-  it("have guests that keep up with all that they have, with what was only being started, too", async () => {
+  it("regain normal priority for processes that were just starting", async () => {
     const guest = start(REST);
     setRevocableNiceness(guest.pid, 10);
     heavy.add("calm", guest, { isNice: true });
@@ -174,7 +174,7 @@ describe("tenants whose guests use much processor time", () => {
     await until(() => nicenessOf(guest) === givingWayBy(0));
   });
 
-  it("give way with all that they have, while guests of other tenants do not (C8)", async () => {
+  it("lose priority for all their processes, while guests of other tenants do not (C8)", async () => {
     const [burning, resting, other] = [start(BURN), start(REST), start(REST)];
     heavy.add("noisy", burning);
     heavy.add("noisy", resting);
@@ -196,7 +196,7 @@ describe("tenants whose guests use much processor time", () => {
     assert.equal(nicenessOf(after), nicenessOf(process), "one that starts when they are calm again does not");
   });
 
-  it("are not calm while they are held up", async () => {
+  it("stay heavy while their processes are stopped", async () => {
     const burning = start(BURN);
     heavy.add("noisy", burning);
     await until(() => heavy.isHeavy("noisy"));
@@ -211,13 +211,13 @@ describe("tenants whose guests use much processor time", () => {
     process.kill(burning.pid, "SIGCONT");
   });
 
-  it("are heavy, too, where so many burn that each of them has little", async () => {
+  it("are heavy even if CPU contention leaves little to each", async () => {
     const tenants = Array.from({ length: 3 * availableParallelism() }, (_, number) => `noisy-${number}`);
     for (const tenant of tenants) heavy.add(tenant, start(BURN));
     await until(() => tenants.every((tenant) => heavy.isHeavy(tenant)));
   });
 
-  it("cannot hide it in processes of processes", async () => {
+  it("cannot hide CPU time in grandchildren", async () => {
     const parent = start(`(${BURN}) & wait`);
     await until(async () => treeOf(parent.pid).length === 2);
     const [, child] = treeOf(parent.pid);
@@ -226,7 +226,7 @@ describe("tenants whose guests use much processor time", () => {
     assert.ok(processorMsOf([child!]) > 0);
   });
 
-  it("or that have as many started as they may have their new ones give way until they are calm", async () => {
+  it("start processes at low priority while they are at their limit of starts", async () => {
     const [hasty, calm] = [start(REST), start(REST)];
     for (const { pid } of [hasty, calm]) setRevocableNiceness(pid, 10);
     const asStarted = nicenessesOf(hasty.pid);
@@ -240,7 +240,7 @@ describe("tenants whose guests use much processor time", () => {
     await until(() => (clock.leap(CALM_MS), keepsUp(hasty)));
   });
 
-  it("are nobody's concern when a process has ended meanwhile", () => {
+  it("are unaffected by a process that has ended", () => {
     assert.deepEqual(treeOf(2 ** 22 + 1), [2 ** 22 + 1]);
     assert.equal(processorMsOf([2 ** 22 + 1]), 0);
     heavy.add("gone", { pid: 2 ** 22 + 1 });
