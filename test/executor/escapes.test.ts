@@ -35,7 +35,7 @@ const unclaimedInTrusted: ReadonlySet<string> = new Set([
 const unclaimedWithBoth: ReadonlySet<string> = new Set(["rawSocket"]);
 
 function escapesContract(mode: Mode): void {
-  describe(`the ways out of a ${mode} guest`, () => {
+  describe(`the escapes of a ${mode} guest`, () => {
     const rig = useRig(mode);
     let home: string;
     let given: HostFolder[];
@@ -114,7 +114,7 @@ function escapesContract(mode: Mode): void {
     for (const [kind, gift] of Object.entries(kinds)) {
       const [hasNetwork, hasFolders] = [kind.endsWith("network"), kind.startsWith("folders")];
 
-      it(`lead nowhere for a program with ${kind}`, async () => {
+      it(`fail for a program with ${kind}`, async () => {
         const before = stateOf(home);
         [reached, connections] = [0, 0];
         const { network, ...more } = gift();

@@ -142,7 +142,7 @@ describe(`the folders of a ${mode} guest`, () => {
   const place = (folder: "docs" | "out", name = ""): string =>
     join(mode === "sandboxed" ? `/folders/${folder}` : join(home, folder), name);
 
-  it("are told by its context and, when it loads, by its environment", async () => {
+  it("are in its context and, when it loads, in its environment", async () => {
     const where = shape("where", [], { context: true });
     assert.deepEqual(await rig.value(where, {}, { program }), [
       { docs: place("docs"), out: place("out") },
@@ -171,7 +171,7 @@ describe(`the folders of a ${mode} guest`, () => {
     assert.equal(await readFile(join(home, "docs/a.txt"), "utf8"), "first");
   });
 
-  it("are told of in errors about other places, with the line to add", async () => {
+  it("are named in errors about other paths, with the line to add", async () => {
     const said = await message("read", { name: join(home, "other/secret.txt") });
     if (said.includes("ENOENT")) return assert.equal(mode, "sandboxed");
     assert.match(
@@ -181,14 +181,14 @@ describe(`the folders of a ${mode} guest`, () => {
     assert.match(said, /"folders": \["docs","out","name"\]; the operator declares folders with BERTH_FOLDERS/);
   });
 
-  it("are not named to a package that looks for a file beside its code", async () => {
+  it("are not named in the error of a package that looks for a file next to its code", async () => {
     assert.match(
       await message("read", { name: "/bundle/data.json" }),
       /^\/bundle\/data\.json is not there: a bundle is one file, .*; import the file in a definition/,
     );
   });
 
-  it("are taken from what runs when its server is no longer given them", async () => {
+  it("end the processes of a server that loses one of them", async () => {
     const mine = { ...programWith(CODE), folders: given, server: "mine" };
     const where = shape("where", [], { context: true });
     assert.ok((await rig.call(where, {}, { program: mine })).ok);
@@ -211,7 +211,7 @@ describe(`the folders of a ${mode} guest`, () => {
       await symlink("deep/below", join(home, "docs/below"));
       await symlink("../secret.txt", join(home, "out/up"));
     });
-    it("read nothing outside, whichever way the path is given", async () => {
+    it("are not left by any way to read a path", async () => {
       for (const name of [
         "link/../secret.txt",
         "link/..//secret.txt",
@@ -228,7 +228,7 @@ describe(`the folders of a ${mode} guest`, () => {
       assert.match(await message("read", { name: around }), LEADS_OUT);
     });
 
-    it("write nothing outside", async () => {
+    it("are not left by any way to write a path", async () => {
       const written = `${place("out")}/link/../hostile.txt`;
       await rig.value(shape("put", ["written"]), { written }, { program: reading() });
       assert.deepEqual((await readdir(join(home, "other"))).sort(), ["inner", "secret.txt"]);
@@ -287,7 +287,7 @@ describe(`the folders of a ${mode} guest`, () => {
 
   if (mode === "trusted") return;
 
-  it("that cannot be mounted fail the call, and nothing else", async () => {
+  it("fail only the call if they cannot be mounted", async () => {
     const lost = [{ name: "docs", path: join(home, "missing"), writable: false }];
     const where = shape("where", [], { context: true });
     const failed = [

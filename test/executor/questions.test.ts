@@ -38,7 +38,7 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.equal(valueOf(await call("one", { "elicitation-1": { action: "decline" } })), "decline");
   });
 
-  it("asks together what it asks in one turn, in the protocol's words", async () => {
+  it("sends the questions of one turn together, as the protocol defines them", async () => {
     const requests = await asks("three");
     assert.deepEqual(requests, {
       page: { method: "elicitation/create", params: { mode: "url", message: "Go", url: "https://example.com/" } },
@@ -62,7 +62,7 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.deepEqual(Object.keys(await asks("later", { b: accept({ name: "B" }) })), ["a"]);
   });
 
-  it("asks one thing after the other under keys that stay the same", async () => {
+  it("asks sequential questions under stable keys", async () => {
     const answers: JsonObject = {};
     for (let round = 1; round <= 3; round++) {
       const [key, ...others] = Object.keys(await asks("rounds", answers));
@@ -146,7 +146,7 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.equal(valueOf(await call("forgotten")), "done");
   });
 
-  it("is left where it stands: nothing in it runs on, and nothing is taken from it", async () => {
+  it("is abandoned at its question: nothing of it is delivered", async () => {
     const lines: GuestLog[] = [];
     const onLog = (line: GuestLog): void => void lines.push(line);
     assert.deepEqual(Object.keys(await asks("caught")), ["elicitation-1"]);
@@ -169,7 +169,7 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.deepEqual([lines, events, asked], [[], [], 0]);
   });
 
-  it("hears of a question that is none, as an error of its own", async () => {
+  it("rejects a malformed question in the guest", async () => {
     const cases: [kind: string, message: RegExp][] = [
       ["message", /needs a message/],
       ["schema", /needs a schema/],
@@ -226,7 +226,7 @@ describe(`in a ${mode} executor, a function`, () => {
     assert.equal(failureOf(await call("wrong")).protocol, undefined);
   });
 
-  it("sees what is told of its client", async () => {
+  it("sees its client", async () => {
     const client = { name: "c", capabilities: { sampling: {} } };
     assert.deepEqual(valueOf(await call("client", { context: { client } })), client);
   });

@@ -55,7 +55,7 @@ const mode = GUESTS;
 describe(`the scratch folder of a ${mode} guest`, () => {
   const rig = useRig(mode, { guestDiskMb: 8 });
 
-  it("takes what packages do with temporary files", async () => {
+  it("supports how packages use temporary files", async () => {
     assert.deepEqual(await rig.value(shape("work"), {}, { program: programWith(CODE) }), {
       listed: ["a.txt.gz", "b.txt", "x"],
       text: "one two",
@@ -77,7 +77,7 @@ describe(`the scratch folder of a ${mode} guest`, () => {
     }
   });
 
-  it("that is full refuses more, or ends the guest, and can be used again", async () => {
+  it("refuses more or ends the guest when it is full, and can be used again", async () => {
     const program = programWith(CODE);
     const { reason, message } = failureOf(await rig.call(shape("fill"), {}, { program }));
     assert.match(
@@ -101,7 +101,7 @@ describe(`the scratch folder of a ${mode} guest`, () => {
     assert.equal(await rig.value(shape("codeOf", ["name"]), { name: "mine" }, { program }), "mine");
   });
 
-  it("goes beside an environment that is set inside", async () => {
+  it("works with an environment that is set inside the sandbox", async () => {
     const program = { ...programWith(CODE), env: async () => ({ A_NAME: "a value", TZ: "Europe/Oslo" }) };
     assert.equal(await rig.value(shape("env", ["name"]), { name: "A_NAME" }, { program }), "a value");
     assert.equal(await rig.value(shape("env", ["name"]), { name: "TZ" }, { program }), "Europe/Oslo");
@@ -109,7 +109,7 @@ describe(`the scratch folder of a ${mode} guest`, () => {
 
   if (mode === "trusted") return;
 
-  it("that cannot take the bundle says so", async () => {
+  it("reports a bundle that does not fit", async () => {
     const program = programWith(`${CODE}//${"x".repeat(9 * 1024 * 1024)}`);
     const { reason, message } = failureOf(await rig.call(shape("places"), {}, { program }));
     assert.match(

@@ -57,14 +57,14 @@ export function executorContract(mode: Mode): void {
       for (const value of values) assert.deepEqual(await rig.value(shape("same", ["value"]), { value }), value);
     });
 
-    it("gives nothing for undefined, and a failure for a function", async () => {
+    it("returns nothing for undefined, and fails for a function", async () => {
       assert.deepEqual(await rig.call(shape("nothing")), { ok: true, value: { kind: "none" } });
       const returned = failureOf(await rig.call(shape("unwritable", ["kind"]), { kind: "function" }));
       assert.deepEqual([returned.reason, returned.retriable], ["unwritable", false]);
       assert.match(returned.message, /^its result is a function, which JSON cannot carry/);
     });
 
-    it("gives bytes as base64, with a type where there is one", async () => {
+    it("returns bytes as base64, with their media type", async () => {
       const bytes = shape("bytes", ["kind"]);
       for (const kind of ["array", "buffer", "array-buffer"]) {
         assert.deepEqual(await rig.call(bytes, { kind }), { ok: true, value: { kind: "bytes", base64: "AAH+/w==" } });
@@ -74,7 +74,7 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(bytes, { kind: "text-blob" }), "hällo");
     });
 
-    it("gives the address of a redirect, and takes a response that failed for a failure", async () => {
+    it("returns the target of a redirect, and fails for a failed response", async () => {
       const web = shape("web", ["status", "location"]);
       const redirect = { ok: true, value: { kind: "redirect", location: "/a?b" } };
       for (const status of [301, 302, 303, 307, 308]) {
@@ -89,13 +89,13 @@ export function executorContract(mode: Mode): void {
       assert.match(long.message, /longer than 8192/);
     });
 
-    it("gives bytes inside of a value as base64 and leaves the program's own JSON alone", async () => {
+    it("returns nested bytes as base64, and keeps JSON text unchanged", async () => {
       const nested = await rig.value(shape("bytes", ["kind"]), { kind: "nested" });
       const own = '{"type":"Buffer","data":[97]}';
       assert.deepEqual(nested, { list: ["AAH+/w==", "AAH+/w=="], deep: { buffer: "AAH+/w==" }, own });
     });
 
-    it("makes dates and URLs of the arguments that are, wherever they stand", async () => {
+    it("converts arguments to dates and URLs, nested ones too", async () => {
       const [a, b] = ["2026-01-01T00:00:00.000Z", "1999-12-31T23:59:59.999Z"] as const;
       const isDate = shape("isDate", ["when", "others", "record"], {
         dates: [["when"], ["others", "*"], ["record", "*", "at"]],
@@ -113,7 +113,7 @@ export function executorContract(mode: Mode): void {
       assert.match(noUrl.message, /"a b" at when is not a URL/);
     });
 
-    it("says clearly what JSON cannot carry", async () => {
+    it("reports what JSON cannot represent", async () => {
       const unwritable = shape("unwritable", ["kind"]);
       assert.match(failureOf(await rig.call(unwritable, { kind: "bigint" })).message, /BigInt.*return it as a string/);
       assert.match(failureOf(await rig.call(unwritable, { kind: "cycle" })).message, /refers to itself/);
@@ -121,7 +121,7 @@ export function executorContract(mode: Mode): void {
       assert.equal(getter.message, "TypeError: failed at step 1");
     });
 
-    it("gives programs Node's builtins, the time zone UTC and no host path", async () => {
+    it("provides Node.js's built-in modules and the time zone UTC", async () => {
       assert.equal(await rig.value(shape("builtins")), "zipped");
       assert.match((await rig.value(shape("zone"))) as string, /GMT\+0000/);
     });
@@ -139,7 +139,7 @@ export function executorContract(mode: Mode): void {
     const streaming = { streaming: true };
     const withContext = { context: true };
 
-    it("hands on each yield and gives what the generator returns", async () => {
+    it("delivers each yield, and returns the result of the generator", async () => {
       const seen: Json[] = [];
       const result = await rig.value(
         shape("count", ["to"], streaming),
@@ -153,7 +153,7 @@ export function executorContract(mode: Mode): void {
       );
     });
 
-    it("makes a generator wait for a slow reader", async () => {
+    it("applies backpressure to a generator", async () => {
       const reader = latch<void>();
       let seen = 0;
       const onProgress = (): Promise<void> => {
@@ -201,7 +201,7 @@ export function executorContract(mode: Mode): void {
       ]);
     });
 
-    it("gives each of two calls at once its own logs", async () => {
+    it("separates the logs of concurrent calls", async () => {
       const program = programOf("friendly");
       const lines: string[][] = [[], []];
       // A program's first output may come too early to be attributed; from then on its calls are followed.
@@ -214,7 +214,7 @@ export function executorContract(mode: Mode): void {
       for (const own of lines) assert.deepEqual(own, ["notice", "info", "warning", "error", "debug"]);
     });
 
-    it("delivers progress of a function that never lets go, which is ended when its call is cancelled", async () => {
+    it("delivers progress of a busy function, and kills it when its call is cancelled", async () => {
       const controller = new AbortController();
       const options = {
         program: programOf("friendly"),
@@ -226,7 +226,7 @@ export function executorContract(mode: Mode): void {
       await until(() => rig.executor.stats().callsInFlight === 0, "its place is free again");
     });
 
-    it("answers what a program asks of the host", async () => {
+    it("answers requests to the host", async () => {
       const program = programOf("friendly");
       const context = { server: "s", answers: { a: 1 } };
       assert.deepEqual(await rig.value(shape("asks", [], withContext), {}, { program, context }), {
@@ -239,7 +239,7 @@ export function executorContract(mode: Mode): void {
       });
     });
 
-    it("refuses what a program asks when it has no port", async () => {
+    it("refuses requests to the host without a port", async () => {
       const { code } = programOf("friendly");
       const program = programWith(String(await code()));
       const failure = failureOf(await rig.call(shape("gate", [], withContext), {}, { program }));
@@ -247,11 +247,11 @@ export function executorContract(mode: Mode): void {
     });
   });
 
-  describe(`a ${mode} executor says what went wrong`, () => {
+  describe(`a ${mode} executor reports errors`, () => {
     const rig = useRig(mode);
     const throws = shape("throws", ["kind"]);
 
-    it("gives the caller name and message, and the operator a stack in the sources", async () => {
+    it("reports name and message to the caller, and a source-mapped stack to the operator", async () => {
       const failure = failureOf(await rig.call(throws, { kind: "type error" }));
       assert.equal(failure.reason, "thrown");
       assert.equal(failure.message, "TypeError: failed at step 2");
@@ -266,7 +266,7 @@ export function executorContract(mode: Mode): void {
       assert.match(failureOf(await rig.call(shape("rejects"))).stack!, /inner\.ts:4:9\)\n.*friendly\.ts:\d+/);
     });
 
-    it("tells the message of whatever was thrown, and believes that an error is transient", async () => {
+    it("reports whatever was thrown, and whether it is transient", async () => {
       const message = async (kind: string): Promise<string> => failureOf(await rig.call(throws, { kind })).message;
       assert.equal(await message("plain"), "plain");
       assert.equal(await message("text"), "only text");
@@ -377,7 +377,7 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(shape("echo", ["message"]), { message: "again" }, { program }), "again");
     });
 
-    it("does not wait for a cancelled function that goes on, and spares its siblings", () =>
+    it("does not wait for a cancelled function that continues, and keeps its siblings", () =>
       inOneOf(10, async () => {
         const program = programOf("friendly");
         const controller = new AbortController();
@@ -391,7 +391,7 @@ export function executorContract(mode: Mode): void {
         await until(() => rig.executor.stats().callsInFlight === 0, "the cancelled function has ended");
       }));
 
-    it("spares a process that is late to hear of a cancellation", () =>
+    it("keeps a process that reacts late to a cancellation", () =>
       inOneOf(10, async () => {
         const program = programOf("friendly");
         const before = await rig.value(shape("pid"), {}, { program });
@@ -478,7 +478,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(rig.executor.stats().killed, 0);
       }));
 
-    it("unfinishedGuestBytesPerTenant: whose frame is begun and not whole is ended where there is no more room", () =>
+    it("unfinishedGuestBytesPerTenant: ends guests whose incomplete frames exceed it", () =>
       withRig({ unfinishedGuestBytesPerTenant: 200_000 }, async (rig) => {
         const args = { group: "pipe", name: "hugeFrame" };
         const failure = failureOf(await rig.call(attack, args, { program: programOf("hostile") }));
@@ -492,7 +492,7 @@ export function executorContract(mode: Mode): void {
     describe("by default", () => {
       const rig = useRig(mode);
 
-      it("guestBacklogBytes and guestStalledMs: who takes no answers asks nothing more, and is ended", async (t) => {
+      it("guestBacklogBytes and guestStalledMs: ends a guest that reads no answers", async (t) => {
         t.after(lower({ guestBacklogBytes: 1_000_000, guestStalledMs: 300 }));
         let answers = 0;
         const port: HostPort = { request: () => Promise.resolve(`${++answers}`.padEnd(100_000)) };
@@ -504,7 +504,7 @@ export function executorContract(mode: Mode): void {
         assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
       });
 
-      it("guestBacklogBytes: who takes its answers gets all of them, however many", async (t) => {
+      it("guestBacklogBytes: delivers any number of answers to a guest that reads them", async (t) => {
         t.after(lower({ guestBacklogBytes: 100_000 }));
         const port: HostPort = { request: () => Promise.resolve("x".repeat(90_000)) };
         const program = programOf("friendly", "default", port);
@@ -521,7 +521,7 @@ export function executorContract(mode: Mode): void {
         assert.match(failure.message, /more than 100 events/);
       });
 
-      it("who answers a call without reading it is ended, so that no arguments stay in its pipe", async () => {
+      it("ends a guest that answers a call without reading it", async () => {
         const program = programOf("hostile");
         const { killed } = rig.executor.stats();
         const deaf = { group: "floods", name: "deaf" };
@@ -532,7 +532,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(rig.executor.stats().killed, killed + 1);
       });
 
-      it("long and short calls of one turn are all read, in their order, and answered", async () => {
+      it("answers long and short calls of one turn in order", async () => {
         const echo = shape("echo", ["message", "times"]);
         const lengths = [1, 70_000, 65_530, 3, 65_536, 1_000_000, 2, 40_000, 40_000, 5];
         const texts = lengths.map((length) => "ä€x".repeat(length).slice(0, length));
@@ -540,13 +540,13 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual(await Promise.all(calls), texts);
       });
 
-      it("many calls at once all get their own answers", async () => {
+      it("answers each of many concurrent calls", async () => {
         const numbers = Array.from({ length: 500 }, (_, n) => n);
         assert.deepEqual(await Promise.all(numbers.map((value) => rig.value(same, { value }))), numbers);
       });
     });
 
-    it("callsPerTenant and queuedCallsPerTenant: the rest waits its turn, keeps its deadline, and can be cancelled", () =>
+    it("callsPerTenant and queuedCallsPerTenant: queues calls, with deadline and cancellation, and refuses the rest", () =>
       withRig({ callsPerTenant: 1, queuedCallsPerTenant: 2 }, async (rig) => {
         const { program, open, arrived } = gated();
         const controller = new AbortController();
@@ -566,7 +566,7 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual([arrived(), rig.executor.stats().callsInFlight], [2, 0]);
       }));
 
-    it("guestProcesses: a working process is waited for, and the one that was idle longest makes room", () =>
+    it("guestProcesses: waits for a busy process, and evicts the one that was idle longest", () =>
       withRig({ guestProcesses: 2 }, async (rig) => {
         const [first, second, third] = [gated(), gated(), gated()];
         const calls = [first, second, third].map(({ program }) => rig.value(gate, {}, { program }));
@@ -599,7 +599,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(await rig.value(echo, { message: "b" }), "b");
       }));
 
-    it("guestSpareProcesses: so many blank processes wait, and are replaced when taken", () =>
+    it("guestSpareProcesses: keeps that many spare processes", () =>
       withRig({ guestSpareProcesses: 2 }, async (rig) => {
         await until(() => rig.executor.stats().spares === 2, "two spares");
         await rig.value(shape("pid"));
@@ -607,7 +607,7 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().started], [1, 3]);
       }));
 
-    it("guestMemoryMb: a process holds no more than that in its heap, and what that leaves to it outside", () =>
+    it("guestMemoryMb: limits the heap and the memory outside it", () =>
       withRig({ guestMemoryMb: 32 }, async (rig) => {
         const fill = (megabytes: number): string =>
           `export function fill() { const all = []; for (let n = 0; n < ${megabytes}; n++) all.push(new Array(131072).fill(n + 0.5)); return all.length; }`;
@@ -628,7 +628,7 @@ export function executorContract(mode: Mode): void {
         );
       }));
 
-    it("suspend ends what runs and waits for a tenant and refuses what comes, until resume", () =>
+    it("suspend ends and refuses all calls of a tenant until resume", () =>
       withRig({ callsPerTenant: 1 }, async (rig) => {
         const { program } = gated();
         const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
@@ -646,7 +646,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(await rig.value(same, { value: 1 }), 1);
       }));
 
-    it("close ends what runs, what waits and what comes later", () =>
+    it("close ends running, queued and later calls", () =>
       withRig({ callsPerTenant: 1 }, async (rig) => {
         const { program } = gated();
         const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];

@@ -18,7 +18,7 @@ export function scriptsContract(mode: Mode): void {
     const printed = async (script: string, more: Partial<ScriptRun> = {}): Promise<string> =>
       textOf(await run(script, more));
 
-    it("gives what is printed, the exit code or the one that tells the signal, and the end of stderr", async () => {
+    it("returns stdout, the exit code or signal, and the end of stderr", async () => {
       const outcome = await run("echo out; echo err >&2; exit 3");
       assert.deepEqual(outcome, { ok: true, exitCode: 3, stdout: Buffer.from("out\n"), stderr: "err\n" });
       assert.deepEqual(await run("kill -SEGV $$"), { ok: true, exitCode: 139, stdout: Buffer.from(""), stderr: "" });
@@ -33,7 +33,7 @@ export function scriptsContract(mode: Mode): void {
       assert.equal(await printed('printf %s "$name"', { env: { name: "$(id) `id`" } }), "$(id) `id`");
     });
 
-    it("gives the environment that is documented and nothing of the host's", async () => {
+    it("sets the documented environment, without that of the host", async () => {
       process.env["BERTH_TEST_SECRET"] = "in the environment";
       const names = (await printed("env", { env: { mine: "1" } })).split("\n").map((line) => line.split("=")[0]);
       delete process.env["BERTH_TEST_SECRET"];
@@ -120,12 +120,12 @@ export function scriptsContract(mode: Mode): void {
       assert.equal(failureOf(await run("true", { signal: controller.signal })).reason, "cancelled");
     });
 
-    it("does not wait for what a finished script left behind, in its process group or out of it", async () => {
+    it("kills what a finished script left behind, in its process group or out of it", async () => {
       assert.equal(await printed("sleep 100 & setsid sleep 100 & echo done"), "done\n");
       await until(() => descendants().length === 0, "nothing of it is alive");
     });
 
-    it("scriptProcesses and queuedCallsPerTenant: so many run at a time, and tenants take turns", async () => {
+    it("scriptProcesses and queuedCallsPerTenant: queues runs, with deadline, and refuses the rest", async () => {
       const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1, queuedCallsPerTenant: 2 });
       const gate = realpathSync(mkdtempSync(join(tmpdir(), "berth-gate-")));
       // Root's guests are nobody.
@@ -154,7 +154,7 @@ export function scriptsContract(mode: Mode): void {
       }
     });
 
-    it("close ends what runs and what waits", async () => {
+    it("close ends running and queued scripts", async () => {
       const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1 });
       const script = scriptRun("sleep 100");
       const outcomes = [small.executor.runScript(script), small.executor.runScript(script)];
@@ -172,7 +172,7 @@ export function scriptsContract(mode: Mode): void {
       return;
     }
 
-    it("shows a script nothing of the host's files", async () => {
+    it("hides the files of the host", async () => {
       assert.equal(await printed("ls -A /home /root /work /etc/passwd /var /run /sys 2>/dev/null; echo end"), "end\n");
       assert.equal(await printed("ls /etc"), "alternatives\n");
       assert.match(await printed("touch /x /usr/x /sbx/x /dev/x /etc/x 2>&1"), /Read-only file system/);
@@ -180,7 +180,7 @@ export function scriptsContract(mode: Mode): void {
       assert.ok(Number(await printed("ls /proc | grep -c '^[0-9]'")) < 10);
     });
 
-    it("is nobody, and cannot become anybody", async () => {
+    it("runs as nobody, and cannot change users", async () => {
       assert.equal(await printed("id -u; id -g"), "65534\n65534\n");
       assert.equal(await printed("unshare -Ur id 2>/dev/null || echo refused"), "refused\n");
       assert.match(await printed("grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status"), /0000\n.*0000\n.*1\n$/);
@@ -228,7 +228,7 @@ export function scriptsContract(mode: Mode): void {
       await until(() => descendants().length === 0, "nothing of it is alive");
     });
 
-    it("scriptMemoryMb: what processes share counts once", async () => {
+    it("scriptMemoryMb: counts shared memory once", async () => {
       const script = `perl -e '$a = "x" x (60 << 20); for (1..7) { if (!fork) { for (1..40) { select undef, undef, undef, 0.02 } exit } } 1 while wait > 0; print "done"'`;
       assert.equal(await printed(script), "done");
     });
