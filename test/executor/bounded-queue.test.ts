@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { BoundedQueue } from "../../src/executor/guest-executor.ts";
 
 describe("a bounded queue", () => {
-  it("starts so many at once and the others in their order", () => {
+  it("runs a limited number at a time, and the rest in order", () => {
     const started: string[] = [];
     const queue = new BoundedQueue<string>({ running: 2, queued: 2 }, (job) => started.push(job));
     assert.deepEqual(

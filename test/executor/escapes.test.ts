@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { lstatSync, readFileSync, readdirSync, readlinkSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer, type AddressInfo, type Server } from "node:net";
+import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
@@ -9,8 +10,9 @@ import type { GuestProgram, HostPort } from "../../src/executor/executor.ts";
 import type { HostFolder } from "../../src/folders/folders.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Fetches } from "../../src/network/fetches.ts";
-import { assertNothingLeft, networkOf, openRig, programOf, shape, type Mode, type Rig } from "../support/executor.ts";
+import { type Mode, networkOf, programOf, shape, useRig } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
+import { listening } from "../support/listening.ts";
 
 /**
  * Every way out that does not end its process, tried by a guest with each combination of what a guest may be given: a
@@ -33,8 +35,8 @@ const unclaimedInTrusted: ReadonlySet<string> = new Set([
 const unclaimedWithBoth: ReadonlySet<string> = new Set(["rawSocket"]);
 
 function escapesContract(mode: Mode): void {
-  describe(`the ways out of a ${mode} guest`, () => {
-    let rig: Rig;
+  describe(`the escapes of a ${mode} guest`, () => {
+    const rig = useRig(mode);
     let home: string;
     let given: HostFolder[];
     let unlisted: number;
@@ -77,31 +79,27 @@ function escapesContract(mode: Mode): void {
       await symlink(join(home, "outside"), join(home, "docs/deep/folder"));
       await symlink("/", join(home, "out/root"));
 
-      const listen = async (at: object, onConnection: () => void): Promise<Server> => {
+      const serve = (onConnection: () => void): Server => {
         const server = createServer((socket) => {
           onConnection();
           socket.on("error", () => {}).end();
         });
         servers.push(server);
-        await new Promise<void>((resolve) => server.listen(at, resolve));
         return server;
       };
-      const portOf = (server: Server): number => (server.address() as AddressInfo).port;
-      unlisted = portOf(await listen({ host: "127.0.0.1", port: 0 }, () => reached++));
-      listed = portOf(await listen({ host: "127.0.0.1", port: 0 }, () => connections++));
+      unlisted = await listening(serve(() => reached++));
+      listed = await listening(serve(() => connections++));
       for (const folder of ["outside", "docs"]) {
-        await listen({ path: join(home, folder, "socket"), readableAll: true, writableAll: true }, () => reached++);
+        const path = join(home, folder, "socket");
+        await once(serve(() => reached++).listen({ path, readableAll: true, writableAll: true }), "listening");
       }
 
       given = [
         { name: "docs", path: join(home, "docs"), writable: false },
         { name: "out", path: join(home, "out"), writable: true },
       ];
-      rig = await openRig(mode);
     });
     after(async () => {
-      await rig.close();
-      await assertNothingLeft();
       for (const server of servers) server.close();
       await rm(home, { recursive: true });
     });
@@ -116,7 +114,7 @@ function escapesContract(mode: Mode): void {
     for (const [kind, gift] of Object.entries(kinds)) {
       const [hasNetwork, hasFolders] = [kind.endsWith("network"), kind.startsWith("folders")];
 
-      it(`lead nowhere for a program with ${kind}`, async () => {
+      it(`fail for a program with ${kind}`, async () => {
         const before = stateOf(home);
         [reached, connections] = [0, 0];
         const { network, ...more } = gift();

@@ -71,7 +71,7 @@ describe("frames", () => {
     assert.deepEqual(faults[1], `second ${why}`);
   });
 
-  it("that are long results are handed on as bytes, and decoded by nobody here", () => {
+  it("of long results are passed on as bytes, undecoded", () => {
     const long: [number, Uint8Array][] = [];
     const reader = new FrameReader(defaultLimits, {
       onFrame: () => assert.fail("it was read"),

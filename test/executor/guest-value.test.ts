@@ -10,7 +10,7 @@ describe("the result that a guest sends", () => {
   };
   const roots = { method: "roots/list", params: {} };
 
-  it("is refused where it is not of its kind", () => {
+  it("is refused if its content does not fit its kind", () => {
     const malformed: [kind: number, ...content: unknown[]][] = [
       [99],
       [toHost.text],
@@ -23,7 +23,7 @@ describe("the result that a guest sends", () => {
     for (const frame of malformed) assert.equal(read(...frame), undefined, JSON.stringify(frame));
   });
 
-  it("is refused where it asks what is no question", () => {
+  it("is refused if it has malformed questions", () => {
     const questions: unknown[] = [
       undefined,
       null,
@@ -42,7 +42,7 @@ describe("the result that a guest sends", () => {
     assert.deepEqual(readValue([toHost.asks, 1, many(32)], 0, 1_000), { kind: "asks", inputRequests: many(32) });
   });
 
-  it("is refused where it is larger than outputs may be", () => {
+  it("is refused if it exceeds the output limit", () => {
     const long = "x".repeat(1_001);
     const question = { k: { ...roots, params: { long } } };
     const large: [kind: number, content: unknown][] = [

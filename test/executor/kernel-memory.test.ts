@@ -1,7 +1,7 @@
 import { strict as assert } from "node:assert";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { ScriptOutcome } from "../../src/executor/executor.ts";
-import { assertNothingLeft, failureOf, openRig, type Rig } from "../support/executor.ts";
+import { failureOf, scriptRun, useRig } from "../support/executor.ts";
 
 /** System call numbers. */
 const calls = {
@@ -14,21 +14,10 @@ const { read, mmap, madvise, prctl, fsetxattr, seccomp } = calls ?? ({} as NonNu
 const OWN_PAGE = 0x10_0022;
 
 describe("the memory of the kernel that a sandboxed script takes", { skip }, () => {
-  let rig: Rig;
-  before(async () => (rig = await openRig("sandboxed", { guestSpareProcesses: 0, scriptMemoryMb: 64 })));
-  after(async () => {
-    await rig.close();
-    await assertNothingLeft();
-  });
+  const rig = useRig("sandboxed", { guestSpareProcesses: 0, scriptMemoryMb: 64 });
 
   const perl = (code: string): Promise<ScriptOutcome> =>
-    rig.executor.runScript({
-      tenant: "default",
-      script: `exec perl -e '${code}'`,
-      argv: [],
-      env: {},
-      deadlineMs: 120_000,
-    });
+    rig.executor.runScript(scriptRun(`exec perl -e '${code}'`, { deadlineMs: 120_000 }));
 
   /** Each holds what it took until it is ended. */
   const attacks = {

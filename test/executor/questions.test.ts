@@ -1,17 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { GuestCall, GuestLog, GuestOutcome, InputRequests } from "../../src/executor/executor.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
-import {
-  assertNothingLeft,
-  failureOf,
-  openRig,
-  programOf,
-  shape,
-  testPort,
-  valueOf,
-  type Rig,
-} from "../support/executor.ts";
+import { failureOf, programOf, shape, testPort, useRig, valueOf } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
 import { until } from "../support/until.ts";
 
@@ -25,13 +16,8 @@ const nameForm = {
 const accept = (content: JsonObject): JsonObject => ({ action: "accept", content });
 
 describe(`in a ${mode} executor, a function that asks`, () => {
-  let rig: Rig;
+  const rig = useRig(mode, { outputBytes: 1_000_000 });
   const program = programOf("asking");
-  before(async () => (rig = await openRig(mode, { outputBytes: 1_000_000 })));
-  after(async () => {
-    await rig.close();
-    await assertNothingLeft();
-  });
 
   const call = (name: string, answers: JsonObject = {}, more: Partial<GuestCall> = {}): Promise<GuestOutcome> =>
     rig.call(shape(name, [], withContext), {}, { program, context: { answers }, ...more });
@@ -52,7 +38,7 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.equal(valueOf(await call("one", { "elicitation-1": { action: "decline" } })), "decline");
   });
 
-  it("asks together what it asks in one turn, in the protocol's words", async () => {
+  it("sends the questions of one turn together, as the protocol defines them", async () => {
     const requests = await asks("three");
     assert.deepEqual(requests, {
       page: { method: "elicitation/create", params: { mode: "url", message: "Go", url: "https://example.com/" } },
@@ -76,7 +62,7 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.deepEqual(Object.keys(await asks("later", { b: accept({ name: "B" }) })), ["a"]);
   });
 
-  it("asks one thing after the other under keys that stay the same", async () => {
+  it("asks sequential questions under stable keys", async () => {
     const answers: JsonObject = {};
     for (let round = 1; round <= 3; round++) {
       const [key, ...others] = Object.keys(await asks("rounds", answers));
@@ -160,7 +146,7 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.equal(valueOf(await call("forgotten")), "done");
   });
 
-  it("is left where it stands: nothing in it runs on, and nothing is taken from it", async () => {
+  it("is abandoned at its question: nothing of it is delivered", async () => {
     const lines: GuestLog[] = [];
     const onLog = (line: GuestLog): void => void lines.push(line);
     assert.deepEqual(Object.keys(await asks("caught")), ["elicitation-1"]);
@@ -183,7 +169,7 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.deepEqual([lines, events, asked], [[], [], 0]);
   });
 
-  it("hears of a question that is none, as an error of its own", async () => {
+  it("rejects a malformed question in the guest", async () => {
     const cases: [kind: string, message: RegExp][] = [
       ["message", /needs a message/],
       ["schema", /needs a schema/],
@@ -206,13 +192,8 @@ describe(`in a ${mode} executor, a function that asks`, () => {
 });
 
 describe(`in a ${mode} executor, a function`, () => {
-  let rig: Rig;
+  const rig = useRig(mode);
   const program = programOf("asking");
-  before(async () => (rig = await openRig(mode)));
-  after(async () => {
-    await rig.close();
-    await assertNothingLeft();
-  });
   const call = (name: string, more: Partial<GuestCall> = {}): Promise<GuestOutcome> =>
     rig.call(shape(name, [], withContext), {}, { program, ...more });
 
@@ -245,7 +226,7 @@ describe(`in a ${mode} executor, a function`, () => {
     assert.equal(failureOf(await call("wrong")).protocol, undefined);
   });
 
-  it("sees what is told of its client", async () => {
+  it("sees its client", async () => {
     const client = { name: "c", capabilities: { sampling: {} } };
     assert.deepEqual(valueOf(await call("client", { context: { client } })), client);
   });

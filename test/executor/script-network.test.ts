@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { chmod, mkdtemp, realpath, rm } from "node:fs/promises";
-import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -11,7 +11,8 @@ import { openExecutor } from "../../src/executor/open-executor.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { DOOR, type Asked, type SocketGrant, type Told } from "../../src/network/relay-wire.ts";
 import { giveFolder, makeTemporary } from "../../src/processes/work-folders.ts";
-import { assertNothingLeft, failureOf, networkOf, openRig } from "../support/executor.ts";
+import { assertNothingLeft, failureOf, networkOf, openRig, scriptRun } from "../support/executor.ts";
+import { listening } from "../support/listening.ts";
 import { descendants } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
@@ -45,7 +46,7 @@ describe("a script's network in the sandbox", { skip }, () => {
 
   const LISTED = ["db.test:5432", "db.test:22", "*.wild.test:443", "*.wild.test:5432", "127.0.0.9:80"];
   const run = (script: string, more: Partial<ScriptRun> = {}, listed = LISTED): Promise<ScriptOutcome> =>
-    executor.runScript({ ...scriptRun(script), network: networkOf(...listed), ...more });
+    executor.runScript(scriptRun(`#!/bin/bash\n${script}`, { network: networkOf(...listed), ...more }));
   const printed = async (...given: Parameters<typeof run>): Promise<string> => {
     const outcome = await run(...given);
     assert.ok(outcome.ok, JSON.stringify(outcome));
@@ -54,7 +55,7 @@ describe("a script's network in the sandbox", { skip }, () => {
   const reach = (host: string, port: number): string =>
     `(exec 3<>/dev/tcp/${host}/${port} && echo hello >&3 && cat <&3);`;
 
-  it("gives each listed host a name, at any port", async () => {
+  it("resolves each listed host, at any port", async () => {
     assert.equal(
       await printed(reach("db.test", 5432) + reach("db.test", 22)),
       "db.test:5432 hello\ndb.test:22 hello\n",
@@ -64,7 +65,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.match(await printed("id -un; cat /etc/passwd"), /^nobody\nnobody:/);
   });
 
-  it("gives hosts that are listed by their domain a name when they are looked up, and no others", async () => {
+  it("resolves hosts of listed domains on demand, and no others", async () => {
     const said = await printed(reach("a.wild.test", 443) + reach("b.wild.test", 5432) + reach("a.wild.test", 5432));
     assert.equal(said, "a.wild.test:443 hello\nb.wild.test:5432 hello\na.wild.test:5432 hello\n");
     assert.match(await printed(reach("wild.test", 443)), /wild\.test is not listed\n.*Name or service not known/);
@@ -72,14 +73,14 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.equal(await printed("getent ahosts a.wild.test | cut -d' ' -f1 | sort -u"), "127.1.0.3\n");
   });
 
-  it("is whole for many hosts, and for an entry that says one twice", async () => {
+  it("supports many hosts, and hosts listed twice", async () => {
     const many = Array.from({ length: 200 }, (_, index) => `h${index}.test:80`);
     const said = await printed(reach("h7.test", 80) + reach("h199.test", 80), {}, [...many, ...many, "localhost:80"]);
     assert.match(said, /^h7\.test:80 hello\n.*Connection refused/s, "only so many are listened for");
     assert.match(await printed(`curl -sS --http0.9 http://h199.test/`, {}, many), /^h199\.test:80 GET \/ HTTP/);
   });
 
-  it("answers what nobody should ask of it, or ends that connection", async () => {
+  it("survives garbage sent to its resolver and proxy", async () => {
     const garbage = "head -c 100000 /dev/urandom";
     const said = await printed(
       `for at in 127.0.0.2/53 127.0.0.2/1080; do (exec 3<>/dev/tcp/$at; ${garbage} >&3 2>/dev/null; cat <&3 >/dev/null 2>&1); done
@@ -89,7 +90,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.match(said, /db\.test:5432 hello\n/);
   });
 
-  it("gives a script with folders no way to what listens in them", async () => {
+  it("does not reach sockets in the folders of a script", async () => {
     const server = createServer((socket) => socket.end("hello from outside")).listen(join(home, "socket"));
     await new Promise((resolve) => server.once("listening", resolve));
     await chmod(join(home, "socket"), 0o777);
@@ -100,7 +101,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.match(said, /^socket\ndb\.test:5432 hello\nnone: Address family not supported/);
   });
 
-  it("keeps its door to itself", async () => {
+  it("hides its egress socket from scripts", async () => {
     const look = "ls -A /sbx; find / -xdev -name door 2>/dev/null; ls /proc/*/root/sbx 2>/dev/null";
     const outcome = run(`${look}; cat < /dev/tcp/db.test/5432`);
     await until(() => doors[0]?.connections.size === 1, "it has looked");
@@ -112,7 +113,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.doesNotMatch(ended.stdout.toString(), /door|sockets|node/);
   });
 
-  it("counts what is kept in its sockets as memory of the script", async () => {
+  it("charges data in its sockets to the memory of the script", async () => {
     const perl = `exec perl -MSocket -MFcntl -e 'my @kept;
       for (1..8) { my $p = fork(); next if $p;
         socket(my $l, AF_INET, SOCK_STREAM, 0); bind($l, sockaddr_in(0, INADDR_LOOPBACK)); listen($l, 128);
@@ -124,7 +125,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.equal(failure.reason, "memory", failure.message);
   });
 
-  it("keeps no more in a socket than in a local one, whatever is wished", async () => {
+  it("limits socket buffers, whatever a script sets", async () => {
     const perl = `perl -MSocket -MFcntl -e 'socket(my $l, AF_INET, SOCK_STREAM, 0); bind($l, sockaddr_in(0, INADDR_LOOPBACK)); listen($l, 1);
       socket(my $a, AF_INET, SOCK_STREAM, 0); setsockopt($a, SOL_SOCKET, SO_SNDBUF, pack("l", 1 << 30)); connect($a, getsockname($l)); accept(my $b, $l);
       setsockopt($b, SOL_SOCKET, SO_RCVBUF, pack("l", 1 << 30)); setsockopt($b, SOL_SOCKET, SO_RCVLOWAT, pack("l", 1 << 30));
@@ -133,7 +134,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.ok(sent > 4_096 && sent < 300_000, `${sent}`);
   });
 
-  it("ends with the script, in whatever way that ends", async () => {
+  it("ends with the script, however that ends", async () => {
     const open = "exec 3<>/dev/tcp/db.test/5432;";
     assert.equal(failureOf(await run(`${open} sleep 100`, { deadlineMs: 500 })).reason, "timeout");
     const controller = new AbortController();
@@ -149,7 +150,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     await until(() => doors.every(({ connections }) => connections.size === 0), "no connection is left");
   });
 
-  it("hands on what a script sent just before its end", async () => {
+  it("delivers what a script sent just before it ended", async () => {
     await printed("exec 3<>/dev/tcp/db.test/5432; head -c 300000 /dev/zero >&3");
     await until(() => doors[0]!.receivedBytes === 300_000, "all of it came");
   });
@@ -161,7 +162,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.equal(said, "256\n64\n1\n");
   });
 
-  it("says why there is none", async () => {
+  it("reports why it is unavailable", async () => {
     const grant = { tenant: "default", server: "script", hosts: [], privateToo: false, privateHosts: [] };
     const outcome = await run("echo never", { network: { server: "script", grant: () => grant } });
     assert.ok(outcome.ok);
@@ -192,9 +193,8 @@ describe("a script's network in the sandbox", { skip }, () => {
   });
 
   it("lets a script listen where only the script itself can connect", async () => {
-    const free = createServer().listen(0, "127.0.0.1");
-    await once(free, "listening");
-    const { port } = free.address() as AddressInfo;
+    const free = createServer();
+    const port = await listening(free);
     await new Promise((resolve) => free.close(resolve));
     const listen = `perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) or die $!;
       bind($s, sockaddr_in(${port}, INADDR_ANY)) or die $!; listen($s, 5) or die $!;
@@ -208,14 +208,13 @@ describe("a script's network in the sandbox", { skip }, () => {
   });
 });
 
-it("a trusted script reaches what the machine reaches, whatever its entry lists", async () => {
+it("a trusted script has the network of the machine, whatever its entry lists", async () => {
   const rig = await openRig("trusted", { guestSpareProcesses: 0 });
-  const server = createServer((socket) => socket.end("reached")).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const server = createServer((socket) => socket.end("reached"));
+  const port = await listening(server);
   try {
-    const script = scriptRun(`cat < /dev/tcp/127.0.0.1/${port}; printenv https_proxy`);
-    const outcome = await rig.executor.runScript({ ...script, network: networkOf("db.invalid:5432") });
+    const script = `#!/bin/bash\ncat < /dev/tcp/127.0.0.1/${port}; printenv https_proxy`;
+    const outcome = await rig.executor.runScript(scriptRun(script, { network: networkOf("db.invalid:5432") }));
     assert.ok(outcome.ok && outcome.exitCode === 1);
     assert.equal(String(outcome.stdout), "reached");
   } finally {
@@ -223,10 +222,6 @@ it("a trusted script reaches what the machine reaches, whatever its entry lists"
     server.close();
   }
 });
-
-function scriptRun(script: string): ScriptRun {
-  return { tenant: "default", script: `#!/bin/bash\n${script}`, argv: [], env: {}, deadlineMs: 60_000 };
-}
 
 /** Speaks as the relay does; whoever is connected gets the host and the port, and then what it sends, back. */
 class FakeDoor {

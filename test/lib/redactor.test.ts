@@ -79,18 +79,10 @@ describe("a text that is shown", () => {
   const secret = "s3cret/value+with=signs";
   const long = Array.from({ length: 400 }, (_, number) => `${number * 7_919}-`).join("");
 
-  it("has no value in it, as it is or as programs write it", () => {
-    const hide = (text: string): string => hiding(secret).hide(text);
-    assert.equal(hide(`a ${secret}${secret} b`), "a [hidden][hidden] b");
-    const bytes = Buffer.from(secret);
-    for (const form of [encodeURIComponent(secret), bytes.toString("base64url"), bytes.toString("hex")]) {
-      assert.equal(hide(`(${form})`), "([hidden])");
-    }
-    assert.equal(hide("nothing of it"), "nothing of it");
-  });
-
   it("has no value in it, in any usual notation", () => {
-    for (const value of ["s3cret/value+with=signs", `pä"ss'word<1>&\n€😀/~`, long]) {
+    assert.equal(hiding(secret).hide(`a ${secret}${secret} b`), "a [hidden][hidden] b");
+    assert.equal(hiding(secret).hide("nothing of it"), "nothing of it");
+    for (const value of [secret, `pä"ss'word<1>&\n€😀/~`, long]) {
       const hide = (text: string): string => hiding(value).hide(text).replaceAll("=", "");
       for (const [name, escape] of Object.entries(escapes)) {
         assert.equal(hide(`(${escape(value)})`), "([hidden])", name);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
@@ -13,11 +13,12 @@ import { Door } from "../../src/network/door.ts";
 import type { SocketGrant, SocketLimits, Told } from "../../src/network/relay-wire.ts";
 import { TenantSockets } from "../../src/network/tenant-sockets.ts";
 import { runs } from "../support/fast-check.ts";
+import { listening } from "../support/listening.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
 /** A guest's way out, spoken to as hostile code would: without the runner's own client. */
-describe("the door of a guest", () => {
+describe("the egress socket of a guest", () => {
   let folder: string;
   let server: Server;
   let port: number;
@@ -33,8 +34,7 @@ describe("the door of a guest", () => {
       reached.push(socket);
       onConnection(socket);
     });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    ({ port } = server.address() as AddressInfo);
+    port = await listening(server);
   });
   beforeEach(() => {
     onConnection = (socket) => socket.pipe(socket);
@@ -143,7 +143,7 @@ describe("the door of a guest", () => {
     assert.equal(tenant.use().refused, hosts.length + strange.length + 1);
   });
 
-  it("looks a host up for each connection, and connects to an address that it checked", async () => {
+  it("resolves a host for each connection, and connects only to an address that it checked", async () => {
     let addresses = ["127.0.0.9", "127.0.0.1", "169.254.169.254"];
     const privateHosts = [{ name: "db.internal", port }];
     const { path } = await open({
@@ -167,7 +167,7 @@ describe("the door of a guest", () => {
     assert.equal(reached.length, 1);
   });
 
-  it("looks up listed hosts only, and then connects to their addresses at their ports", async () => {
+  it("resolves listed hosts only, and then connects to their addresses at their ports", async () => {
     const names: string[] = [];
     const { path } = await open({
       grant: { list: [`db.internal:${port}`], privateToo: false, privateHosts: [{ name: "db.internal" }] },
@@ -187,13 +187,13 @@ describe("the door of a guest", () => {
     assert.deepEqual(names, ["db.internal"]);
   });
 
-  it("says which hosts are listed", async () => {
+  it("lists the allowed hosts", async () => {
     const { path } = await open({ grant: { list: ["*.example.org"] } });
     const hosts = [{ kind: "below", name: "example.org", port: 443 }];
     assert.deepEqual(await ask(path, { listed: true }).said, { hosts });
   });
 
-  it("closes on whoever says nothing it understands, and serves others meanwhile", async () => {
+  it("closes connections with malformed requests, and still serves others", async () => {
     const { path, tenant } = await open();
     const garbage = [
       "\n",
@@ -217,7 +217,7 @@ describe("the door of a guest", () => {
     await until(() => tenant.use().open === 0, "nothing is left open");
   });
 
-  it("opens no more connections than a process and its tenant may have", async (t) => {
+  it("limits the connections of a process and of its tenant", async (t) => {
     t.after(lower({ openSockets: 3, openSocketsPerTenant: 4 }));
     const tenant = new TenantSockets(defaultLimits);
     const one = await open({ tenant });
@@ -233,7 +233,7 @@ describe("the door of a guest", () => {
     await reach(other.path);
   });
 
-  it("survives many connections of one guest at the same time", async (t) => {
+  it("survives hundreds of simultaneous connection attempts of one guest", async (t) => {
     t.after(lower({ openSockets: 8 }));
     const { path, tenant } = await open();
     let peak = 0;
@@ -248,7 +248,7 @@ describe("the door of a guest", () => {
     await reach(path);
   });
 
-  it("gives each connection that was asked for to one taker, once, and only for a while that it is wanted", async () => {
+  it("hands each connection to one client, once, and drops it when its requester leaves", async () => {
     const { path, tenant } = await open();
     const { socket, told, data } = await reach(path);
     data.write("x");
@@ -264,7 +264,7 @@ describe("the door of a guest", () => {
     socket.destroy();
   });
 
-  it("hands on what a guest had sent before it closed, and nothing of a peer that goes on", async () => {
+  it("delivers what a guest sent before it closed, though its peer keeps sending", async () => {
     const received: Promise<string>[] = [];
     onConnection = (peer) => {
       received.push(textOf(peer).catch(() => "cut"));
@@ -283,7 +283,7 @@ describe("the door of a guest", () => {
     assert.match((await received[0])!, /^(last words|cut)$/);
   });
 
-  it("keeps what a host says before the guest takes the connection, also with several addresses to choose from", async () => {
+  it("buffers what a host sends before the guest takes the connection, with one address or several", async () => {
     onConnection = (peer) => peer.end("welcome");
     const grant = { list: [`127.0.0.1:${port}`, `both.test:${port}`] };
     const { path } = await open({ grant, resolve: async () => ["::1", "127.0.0.1"] });
@@ -297,7 +297,7 @@ describe("the door of a guest", () => {
     }
   });
 
-  it("carries every byte as it was sent, both ways, and counts them, between sides that read slowly", async () => {
+  it("carries and counts every byte in both directions between slow readers", async () => {
     const sent = randomBytes(4 * 1024 * 1024);
     const slowly = async (socket: Socket): Promise<Buffer> => {
       const chunks: Buffer[] = [];
@@ -322,7 +322,7 @@ describe("the door of a guest", () => {
     assert.deepEqual([opened, sentBytes, receivedBytes], [1, sent.length, sent.length]);
   });
 
-  it("gives up a host that is not reached, and a name that is not found in time", async (t) => {
+  it("reports a name without address, a refused connection, and a slow name server", async (t) => {
     const list = [`gone.test:${port}`, "127.0.0.1:1"];
     const { path, tenant } = await open({ grant: { list }, resolve: async () => [] });
     assert.match(
@@ -336,7 +336,7 @@ describe("the door of a guest", () => {
     assert.equal(tenant.open, 0);
   });
 
-  it("ends a connection that carries nothing, also because one side never reads, and says why", async (t) => {
+  it("closes an idle connection, even if one side never reads, and reports why", async (t) => {
     onConnection = (peer) => void peer.pause();
     t.after(lower({ socketIdleMs: 200 }));
     const { path, tenant } = await open();
@@ -351,7 +351,7 @@ describe("the door of a guest", () => {
     assert.equal(tenant.use().open, 0);
   });
 
-  it("tells a guest that its peer was cut off, in place of an ordinary end", async () => {
+  it("reports a reset by the peer as a reset", async () => {
     const { path } = await open();
     const { data, lines } = await reach(path);
     data.resume().write("x");
@@ -361,7 +361,7 @@ describe("the door of a guest", () => {
     assert.deepEqual(lines[1], { ended: "ECONNRESET" });
   });
 
-  it("tells a guest what its peer did before the guest took the connection, once it takes it", async () => {
+  it("reports a reset that happened before the guest took the connection", async () => {
     onConnection = (peer) => peer.resetAndDestroy();
     const { path, tenant } = await open();
     for (let tries = 0; tries < runs(16); tries++) {
@@ -379,7 +379,7 @@ describe("the door of a guest", () => {
     assert.equal(tenant.open, 0);
   });
 
-  it("cuts all connections immediately when it is closed, taken or not, and says why", async () => {
+  it("closes all connections immediately, taken or not, and reports why", async () => {
     onConnection = (peer) => peer.write("first");
     const { door, path, tenant } = await open();
     const [taken, untaken] = [await reach(path), wantTo(path, "127.0.0.1")];
@@ -393,7 +393,7 @@ describe("the door of a guest", () => {
     assert.equal(await wantTo(path, "127.0.0.1").said, undefined);
   });
 
-  it("carries no more bytes in a second than the tenant may, while other tenants go on", async () => {
+  it("limits the bytes per second of a tenant, and does not delay other tenants", async () => {
     const BYTES = 300_000;
     onConnection = (peer) => peer.end(Buffer.alloc(BYTES));
     const { path } = await open({ limits: { socketBytesPerSecondPerTenant: 1_000 } });
@@ -410,7 +410,7 @@ describe("the door of a guest", () => {
     assert.equal(received, BYTES);
   });
 
-  it("lets a tenant carry only so much unless the operator lifts the limit, however small the pieces are", () => {
+  it("counts small pieces at a minimum size, and has no rate limit at 0", () => {
     const GIB = 1024 ** 3;
     assert.ok(new TenantSockets(defaultLimits).receive(GIB) > 1_000);
     assert.equal(new TenantSockets({ socketBytesPerSecondPerTenant: 0 }).receive(GIB), 0);

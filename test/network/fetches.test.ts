@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { inspect } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -10,6 +9,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../../src/network/fetches.ts";
 import { openFetch, openPublicFetch } from "../../src/network/public-fetch.ts";
+import { listening } from "../support/listening.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
@@ -24,7 +24,7 @@ class Call {
   }
 }
 
-describe("the network of a server's code", () => {
+describe("the fetches of a server's code", () => {
   const seen: { url: string; headers: IncomingMessage["headers"]; body: string; method: string; from: string }[] = [];
   let answer: (request: IncomingMessage, response: ServerResponse, body: string) => void = () => {};
   const server = createServer((request, response) => {
@@ -42,8 +42,7 @@ describe("the network of a server's code", () => {
   const asked: string[] = [];
 
   before(async () => {
-    await new Promise<void>((resolve) => server.listen(0, "0.0.0.0", resolve));
-    port = (server.address() as AddressInfo).port;
+    port = await listening(server, "0.0.0.0");
   });
   after(() => {
     server.close();
@@ -81,7 +80,7 @@ describe("the network of a server's code", () => {
   };
   type Head = { status: number; headers: [string, string][]; hasBody: boolean; url: string; redirected: boolean };
 
-  it("a host that is not listed is not even looked up", async () => {
+  it("refuse an unlisted host without resolving it", async () => {
     const { begin } = open([`good.test:${port}`]);
     asked.length = 0;
     await assert.rejects(begin(`http://evil.test:${port}/?token=secret`), (error: Error) => {
@@ -92,7 +91,7 @@ describe("the network of a server's code", () => {
     assert.deepEqual(asked, []);
   });
 
-  it("the connection is made to the address that was checked, by one look-up for each connection", async () => {
+  it("resolve a host once for each connection, and connect to an address that was checked", async () => {
     names["rebind.test"] = [["10.255.255.1", "127.0.0.1", "::1"], ["127.0.0.2"]];
     const { begin, text } = open([`*:${port}`, `127.0.0.1:${port}`]);
     answer = (_request, response) => response.setHeader("Connection", "close").end("hello");
@@ -108,7 +107,7 @@ describe("the network of a server's code", () => {
     assert.equal(seen.length, before);
   });
 
-  it("each redirect is checked again, by host, by address and by kind", async () => {
+  it("check each redirect by host, address and scheme", async () => {
     names["good.test"] = [["127.0.0.1"]];
     names["inside.test"] = [["127.0.0.2"]];
     const list = [`good.test:${port}`, `inside.test:${port}`, `127.0.0.1:${port}`];
@@ -145,7 +144,7 @@ describe("the network of a server's code", () => {
     await assert.rejects(begin(`http://good.test:${port}/`), /redirect/);
   });
 
-  it("a program does not say what its connection is made of", async () => {
+  it("leave connection headers to the host", async () => {
     const { begin, text } = open([`127.0.0.1:${port}`]);
     answer = (_request, response) => response.end("ok");
     const headers = [
@@ -181,7 +180,7 @@ describe("the network of a server's code", () => {
     }
   });
 
-  it("bodies flow in parts both ways, no faster than they are taken", async () => {
+  it("stream bodies in both directions with backpressure", async () => {
     const { request, begin, text } = open([`127.0.0.1:${port}`]);
     let written = 0;
     answer = (_request, response) => {
@@ -210,7 +209,7 @@ describe("the network of a server's code", () => {
     await assert.rejects(request("fetchRead", { id: 1 }), /this fetch is over/);
   });
 
-  it("a body that is longer or shorter than it says is no request", async () => {
+  it("send no request whose body does not match its length", async () => {
     const { request, begin } = open([`127.0.0.1:${port}`]);
     answer = (_request, response) => response.end("ok");
     const before = seen.length;
@@ -221,7 +220,7 @@ describe("the network of a server's code", () => {
     assert.equal(seen.length, before);
   });
 
-  it("fetchResponseBytes: a longer answer is cut off, however small it came", async () => {
+  it("fetchResponseBytes: cut off a longer response, even if it is compressed", async () => {
     const { begin, text } = open([`127.0.0.1:${port}`], { fetchResponseBytes: 100_000 });
     answer = (_request, response) => response.end("x".repeat(100_000));
     await begin(`http://127.0.0.1:${port}/`);
@@ -232,7 +231,7 @@ describe("the network of a server's code", () => {
     await assert.rejects(text(), /longer than 100000 bytes \(BERTH_FETCH_RESPONSE_BYTES\)/);
   });
 
-  it("an answer that is packed more than once is refused to guests, upstreams and issuers: a few bytes could hide endless work", async () => {
+  it("refuse a response with more than one Content-Encoding, for guests, upstreams and issuers", async () => {
     const here = parseAllowedHost(`127.0.0.1:${port}`) as AllowedHost;
     const url = `http://127.0.0.1:${port}/`;
     const { begin, text } = open([`127.0.0.1:${port}`]);
@@ -251,7 +250,7 @@ describe("the network of a server's code", () => {
     }
   });
 
-  it("fetchRequestBytes: a longer body is not sent", async (t) => {
+  it("fetchRequestBytes: send no longer body", async (t) => {
     t.after(lower({ fetchRequestBytes: 1000 }));
     const { request, begin } = open([`127.0.0.1:${port}`]);
     const limit = /longer than 1000 bytes/;
@@ -263,7 +262,7 @@ describe("the network of a server's code", () => {
     await beginning;
   });
 
-  it("fetchMs: what takes longer ends, before its head and in the midst of its body", async () => {
+  it("fetchMs: end a slow fetch before its head and within its body", async () => {
     const { begin, text } = open([`127.0.0.1:${port}`]);
     const late = new RegExp(`longer than ${defaultLimits.fetchMs} ms \\(BERTH_FETCH_MS\\)`);
     answer = () => clock.leap(defaultLimits.fetchMs);
@@ -275,7 +274,7 @@ describe("the network of a server's code", () => {
     await reading;
   });
 
-  it("a host that sends interim answers without end is left, and one that sends a few is not", async () => {
+  it("accept a few interim responses, and end a fetch with too many", async () => {
     const { begin, text } = open([`127.0.0.1:${port}`]);
     let hints = 3;
     answer = (_request, response) => {
@@ -288,7 +287,7 @@ describe("the network of a server's code", () => {
     await assert.rejects(begin(`http://127.0.0.1:${port}/`), /it sent more than 16 interim answers/);
   });
 
-  it("fetchesPerCall and openFetches: neither one call nor a server's calls together fetch without end", async (t) => {
+  it("fetchesPerCall and openFetches: limit the fetches of a call and of a server", async (t) => {
     t.after(lower({ openFetches: 2 }));
     answer = (_request, response) => void response.write("open");
     const { begin, request, fetches } = open([`127.0.0.1:${port}`], { fetchesPerCall: 3 });
@@ -301,7 +300,7 @@ describe("the network of a server's code", () => {
     await assert.rejects(begin(`http://127.0.0.1:${port}/`), /\(BERTH_FETCHES_PER_CALL\)/);
   });
 
-  it("what a call leaves open ends with it, and none of another call can be touched", async (t) => {
+  it("end with their call, and belong to it alone", async (t) => {
     let closed = 0;
     answer = (_request, response) => {
       response.on("close", () => closed++);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { listening } from "../support/listening.ts";
 import { until } from "../support/until.ts";
 
 const context = 'context: import("berth").ToolContext';
@@ -66,8 +66,7 @@ describe("guests that fetch", () => {
   let url = "";
 
   before(async () => {
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const { port } = server.address() as AddressInfo;
+    const port = await listening(server);
     url = `http://127.0.0.1:${port}/path`;
     berth = await startTestBerth({
       texts: { "guest.ts": GUEST, "offline.ts": GUEST },
@@ -94,7 +93,7 @@ describe("guests that fetch", () => {
     assert.deepEqual(await get("twice"), ["hello GET", "hello GET", "hello GET"]);
   });
 
-  it("have no network at all when their entry lists nothing, though their code is the same", async () => {
+  it("have no network when their entry lists no host", async () => {
     const before = requests;
     for (const how of ["global", "context"]) {
       assert.match(await get(how, url, "offline"), /this server has no network; list the hosts/);
@@ -129,7 +128,7 @@ describe("guests that fetch", () => {
     assert.match(await get("form"), /^\[\d+,"\d+",""\]$/);
   });
 
-  it("see the whole head of an answer, and follow redirects within what they may reach", async () => {
+  it("see the whole head of a response, and follow redirects to allowed hosts", async () => {
     answer = (request, response) => {
       if (request.url === "/path") return response.writeHead(307, { Location: "/there" }).end();
       response.setHeader("Set-Cookie", ["a=b", "c=d"]);
@@ -141,7 +140,7 @@ describe("guests that fetch", () => {
     assert.match(await get("error"), /127\.0\.0\.2:80 may not be reached/);
   });
 
-  it("get the parts of an answer as they come", async () => {
+  it("get the parts of a response as they arrive", async () => {
     let streamed: ServerResponse | undefined;
     const parts = ["one", "two", "three"];
     answer = ({ url = "" }, response) => {
@@ -154,7 +153,7 @@ describe("guests that fetch", () => {
     assert.deepEqual(await get("parts"), ["one", "two", "three"]);
   });
 
-  it("can stop: before the answer, in the midst of it, and by leaving it", async () => {
+  it("can be aborted before the response and within it, and abandoned", async () => {
     answer = (_request, response) => void response.write("half");
     assert.equal(await get("abort"), "AbortError");
     assert.equal(await get("cancel"), "cancelled");
@@ -167,7 +166,7 @@ describe("guests that fetch", () => {
     assert.equal(requests, before);
   });
 
-  it("leave no connection behind when their caller gives up", async () => {
+  it("close their connections when the caller cancels", async () => {
     answer = (_request, response) => void response.write("half");
     const [before, asked] = [closed, requests];
     const stop = new AbortController();

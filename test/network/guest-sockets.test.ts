@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createServer as createHttp } from "node:http";
-import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { type Socket, createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { createServer as createTls } from "node:tls";
 import { apiOf, setNetwork } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { certificateFile, keyFile } from "../support/certificate.ts";
 import { GUESTS } from "../support/guests.ts";
+import { listening } from "../support/listening.ts";
 import { commandOf, descendants } from "../support/processes.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -49,7 +50,7 @@ export async function facts(host: string, port: number): Promise<unknown[]> {
 }
 
 /** Tells how something fails. */
-export async function failed(how: string, host: string, port: number): Promise<Failed> {
+export async function failed(how: string, host: string, port: number = 0): Promise<Failed> {
   switch (how) {
     case "later": return failedBy((done) => { const s = new net.Socket(); s.on("error", done); s.connect({ host, port }, () => done()); });
     case "net": return failedBy((done) => net.connect(port, host, () => done()).on("error", done));
@@ -126,9 +127,6 @@ export async function receive(host: string, port: number, bytes: number): Promis
 export async function fetched(url: string): Promise<string> { return (await fetch(url)).text(); }
 `;
 
-const listening = (server: Server, host = "127.0.0.1"): Promise<number> =>
-  new Promise((resolve) => server.listen(0, host, () => resolve((server.address() as AddressInfo).port)));
-
 describe(`the sockets of ${GUESTS} guests`, () => {
   const ca = readFileSync(certificateFile, "utf8");
   const sockets = new Set<Socket>();
@@ -175,7 +173,7 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     assert.deepEqual(await ask("facts", here()), facts);
   });
 
-  it("reach nothing else, and are told what to add to the entry", async () => {
+  it("reach nothing else, and report what to add to the entry", async () => {
     const other = { host: "example.org", port: 5432 };
     for (const how of ["net", "later", "tls", "http", "https"]) {
       assert.deepEqual(await ask("failed", { how, ...other }), {
@@ -188,12 +186,16 @@ describe(`the sockets of ${GUESTS} guests`, () => {
         /the entry "offline" in mcps lists no "network"; add "network": \["127\.0\.0\.1:\d+"\]$/,
       );
     }
+    assert.match(
+      (await ask("failed", { how: "resolve", host: "example.org" }, "mcp/offline")).message,
+      /^example\.org cannot be looked up: the entry "offline" .*; add "network": \["example\.org:<port>"\]$/,
+    );
     for (const how of ["local", "listen", "serve"]) {
       assert.match((await ask("failed", { how, ...here() })).message, /Guest code (cannot listen|has no local)/, how);
     }
   });
 
-  it("look up names of listed hosts, and no others", async () => {
+  it("resolve listed hosts and no others", async () => {
     const found = await ask("lookups", { host: "localhost" });
     assert.deepEqual(found.slice(2), [
       { address: "127.0.0.1", family: 4 },
@@ -210,13 +212,13 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     assert.equal(code, "ENOTFOUND");
   });
 
-  it("make requests by Node's own clients, and the host's fetch opens the same private hosts", async () => {
+  it("serve Node.js's HTTP clients, and fetch reaches the same private hosts", async () => {
     const url = `http://localhost:${webPort}/`;
     assert.equal(await ask("get", { url }), `200 GET localhost:${webPort}`);
     assert.equal(await ask("fetched", { url }), `GET localhost:${webPort}`);
   });
 
-  it("speak TLS from end to end, and refuse a certificate that does not fit", async () => {
+  it("carry TLS end to end, and reject a wrong certificate", async () => {
     const speak = (servername: string, upgrades: boolean, trusted = ca) =>
       ask("speakTls", { host: "localhost", port: securePort, servername, ca: trusted, upgrades });
     for (const upgrades of [false, true]) {
@@ -227,7 +229,7 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     assert.match(await ask("get", { url, ca: "" }), /^DEPTH_ZERO_SELF_SIGNED_CERT /);
   });
 
-  it("take no more than they read from a peer that floods, while others are answered", async () => {
+  it("apply backpressure to a flooding peer while other calls are answered", async () => {
     onConnection = (socket) => {
       const chunk = Buffer.alloc(256 * 1024);
       const flood = (): void => {
@@ -256,7 +258,7 @@ describe(`the sockets of ${GUESTS} guests`, () => {
     }, "the relay has told of all of them");
   });
 
-  it("keep a connection from one call to the next, and connect again after the relay has ended", async () => {
+  it("keep a connection across calls, and reconnect after the relay has ended", async () => {
     await until(() => sockets.size === 0, "earlier connections are over");
     for (const text of ["one", "two"]) assert.equal(await ask("ask", { ...here(), text }), text);
     assert.equal(sockets.size, 1);

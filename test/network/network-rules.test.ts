@@ -17,7 +17,7 @@ const listOf = (...texts: string[]): AllowedHost[] =>
 const rulesOf = (...texts: string[]) => listRules(listOf(...texts), { privateToo: true });
 
 describe("what a server may reach", () => {
-  it("is hosts at ports: what is not listed is refused before anything is looked up", () => {
+  it("is the listed hosts at their ports, however a URL is written", () => {
     const { checkUrl } = rulesOf("api.example.org", "api.example.org:8443", "*.example.net", "[2606:4700::1111]:443");
     const allowed = [
       "https://api.example.org",
@@ -69,7 +69,7 @@ describe("what a server may reach", () => {
     for (const url of refused) assert.throws(() => checkUrl(url), NetworkRefused, url);
   });
 
-  it("takes a list's names as URLs have them, and refuses what nobody could read rightly", () => {
+  it("is listed by names as in URLs; ambiguous entries are refused", () => {
     assert.deepEqual(listOf("BÜCHER.example:8080", "*.Example.ORG", "*", "*:80"), [
       { kind: "host", name: "xn--bcher-kva.example", port: 8080 },
       { kind: "below", name: "example.org", port: 443 },
@@ -102,7 +102,7 @@ describe("what a server may reach", () => {
     for (const text of wrong) assert.equal(typeof parseAllowedHost(text), "string", text);
   });
 
-  it("`*` is every host, and no address that is not public", () => {
+  it("includes every public address for `*`, and no other address", () => {
     const rules = rulesOf("*", "*:80");
     for (const url of ["https://anything.example/", "http://1.1.1.1/", "http://127.0.0.1/"]) rules.checkUrl(url);
     assert.throws(() => rules.checkUrl("https://anything.example:8443/"), NetworkRefused);
@@ -110,7 +110,7 @@ describe("what a server may reach", () => {
     for (const address of ["127.0.0.1", "::1", "10.0.0.1"]) assert.equal(rules.mayReach(address, 80), false);
   });
 
-  it("every way to write an address of this machine is one, and is refused", () => {
+  it("excludes addresses of this machine, however they are written", () => {
     const rules = rulesOf("*:80");
     const ways = (
       "127.0.0.1 127.1 127.0.1 2130706433 0x7f000001 0x7f.1 017700000001 0177.0.0.01 0 " +
@@ -126,7 +126,7 @@ describe("what a server may reach", () => {
     }
   });
 
-  it("an address of this machine is reached by its very name in the list, at its port, and by `default` alone", () => {
+  it("includes an address of this machine only if it is listed literally, and for the default tenant only (C8)", () => {
     const list = listOf("127.0.0.1:3000", "[::1]:3000", "localhost:3000");
     const rules = listRules(list, { privateToo: true });
     assert.equal(rules.mayReach("127.0.0.1", 3000), true);
@@ -143,7 +143,7 @@ describe("what a server may reach", () => {
     assert.doesNotMatch(others.explain(["10.1.2.3"]), /10\.1/, "which addresses names have here is nobody's business");
   });
 
-  it("a private host is reached by entries that list this very host, where the operator opens it", () => {
+  it("includes a private host that the operator opens, for entries that list it by name", () => {
     const privateHosts = parsePrivateHosts("db.internal:5432, cache.internal, 10.0.0.7:80");
     if (typeof privateHosts === "string") assert.fail(privateHosts);
     const list = listOf(
@@ -178,7 +178,7 @@ describe("what a server may reach", () => {
     for (const each of refused) assert.equal(mayReach(...each), false, each.join(" "));
   });
 
-  it("nobody is given a cloud's credentials or Berth itself, whatever lists them", () => {
+  it("never includes metadata services or Berth itself", () => {
     const list = listOf("169.254.169.254:80", "127.0.0.1:7420", "localhost:7420", "[::1]:7420", "127.0.0.1:7421");
     const privateHosts = [{ name: "localhost" }, { name: "127.0.0.1" }, { name: "169.254.169.254" }];
     const { mayReach } = listRules(list, { privateToo: true, privateHosts, ownPort: 7420 });
@@ -189,7 +189,7 @@ describe("what a server may reach", () => {
     }
   });
 
-  it("the operator's list of private hosts is read with its ports and tenants, or refused with advice", () => {
+  it("reads the operator's private hosts with ports and tenants", () => {
     assert.deepEqual(parsePrivateHosts("acme@DB.internal:5432,cache, [fd12::1]:22 ,[fd12::2]"), [
       { name: "db.internal", port: 5432, tenant: "acme" },
       { name: "cache" },
@@ -202,7 +202,7 @@ describe("what a server may reach", () => {
     }
   });
 
-  it("no address of this machine's own interfaces is public, nor that of the agent of its host", (t) => {
+  it("treats addresses of own interfaces and of the host's agent as private", (t) => {
     assert.equal(isPublicAddress("168.63.129.16"), false);
     const info = { netmask: "", mac: "", internal: false, cidr: null };
     const one = { ...info, family: "IPv4", address: "8.8.4.4" } as const;
@@ -213,7 +213,7 @@ describe("what a server may reach", () => {
     for (const address of ["8.8.8.8", "2a00:1450::1"]) assert.equal(isPublicAddress(address), true);
   });
 
-  it("no address but a global unicast one is public", () => {
+  it("treats only global unicast addresses as public", () => {
     const inside = (address: string): boolean =>
       /^(?:0|10|127)\.|^192\.168\.|^169\.254\.|^172\.(?:1[6-9]|2\d|3[01])\./.test(address);
     assertProperty(property(ipV4(), (address) => !inside(address) || !isPublicAddress(address)));
@@ -226,7 +226,7 @@ describe("what a server may reach", () => {
     }
   });
 
-  it("of any URL at all, what is allowed is at the listed host and port", () => {
+  it("allows only URLs at the listed host and port, whatever the URL", () => {
     const { checkUrl } = rulesOf("api.example.org");
     assertProperty(
       property(webUrl(), (text) => {
@@ -251,7 +251,7 @@ describe("what a server may reach", () => {
 });
 
 describe("what two lists allow", () => {
-  it("is what each of them allows by itself", () => {
+  it("is the intersection of what each allows", () => {
     const texts =
       "* *.example.org *.a.example.org example.org a.example.org b.a.example.org 10.0.0.5 1.1.1.1 [::1] " +
       "[2606:4700::1111] *:80 10.0.0.5:80 a.example.org:80";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type AddressInfo, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { Duplex } from "node:stream";
 import { test, type TestContext } from "node:test";
 import { clock } from "../../src/lib/clock.ts";
@@ -8,6 +8,7 @@ import type { ReadingTime } from "../../src/lib/reading-time.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Fetches } from "../../src/network/fetches.ts";
 import { readInTurns } from "../../src/network/read-in-turns.ts";
+import { listening } from "../support/listening.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 /** Reads a socket as an HTTP client does: until no more data is available. */
@@ -29,8 +30,7 @@ function readAll(bytes: number, sliceMs: number, time?: Pick<ReadingTime, "spend
   return { seen, ended, socket };
 }
 
-test("of a socket that is long to read little is read in one turn, of all such sockets together, and none is forgotten", () =>
-  inOneOf(3, takeTurns));
+test("sockets that are slow to parse share each turn of the event loop in a round robin", () => inOneOf(3, takeTurns));
 
 async function takeTurns(): Promise<void> {
   const sockets = [readAll(64 * 1024, 1), readAll(64 * 1024, 1), readAll(64 * 1024, 1)];
@@ -51,7 +51,7 @@ async function takeTurns(): Promise<void> {
 }
 
 // A pause of the machine in between takes time like a slow reader.
-test("what is read at once is read at once", () =>
+test("a socket that is fast to parse is read in one turn", () =>
   inOneOf(10, async () => {
     const { seen, ended } = readAll(64 * 1024, 0);
     await until(() => seen.bytes > 0);
@@ -59,7 +59,7 @@ test("what is read at once is read at once", () =>
     await ended;
   }));
 
-test("a socket is not read for a while once the time for it is used up, and goes on after that", async () => {
+test("a socket whose reading time is used up pauses, and then goes on", async () => {
   const rests = [0, 500];
   const { seen, ended } = readAll(8 * 1024, 0, { spend: () => rests.shift() ?? 0 });
   await until(() => seen.bytes === 4 * 1024);
@@ -70,7 +70,7 @@ test("a socket is not read for a while once the time for it is used up, and goes
   assert.equal(seen.bytes, 8 * 1024);
 });
 
-test("a socket that is destroyed while it waits is not read any more", async () => {
+test("a socket destroyed while it waits is not read again", async () => {
   const { seen, socket } = readAll(64 * 1024, 5);
   await until(() => seen.slices > 0);
   const { slices } = seen;
@@ -88,13 +88,12 @@ async function hostOfBytes(t: TestContext, body: string): Promise<number> {
       socket.write(`HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}`);
       socket.end("0\r\n\r\n");
     });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
+  });
   t.after(() => server.close());
-  return (server.address() as AddressInfo).port;
+  return listening(server);
 }
 
-test("a body in pieces of one byte comes whole, in few parts", async (t) => {
+test("a body in one-byte pieces arrives complete, in few parts", async (t) => {
   const body = Array.from({ length: 50_000 }, (_, at) => String.fromCharCode(97 + (at % 26))).join("");
   const port = await hostOfBytes(t, body);
   const fetches = new Fetches([{ kind: "host", name: "127.0.0.1", port }], defaultLimits, { privateToo: true });

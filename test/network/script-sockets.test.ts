@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { createServer as createHttp } from "node:http";
-import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { type Socket, createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { apiOf, setNetwork } from "../support/api.ts";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { listening } from "../support/listening.ts";
 import { until } from "../support/until.ts";
 
 /** Runs whatever a test wants: the network around it is what is tested. */
@@ -13,9 +14,6 @@ const SCRIPT = `#!/bin/bash
 # @param {string} text
 eval "$text"
 `;
-
-const listening = (server: Server, host = "127.0.0.1"): Promise<number> =>
-  new Promise((resolve) => server.listen(0, host, () => resolve((server.address() as AddressInfo).port)));
 
 const skip = process.platform !== "linux" ? "there is no sandbox here" : false;
 
@@ -54,7 +52,7 @@ describe("the network of scripts", { skip }, () => {
     return (result.content?.[0]?.text as string | undefined) ?? JSON.stringify(result);
   };
 
-  it("is that of any program: names, ports, and protocols", async () => {
+  it("resolves names and carries any protocol over TCP", async () => {
     assert.equal(await run(`curl -sS http://localhost:${webPort}/a?b=c`), `GET /a?b=c localhost:${webPort}`);
     assert.equal(await run(`curl -sS http://127.0.0.1:${webPort}/`), `GET / 127.0.0.1:${webPort}`);
     const speak = `exec 3<>/dev/tcp/localhost/${port}; echo hello >&3; read -r said <&3; echo "$said"`;
@@ -63,7 +61,7 @@ describe("the network of scripts", { skip }, () => {
     assert.match(await run(`curl -sS http://localhost:${webPort}/ >&2; exit 1`), /^exit code 1: GET \/ localhost:\d+$/);
   });
 
-  it("leads through a proxy, too, which the environment names", async () => {
+  it("offers an HTTP proxy, which the environment names", async () => {
     const through = "--noproxy '' -x $https_proxy";
     const get = (url: string, more = ""): Promise<string> => run(`curl -sS ${through} ${more} ${url}`);
     const url = `http://127.0.0.1:${webPort}`;
@@ -80,7 +78,7 @@ describe("the network of scripts", { skip }, () => {
     }
   });
 
-  it("is no wider than the entry says, and a script's error says what to add to it", async () => {
+  it("reaches listed hosts only, and errors name what to add to the entry", async () => {
     const unlisted = '"network" of the entry "script" in mcps does not list it: add';
     const attempts: [script: string, ...parts: string[]][] = [
       ["curl -sS https://example.org/", `${unlisted} "example.org:443"`],
@@ -101,13 +99,13 @@ describe("the network of scripts", { skip }, () => {
     }
   });
 
-  it("is not there for an entry that lists no host", async () => {
+  it("is missing for an entry without hosts", async () => {
     const said = await run(`exec 3<>/dev/tcp/127.0.0.1/${port}`, "offline");
     assert.match(said, /^exit code 1: .*Address family not supported/s);
     assert.equal(await run("printenv http_proxy https_proxy all_proxy; ls /etc", "offline"), "alternatives\n");
   });
 
-  it("gives a script no more connections than a process may have, and others theirs", async () => {
+  it("limits the connections of a script, and does not delay other scripts", async () => {
     const many = `for i in $(seq 80); do exec {fd}<>/dev/tcp/localhost/${port}; echo a >&$fd; done
       for fd in $(seq 10 89); do read -r -t 5 said <&$fd; done 2>/dev/null; exit 1`;
     const [said] = await Promise.all([run(many), run(`curl -sS http://localhost:${webPort}/`)]);
@@ -117,7 +115,7 @@ describe("the network of scripts", { skip }, () => {
     assert.equal(await run(`curl -sS http://localhost:${webPort}/x`), `GET /x localhost:${webPort}`);
   });
 
-  it("ends when what it may reach changes, and the script goes on without it", async () => {
+  it("closes connections when the entry changes, and the script goes on", async () => {
     const outcome = run(`exec 3<>/dev/tcp/localhost/${port}; printf held >&3; cat <&3; echo over`);
     await until(() => received.includes("held"), "the call holds a connection");
     await setNetwork(apiOf(berth), "script", ["db.invalid:5432"]);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { connect, createServer, type AddressInfo } from "node:net";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { mock, test } from "node:test";
 import { defaultLimits } from "../../src/limits/limits.ts";
@@ -7,12 +7,12 @@ import { DOOR, type SocketGrant } from "../../src/network/relay-wire.ts";
 import { SocketRelay } from "../../src/network/socket-relay.ts";
 import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
 import { makeTemporary } from "../../src/processes/work-folders.ts";
+import { listening } from "../support/listening.ts";
 import { until } from "../support/until.ts";
 
-test("the use of a tenant that is gone is told no more, though its connections end after it", async () => {
+test("the use of a deleted tenant is not reported, though its connections end later", async () => {
   const server = createServer((socket) => void socket.on("error", () => {}).resume());
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = await listening(server);
   const relay = new SocketRelay({ start: spawnDirectly, makeFolder: makeTemporary, limits: defaultLimits });
   /** Asks for a connection on a way out of the tenant's own, and takes it. */
   const connectAs = async (tenant: string) => {
@@ -45,7 +45,7 @@ test("the use of a tenant that is gone is told no more, though its connections e
   }
 });
 
-test("nobody waits for a way out that was taken back, or for a relay that is closed", async () => {
+test("a bind settles when its tenant is retired, or when the relay closes", async () => {
   const start = (): Promise<never> => Promise.reject(new Error("there is no room for it"));
   const relay = new SocketRelay({ start, makeFolder: makeTemporary, limits: defaultLimits });
   const outlets = [relay.open(), relay.open()];

@@ -10,7 +10,7 @@ const SANDBOX =
 
 const skip = process.platform !== "linux" && "there is no sandbox here";
 
-it("a sandbox that is being set up is not taken for the folder of the machine", { skip }, async () => {
+it("the use of a sandbox during its setup is never that of the host's folder", { skip }, async () => {
   let isSeen = false;
   for (let run = 0; run < runs(8); run++) {
     const sandbox = spawn("bwrap", SANDBOX, { stdio: "ignore" });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isVerdict } from "../../src/processes/sandbox.ts";
 
-test("a trial of the sandbox is a verdict unless something was short for the moment, or somebody ended it", () => {
+test("a failed trial of the sandbox is final unless a resource was short or the process was killed", () => {
   const failed = (said: string, code: number | null = 1) => ({ code, said });
   const passing = [
     failed("bwrap: Creating new namespace failed: Resource temporarily unavailable"),

@@ -7,7 +7,7 @@ import { StderrTail } from "../../src/processes/stderr-tail.ts";
 
 const CHUNK = Buffer.alloc(64 * 1024, "x");
 
-test("what a program writes to stderr without end is read a few megabytes a second", async () => {
+test("endless output on stderr is read at a few megabytes per second", async () => {
   let read = 0;
   const endless = new Readable({
     read() {
@@ -25,7 +25,7 @@ test("what a program writes to stderr without end is read a few megabytes a seco
   assert.equal(String(words), "x".repeat(100));
 });
 
-test("the end of what a program writes to stderr is whole characters, and all of it where it is short", async () => {
+test("the tail of stderr consists of whole characters, and is complete if it is short", async () => {
   const stream = new PassThrough();
   const words = new StderrTail(stream, 6);
   const written: [string, string][] = [

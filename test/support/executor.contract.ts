@@ -1,8 +1,10 @@
 import { strict as assert } from "node:assert";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import type { GuestLog, GuestProgram, HostPort } from "../../src/executor/executor.ts";
 import type { Json } from "../../src/lib/json.ts";
 import {
+  type Mode,
+  type Rig,
   assertNothingLeft,
   failureOf,
   latch,
@@ -10,9 +12,7 @@ import {
   programOf,
   programWith,
   shape,
-  testPort,
-  type Mode,
-  type Rig,
+  useRig,
 } from "./executor.ts";
 import { lower } from "./lowered-limits.ts";
 import { inOneOf, until } from "./until.ts";
@@ -20,35 +20,20 @@ import { inOneOf, until } from "./until.ts";
 /** The common behaviour of every engine: values, streams, cancellation, errors, and each limit of functions. */
 export function executorContract(mode: Mode): void {
   describe(`a ${mode} executor carries values`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode)));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+    const rig = useRig(mode);
 
-    it("passes positional arguments in order and leaves out what is not given", async () => {
+    it("passes arguments as the function takes them: in order, as one object, or as a rest parameter", async () => {
       const echo = shape("echo", ["message", "times"]);
-      assert.deepEqual(await rig.call(echo, { times: 2, message: "hä" }), {
-        ok: true,
-        value: { kind: "text", text: "hähä" },
-      });
-      assert.equal(await rig.value(echo, { message: "once" }), "once");
-    });
-
-    it("passes all arguments as one object", async () => {
+      const text = { kind: "text", text: "hähä" };
+      assert.deepEqual(await rig.call(echo, { times: 2, message: "hä" }), { ok: true, value: text });
+      assert.equal(await rig.value(echo, { message: "once" }), "once", "what is not given is left out");
       const args = { first: "a", second: 2 };
       assert.deepEqual(await rig.value(shape("named", ["first", "second"], { style: "object" }), args), args);
-    });
-
-    it("spreads a rest parameter", async () => {
       const join = shape("join", ["separator", "parts"], { rest: true });
       assert.equal(await rig.value(join, { separator: "-", parts: ["a", "b", "c"] }), "a-b-c");
       assert.equal(await rig.value(join, { separator: "-" }), "");
-    });
-
-    it("does not take what every object inherits for an argument", async () => {
-      assert.equal(await rig.value(shape("inherited", ["constructor", "toString"])), "undefined default");
+      const inherited = shape("inherited", ["constructor", "toString"]);
+      assert.equal(await rig.value(inherited), "undefined default", "what every object inherits is no argument");
     });
 
     it("brings every JSON value there and back unchanged", async () => {
@@ -72,14 +57,14 @@ export function executorContract(mode: Mode): void {
       for (const value of values) assert.deepEqual(await rig.value(shape("same", ["value"]), { value }), value);
     });
 
-    it("gives nothing for undefined, and a failure for a function", async () => {
+    it("returns nothing for undefined, and fails for a function", async () => {
       assert.deepEqual(await rig.call(shape("nothing")), { ok: true, value: { kind: "none" } });
       const returned = failureOf(await rig.call(shape("unwritable", ["kind"]), { kind: "function" }));
       assert.deepEqual([returned.reason, returned.retriable], ["unwritable", false]);
       assert.match(returned.message, /^its result is a function, which JSON cannot carry/);
     });
 
-    it("gives bytes as base64, with a type where there is one", async () => {
+    it("returns bytes as base64, with their media type", async () => {
       const bytes = shape("bytes", ["kind"]);
       for (const kind of ["array", "buffer", "array-buffer"]) {
         assert.deepEqual(await rig.call(bytes, { kind }), { ok: true, value: { kind: "bytes", base64: "AAH+/w==" } });
@@ -89,7 +74,7 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(bytes, { kind: "text-blob" }), "hällo");
     });
 
-    it("gives the address of a redirect, and takes a response that failed for a failure", async () => {
+    it("returns the target of a redirect, and fails for a failed response", async () => {
       const web = shape("web", ["status", "location"]);
       const redirect = { ok: true, value: { kind: "redirect", location: "/a?b" } };
       for (const status of [301, 302, 303, 307, 308]) {
@@ -104,13 +89,13 @@ export function executorContract(mode: Mode): void {
       assert.match(long.message, /longer than 8192/);
     });
 
-    it("gives bytes inside of a value as base64 and leaves the program's own JSON alone", async () => {
+    it("returns nested bytes as base64, and keeps JSON text unchanged", async () => {
       const nested = await rig.value(shape("bytes", ["kind"]), { kind: "nested" });
       const own = '{"type":"Buffer","data":[97]}';
       assert.deepEqual(nested, { list: ["AAH+/w==", "AAH+/w=="], deep: { buffer: "AAH+/w==" }, own });
     });
 
-    it("makes dates and URLs of the arguments that are, wherever they stand", async () => {
+    it("converts arguments to dates and URLs, nested ones too", async () => {
       const [a, b] = ["2026-01-01T00:00:00.000Z", "1999-12-31T23:59:59.999Z"] as const;
       const isDate = shape("isDate", ["when", "others", "record"], {
         dates: [["when"], ["others", "*"], ["record", "*", "at"]],
@@ -128,7 +113,7 @@ export function executorContract(mode: Mode): void {
       assert.match(noUrl.message, /"a b" at when is not a URL/);
     });
 
-    it("says clearly what JSON cannot carry", async () => {
+    it("reports what JSON cannot represent", async () => {
       const unwritable = shape("unwritable", ["kind"]);
       assert.match(failureOf(await rig.call(unwritable, { kind: "bigint" })).message, /BigInt.*return it as a string/);
       assert.match(failureOf(await rig.call(unwritable, { kind: "cycle" })).message, /refers to itself/);
@@ -136,7 +121,7 @@ export function executorContract(mode: Mode): void {
       assert.equal(getter.message, "TypeError: failed at step 1");
     });
 
-    it("gives programs Node's builtins, the time zone UTC and no host path", async () => {
+    it("provides Node.js's built-in modules and the time zone UTC", async () => {
       assert.equal(await rig.value(shape("builtins")), "zipped");
       assert.match((await rig.value(shape("zone"))) as string, /GMT\+0000/);
     });
@@ -150,16 +135,11 @@ export function executorContract(mode: Mode): void {
   });
 
   describe(`a ${mode} executor streams`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode)));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+    const rig = useRig(mode);
     const streaming = { streaming: true };
     const withContext = { context: true };
 
-    it("hands on each yield and gives what the generator returns", async () => {
+    it("delivers each yield, and returns the result of the generator", async () => {
       const seen: Json[] = [];
       const result = await rig.value(
         shape("count", ["to"], streaming),
@@ -173,7 +153,7 @@ export function executorContract(mode: Mode): void {
       );
     });
 
-    it("makes a generator wait for a slow reader", async () => {
+    it("applies backpressure to a generator", async () => {
       const reader = latch<void>();
       let seen = 0;
       const onProgress = (): Promise<void> => {
@@ -221,7 +201,7 @@ export function executorContract(mode: Mode): void {
       ]);
     });
 
-    it("gives each of two calls at once its own logs", async () => {
+    it("separates the logs of concurrent calls", async () => {
       const program = programOf("friendly");
       const lines: string[][] = [[], []];
       // A program's first output may come too early to be attributed; from then on its calls are followed.
@@ -234,7 +214,7 @@ export function executorContract(mode: Mode): void {
       for (const own of lines) assert.deepEqual(own, ["notice", "info", "warning", "error", "debug"]);
     });
 
-    it("delivers progress of a function that never lets go, which is ended when its call is cancelled", async () => {
+    it("delivers progress of a busy function, and kills it when its call is cancelled", async () => {
       const controller = new AbortController();
       const options = {
         program: programOf("friendly"),
@@ -246,7 +226,7 @@ export function executorContract(mode: Mode): void {
       await until(() => rig.executor.stats().callsInFlight === 0, "its place is free again");
     });
 
-    it("answers what a program asks of the host", async () => {
+    it("answers requests to the host", async () => {
       const program = programOf("friendly");
       const context = { server: "s", answers: { a: 1 } };
       assert.deepEqual(await rig.value(shape("asks", [], withContext), {}, { program, context }), {
@@ -259,52 +239,19 @@ export function executorContract(mode: Mode): void {
       });
     });
 
-    it("refuses what a program asks when it has no port", async () => {
+    it("refuses requests to the host without a port", async () => {
       const { code } = programOf("friendly");
       const program = programWith(String(await code()));
       const failure = failureOf(await rig.call(shape("gate", [], withContext), {}, { program }));
       assert.match(failure.message, /may not ask the host \(variable\)/);
     });
-
-    it("fetches through the host and not by itself", async () => {
-      const asked: unknown[] = [];
-      const port: typeof testPort = {
-        request(operation, params) {
-          asked.push([operation, params]);
-          const headers = [["content-type", "application/json"]];
-          const part = { base64: Buffer.from(asked.length === 2 ? '{"ok":' : "true}").toString("base64") };
-          if (operation === "fetchRead") return Promise.resolve(asked.length < 4 ? part : null);
-          const url = "https://example.org/end";
-          return Promise.resolve({ status: 201, statusText: "Created", url, redirected: true, headers, hasBody: true });
-        },
-      };
-      const program = programOf("friendly", "default", port);
-      assert.deepEqual(await rig.value(shape("fetches", ["url"]), { url: "https://example.org/" }, { program }), {
-        status: 201,
-        type: "application/json",
-        body: { ok: true },
-        url: "https://example.org/end",
-      });
-      const headers = [
-        ["content-type", "text/plain;charset=UTF-8"],
-        ["x-one", "1"],
-      ];
-      const params = { url: "https://example.org/", method: "POST", headers, redirect: "follow", base64: "aGk=" };
-      const reads = [1, 2, 3].map(() => ["fetchRead", { id: 1 }]);
-      assert.deepEqual(asked, [["fetch", { id: 1, ...params }], ...reads]);
-    });
   });
 
-  describe(`a ${mode} executor says what went wrong`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode)));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+  describe(`a ${mode} executor reports errors`, () => {
+    const rig = useRig(mode);
     const throws = shape("throws", ["kind"]);
 
-    it("gives the caller name and message, and the operator a stack in the sources", async () => {
+    it("reports name and message to the caller, and a source-mapped stack to the operator", async () => {
       const failure = failureOf(await rig.call(throws, { kind: "type error" }));
       assert.equal(failure.reason, "thrown");
       assert.equal(failure.message, "TypeError: failed at step 2");
@@ -316,14 +263,10 @@ export function executorContract(mode: Mode): void {
       assert.match(lines[3]!, /^> 4 \| .*throw/);
       assert.match(lines[4]!, /^ +\| +\^$/);
       assert.equal(lines.length, 5, `host frames are left: ${failure.stack}`);
+      assert.match(failureOf(await rig.call(shape("rejects"))).stack!, /inner\.ts:4:9\)\n.*friendly\.ts:\d+/);
     });
 
-    it("maps the stack of a rejected promise too", async () => {
-      const failure = failureOf(await rig.call(shape("rejects")));
-      assert.match(failure.stack!, /inner\.ts:4:9\)\n.*friendly\.ts:\d+/);
-    });
-
-    it("tells the message of whatever was thrown", async () => {
+    it("reports whatever was thrown, and whether it is transient", async () => {
       const message = async (kind: string): Promise<string> => failureOf(await rig.call(throws, { kind })).message;
       assert.equal(await message("plain"), "plain");
       assert.equal(await message("text"), "only text");
@@ -331,9 +274,6 @@ export function executorContract(mode: Mode): void {
       assert.equal(await message("nothing"), "undefined");
       assert.equal(await message("proxy"), "the function threw something that cannot be shown");
       assert.equal((await message("long")).length, 8192);
-    });
-
-    it("believes a program that its error is transient", async () => {
       assert.equal(failureOf(await rig.call(throws, { kind: "transient" })).retriable, true);
     });
 
@@ -352,22 +292,24 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(shape("echo", ["message"]), { message: "alive" }), "alive");
     });
 
-    it("says where a bundle does not load, and does not start it in a hot loop", async () => {
-      const program = programWith("const a = 1;\nthrow new RangeError('not today');\nexport function f() {}");
-      const failure = failureOf(await rig.call(shape("f"), {}, { program }));
-      assert.equal(failure.reason, "load");
-      assert.match(failure.message, /does not load: RangeError: not today/);
-      assert.match(failure.stack!, /bundle:2:7/);
-      await assertFewStarts(rig, () => rig.call(shape("f"), {}, { program }), "load");
-    });
-
-    it("does not start a bundle that ends at load in a hot loop", async () => {
-      const program = programWith("process.exit(4);");
-      const failure = failureOf(await rig.call(shape("f"), {}, { program }));
-      assert.equal(failure.reason, "crash");
-      assert.match(failure.message, /exit code 4/);
-      await assertFewStarts(rig, () => rig.call(shape("f"), {}, { program }), "crash");
-    });
+    const endingAtLoad: Record<string, [reason: string, message: RegExp]> = {
+      "const a = 1;\nthrow new RangeError('not today');\nexport function f() {}": ["load", /RangeError: not today/],
+      "process.exit(4);": ["crash", /exit code 4/],
+    };
+    for (const [code, [reason, message]] of Object.entries(endingAtLoad)) {
+      it(`says how a bundle ends when it loads, and does not start it in a hot loop: ${reason}`, async () => {
+        const program = programWith(code);
+        const failure = failureOf(await rig.call(shape("f"), {}, { program }));
+        assert.equal(failure.reason, reason);
+        assert.match(failure.message, message);
+        if (reason === "load") assert.match(failure.stack!, /bundle:2:7/);
+        const { started } = rig.executor.stats();
+        for (let n = 0; n < 10; n++)
+          assert.equal(failureOf(await rig.call(shape("f"), {}, { program })).reason, reason);
+        const more = rig.executor.stats().started - started;
+        assert.ok(more <= 3, `${more} processes were started for 10 calls of a program that does not load`);
+      });
+    }
 
     it("says that a bundle has a syntax error or asks for a module that is not in it", async () => {
       const failure = async (code: string): Promise<string> =>
@@ -393,27 +335,32 @@ export function executorContract(mode: Mode): void {
   });
 
   describe(`a ${mode} executor keeps deadlines`, () => {
-    let rig: Rig;
-    before(async () => (rig = await openRig(mode)));
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+    const rig = useRig(mode);
     const wait = shape("wait", ["ms"], { context: true });
     const deaf = shape("deaf", ["ms"]);
 
-    it("tells a function by its signal that time is up, and keeps its process", () =>
-      inOneOf(10, async () => {
-        const program = programOf("friendly");
-        const before = await rig.value(shape("pid"), {}, { program });
-        const lines: Json[] = [];
-        const onLog = (line: GuestLog): void => void lines.push(line.message);
-        const failure = failureOf(await rig.call(wait, { ms: 60_000 }, { program, deadlineMs: 100, onLog }));
-        assert.equal(failure.reason, "timeout");
-        assert.match(failure.message, /deadline of 100 ms/);
-        assert.deepEqual(lines, ["stopped by TimeoutError"]);
-        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
-      }));
+    for (const [reason, error] of [
+      ["timeout", "TimeoutError"],
+      ["cancelled", "AbortError"],
+    ] as const) {
+      it(`tells a function by its signal that it is ${reason}, and keeps its process`, () =>
+        inOneOf(10, async () => {
+          const program = programOf("friendly");
+          const before = await rig.value(shape("pid"), {}, { program });
+          const controller = new AbortController();
+          const lines: Json[] = [];
+          const onLog = (line: GuestLog): void => void lines.push(line.message);
+          const how = reason === "timeout" ? { deadlineMs: 100 } : { signal: controller.signal };
+          const call = rig.call(wait, { ms: 60_000 }, { program, onLog, ...how });
+          assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+          if (reason === "cancelled") controller.abort();
+          const failure = failureOf(await call);
+          assert.equal(failure.reason, reason);
+          if (reason === "timeout") assert.match(failure.message, /deadline of 100 ms/);
+          assert.deepEqual(lines, [`stopped by ${error}`]);
+          assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+        }));
+    }
 
     it("ends the process of a function that does not stop, and lets its siblings be repeated", async () => {
       const program = programOf("friendly");
@@ -430,21 +377,7 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(shape("echo", ["message"]), { message: "again" }, { program }), "again");
     });
 
-    it("stops a cancelled call and keeps its process", () =>
-      inOneOf(10, async () => {
-        const program = programOf("friendly");
-        const controller = new AbortController();
-        const lines: Json[] = [];
-        const onLog = (line: GuestLog): void => void lines.push(line.message);
-        const call = rig.call(wait, { ms: 60_000 }, { program, signal: controller.signal, onLog });
-        const before = await rig.value(shape("pid"), {}, { program });
-        controller.abort();
-        assert.equal(failureOf(await call).reason, "cancelled");
-        assert.deepEqual(lines, ["stopped by AbortError"]);
-        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
-      }));
-
-    it("does not wait for a cancelled function that goes on, and spares its siblings", () =>
+    it("does not wait for a cancelled function that continues, and keeps its siblings", () =>
       inOneOf(10, async () => {
         const program = programOf("friendly");
         const controller = new AbortController();
@@ -458,7 +391,7 @@ export function executorContract(mode: Mode): void {
         await until(() => rig.executor.stats().callsInFlight === 0, "the cancelled function has ended");
       }));
 
-    it("spares a process that is late to hear of a cancellation", () =>
+    it("keeps a process that reacts late to a cancellation", () =>
       inOneOf(10, async () => {
         const program = programOf("friendly");
         const before = await rig.value(shape("pid"), {}, { program });
@@ -545,7 +478,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(rig.executor.stats().killed, 0);
       }));
 
-    it("unfinishedGuestBytesPerTenant: whose frame is begun and not whole is ended where there is no more room", () =>
+    it("unfinishedGuestBytesPerTenant: ends guests whose incomplete frames exceed it", () =>
       withRig({ unfinishedGuestBytesPerTenant: 200_000 }, async (rig) => {
         const args = { group: "pipe", name: "hugeFrame" };
         const failure = failureOf(await rig.call(attack, args, { program: programOf("hostile") }));
@@ -557,11 +490,9 @@ export function executorContract(mode: Mode): void {
       }));
 
     describe("by default", () => {
-      let rig: Rig;
-      before(async () => (rig = await openRig(mode)));
-      after(() => rig.close());
+      const rig = useRig(mode);
 
-      it("guestBacklogBytes and guestStalledMs: who takes no answers asks nothing more, and is ended", async (t) => {
+      it("guestBacklogBytes and guestStalledMs: ends a guest that reads no answers", async (t) => {
         t.after(lower({ guestBacklogBytes: 1_000_000, guestStalledMs: 300 }));
         let answers = 0;
         const port: HostPort = { request: () => Promise.resolve(`${++answers}`.padEnd(100_000)) };
@@ -573,7 +504,7 @@ export function executorContract(mode: Mode): void {
         assert.ok(answers < 100, `${answers} answers of 100,000 bytes were made`);
       });
 
-      it("guestBacklogBytes: who takes its answers gets all of them, however many", async (t) => {
+      it("guestBacklogBytes: delivers any number of answers to a guest that reads them", async (t) => {
         t.after(lower({ guestBacklogBytes: 100_000 }));
         const port: HostPort = { request: () => Promise.resolve("x".repeat(90_000)) };
         const program = programOf("friendly", "default", port);
@@ -590,7 +521,7 @@ export function executorContract(mode: Mode): void {
         assert.match(failure.message, /more than 100 events/);
       });
 
-      it("who answers a call without reading it is ended, so that no arguments stay in its pipe", async () => {
+      it("ends a guest that answers a call without reading it", async () => {
         const program = programOf("hostile");
         const { killed } = rig.executor.stats();
         const deaf = { group: "floods", name: "deaf" };
@@ -601,7 +532,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(rig.executor.stats().killed, killed + 1);
       });
 
-      it("long and short calls of one turn are all read, in their order, and answered", async () => {
+      it("answers long and short calls of one turn in order", async () => {
         const echo = shape("echo", ["message", "times"]);
         const lengths = [1, 70_000, 65_530, 3, 65_536, 1_000_000, 2, 40_000, 40_000, 5];
         const texts = lengths.map((length) => "ä€x".repeat(length).slice(0, length));
@@ -609,13 +540,13 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual(await Promise.all(calls), texts);
       });
 
-      it("many calls at once all get their own answers", async () => {
+      it("answers each of many concurrent calls", async () => {
         const numbers = Array.from({ length: 500 }, (_, n) => n);
         assert.deepEqual(await Promise.all(numbers.map((value) => rig.value(same, { value }))), numbers);
       });
     });
 
-    it("callsPerTenant and queuedCallsPerTenant: the rest waits its turn, keeps its deadline, and can be cancelled", () =>
+    it("callsPerTenant and queuedCallsPerTenant: queues calls, with deadline and cancellation, and refuses the rest", () =>
       withRig({ callsPerTenant: 1, queuedCallsPerTenant: 2 }, async (rig) => {
         const { program, open, arrived } = gated();
         const controller = new AbortController();
@@ -635,7 +566,7 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual([arrived(), rig.executor.stats().callsInFlight], [2, 0]);
       }));
 
-    it("guestProcesses: a working process is waited for, and the one that was idle longest makes room", () =>
+    it("guestProcesses: waits for a busy process, and evicts the one that was idle longest", () =>
       withRig({ guestProcesses: 2 }, async (rig) => {
         const [first, second, third] = [gated(), gated(), gated()];
         const calls = [first, second, third].map(({ program }) => rig.value(gate, {}, { program }));
@@ -668,7 +599,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(await rig.value(echo, { message: "b" }), "b");
       }));
 
-    it("guestSpareProcesses: so many blank processes wait, and are replaced when taken", () =>
+    it("guestSpareProcesses: keeps that many spare processes", () =>
       withRig({ guestSpareProcesses: 2 }, async (rig) => {
         await until(() => rig.executor.stats().spares === 2, "two spares");
         await rig.value(shape("pid"));
@@ -676,7 +607,7 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().started], [1, 3]);
       }));
 
-    it("guestMemoryMb: a process holds no more than that in its heap, and what that leaves to it outside", () =>
+    it("guestMemoryMb: limits the heap and the memory outside it", () =>
       withRig({ guestMemoryMb: 32 }, async (rig) => {
         const fill = (megabytes: number): string =>
           `export function fill() { const all = []; for (let n = 0; n < ${megabytes}; n++) all.push(new Array(131072).fill(n + 0.5)); return all.length; }`;
@@ -697,7 +628,7 @@ export function executorContract(mode: Mode): void {
         );
       }));
 
-    it("suspend ends what runs and waits for a tenant and refuses what comes, until resume", () =>
+    it("suspend ends and refuses all calls of a tenant until resume", () =>
       withRig({ callsPerTenant: 1 }, async (rig) => {
         const { program } = gated();
         const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
@@ -715,7 +646,7 @@ export function executorContract(mode: Mode): void {
         assert.equal(await rig.value(same, { value: 1 }), 1);
       }));
 
-    it("close ends what runs, what waits and what comes later", () =>
+    it("close ends running, queued and later calls", () =>
       withRig({ callsPerTenant: 1 }, async (rig) => {
         const { program } = gated();
         const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
@@ -729,15 +660,4 @@ export function executorContract(mode: Mode): void {
         assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().spares], [0, 0]);
       }));
   });
-}
-
-/** Ten more calls of a program that cannot load get answers without ten more processes. */
-async function assertFewStarts(rig: Rig, call: () => ReturnType<Rig["call"]>, reason: string): Promise<void> {
-  const { started } = rig.executor.stats();
-  for (let n = 0; n < 10; n++) {
-    const failure = failureOf(await call());
-    assert.equal(failure.reason, reason);
-  }
-  const more = rig.executor.stats().started - started;
-  assert.ok(more <= 3, `${more} processes were started for 10 calls of a program that does not load`);
 }

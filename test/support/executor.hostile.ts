@@ -89,7 +89,7 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
     }
 
     for (const name of ["microtasks", "never", "stopped", "ignoringSignals"]) {
-      it(`something that does not end: ${name}`, async () => {
+      it(`an endless function: ${name}`, async () => {
         const { outcome, tookMs } = await attack("loops", name, 300);
         assertReason(outcome, ["timeout"]);
         assert.ok(tookMs < AMPLE_MS, `it took ${tookMs} ms`);
@@ -97,7 +97,7 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
     }
 
     for (const name of ["garbage", "unknownKind", "wrongResult"]) {
-      it(`what is no frame: ${name}`, async () => {
+      it(`an invalid frame: ${name}`, async () => {
         const { outcome } = await attack("pipe", name);
         assert.match(assertReason(outcome, ["protocol"]), /^its process wrote /);
       });
@@ -163,7 +163,7 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
       }
     });
 
-    it("a look at its environment, which has nothing of the host's", async () => {
+    it("a look at its environment, which shows nothing of the host", async () => {
       process.env["BERTH_TEST_SECRET"] = "in the environment";
       const self = valueOf((await attack("reach", "self")).outcome) as { env: string[]; argv: string; user: string };
       delete process.env["BERTH_TEST_SECRET"];

@@ -1,34 +1,30 @@
 import { strict as assert } from "node:assert";
 import { chmodSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { ScriptOutcome, ScriptRun } from "../../src/executor/executor.ts";
-import { assertNothingLeft, failureOf, openRig, programOf, shape, type Mode, type Rig } from "./executor.ts";
+import { failureOf, openRig, programOf, scriptRun, shape, useRig, type Mode } from "./executor.ts";
 import { commandOf, descendants, statOf } from "./processes.ts";
 import { until } from "./until.ts";
 
 /** Shell definitions: the common behaviour of every engine, and the sandbox's own. */
 export function scriptsContract(mode: Mode): void {
   describe(`a ${mode} executor runs scripts`, () => {
-    let rig: Rig;
-    before(
-      async () => (rig = await openRig(mode, { guestSpareProcesses: 0, outputBytes: 100_000, scriptProcesses: 4 })),
-    );
-    after(async () => {
-      await rig.close();
-      await assertNothingLeft();
-    });
+    const rig = useRig(mode, { guestSpareProcesses: 0, outputBytes: 100_000, scriptProcesses: 4 });
 
     const run = (script: string, more: Partial<ScriptRun> = {}): Promise<ScriptOutcome> =>
-      rig.executor.runScript({ tenant: "default", script, argv: [], env: {}, deadlineMs: 60_000, ...more });
+      rig.executor.runScript(scriptRun(script, more));
     const printed = async (script: string, more: Partial<ScriptRun> = {}): Promise<string> =>
       textOf(await run(script, more));
 
-    it("gives what is printed, the exit code and the end of stderr", async () => {
+    it("returns stdout, the exit code or signal, and the end of stderr", async () => {
       const outcome = await run("echo out; echo err >&2; exit 3");
       assert.deepEqual(outcome, { ok: true, exitCode: 3, stdout: Buffer.from("out\n"), stderr: "err\n" });
+      assert.deepEqual(await run("kill -SEGV $$"), { ok: true, exitCode: 139, stdout: Buffer.from(""), stderr: "" });
+      const flood = await run("i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done");
+      assert.ok(flood.ok && flood.stderr.length <= 16 * 1024);
+      assert.match(flood.stderr, /line 19999\n$/);
     });
 
     it("hands over arguments as they are, never as script", async () => {
@@ -37,7 +33,7 @@ export function scriptsContract(mode: Mode): void {
       assert.equal(await printed('printf %s "$name"', { env: { name: "$(id) `id`" } }), "$(id) `id`");
     });
 
-    it("gives the environment that is documented and nothing of the host's", async () => {
+    it("sets the documented environment, without that of the host", async () => {
       process.env["BERTH_TEST_SECRET"] = "in the environment";
       const names = (await printed("env", { env: { mine: "1" } })).split("\n").map((line) => line.split("=")[0]);
       delete process.env["BERTH_TEST_SECRET"];
@@ -64,8 +60,7 @@ export function scriptsContract(mode: Mode): void {
     it("starts scripts, like guests, in sessions of their own, which have no terminal", async () => {
       const own = await openRig(mode, { guestSpareProcesses: 0 });
       await own.value(shape("nothing"), {}, { program: programOf("friendly") });
-      const script = { tenant: "default", script: "sleep 100; true", argv: [], env: {}, deadlineMs: 60_000 };
-      const outcome = own.executor.runScript(script);
+      const outcome = own.executor.runScript(scriptRun("sleep 100; true"));
       await until(() => descendants().some((pid) => commandOf(pid).startsWith("sleep 100")), "the script runs");
       const all = descendants();
       const leaders = all.filter((pid) => statOf(pid)!.parent === process.pid);
@@ -97,10 +92,6 @@ export function scriptsContract(mode: Mode): void {
       assert.match(failureOf(await run("true", { argv: ["a\0b"] })).message, /zero character/);
     });
 
-    it("tells which signal ended a script by its exit code", async () => {
-      assert.deepEqual(await run("kill -SEGV $$"), { ok: true, exitCode: 139, stdout: Buffer.from(""), stderr: "" });
-    });
-
     it("outputBytes: one byte more is a failure", async () => {
       assert.equal((await printed("head -c 100000 /dev/zero")).length, 100_000);
       const failure = failureOf(await run("head -c 100001 /dev/zero"));
@@ -111,38 +102,30 @@ export function scriptsContract(mode: Mode): void {
       assert.equal(failureOf(await run("while :; do echo flood; done")).reason, "output");
     });
 
-    it("keeps the end of a flood on stderr", async () => {
-      const outcome = await run("i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done");
-      assert.ok(outcome.ok);
-      assert.ok(outcome.stderr.length <= 16 * 1024);
-      assert.match(outcome.stderr, /line 19999\n$/);
-    });
-
     it("ends at its deadline with everything it started", async () => {
       const failure = failureOf(await run("sleep 100 & sleep 101", { deadlineMs: 200 }));
       assert.deepEqual([failure.reason, failure.message], ["timeout", "it took longer than its deadline of 200 ms"]);
       await until(() => descendants().length === 0, "nothing of it is alive");
-      assert.equal(
-        failureOf(await run("trap '' TERM INT; while :; do :; done", { deadlineMs: 200 })).reason,
-        "timeout",
-      );
+      const stubborn = "trap '' TERM INT; while :; do :; done";
+      assert.equal(failureOf(await run(stubborn, { deadlineMs: 200 })).reason, "timeout");
       assert.equal(failureOf(await run("kill -STOP $$", { deadlineMs: 200 })).reason, "timeout");
     });
 
     it("ends when it is cancelled", async () => {
       const controller = new AbortController();
       const outcome = run("sleep 100", { signal: controller.signal });
-      setTimeout(() => controller.abort(), 50);
+      await until(() => descendants().length > 0, "it runs");
+      controller.abort();
       assert.equal(failureOf(await outcome).reason, "cancelled");
       assert.equal(failureOf(await run("true", { signal: controller.signal })).reason, "cancelled");
     });
 
-    it("does not wait for what a finished script left behind", async () => {
-      assert.equal(await printed("sleep 100 & echo done"), "done\n");
+    it("kills what a finished script left behind, in its process group or out of it", async () => {
+      assert.equal(await printed("sleep 100 & setsid sleep 100 & echo done"), "done\n");
       await until(() => descendants().length === 0, "nothing of it is alive");
     });
 
-    it("scriptProcesses and queuedCallsPerTenant: so many run at a time, and tenants take turns", async () => {
+    it("scriptProcesses and queuedCallsPerTenant: queues runs, with deadline, and refuses the rest", async () => {
       const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1, queuedCallsPerTenant: 2 });
       const gate = realpathSync(mkdtempSync(join(tmpdir(), "berth-gate-")));
       // Root's guests are nobody.
@@ -151,8 +134,7 @@ export function scriptsContract(mode: Mode): void {
         const order: string[] = [];
         const folders = [{ name: "gate", path: gate, writable: false }];
         const named = async (name: string, script: string, deadlineMs = 60_000): Promise<ScriptOutcome> => {
-          const run = { tenant: "default", script, argv: [], env: {}, folders, deadlineMs };
-          const outcome = await small.executor.runScript(run);
+          const outcome = await small.executor.runScript(scriptRun(script, { folders, deadlineMs }));
           order.push(name);
           return outcome;
         };
@@ -172,9 +154,9 @@ export function scriptsContract(mode: Mode): void {
       }
     });
 
-    it("close ends what runs and what waits", async () => {
+    it("close ends running and queued scripts", async () => {
       const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1 });
-      const script = { tenant: "default", script: "sleep 100", argv: [], env: {}, deadlineMs: 60_000 };
+      const script = scriptRun("sleep 100");
       const outcomes = [small.executor.runScript(script), small.executor.runScript(script)];
       await until(() => descendants().length > 0, "one runs");
       await small.close();
@@ -190,7 +172,7 @@ export function scriptsContract(mode: Mode): void {
       return;
     }
 
-    it("shows a script nothing of the host's files", async () => {
+    it("hides the files of the host", async () => {
       assert.equal(await printed("ls -A /home /root /work /etc/passwd /var /run /sys 2>/dev/null; echo end"), "end\n");
       assert.equal(await printed("ls /etc"), "alternatives\n");
       assert.match(await printed("touch /x /usr/x /sbx/x /dev/x /etc/x 2>&1"), /Read-only file system/);
@@ -198,28 +180,15 @@ export function scriptsContract(mode: Mode): void {
       assert.ok(Number(await printed("ls /proc | grep -c '^[0-9]'")) < 10);
     });
 
-    it("gives a script no network", async () => {
-      let connections = 0;
-      const server = createServer(() => connections++);
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-      const { port } = server.address() as { port: number };
-      const outcome = await run(`#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/${port} && echo reached`);
-      server.close();
-      assert.ok(outcome.ok && outcome.exitCode !== 0);
-      assert.equal(connections, 0);
-    });
-
-    it("is nobody, and cannot become anybody", async () => {
+    it("runs as nobody, and cannot change users", async () => {
       assert.equal(await printed("id -u; id -g"), "65534\n65534\n");
       assert.equal(await printed("unshare -Ur id 2>/dev/null || echo refused"), "refused\n");
       assert.match(await printed("grep -E 'Cap(Eff|Bnd)|NoNewPrivs' /proc/self/status"), /0000\n.*0000\n.*1\n$/);
     });
 
-    it("leaves no daemon behind that left its process group", async () => {
-      await printed("setsid sleep 100 > /dev/null 2>&1 & echo started");
-      await run("setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' > /dev/null 2>&1 & sleep 100", {
-        deadlineMs: 200,
-      });
+    it("leaves no daemon behind that left its process group and ignores signals", async () => {
+      const daemon = "setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' > /dev/null 2>&1 &";
+      await run(`${daemon} sleep 100`, { deadlineMs: 200 });
       await until(() => descendants().length === 0, "nothing of it is alive");
     });
 
@@ -241,9 +210,9 @@ export function scriptsContract(mode: Mode): void {
     });
 
     it("scriptMemoryMb: one process gets no more", async () => {
-      const outcome = await run("#!/bin/bash\na=x; while :; do a=$a$a; done");
+      const outcome = await run(`exec perl -e '$a = "x" x (1 << 30)'`);
       assert.ok(outcome.ok && outcome.exitCode !== 0);
-      assert.match(outcome.stderr, /cannot allocate|xrealloc|memory/i);
+      assert.match(outcome.stderr, /memory/i);
     });
 
     it("scriptMemoryMb: all processes of a run together get no more, whoever started them", async () => {
@@ -259,7 +228,7 @@ export function scriptsContract(mode: Mode): void {
       await until(() => descendants().length === 0, "nothing of it is alive");
     });
 
-    it("scriptMemoryMb: what processes share counts once", async () => {
+    it("scriptMemoryMb: counts shared memory once", async () => {
       const script = `perl -e '$a = "x" x (60 << 20); for (1..7) { if (!fork) { for (1..40) { select undef, undef, undef, 0.02 } exit } } 1 while wait > 0; print "done"'`;
       assert.equal(await printed(script), "done");
     });

@@ -1,4 +1,5 @@
 import { strict as assert } from "node:assert";
+import { after, before } from "node:test";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 import type { CallShape } from "../../src/discover/discovery.ts";
@@ -10,6 +11,7 @@ import {
   type GuestOutcome,
   type GuestProgram,
   type HostPort,
+  type ScriptRun,
 } from "../../src/executor/executor.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
@@ -62,6 +64,28 @@ export async function openRig(mode: Mode, limits: Partial<Limits> = {}): Promise
       await network.close();
     },
   };
+}
+
+/** A rig for the tests of a `describe`. */
+export function useRig(mode: Mode, limits: Partial<Limits> = {}): Rig {
+  let rig: Rig;
+  before(async () => (rig = await openRig(mode, limits)));
+  after(async () => {
+    await rig.close();
+    await assertNothingLeft();
+  });
+  return {
+    get executor() {
+      return rig.executor;
+    },
+    call: (...given) => rig.call(...given),
+    value: (...given) => rig.value(...given),
+    close: () => rig.close(),
+  };
+}
+
+export function scriptRun(script: string, more: Partial<ScriptRun> = {}): ScriptRun {
+  return { tenant: "default", script, argv: [], env: {}, deadlineMs: 60_000, ...more };
 }
 
 /** A fixture as a program of its own: every call returns another bundle name, so that no two tests share a process. */

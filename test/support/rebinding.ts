@@ -1,12 +1,16 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer as createHttp } from "node:http";
-import { createServer, type Server } from "node:net";
+import { connect, createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { Door } from "../../src/network/door.ts";
+import { Fetches } from "../../src/network/fetches.ts";
 import { openPublicFetch } from "../../src/network/public-fetch.ts";
-import { call, post, request, startTestBerth } from "./berth.ts";
-import { addTenant, onStoreOf } from "./tenants.ts";
-import { bearer } from "./tokens.ts";
+import { TenantSockets } from "../../src/network/tenant-sockets.ts";
 
 /**
  * DNS rebinding against a real name server. Runs in network and mount namespaces of its own, whose `resolv.conf` names the
@@ -41,8 +45,6 @@ const NAMES: Readonly<Record<string, readonly (readonly string[])[]>> = {
   "redirecting.test": [[PUBLIC]],
   "guest.test": [[PUBLIC], ["127.0.0.1"]],
   "socket.test": [[PUBLIC], ["127.0.0.1"]],
-  "upstream.test": [[PUBLIC], ["127.0.0.1"]],
-  "issuer.test": [[PUBLIC], ["127.0.0.1"]],
   "self.test": [[PUBLIC], ["127.0.0.1"]],
   "private.test": [["127.0.0.1"]],
 };
@@ -50,32 +52,6 @@ const NAMES: Readonly<Record<string, readonly (readonly string[])[]>> = {
 const REDIRECTS = ["127.0.0.1", "[::ffff:127.0.0.1]", METADATA, "2130706433", "a.localhost", "private.test"].map(
   (host) => `http://${host}:${PORT}/`,
 );
-
-const GUEST = `
-import net from "node:net";
-
-/** Fetches twice, over two connections. */
-export async function get(url: string): Promise<string[]> {
-  const said: string[] = [];
-  for (let times = 0; times < 2; times++) {
-    said.push(await fetch(url).then((r) => r.text(), (error) => String(error.message)));
-  }
-  return said;
-}
-
-/** Connects twice. */
-export async function connect(host: string, port: number): Promise<string[]> {
-  const said: string[] = [];
-  for (let times = 0; times < 2; times++) {
-    said.push(await new Promise<string>((resolve) => {
-      const socket = net.connect(port, host);
-      socket.on("data", (data) => resolve(String(data).split("\\r\\n").at(-1)!)).on("error", (error) => resolve(error.message));
-      socket.write("GET /socket HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n");
-    }));
-  }
-  return said;
-}
-`;
 
 async function serveNames(lookedUp: string[]): Promise<void> {
   const queries = new Map<string, number>();
@@ -161,36 +137,32 @@ async function attack(): Promise<RebindingReport> {
     "redirect to itself",
     `http://self.test:${PORT}/?to=${encodeURIComponent(`http://self.test:${PORT}/`)}`,
   );
-  await attackBerth(outcomes);
+  await attackGuests(outcomes);
   return { victims, outcomes, lookedUp: [...new Set(lookedUp)] };
 }
 
-async function attackBerth(outcomes: Record<string, string>): Promise<void> {
-  const berth = await startTestBerth({});
-  const network = [`guest.test:${PORT}`, `socket.test:${PORT}`];
-  const upstream = `mcp+http://upstream.test:${PORT}/`;
-  await onStoreOf(berth, (store) =>
-    addTenant(store, "acme", {
-      servers: { guest: GUEST },
-      variables: { mcps: JSON.stringify({ guest: { network }, remote: { upstream } }) },
-      oauth: { issuer: `https://issuer.test:${PORT}` },
-    }),
-  );
-  const at = (server: string): string => `${berth.url}/t/acme/mcp/${server}`;
-  const textOf = (answer: unknown): string => JSON.stringify(answer);
-  outcomes["guest fetch"] = textOf(await call(at("guest"), "get", { url: `http://guest.test:${PORT}/` }));
-  outcomes["guest socket"] = textOf(await call(at("guest"), "connect", { host: "socket.test", port: PORT }));
-  for (const times of [1, 2]) {
-    outcomes[`upstream ${times}`] = textOf((await post(at("remote"), request("tools/list"))).body);
-    outcomes[`issuer ${times}`] = textOf((await post(at("guest"), request("tools/list"), bearer(unsigned()))).status);
+/** Attacks the fetches and the sockets of guests. */
+async function attackGuests(outcomes: Record<string, string>): Promise<void> {
+  const hosts = ["guest.test", "socket.test"].map((name) => ({ kind: "host", name, port: PORT }) as const);
+  const fetches = new Fetches(hosts, defaultLimits, { privateToo: true });
+  const grant = { tenant: "acme", server: "guest", hosts, privateToo: true, privateHosts: [] };
+  const path = join(mkdtempSync(join(tmpdir(), "berth-rebinding-door-")), "door");
+  const door = new Door({ path, grant, tenant: new TenantSockets(defaultLimits) });
+  await door.listen();
+  for (const id of [1, 2]) {
+    const params = { id, url: `http://guest.test:${PORT}/`, method: "GET", headers: [] };
+    outcomes[`guest ${id}`] = await fetches.request("fetch", params, { onOver() {} }).then(
+      () => "public",
+      (error: Error) => error.message,
+    );
+    const asking = connect(path);
+    asking.write(`${JSON.stringify({ connect: { host: "socket.test", port: PORT } })}\n`);
+    const [told] = (await once(asking, "data")) as [Buffer];
+    outcomes[`socket ${id}`] = String(told).includes('"socket"') ? "public" : String(told);
+    asking.destroy();
   }
-  await berth.close();
-}
-
-/** A token that looks as if the tenant's issuer had signed it, so that Berth asks for the keys. */
-function unsigned(): string {
-  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
-  return `${part({ alg: "RS256", kid: "1", typ: "at+jwt" })}.${part({ iss: `https://issuer.test:${PORT}` })}.AAAA`;
+  door.close();
+  rmSync(dirname(path), { recursive: true });
 }
 
 if (process.argv[1] === rebindingFile) {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { availableParallelism, getPriority } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -17,10 +18,35 @@ const REST = "exec sleep 1000";
 /** Longer than a tenant has to use little to be calm. */
 const CALM_MS = 10_000;
 
-interface Running {
+class Running {
   readonly pid: number;
-  end(): Promise<void>;
+  readonly #child: ChildProcess;
+
+  constructor(script: string) {
+    this.#child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
+    this.pid = this.#child.pid!;
+  }
+
+  get isHeld(): boolean {
+    return statOf(this.pid)?.state === "T";
+  }
+
+  /** Ends it with all that it has started. */
+  async end(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exit = once(this.#child, "exit");
+    process.kill(-this.pid, "SIGKILL");
+    await exit;
+  }
 }
+
+const started: Running[] = [];
+const start = (script: string): Running => {
+  const running = new Running(script);
+  started.push(running);
+  return running;
+};
+const endAll = (): Promise<void[]> => Promise.all(started.splice(0).map((running) => running.end()));
 
 /**
  * The niceness of the process relative to these tests, and, where the system distributes time by session, that of its
@@ -33,8 +59,8 @@ function nicenessesOf(pid: number): number[] {
   return existsSync(session) ? [more, Number(readFileSync(session, "utf8").trim().split(" ").at(-1))] : [more];
 }
 
-describe("a guest process that nobody has taken yet", () => {
-  it("gives way to all others, and keeps up with them as soon as it has a program", async () => {
+describe("a spare guest process", () => {
+  it("runs at low priority until it has a program", async () => {
     const rig = await openRig(process.platform === "linux" ? "sandboxed" : "trusted");
     try {
       let spare: number[] = [];
@@ -53,29 +79,22 @@ describe("a guest process that nobody has taken yet", () => {
   });
 });
 
-describe("tenants that may use so much processor time", () => {
-  const started: ChildProcess[] = [];
-  const start = (script: string): { readonly pid: number } => {
-    const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
-    started.push(child);
-    return { pid: child.pid! };
-  };
-  const isHeld = ({ pid }: { readonly pid: number }): boolean => statOf(pid)?.state === "T";
+describe("tenants with a limit of CPU time", () => {
   /** The limit of the tenant "small", read whenever its use was counted. */
   let mayUse: () => number;
   let heavy: CpuFairness;
   beforeEach(() => {
     // Running guests use up so little however busy the machine is, and stopped ones have soon paid it back. A minute of
     // it, the most that is paid back, is more than all processors of two guests give between two looks.
-    mayUse = () => (started.some(({ pid }) => isHeld({ pid: pid! })) ? 500 : 10);
+    mayUse = () => (started.some(({ isHeld }) => isHeld) ? 500 : 10);
     heavy = new CpuFairness({ cpuMsPerSecondOf: (tenant) => (tenant === "small" ? mayUse() : 0) });
   });
   afterEach(() => {
     heavy.close();
-    for (const { pid } of started.splice(0)) process.kill(-pid!, "SIGKILL");
+    return endAll();
   });
 
-  it("cpuMsPerSecond: use no more of it in the long run, with all that they have started (C8)", async () => {
+  it("cpuMsPerSecond: use no more in the long run, child processes included (C8)", async () => {
     const guests = [BURN, `(${BURN}) & wait`].map(start);
     const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
     // Overuse is paid back by the look at which they go on. They stand still at that look, so this machine's delays do
@@ -89,7 +108,7 @@ describe("tenants that may use so much processor time", () => {
       const msPerSecond = perSecond();
       mayUseMs += ((performance.now() - lookedAt) / 1_000) * msPerSecond;
       lookedAt = performance.now();
-      if (guests.every(isHeld)) held = { mayUseMs, usedMs: usedMs() };
+      if (guests.every(({ isHeld }) => isHeld)) held = { mayUseMs, usedMs: usedMs() };
       else if (held) {
         goneOn.push(held);
         held = undefined;
@@ -103,57 +122,49 @@ describe("tenants that may use so much processor time", () => {
     assert.ok(used > 0 && used <= may + 500, `${used} of ${may} ms`);
   });
 
-  it("cpuMsPerSecond: stand still until there is some again, also where somebody else has them go on", async () => {
+  it("cpuMsPerSecond: are stopped until they may use CPU time again, even if another process resumes them", async () => {
     const guest = start(BURN);
     heavy.add("small", guest);
-    await until(() => isHeld(guest));
+    await until(() => guest.isHeld);
     mayUse = () => 1;
     process.kill(guest.pid, "SIGCONT");
-    await until(() => isHeld(guest));
+    await until(() => guest.isHeld);
     mayUse = () => 0;
-    await until(() => !isHeld(guest));
+    await until(() => !guest.isHeld);
   });
 
-  it("cpuMsPerSecond: leave what others have alone, and what waits for something", async () => {
+  it("cpuMsPerSecond: do not stop other tenants, or processes that wait", async () => {
     const [burning, waiting, other] = [start(BURN), start(REST), start(BURN)];
     heavy.add("small", burning);
     heavy.add("small", waiting);
     heavy.add("large", other);
     let wereHeld = false;
-    const look = (): boolean => ((wereHeld ||= isHeld(waiting) || isHeld(other)), isHeld(burning));
+    const look = (): boolean => ((wereHeld ||= waiting.isHeld || other.isHeld), burning.isHeld);
     await until(look);
     await until(() => (clock.leap(1_000), !look()));
     await until(look);
     assert.equal(wereHeld, false);
   });
 
-  it("cpuMsPerSecond: go on when nobody watches them any more", async () => {
+  it("cpuMsPerSecond: are resumed when the watch ends", async () => {
     const guest = start(BURN);
     heavy.add("small", guest);
-    await until(() => isHeld(guest));
+    await until(() => guest.isHeld);
     heavy.close();
-    assert.equal(isHeld(guest), false);
+    assert.equal(guest.isHeld, false);
   });
 });
 
-describe("tenants whose guests use much processor time", () => {
-  const started: Running[] = [];
+describe("tenants whose guests use much CPU time", () => {
   let heavy: CpuFairness;
   beforeEach(() => (heavy = new CpuFairness()));
-  const start = (script: string): Running => {
-    const child = spawn("/bin/sh", ["-c", script], { stdio: "ignore", detached: true });
-    const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    const running = { pid: child.pid!, end: () => (child.kill("SIGKILL"), ended) };
-    started.push(running);
-    return running;
-  };
   const nicenessOf = ({ pid }: { readonly pid: number }): number => statOf(pid)!.niceness;
-  afterEach(async () => {
+  afterEach(() => {
     heavy.close();
-    await Promise.all(started.splice(0).map((running) => running.end()));
+    return endAll();
   });
 
-  it("have guests that keep up with all that they have, with what was only being started, too", async () => {
+  it("regain normal priority for processes that were just starting", async () => {
     const guest = start(REST);
     setRevocableNiceness(guest.pid, 10);
     heavy.add("calm", guest, { isNice: true });
@@ -163,7 +174,7 @@ describe("tenants whose guests use much processor time", () => {
     await until(() => nicenessOf(guest) === givingWayBy(0));
   });
 
-  it("give way with all that they have, while guests of other tenants do not (C8)", async () => {
+  it("lose priority for all their processes, while guests of other tenants do not (C8)", async () => {
     const [burning, resting, other] = [start(BURN), start(REST), start(REST)];
     heavy.add("noisy", burning);
     heavy.add("noisy", resting);
@@ -185,12 +196,12 @@ describe("tenants whose guests use much processor time", () => {
     assert.equal(nicenessOf(after), nicenessOf(process), "one that starts when they are calm again does not");
   });
 
-  it("are not calm while they are held up", async () => {
+  it("stay heavy while their processes are stopped", async () => {
     const burning = start(BURN);
     heavy.add("noisy", burning);
     await until(() => heavy.isHeavy("noisy"));
     process.kill(burning.pid, "SIGSTOP");
-    await until(() => statOf(burning.pid)!.state === "T");
+    await until(() => burning.isHeld);
     for (let looks = 0; looks < 3; looks++) {
       clock.leap(CALM_MS);
       // A process that is added when others are measured is measured later than they are.
@@ -200,26 +211,22 @@ describe("tenants whose guests use much processor time", () => {
     process.kill(burning.pid, "SIGCONT");
   });
 
-  it("are heavy, too, where so many burn that each of them has little", async () => {
+  it("are heavy even if CPU contention leaves little to each", async () => {
     const tenants = Array.from({ length: 3 * availableParallelism() }, (_, number) => `noisy-${number}`);
     for (const tenant of tenants) heavy.add(tenant, start(BURN));
     await until(() => tenants.every((tenant) => heavy.isHeavy(tenant)));
   });
 
-  it("cannot hide it in processes of processes", async () => {
+  it("cannot hide CPU time in grandchildren", async () => {
     const parent = start(`(${BURN}) & wait`);
     await until(async () => treeOf(parent.pid).length === 2);
     const [, child] = treeOf(parent.pid);
-    try {
-      heavy.add("noisy", parent);
-      await until(async () => nicenessOf({ pid: child! }) === 19);
-      assert.ok(processorMsOf([child!]) > 0);
-    } finally {
-      process.kill(child!, "SIGKILL");
-    }
+    heavy.add("noisy", parent);
+    await until(() => nicenessOf({ pid: child! }) === 19);
+    assert.ok(processorMsOf([child!]) > 0);
   });
 
-  it("or that have as many started as they may have their new ones give way until they are calm", async () => {
+  it("start processes at low priority while they are at their limit of starts", async () => {
     const [hasty, calm] = [start(REST), start(REST)];
     for (const { pid } of [hasty, calm]) setRevocableNiceness(pid, 10);
     const asStarted = nicenessesOf(hasty.pid);
@@ -233,7 +240,7 @@ describe("tenants whose guests use much processor time", () => {
     await until(() => (clock.leap(CALM_MS), keepsUp(hasty)));
   });
 
-  it("are nobody's concern when a process has ended meanwhile", () => {
+  it("are unaffected by a process that has ended", () => {
     assert.deepEqual(treeOf(2 ** 22 + 1), [2 ** 22 + 1]);
     assert.equal(processorMsOf([2 ** 22 + 1]), 0);
     heavy.add("gone", { pid: 2 ** 22 + 1 });

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { findProcessorQuota } from "../../../src/processes/quota/processor-quota.ts";
 
-describe("the quota of processor time that Berth may use", () => {
+describe("the CPU quota of Berth's container", () => {
   let folder: string;
   beforeEach(() => (folder = mkdtempSync(join(tmpdir(), "berth-quota-"))));
   afterEach(() => rmSync(folder, { recursive: true, force: true }));

@@ -30,7 +30,7 @@ class ToldUse implements ProcessorQuota {
   }
 }
 
-describe("when the quota of processor time is used up", () => {
+describe("when the quota of CPU time is used up", () => {
   const started: ChildProcess[] = [];
   let quota: ToldUse | undefined;
   let keeper: QuotaKeeper;
@@ -57,24 +57,17 @@ describe("when the quota of processor time is used up", () => {
   };
   const isHeld = (pid: number): boolean => statOf(pid)?.state === "T";
 
-  it("what gives way to everybody is held up, and goes on when there is something left", async () => {
-    const burning = start(19);
-    await until(() => useOf([burning]).processorMs > 0);
-    quota!.isUsedByOthers = true;
-    await until(() => isHeld(burning));
-    quota!.isUsedByOthers = false;
-    await until(() => !isHeld(burning));
-  });
-
-  it("it is held up with all that it has started", async () => {
+  it("stops processes of the lowest priority with their children, and resumes them", async () => {
     const parent = start(19, `(${BURN}) & wait`);
     await until(() => treeOf(parent).length === 2);
     const [, child] = treeOf(parent);
     quota!.isUsedByOthers = true;
     await until(() => isHeld(child!));
+    quota!.isUsedByOthers = false;
+    await until(() => !isHeld(child!));
   });
 
-  it("nobody is held up for good", async () => {
+  it("stops no process permanently", async () => {
     const burning = start(19);
     quota!.isUsedByOthers = true;
     await until(() => isHeld(burning));
@@ -82,7 +75,7 @@ describe("when the quota of processor time is used up", () => {
     await until(() => useOf([burning]).processorMs > before);
   });
 
-  it("what gives way to some is held up for short only, what serves never", async () => {
+  it("stops processes of lower priority only briefly, and those of normal priority never", async () => {
     const [compiles, serves] = [start(3), start(0)];
     let isServingHeld = false;
     quota!.isUsedByOthers = true;
@@ -93,7 +86,7 @@ describe("when the quota of processor time is used up", () => {
     assert.equal(isServingHeld, false);
   });
 
-  it("who was held up for as long as may be goes on for as long as it is to", async () => {
+  it("lets a process run for a while after its longest pause", async () => {
     const burning = start(0);
     await until(() => useOf([burning]).processorMs > 0);
     const trees = new PausedTrees(0);
@@ -109,7 +102,7 @@ describe("when the quota of processor time is used up", () => {
     assert.equal(isHeld(burning), false);
   });
 
-  it("what waits for something is left alone, though it gives way", async () => {
+  it("does not stop a waiting process", async () => {
     const [waiting, burning] = [start(19, "echo started; read line"), start(19)];
     await once(started[0]!.stdout!, "data");
     await until(() => statOf(waiting)?.state === "S");
@@ -122,7 +115,7 @@ describe("when the quota of processor time is used up", () => {
     assert.equal(wasHeld, false);
   });
 
-  it("it goes on as soon as it gives way no more, as nobody keeps the quota, or nothing tells of that", async () => {
+  it("resumes processes when the quota is gone, or no longer enforced", async () => {
     const burning = start(19);
     quota!.isUsedByOthers = true;
     await until(() => isHeld(burning));
@@ -137,7 +130,7 @@ describe("when the quota of processor time is used up", () => {
     assert.equal(isHeld(burning), false);
   });
 
-  it("what has ended meanwhile is forgotten", async () => {
+  it("forgets processes that have ended", async () => {
     const burning = start(19);
     quota!.isUsedByOthers = true;
     await until(() => isHeld(burning));
@@ -151,7 +144,7 @@ describe("when the quota of processor time is used up", () => {
   });
 });
 
-describe("what is left of a quota of processor time", () => {
+describe("the remaining quota of CPU time", () => {
   const of = (processors: number) => {
     const quota = { processors, periodMs: 100, used: 0, usedMs: () => quota.used };
     return { quota, budget: new QuotaBudget(quota, 0) };

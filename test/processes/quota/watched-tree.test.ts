@@ -49,19 +49,19 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
     return { usedMs: guest.look(performance.now()).usedMs, heldMb };
   };
 
-  it("hides neither processor time nor memory behind a child that it does not wait for", async () => {
+  it("cannot hide CPU time or memory in a child that it does not wait for", async () => {
     const { usedMs, heldMb } = await lookAfterSuccession("IGNORE");
     assert.equal(heldMb.length, 1);
     assert.ok(usedMs > 0);
   });
 
-  it("pays once for what a child has used that it waits for", async () => {
+  it("is charged once for a child that it waits for", async () => {
     const { usedMs, heldMb } = await lookAfterSuccession("DEFAULT");
     assert.equal(heldMb.length, 1);
     assert.ok(usedMs < USED_MS, `${usedMs} ms`);
   });
 
-  it("is not taken for the owner of Berth's own sockets, where it is in no network of its own", async () => {
+  it("is not charged for Berth's sockets in a shared network namespace", async () => {
     // At the system's usual figure for each, they exceed the guest's limit.
     const servers = Array.from({ length: 300 }, () => createServer().listen(0, "127.0.0.1"));
     try {
@@ -82,7 +82,7 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
     }
   });
 
-  it("has its memory looked at from time to time, though it uses nothing", async () => {
+  it("has its memory measured even if it is idle", async () => {
     const { pid, stdout } = start("/bin/sh", ["-c", "echo started; exec sleep 1000"]);
     await once(stdout!, "data");
     let looks = 0;

@@ -1,11 +1,11 @@
 import { strict as assert } from "node:assert";
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 import { describe, it } from "node:test";
-import { setTimeout as after } from "node:timers/promises";
 import { openSpawnHelper } from "../../../src/processes/spawn/spawn-helper.ts";
 import {
   spawnDirectly,
@@ -39,7 +39,7 @@ describe("processes are started", () => {
     it(`${how}, with all their pipes, even if many end at once`, () =>
       withStart(async (start) => {
         const request: SpawnRequest = { file: "/bin/true", args: [], env: {}, stdio: ["pipe", "pipe", "pipe"] };
-        const started = await Promise.all(Array.from({ length: 100 }, () => start(request)));
+        const started = await Promise.all(Array.from({ length: 40 }, () => start(request)));
         for (const { pipes, exited } of started) {
           for (const pipe of pipes) pipe!.on("error", () => {}).destroy();
           assert.deepEqual(await exited, { code: 0, signal: null });
@@ -124,33 +124,16 @@ describe("a spawn helper", () => {
   });
 
   it("ends with whoever it starts for, be that killed while a pipe is on its way to it", async () => {
-    const service = spawn(
-      process.execPath,
-      [
-        "--input-type=module",
-        "-e",
-        `
-        import { openSpawnHelper } from ${JSON.stringify(new URL("../../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
-        const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
-        const sh = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
-        const parentOf = async ({ pid, pipes, exited }) => {
-          const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
-          pipes[0].end();
-          await exited;
-          return parent;
-        };
-        while ((await parentOf(await helper.start(sh))) === process.pid);
-        void helper.start(sh);
-        // The question has been sent, and its answers are never taken.
-        setImmediate(() => {
-          writeSync(1, "asked");
-          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
-        });
-        import { readFileSync, writeSync } from "node:fs";
-      `,
-      ],
-      { stdio: ["ignore", "pipe", "inherit"] },
-    );
+    const service = startService(`
+      const sh = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
+      await ready(sh);
+      void helper.start(sh);
+      // The question has been sent, and its answers are never taken.
+      setImmediate(() => {
+        writeSync(1, "asked");
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      });
+    `);
     await once(service.stdout, "data");
     const family = (): number[] => descendants(service.pid);
     // Its helper, their guard, and the started process.
@@ -162,30 +145,13 @@ describe("a spawn helper", () => {
 
   it("ends what does not end with its pipes when whoever it starts for is killed, and removes its own folder", async () => {
     const folder = mkdtempSync(join(tmpdir(), "berth-helper-"));
-    const service = spawn(
-      process.execPath,
-      [
-        "--input-type=module",
-        "-e",
-        `
-        import { openSpawnHelper } from ${JSON.stringify(new URL("../../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
-        import { readFileSync } from "node:fs";
-        const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
-        const wait = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
-        const stubborn = { ...wait, args: ["-c", "trap '' TERM HUP INT; while :; do sleep 1; done"], stdio: [] };
-        for (;;) {
-          const { pid, pipes, exited } = await helper.start(wait);
-          const parent = Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
-          pipes[0].end();
-          await exited;
-          if (parent !== process.pid) break;
-        }
-        await helper.start({ ...stubborn, cwd: ${JSON.stringify(folder)}, hasOwnFolder: true });
-        console.log("started");
-      `,
-      ],
-      { stdio: ["ignore", "pipe", "inherit"] },
-    );
+    const service = startService(`
+      const wait = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
+      const stubborn = { ...wait, args: ["-c", "trap '' TERM HUP INT; while :; do sleep 1; done"], stdio: [] };
+      await ready(wait);
+      await helper.start({ ...stubborn, cwd: ${JSON.stringify(folder)}, hasOwnFolder: true });
+      console.log("started");
+    `);
     await once(service.stdout, "data");
     // The helper, their guard, the shell, and the program that it waits for.
     await until(() => descendants(service.pid).length === 4, "all is running");
@@ -196,39 +162,22 @@ describe("a spawn helper", () => {
 
   for (const [order, kill] of Object.entries({
     "is killed first":
-      "process.kill(helper, 'SIGKILL'); while ((await start().then(parentOf, () => 0)) !== process.pid);",
-    "is killed together with it": "await start(); process.kill(helper, 'SIGKILL');",
+      "process.kill(parent, 'SIGKILL'); while ((await start().then(parentOf).catch(() => 0)) !== process.pid);",
+    "is killed together with it": "await start(); process.kill(parent, 'SIGKILL');",
   })) {
     it(`leaves nobody who is deaf to all when it ${order}, and then whoever it starts for`, async () => {
       const mark = `deaf-${process.pid}-${order.length}`;
-      const service = spawn(
-        process.execPath,
-        [
-          "--input-type=module",
-          "-e",
-          `
-          import { openSpawnHelper } from ${JSON.stringify(new URL("../../../src/processes/spawn/spawn-helper.js", import.meta.url).href)};
-          import { readFileSync } from "node:fs";
-          import { setTimeout as after } from "node:timers/promises";
-          const spawner = openSpawnHelper({ onGone() {}, onStderr() {} });
-          const parentOf = ({ pid }) =>
-            Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
-          import { MARK, newMark } from ${JSON.stringify(new URL("../../../src/processes/spawn/marked.js", import.meta.url).href)};
-          const deaf = "trap '' TERM HUP INT; sleep 1000 & setsid sleep 1000 & while :; do sleep 1; done";
-          const env = { PATH: process.env.PATH, [MARK]: newMark(), DEAF: ${JSON.stringify(mark)} };
-          const start = () =>
-            spawner.start({ file: "/bin/sh", args: ["-c", deaf], env, stdio: [], group: true });
-          let helper = process.pid;
-          while (helper === process.pid) {
-            helper = parentOf(await start());
-            await after(5);
-          }
-          ${kill}
-          process.kill(process.pid, "SIGKILL");
-        `,
-        ],
-        { stdio: ["ignore", "inherit", "inherit"] },
-      );
+      const service = startService(`
+        const deaf = "trap '' TERM HUP INT; sleep 1000 & setsid sleep 1000 & while :; do sleep 1; done";
+        const env = { PATH: process.env.PATH, [MARK]: newMark(), DEAF: ${JSON.stringify(mark)} };
+        const start = () => helper.start({ file: "/bin/sh", args: ["-c", deaf], env, stdio: [], group: true });
+        // Nothing else keeps it alive once its helper is gone.
+        setInterval(() => {}, 60_000);
+        await ready({ file: "/bin/sh", args: ["-c", "read line"], env, stdio: ["pipe"] });
+        const parent = parentOf(await start());
+        ${kill}
+        process.kill(process.pid, "SIGKILL");
+      `);
       const [, signal] = (await once(service, "exit")) as [null, string];
       assert.equal(signal, "SIGKILL");
       await until(() => !processesWith(mark).some(isAlive), "nothing of it is alive");
@@ -275,6 +224,29 @@ describe("a spawn helper", () => {
   });
 });
 
+/** A process with a helper of its own, whose code may use `helper`, and wait until that is `ready`. */
+function startService(code: string): ChildProcessByStdio<null, Readable, null> {
+  const source = (name: string): string =>
+    JSON.stringify(new URL(`../../../src/processes/spawn/${name}.js`, import.meta.url).href);
+  const script = `
+    import { readFileSync, writeSync } from "node:fs";
+    import { MARK, newMark } from ${source("marked")};
+    import { openSpawnHelper } from ${source("spawn-helper")};
+    const helper = openSpawnHelper({ onGone() {}, onStderr() {} });
+    const parentOf = ({ pid }) =>
+      Number(readFileSync("/proc/" + pid + "/stat", "utf8").split(") ").at(-1).split(" ")[1]);
+    const ready = async (request) => {
+      for (let parent = process.pid; parent === process.pid;) {
+        const started = await helper.start(request);
+        parent = parentOf(started);
+        started.pipes[0].end();
+        await started.exited;
+      }
+    };
+    ${code}`;
+  return spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+}
+
 /** Resolves when the helper is ready: before that, it starts processes directly. */
 async function openReady(onGone: () => void = () => {}, quotaFolder?: string): Promise<Spawner> {
   const helper = openSpawnHelper({ onGone, onStderr: (text) => process.stderr.write(text) }, quotaFolder);
@@ -284,7 +256,6 @@ async function openReady(onGone: () => void = () => {}, quotaFolder?: string): P
     pipes[0]!.end();
     await exited;
     if (parent !== process.pid) return helper;
-    await after(5);
   }
 }
 
