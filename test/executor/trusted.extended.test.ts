@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 // The executor tests again, with trusted guests.
-=======
-/** Repeats tests of sandboxed guests with trusted ones. */
->>>>>>> tE
 process.env["BERTH_TEST_GUESTS"] = "trusted";
 const { executorContract } = await import("../support/executor.contract.ts");
 const { hostileContract } = await import("../support/executor.hostile.ts");
