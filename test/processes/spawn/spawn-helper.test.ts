@@ -162,8 +162,8 @@ describe("a spawn helper", () => {
 
   for (const [order, kill] of Object.entries({
     "is killed first":
-      "process.kill(parent, 'SIGKILL'); while ((await start().then(parentOf).catch(() => 0)) !== process.pid);",
-    "is killed together with it": "await start(); process.kill(parent, 'SIGKILL');",
+      "process.kill(parent, 'SIGKILL'); for (let left = 20; left > 0 && (await next()) !== process.pid; left -= 1);",
+    "is killed together with it": "await next(); process.kill(parent, 'SIGKILL');",
   })) {
     it(`leaves nobody who is deaf to all when it ${order}, and then whoever it starts for`, async () => {
       const mark = `deaf-${process.pid}-${order.length}`;
@@ -174,7 +174,8 @@ describe("a spawn helper", () => {
         // Nothing else keeps it alive once its helper is gone.
         setInterval(() => {}, 60_000);
         await ready({ file: "/bin/sh", args: ["-c", "read line"], env, stdio: ["pipe"] });
-        const parent = parentOf(await start());
+        const next = () => start().then(parentOf).catch(() => 0);
+        const parent = await next();
         ${kill}
         process.kill(process.pid, "SIGKILL");
       `);
