@@ -295,7 +295,7 @@ onStore("the chains of the audit log", (make, kind) => {
       });
     }
 
-    it("C8 finds a chain that an anchor leaves out, though the anchor is written again to fit", async () => {
+    it("finds a chain that an anchor leaves out, though the anchor is written again to fit", async () => {
       await anchor();
       const { arrival, at, since, tenant, kind, records } = (await gathered(store.audit.all())).at(-1)!;
       const body = '{"heads":[]}';

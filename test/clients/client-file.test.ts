@@ -41,7 +41,7 @@ const TOML_FILES = {
   "with comments at its end": "[b]\nc = 1\n# the end\n",
 };
 
-describe("C6 a client's own file", () => {
+describe("a client's own file (C6)", () => {
   for (const [name, client, files] of [
     ["JSON", findClient("claude-code")!, JSON_FILES],
     ["JSON with comments", cursor, { ...JSON_FILES, ...JSONC_FILES }],
@@ -122,7 +122,7 @@ describe("C6 a client's own file", () => {
     });
   }
 
-  it("C8 shows no value of its other entries, which may hold tokens", () => {
+  it("shows no value of its other entries, which may hold tokens", () => {
     const text =
       '{\n  "mcpServers": {\n    "a": { "headers": { "Authorization": "Bearer s3cret" } }\n  },\n  "apiKey": "s3cret"\n}\n';
     const file = fileOf(text, cursor);

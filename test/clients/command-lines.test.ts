@@ -21,7 +21,7 @@ describe("command-line clients", { concurrency: 3 }, () => {
   const untilFate = (name: string, wanted: string): Promise<unknown> =>
     until(async () => (await fateOf(name)) === wanted, `${name} is ${wanted}`);
 
-  it("T6.1 T7.1 the inspector in the legacy era lists tools, resources and prompts", async () => {
+  it("the inspector in the legacy era lists tools, resources and prompts (T6.1, T7.1)", async () => {
     const client = inspector("legacy");
     const [tools, { resources }, { prompts }] = await Promise.all([
       client.list(url),
@@ -33,7 +33,7 @@ describe("command-line clients", { concurrency: 3 }, () => {
     assert.equal(prompts.map(({ name }) => name).join(), "review,motto");
   });
 
-  it("T5.1 T6.2 T7.3 the inspector in the modern era calls, reads and gets a prompt", async () => {
+  it("the inspector in the modern era calls, reads and gets a prompt (T5.1, T6.2, T7.3)", async () => {
     const client = inspector("modern");
     const asked = ["--prompt-name", "review", "--prompt-args", "language=Dutch"];
     const [{ text }, { contents }, { messages }] = await Promise.all([
@@ -49,20 +49,20 @@ describe("command-line clients", { concurrency: 3 }, () => {
   describe("mcporter", { concurrency: false }, () => {
     const client = mcporter();
 
-    it("T6.1 T6.2 mcporter lists tools and resources, calls and reads", async () => {
+    it("mcporter lists tools and resources, calls and reads (T6.1, T6.2)", async () => {
       assert.ok((await client.list(url)).includes("greet"));
       assert.equal((await client.call(url, "greet", { name: "Ada" })).text, '{"greeting":"Hello, Ada!"}');
       assert.ok((await client.resources(url)).includes("notes://shopping"));
       assert.match(JSON.stringify(await client.read(url, "notes://2025/tea")), /2025.*tea/);
     });
 
-    it("P4 mcporter, which cannot be asked, is told what the tool needs", async () => {
+    it("mcporter, which cannot be asked, is told what the tool needs (P4)", async () => {
       const { text, isError } = await client.call(url, "forecast", {});
       assert.equal(isError, true);
       assert.match(text, /needs a client that supports elicitation/);
     });
 
-    it("S7 mcporter gives up after its timeout without cancelling, and the tool goes on", async () => {
+    it("mcporter gives up after its timeout without cancelling, and the tool goes on (S7)", async () => {
       // On a busy machine it may give up before it has begun.
       for (let timeoutMs = 2_000; (await fateOf("mcporter")) === "unknown"; timeoutMs *= 2) {
         assert.notEqual(await client.callFor(timeoutMs, url, "work", { name: "mcporter" }), 0);

@@ -69,7 +69,7 @@ describe("what client libraries get", () => {
   });
   after(() => berth.close());
 
-  it("T6.6 what is no URI is told from what is one", () => {
+  it("what is no URI is told from what is one (T6.6)", () => {
     for (const uri of ["a:", "urn:a:b", "http://[::1]:80/?q#f", "cid://bafk"]) assert.match(uri, URI);
     for (const text of ["", "a", "a b:c", "x://a b", "x://é", "x://%zz", "x://{id}", "x:#a#b"]) {
       assert.doesNotMatch(text, URI);
@@ -98,14 +98,14 @@ describe("what client libraries get", () => {
       }));
 
     // A client rejects a whole answer if one block violates the protocol.
-    it(`S8 ${name} gets a readable answer for invalid content, and the fault of a prompt`, () =>
+    it(`${name} gets a readable answer for invalid content, and the fault of a prompt (S8)`, () =>
       inSession("/careless", async (session) => {
         const [block] = (await session.call("embed")).content;
         assert.deepEqual(JSON.parse(block?.text ?? ""), { type: "resource", resource: { uri: "a:b" } });
         await assert.rejects(session.prompt("quote"), { code: -32603, message: /did not return messages/ });
       }));
 
-    it(`T4.5 S2 ${name} goes through all pages of lists, and gets each name once and in order`, () =>
+    it(`${name} goes through all pages of lists, and gets each name once and in order (T4.5, S2)`, () =>
       inSession("/many", async (session) => {
         assert.deepEqual(await session.tools(), numbered("tool"));
         assert.deepEqual(await session.resources(), numbered("note", "many://"));
@@ -114,7 +114,7 @@ describe("what client libraries get", () => {
         assert.equal((await session.call(`tool${COUNT}`)).content[0]?.text, `tool${COUNT}`);
       }));
 
-    it(`T6.6 every URI that ${name} gets, of one server and of all, is valid by RFC 3986`, async () => {
+    it(`every URI that ${name} gets, of one server and of all, is valid by RFC 3986 (T6.6)`, async () => {
       for (const path of ["/odd", "/whole", "/conformance", ""]) {
         // HTTP+SSE is for one server; the pages of "many" are read above.
         if (path === "" && name.includes("SSE")) continue;
@@ -131,7 +131,7 @@ describe("what client libraries get", () => {
       }
     });
 
-    it(`T6.6 ${name} gets a URI for bytes, and reads URIs that need escapes`, () =>
+    it(`${name} gets a URI for bytes, and reads URIs that need escapes (T6.6)`, () =>
       inSession("/odd", async (session) => {
         const [block] = (await session.call("bytes")).content;
         assert.match((block as unknown as { resource: { uri: string } }).resource.uri, URI);

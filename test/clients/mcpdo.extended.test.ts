@@ -44,7 +44,7 @@ describe("the inspector's mcpdo", { concurrency: 2 }, () => {
   for (const era of ERAS) {
     const name = `mcpdo in the ${era} era`;
     describe(name, { concurrency: false }, () => {
-      it(`T5.1 T6.2 T7.3 ${name} lists, calls, reads and gets a prompt`, async () => {
+      it(`${name} lists, calls, reads and gets a prompt (T5.1, T6.2, T7.3)`, async () => {
         const { tools } = (await mcpdo.run(era, "tools/list")) as { tools: { name: string }[] };
         assert.equal(tools[0]?.name, "greet");
         const called = await mcpdo.run(era, "tools/call", "greet", "name:=Ada");
@@ -55,14 +55,14 @@ describe("the inspector's mcpdo", { concurrency: 2 }, () => {
         assert.deepEqual((got as { messages: unknown }).messages, REVIEW);
       });
 
-      it(`S11 ${name} completes an argument`, async () => {
+      it(`${name} completes an argument (S11)`, async () => {
         const of = ["--complete-ref-type", "ref/prompt", "--complete-ref", "review"];
         const value = ["--complete-arg-name", "language", "--complete-arg-value", "D"];
         const { values } = (await mcpdo.run(era, "prompts/complete", ...of, ...value)) as { values: string[] };
         assert.deepEqual(values, ["Danish", "Dutch"]);
       });
 
-      it(`S11 ${name} subscribes to a resource and prints its updates`, async () => {
+      it(`${name} subscribes to a resource and prints its updates (S11)`, async () => {
         const stream = mcpdo.start(era, "resources/subscribe", "notes://shopping");
         await untilPrinted(stream, '"subscribed"');
         await call(url, "write", { text: `milk for ${era}` });
@@ -71,7 +71,7 @@ describe("the inspector's mcpdo", { concurrency: 2 }, () => {
         await stream.ended;
       });
 
-      it(`P4 ${name} is asked, and a second command answers`, async () => {
+      it(`${name} is asked, and a second command answers (P4)`, async () => {
         const asked = (await mcpdo.run(era, "tools/call", "forecast")) as {
           elicitationPending: { elicitationId: string; message: string };
         };
@@ -83,7 +83,7 @@ describe("the inspector's mcpdo", { concurrency: 2 }, () => {
 
       // Only the modern era treats a closed connection as a cancellation.
       if (era === "modern") {
-        it("S5 mcpdo in the modern era disconnects while a tool works, and the tool's signal is aborted", async () => {
+        it("mcpdo in the modern era disconnects while a tool works, and the tool's signal is aborted (S5)", async () => {
           const working = mcpdo.start("modern", "tools/call", "work", "name:=modern");
           await untilFate("modern", "running");
           await mcpdo.run("modern", "disconnect");
@@ -91,7 +91,7 @@ describe("the inspector's mcpdo", { concurrency: 2 }, () => {
           assert.notEqual((await working.ended).exitCode, 0);
         });
       } else {
-        it("S7 mcpdo in the legacy era disconnects without cancelling, and the tool goes on", async () => {
+        it("mcpdo in the legacy era disconnects without cancelling, and the tool goes on (S7)", async () => {
           const working = mcpdo.start("legacy", "tools/call", "work", "name:=legacy");
           await untilFate("legacy", "running");
           await mcpdo.run("legacy", "disconnect");

@@ -68,7 +68,7 @@ describe("real clients over HTTP", () => {
     await rm(data, { recursive: true, force: true });
   });
 
-  it("T3.2 the official client left to choose its era takes the modern one", async () => {
+  it("the official client left to choose its era takes the modern one (T3.2)", async () => {
     const client = new Client({ name: "berth-test", version: "1.0.0" }, { versionNegotiation: { mode: "auto" } });
     await client.connect(new StreamableHTTPClientTransport(new URL(`${berth.url}/mcp/echo`)));
     try {
@@ -80,7 +80,7 @@ describe("real clients over HTTP", () => {
   });
 
   for (const client of clients) {
-    it(`T8.1 ${client.name} lists the tools of every reference server`, async () => {
+    it(`${client.name} lists the tools of every reference server (T8.1)`, async () => {
       for (const { server, tool } of cases) {
         const tools = await client.list(`${berth.url}/mcp/${server}`);
         assert.ok(tools.includes(tool), `${server}: ${tools.join(", ")}`);
@@ -95,7 +95,7 @@ describe("real clients over HTTP", () => {
       });
     }
 
-    it(`T5.5 ${client.name} is told what a tool failed of`, async () => {
+    it(`${client.name} is told what a tool failed of (T5.5)`, async () => {
       const answer = await client.call(`${berth.url}/mcp/jq`, "jq", { filter: ".a |", input: {} });
       assert.match(answer.text, /syntax error/);
       assert.equal(answer.isError, true);

@@ -39,7 +39,7 @@ describe("clients of sessions whose connections end early", () => {
 
   for (const opener of [officialSession("legacy"), olderSession("Streamable HTTP")]) {
     const { name } = opener;
-    it(`S7 ${name} comes back for the result of a call`, async () => {
+    it(`${name} comes back for the result of a call (S7)`, async () => {
       const session = await opener.open(url);
       try {
         const brewing = session.call("brew", { cup: name });
@@ -51,7 +51,7 @@ describe("clients of sessions whose connections end early", () => {
       }
     });
 
-    it(`S7 S11 ${name} still hears of updates`, async () => {
+    it(`${name} still hears of updates (S7, S11)`, async () => {
       const session = await opener.open(url);
       try {
         await session.subscribe("notes://shopping");

@@ -49,7 +49,7 @@ for (const access of ["open", "required"]) {
 
     // mcporter does not know how Codex gets a token; `npm run snippets` tests Codex itself.
     for (const client of access === "open" ? ["codex"] : ["cursor", "vs-code"]) {
-      it(`C6 that of ${client} connects, and a tool is called`, () =>
+      it(`that of ${client} connects, and a tool is called (C6)`, () =>
         withHome(async (home) => {
           await place(home, client);
           assert.deepEqual(await callByMcporter(home), { result: "hello" });
@@ -57,7 +57,7 @@ for (const access of ["open", "required"]) {
     }
 
     if (access === "open") return;
-    it("C6 that of claude-desktop starts the bridge mcp-remote, and a tool is called through it", () =>
+    it("that of claude-desktop starts the bridge mcp-remote, and a tool is called through it (C6)", () =>
       withHome(async (home) => {
         await place(home, "claude-desktop");
         await symlink(join(clientsFolder, "node_modules"), join(home, "node_modules"));
@@ -73,7 +73,7 @@ for (const access of ["open", "required"]) {
         assert.deepEqual(content, [{ type: "text", text: "hello" }]);
       }));
 
-    it("C6 the .mcp.json of claude-code is one that the inspector connects by", () =>
+    it("the .mcp.json of claude-code is one that the inspector connects by (C6)", () =>
       withHome(async (home) => {
         await place(home, "claude-code");
         const args = ["--cli", "--config", join(home, ".mcp.json"), "--server", "echo", "--method", "tools/list"];

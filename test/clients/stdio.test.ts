@@ -33,7 +33,7 @@ describe("real clients over stdio", () => {
   ];
 
   for (const era of ["legacy", "modern"] as const) {
-    it(`S6 T8.2 the official client (${era}) lists, calls, gets progress and cancels`, async () => {
+    it(`the official client (${era}) lists, calls, gets progress and cancels (S6, T8.2)`, async () => {
       const mode = era === "modern" ? { pin: "2026-07-28" as const } : "legacy";
       const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
       const transport = new StdioClientTransport({
@@ -80,7 +80,7 @@ describe("real clients over stdio", () => {
     });
   }
 
-  it("S6 T8.2 SDK 1.32 lists and calls", async () => {
+  it("SDK 1.32 lists and calls (S6, T8.2)", async () => {
     const { Client: OlderClient } = await load<{ Client: new (info: object) => OlderSession }>("client/index.js");
     const { StdioClientTransport: OlderTransport } = await load<{
       StdioClientTransport: new (server: object) => unknown;
@@ -98,7 +98,7 @@ describe("real clients over stdio", () => {
     }
   });
 
-  it("S6 T8.2 the inspector calls", async () => {
+  it("the inspector calls (S6, T8.2)", async () => {
     const asked = "--protocol-era modern --method tools/call --tool-name echo --tool-arg message=inspected";
     const printed = await inspect([process.execPath, ...argumentsFor("echo"), ...asked.split(" ")]);
     assert.equal(toAnswer(JSON.parse(printed)).text, "inspected");

@@ -21,7 +21,7 @@ before(async () => {
 
 after(() => rm(folder, { recursive: true, force: true }));
 
-test("J10 the one file imports parts of Node and nothing else", async () => {
+test("the one file imports parts of Node and nothing else (J10)", async () => {
   const { metafile } = await build({
     entryPoints: [file],
     bundle: true,
@@ -38,7 +38,7 @@ test("J10 the one file imports parts of Node and nothing else", async () => {
   assert.ok(imported.includes("node:child_process"), "it was looked into");
 });
 
-test("J10 the one file runs by itself in an empty folder and inspects, calls and remembers a real server", async () => {
+test("the one file runs by itself in an empty folder and inspects, calls and remembers a real server (J10)", async () => {
   assert.deepEqual(await readdir(folder), ["berth-mcp.mjs"]);
   assert.equal((await run(["--version"])).stdout.trim(), packageVersion());
 
@@ -64,7 +64,7 @@ test("J10 the one file runs by itself in an empty folder and inspects, calls and
   assert.match((await run(["profile", "info", "@everything"])).stdout, new RegExp(hash));
 });
 
-test("J10 the one file says what is wrong as berth does", async () => {
+test("the one file says what is wrong as berth does (J10)", async () => {
   const refused = await run(["cat", "mcp+pip://x"]);
   assert.deepEqual([refused.code, JSON.parse(refused.stderr).error.code], [2, "launcher_invalid"]);
 });

@@ -93,7 +93,7 @@ describe("berth boot", () => {
     assert.equal(existsSync(join(out, "default.boot.cid")), false);
   });
 
-  test("C1 makes the image with the real compiler, and the same bytes from another copy of the sources", async () => {
+  test("makes the image with the real compiler, and the same bytes from another copy of the sources (C1)", async () => {
     const [from, out] = [sources(), join(temporaryFolder(), "boot")];
     const first = await boot("--from", from, "--out", out);
     assert.equal(first.code, 0, first.stderr);
@@ -140,7 +140,7 @@ describe("berth boot", () => {
     }
   });
 
-  test("C1 --check fails with 1 for a changed source and for every damaged byte, and changes nothing", async () => {
+  test("--check fails with 1 for a changed source and for every damaged byte, and changes nothing (C1)", async () => {
     const [from, out] = await madeImage();
     const check = (): Promise<Ran> => boot("--from", from, "--out", out, "--check", "--json");
 

@@ -63,7 +63,7 @@ describe("berth call", () => {
   const stopped = async (): Promise<number> =>
     (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent.stopped as number;
 
-  it("S9 writes events and the result as lines of JSON, and exits with 0", async () => {
+  it("writes events and the result as lines of JSON, and exits with 0 (S9)", async () => {
     const { code, lines } = await run(["streaming.drip", "--count", "2", "--ms=0", "--bytes", "1"]);
     assert.equal(code, 0);
     assert.deepEqual(
@@ -73,13 +73,13 @@ describe("berth call", () => {
     assert.equal(lines.at(-1).content[0].text, "dripped 2");
   });
 
-  it("S9 takes arguments from standard input, and the address of one server", async () => {
+  it("takes arguments from standard input, and the address of one server (S9)", async () => {
     const { lines } = await run(["everyday.add", "--url", `${berth.url}/mcp/everyday`], '{"a": 5}');
     assert.deepEqual(lines.at(-1).structuredContent, { sum: 15 });
     assert.equal((await run(["everyday.nothing"])).code, 0);
   });
 
-  it("S9 flags become what the tool's schema says", async () => {
+  it("flags become what the tool's schema says (S9)", async () => {
     const flags = '--text 1 --count 2 --loud --tags 3 --sizes 4 --sizes 5 --either 6 --more {"deep":true}'.split(" ");
     const { lines, stderr } = await run(["typed.given", ...flags]);
     assert.equal(stderr, "");
@@ -91,7 +91,7 @@ describe("berth call", () => {
     assert.throws(() => argumentsOf(["{1}"], undefined), /this argument is not JSON/);
   });
 
-  it("S9 people read the text or the value of a result, and what a terminal cannot show by its name", async () => {
+  it("people read the text or the value of a result, and what a terminal cannot show by its name (S9)", async () => {
     const { code, stdout, stderr } = await say(["shown.text", "name=Ada"]);
     assert.deepEqual([code, stdout, stderr], [0, "Hello, Ada!\n", ""]);
     assert.equal((await say(["shown.value", '{"size":2}'])).stdout, '{\n  "size": 2,\n  "of": [\n    "a"\n  ]\n}\n');
@@ -103,7 +103,7 @@ describe("berth call", () => {
     assert.deepEqual([logged.stdout, logged.stderr], ["done\n", "warning: careful\n"]);
   });
 
-  it("S9 what is wrong is told on stderr, with what could be meant", async () => {
+  it("what is wrong is told on stderr, with what could be meant (S9)", async () => {
     for (const [args, code, reason] of [
       [["shown.fail"], 1, /^berth: no\n/],
       [["shwn.text", "name=Ada"], 2, /^berth: No such method: shwn\.text; did you mean shown\.text\?\n$/],
@@ -123,7 +123,7 @@ describe("berth call", () => {
     }
   });
 
-  it("S9 exits with 1 when the tool fails or asks, and goes on with answers", async () => {
+  it("exits with 1 when the tool fails or asks, and goes on with answers (S9)", async () => {
     const failed = await run(["everyday.fail"]);
     assert.equal(failed.code, 1);
     assert.deepEqual(
@@ -139,7 +139,7 @@ describe("berth call", () => {
     assert.equal(answered.lines.at(-1).content[0].text, "hello Ann");
   });
 
-  it("S9 exits with 2 and the reason when the tool cannot be called", async () => {
+  it("exits with 2 and the reason when the tool cannot be called (S9)", async () => {
     for (const [args, reason, input] of [
       [["everyday"], /"everyday" names no tool; write server\.tool/],
       [["everyday.nope"], /has no tool "nope"/],
@@ -159,7 +159,7 @@ describe("berth call", () => {
     }
   });
 
-  it("S5 S9 Ctrl-C and a closed pipe end the call on the other side, too", async () => {
+  it("Ctrl-C and a closed pipe end the call on the other side, too (S5, S9)", async () => {
     for (const how of ["SIGINT", "pipe"]) {
       const before = await stopped();
       const args = ["call", "--url", berth.url, "--json", "streaming.drip", "--count", "100000", "--ms", "5"];

@@ -54,7 +54,7 @@ describe("berth connect", () => {
     return path;
   };
 
-  it("C6 writes each client's own file, and takes back what it wrote", async () => {
+  it("writes each client's own file, and takes back what it wrote (C6)", async () => {
     await Promise.all(
       clients.map(async ({ id, userFile }) => {
         const { code, stderr } = await connect(["echo", "--client", id, "--yes"]);
@@ -71,7 +71,7 @@ describe("berth connect", () => {
     }
   });
 
-  it("C6 writes a project's file, of all servers, under another name", async () => {
+  it("writes a project's file, of all servers, under another name (C6)", async () => {
     const added = await connect(["--client", "claude-code", "--project", "--name", "all", "--yes"]);
     assert.equal(added.code, 0);
     assert.match(added.stderr, /Servers of a project's file must be approved/);
@@ -81,7 +81,7 @@ describe("berth connect", () => {
     assert.deepEqual([code, stderr.includes("has no file of a project")], [2, true], stderr);
   });
 
-  it("C6 changes nothing with --print, nor where nobody can be asked, and shows the change both times", async () => {
+  it("changes nothing with --print, nor where nobody can be asked, and shows the change both times (C6)", async () => {
     const path = await place(".cursor/mcp.json", "{}\n");
     const printed = await connect(["echo", "--client", "cursor", "--print"]);
     assert.deepEqual([printed.code, printed.stderr], [0, ""]);
@@ -93,7 +93,7 @@ describe("berth connect", () => {
     assert.equal(await readFile(path, "utf8"), "{}\n");
   });
 
-  it("C6 follows links to the file itself, and keeps its permissions", async () => {
+  it("follows links to the file itself, and keeps its permissions (C6)", async () => {
     const real = await place("dotfiles/settings.json", '{ "theme": "dark" }\n');
     await chmod(real, 0o640);
     await mkdir(join(home, ".gemini"));
@@ -113,7 +113,7 @@ describe("berth connect", () => {
     assert.equal(await readFile(join(home, "dotfiles/codex.toml"), "utf8"), "");
   });
 
-  it("C6 follows no link out of a project, which another person may have put there", async () => {
+  it("follows no link out of a project, which another person may have put there (C6)", async () => {
     const other = await place("other.json", "{}\n");
     const links = [
       [".mcp.json", other, "claude-code"],
@@ -137,14 +137,14 @@ describe("berth connect", () => {
     assert.match(await readFile(join(folder, "real/mcp.json"), "utf8"), /"echo"/);
   });
 
-  it("C6 makes a file that is to hold a token for its owner alone", async () => {
+  it("makes a file that is to hold a token for its owner alone (C6)", async () => {
     const { code } = await connect(["echo", "--client", "claude-desktop", "--yes"], {}, guarded.url);
     assert.equal(code, 0);
     const made = await stat(join(home, ".config/Claude/claude_desktop_config.json"));
     assert.equal(made.mode & 0o777, 0o600);
   });
 
-  it("C6 leaves a file alone that it cannot read, and says where the fault is", async () => {
+  it("leaves a file alone that it cannot read, and says where the fault is (C6)", async () => {
     const text = '{\n  "mcpServers": {\n    "a": {},,\n  }\n}\n';
     const path = await place(".cursor/mcp.json", text);
     const { code, stderr } = await connect(["echo", "--client", "cursor", "--yes"]);
@@ -153,7 +153,7 @@ describe("berth connect", () => {
     assert.equal(await readFile(path, "utf8"), text);
   });
 
-  it("C6 neither replaces nor removes a server of the same name that is another one", async () => {
+  it("neither replaces nor removes a server of the same name that is another one (C6)", async () => {
     const text = '{ "mcpServers": { "echo": { "url": "https://other.example/mcp" } } }\n';
     const path = await place(".cursor/mcp.json", text);
     for (const more of [[], ["--remove"]]) {
@@ -178,7 +178,7 @@ describe("berth connect", () => {
     );
   });
 
-  it("C8 names the variable of the token where one is needed, and never writes the token", async () => {
+  it("names the variable of the token where one is needed, and never writes the token", async () => {
     const { token } = await makeToken(guarded, { can: ["call", "read"] });
     const some = clients.filter(({ id }) => ["claude-code", "claude-desktop", "codex", "vs-code"].includes(id));
     await Promise.all(

@@ -43,7 +43,7 @@ describe("the token of commands that talk to a Berth", () => {
     assert.match((await greet({ BERTH_URL: "", BERTH_TOKEN: token }, ["--url", berth.url])).stdout, /Hello, Ada!/);
   });
 
-  it("is never shown when it is wrong (C8)", async () => {
+  it("is never shown when it is wrong", async () => {
     const other = `${token.slice(0, -1)}${token.endsWith("0") ? "1" : "0"}`;
     assert.match((await greet({ BERTH_TOKEN: other })).stderr, /This token is not valid here/);
     assert.match((await greet({ BERTH_TOKEN: `${token} ${token}` })).stderr, /BERTH_TOKEN must be one token/);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { homeOf } from "../support/profile-home.ts";
 import { fixtures, installed } from "../support/upstreams.ts";
 
-test("J6 J7 the drift of context7 1.0.33 to 2.0.0 is told and followed, tool and argument", async (t) => {
+test("the drift of context7 1.0.33 to 2.0.0 is told and followed, tool and argument (J6, J7)", async (t) => {
   const home = await homeOf(t);
   const uri = (version: string): string => installed(`context7-${version}/dist/index.js`);
   assert.equal((await home.run(["create", "context7", "--from", uri("1.0.33")])).code, 0);
@@ -18,7 +18,7 @@ test("J6 J7 the drift of context7 1.0.33 to 2.0.0 is told and followed, tool and
   assert.deepEqual([tool, Object.keys(parameters as object)], ["query-docs", ["libraryId", "query"]]);
 });
 
-test("J4 J5 J7 profiles of real servers are created, valid, up to date and without difference", async (t) => {
+test("profiles of real servers are created, valid, up to date and without difference (J4, J5, J7)", async (t) => {
   const home = await homeOf(t);
   const servers: [string, string][] = [
     ["files", `${installed("@modelcontextprotocol/server-filesystem/dist/index.js")}?arg=${fixtures}`],
@@ -40,7 +40,7 @@ test("J4 J5 J7 profiles of real servers are created, valid, up to date and witho
   assert.deepEqual(names, servers.map(([name]) => name).sort());
 });
 
-test("J6 J7 the drift of playwright 0.0.70 to 0.0.76 is followed in examples, arguments and queries", async (t) => {
+test("the drift of playwright 0.0.70 to 0.0.76 is followed in examples, arguments and queries (J6, J7)", async (t) => {
   const home = await homeOf(t);
   const uri = (version: string): string => installed(`playwright-${version}/cli.js`);
   assert.equal((await home.run(["create", "browser", "--from", uri("0.0.70")])).code, 0);

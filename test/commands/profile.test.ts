@@ -15,7 +15,7 @@ after(async () => {
 
 const BIOMCP = `mcp+python://${join(fixtures, "biomcp.py")}?env.BIOMCP_VERSION=\${BIOMCP_VERSION}`;
 
-test("J7 J8 berth profile create --from makes a full profile: start, contract, a file for each tool", async (t) => {
+test("berth profile create --from makes a full profile: start, contract, a file for each tool (J7, J8)", async (t) => {
   const home = await homeOf(t);
   const created = await home.run(["create", "everything", "--from", everything]);
   assert.deepEqual([created.code, created.stdout], [0, ""]);
@@ -45,7 +45,7 @@ test("J7 J8 berth profile create --from makes a full profile: start, contract, a
   assert.deepEqual([hash.schema_hash, hash.contract_cid], [meta["schema_hash"], meta["contract_cid"]]);
 });
 
-test("J8 a profile designed by a model is taken in every shape of the seed, with what it learned", async (t) => {
+test("a profile designed by a model is taken in every shape of the seed, with what it learned (J8)", async (t) => {
   const home = await homeOf(t);
   const launcher = { command: "python3", args: [join(fixtures, "biomcp.py")], transport: "stdio" };
   const search = {
@@ -86,7 +86,7 @@ test("J8 a profile designed by a model is taken in every shape of the seed, with
   assert.deepEqual([naked.stderr, naked.records.length], ["", 1]);
 });
 
-test("J7 what cannot become a profile is refused, with everything that is wrong, and nothing is saved", async (t) => {
+test("what cannot become a profile is refused, with everything that is wrong, and nothing is saved (J7)", async (t) => {
   const home = await homeOf(t);
   const cases: [string, string, RegExp][] = [
     ["bad", "{", /not JSON/],
@@ -112,7 +112,7 @@ test("J7 what cannot become a profile is refused, with everything that is wrong,
   assert.deepEqual(await readdir(home.root), []);
 });
 
-test("J4 J7 a script's profile means the same from every folder, and a project's stays in the project", async (t) => {
+test("a script's profile means the same from every folder, and a project's stays in the project (J4, J7)", async (t) => {
   const home = await homeOf(t);
   const cwd = fixtures;
   assert.equal((await home.run(["create", "notes", "--from", "mcp+python://./notes.py"], { cwd })).code, 0);
@@ -129,7 +129,7 @@ test("J4 J7 a script's profile means the same from every folder, and a project's
   assert.match((await home.run(["list"], { cwd: "/" })).stdout, /^@notes {2}\(user\)\n$/);
 });
 
-test("J4 what a repository's profiles say cannot steer the terminal", async (t) => {
+test("what a repository's profiles say cannot steer the terminal (J4)", async (t) => {
   const home = await homeOf(t);
   const steering = "\u001b]0;x\u0007\u009b31m\u202e";
   const project = join(home.root, "project");
@@ -153,7 +153,7 @@ test("J4 what a repository's profiles say cannot steer the terminal", async (t) 
   }
 });
 
-test("J4 @server/tool?query, @server?tool=, @server?list=tools and inspect reach the profile's server", async (t) => {
+test("@server/tool?query, @server?tool=, @server?list=tools and inspect reach the profile's server (J4)", async (t) => {
   const home = await homeOf(t);
   await home.save("bio", { uri: BIOMCP, description: "Genes" }, { find: { tool: "search", arguments: { page: 3 } } });
   const cat = (reference: string): Promise<Ran> => berth(["cat", reference], home);
@@ -176,7 +176,7 @@ test("J4 @server/tool?query, @server?tool=, @server?list=tools and inspect reach
   assert.match(unknown.errors[0].message, /"@bia"; there are @bio/);
 });
 
-test("J4 ${VAR} in a profile is the environment's, and what is not set is named before anything starts", async (t) => {
+test("${VAR} in a profile is the environment's, and what is not set is named before anything starts (J4)", async (t) => {
   const home = await homeOf(t);
   await home.save("bio", { command: "${PYTHON:-python3}", args: ["${FIXTURES}/biomcp.py"] }, {});
   const unset = await berth(["cat", "@bio?list=tools"], home);
@@ -186,7 +186,7 @@ test("J4 ${VAR} in a profile is the environment's, and what is not set is named 
   assert.equal((await berth(["cat", "@bio?list=tools"], { env })).records.length, 2);
 });
 
-test("J6 use warns of a changed contract as the seed says it, and goes on", async (t) => {
+test("use warns of a changed contract as the seed says it, and goes on (J6)", async (t) => {
   const home = await changed(t);
   const { stderr, code, records } = await berth(["cat", "@bio/search?gene=BRAF"], home);
   const [said, failed] = stderr.split('{"error"');
@@ -215,7 +215,7 @@ test("J6 use warns of a changed contract as the seed says it, and goes on", asyn
   assert.deepEqual([code, records.length], [5, 0]);
 });
 
-test("J6 error refuses before the call, ignore and --ignore-schema say nothing", async (t) => {
+test("error refuses before the call, ignore and --ignore-schema say nothing (J6)", async (t) => {
   const home = await changed(t);
   await home.edit("bio", "_meta", { schema_validation: "error" });
   const refused = await berth(["cat", "@bio/search?query=BRAF"], home);
@@ -231,7 +231,7 @@ test("J6 error refuses before the call, ignore and --ignore-schema say nothing",
   assert.equal((await berth(["cat", "@bio/search?query=BRAF"], home)).stderr, "");
 });
 
-test("J6 what is compatible, and tools that a profile does not name, are no drift", async (t) => {
+test("what is compatible, and tools that a profile does not name, are no drift (J6)", async (t) => {
   const home = await changed(t);
   await rm(join(home.folder("bio"), "search.json"));
   const used = await berth(["cat", "@bio/trial_search?phase=3"], home);
@@ -239,7 +239,7 @@ test("J6 what is compatible, and tools that a profile does not name, are no drif
   assert.equal((await home.run(["validate", "@bio"])).stdout.split("\n")[0], "@bio: valid");
 });
 
-test("J7 validate exits with 1 when calls may fail, diff with 0; both tell the changes as text and JSON", async (t) => {
+test("validate exits with 1 when calls may fail, diff with 0; both tell the changes as text and JSON (J7)", async (t) => {
   const home = await changed(t);
   const validated = await home.run(["validate", "@bio"]);
   assert.deepEqual([validated.code, validated.stderr], [1, ""]);
@@ -257,7 +257,7 @@ test("J7 validate exits with 1 when calls may fail, diff with 0; both tell the c
   assert.equal((await home.run(["validate", "@gone"])).code, 2);
 });
 
-test("J6 a profile that a person wrote is compared by the parameters that it names", async (t) => {
+test("a profile that a person wrote is compared by the parameters that it names (J6)", async (t) => {
   const home = await homeOf(t);
   const parameters = { gene: { type: "string", required: true } };
   await home.save("bio", { uri: BIOMCP }, { search: { parameters } });
@@ -274,7 +274,7 @@ test("J6 a profile that a person wrote is compared by the parameters that it nam
   assert.deepEqual([byHash.code, byHash.stdout.split("\n")[0]], [1, "@hash: changed"]);
 });
 
-test("J7 a contract that is not the one a profile was made against is told, and not believed", async (t) => {
+test("a contract that is not the one a profile was made against is told, and not believed (J7)", async (t) => {
   const home = await changed(t);
   const path = join(home.folder("bio"), "_contract.json");
   await writeFile(path, (await readFile(path, "utf8")).replaceAll("gene", "query"));
@@ -286,7 +286,7 @@ test("J7 a contract that is not the one a profile was made against is told, and 
   assert.equal(code, 1, "what the tools' files say still tells of the change");
 });
 
-test("J7 update shows what it does, follows renames, tries the examples, and saves", async (t) => {
+test("update shows what it does, follows renames, tries the examples, and saves (J7)", async (t) => {
   const home = await changed(t);
   await home.edit("bio", "search", {
     notes: "Prose.",
@@ -330,7 +330,7 @@ test("J7 update shows what it does, follows renames, tries the examples, and sav
   assert.match((await home.run(["update", "@bio"])).stdout, /No changes\. The profile is up to date\.\n$/);
 });
 
-test("J7 an example that fails saves nothing, unless nobody wants to know", async (t) => {
+test("an example that fails saves nothing, unless nobody wants to know (J7)", async (t) => {
   const home = await changed(t);
   await home.edit("bio", "search", { examples: [{ input: { gene: "BRAF", disease: "melanoma" } }] });
   const before = await home.all("bio");
@@ -342,7 +342,7 @@ test("J7 an example that fails saves nothing, unless nobody wants to know", asyn
   assert.equal((await home.run(["validate", "@bio"])).code, 0);
 });
 
-test("J7 update asks a person on a terminal; without one it wants --yes", async (t) => {
+test("update asks a person on a terminal; without one it wants --yes (J7)", async (t) => {
   const home = await changed(t);
   const before = await home.all("bio");
   const silent = await home.run(["update", "@bio"]);
@@ -355,7 +355,7 @@ test("J7 update asks a person on a terminal; without one it wants --yes", async 
   assert.equal((await home.run(["validate", "@bio"])).code, 0);
 });
 
-test("J5 J6 what a server offers to a person at a terminal alone is no drift", async (t) => {
+test("what a server offers to a person at a terminal alone is no drift (J5, J6)", async (t) => {
   const home = await homeOf(t);
   const piped = await berth(["mcp", "hash", everything]);
   const shown = await atTerminal(["mcp", "hash", everything], home);
@@ -368,7 +368,7 @@ test("J5 J6 what a server offers to a person at a terminal alone is no drift", a
   assert.ok(atHome.includes("Echo: hi") && !atHome.includes("Warning"), atHome);
 });
 
-test("J7 a profile that comes with Berth is updated as the user's own", async (t) => {
+test("a profile that comes with Berth is updated as the user's own (J7)", async (t) => {
   const home = await changed(t);
   const bundled = join(home.root, "bundled");
   await mkdir(join(bundled, "profiles", "mcp"), { recursive: true });

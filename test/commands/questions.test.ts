@@ -35,7 +35,7 @@ describe("questions at a command", () => {
     ];
   };
 
-  it("P4 berth cat asks the person at the terminal twice in a row, and writes the result", async () => {
+  it("berth cat asks the person at the terminal twice in a row, and writes the result (P4)", async () => {
     for (const [kind, reference] of tools("deploy")) {
       const { stdout: shown, code } = await atTerminal(["cat", reference], "moon\n2\nyes\n");
       assert.match(shown, /Which stage\?\n {2}1\. dev\n {2}2\. prod\n/, kind);
@@ -46,7 +46,7 @@ describe("questions at a command", () => {
     }
   });
 
-  it("P4 an empty line takes the default that is shown, and the end of input cancels", async () => {
+  it("an empty line takes the default that is shown, and the end of input cancels (P4)", async () => {
     for (const [kind, reference] of tools("preset")) {
       const { stdout: shown } = await atTerminal(["cat", reference], "\n\n");
       assert.match(shown, /\[dev\]: /, kind);
@@ -66,12 +66,12 @@ describe("questions at a command", () => {
     assert.equal(code, 5);
   });
 
-  it("P4 questions of both kinds are asked in one call", async () => {
+  it("questions of both kinds are asked in one call (P4)", async () => {
     const { stdout: shown } = await atTerminal(["cat", `${asker}?tool=mixed`], "prod\nAda\ny\nAda\n");
     assert.match(shown, /"text":"prod Ada true"/);
   });
 
-  it("P4 without a terminal the default is the answer, and what has none is an error that says what is needed", async () => {
+  it("without a terminal the default is the answer, and what has none is an error that says what is needed (P4)", async () => {
     for (const [kind, reference] of tools("preset")) {
       const ran = await runBerth(["cat", reference]);
       assert.equal(ran.records[0].text, "deployed to dev: true", kind);
@@ -89,7 +89,7 @@ describe("questions at a command", () => {
     );
   });
 
-  it("P4 berth call asks at the terminal, and takes defaults without one", async () => {
+  it("berth call asks at the terminal, and takes defaults without one (P4)", async () => {
     for (const server of ["functions", "deploy", "asker"]) {
       const { stdout: shown, code } = await atTerminal(["call", "--url", berth.url, `${server}.deploy`], "prod\ny\n");
       assert.match(shown, /: deployed to prod: true\n/, server);
@@ -104,7 +104,7 @@ describe("questions at a command", () => {
     assert.match(asked.stderr, /call it again with --answers/);
   });
 
-  it("P5 berth cat tries again what is transient, and nothing else", async () => {
+  it("berth cat tries again what is transient, and nothing else (P5)", async () => {
     const env = { BERTH_RETRY_MS: "5" };
     const args = (value: object): string => `args=${encodeURIComponent(JSON.stringify(value))}`;
     const flaky = await runBerth(["cat", `${asker}?tool=flaky&${args({ key: "x", times: 2 })}`], { env });
@@ -115,7 +115,7 @@ describe("questions at a command", () => {
     assert.deepEqual([never.code, never.errors[0].transient], [5, true]);
   });
 
-  it("P6 a profile's options reach its tool", async (t) => {
+  it("a profile's options reach its tool (P6)", async (t) => {
     const folder = await mkdtemp(join(tmpdir(), "berth-profile-"));
     t.after(() => rm(folder, { recursive: true }));
     const profile = join(folder, ".berth", "profiles", "mcp", "asking");
@@ -130,7 +130,7 @@ describe("questions at a command", () => {
     assert.deepEqual(Object.keys(JSON.parse(plain.records[0].text).meta), ["progressToken"]);
   });
 
-  it("P7 help and documentation call the envelope transitional", async () => {
+  it("help and documentation call the envelope transitional (P7)", async () => {
     for (const command of ["cat", "call"]) {
       assert.match((await runBerth([command, "--help"])).stdout, /envelope.* transitional/, command);
     }
@@ -138,7 +138,7 @@ describe("questions at a command", () => {
     assert.match(page, /> \[!IMPORTANT\]\n> \*\*Transitional\.\*\*/);
   });
 
-  it("P1 --raw writes the result as the server gave it, envelope and all", async () => {
+  it("--raw writes the result as the server gave it, envelope and all (P1)", async () => {
     const raw = await runBerth(["cat", "--raw", `${asker}?tool=preset`]);
     assert.match(raw.records[0].content[0].text, /^\{"type":"success"/);
   });

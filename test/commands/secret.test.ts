@@ -18,7 +18,7 @@ describe("berth secret", () => {
   const berth = (args: readonly string[], input = ""): Promise<Ran> =>
     berthInProcess(["secret", ...args], { input, env: { BERTH_DATA: data } });
 
-  it("takes a value from standard input, lists its name, and never shows the value (C8)", async () => {
+  it("takes a value from standard input, lists its name, and never shows the value", async () => {
     const set = await berth(["set", "API_TOKEN"], `${VALUE}\n`);
     assert.equal(set.code, 0, set.stderr);
     assert.match(set.stderr, /The secret API_TOKEN of the tenant default is set/);
@@ -44,7 +44,7 @@ describe("berth secret", () => {
     assert.match(stderr, /too many arguments/);
   });
 
-  it("reports an invalid name or value without showing the value (C8)", async () => {
+  it("reports an invalid name or value without showing the value", async () => {
     const named = await berth(["set", "API-TOKEN"], VALUE);
     assert.equal(named.code, 2);
     assert.match(named.stderr, /"API-TOKEN" cannot be its name/);

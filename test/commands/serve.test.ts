@@ -112,7 +112,7 @@ describe("berth serve", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it("serves every server of its own image, reports a port in use, and leaves no process (C2 T4.3 T10.2)", async () => {
+  it("serves every server of its own image, reports a port in use, and leaves no process (C2, T4.3, T10.2)", async () => {
     const served = await serve(["--data", join(folder, "data")]);
     for (const name of [...Object.keys(await sources()), "mcp"]) {
       const { status, body } = await post(`${served.url}/mcp/${name}`, request("tools/list"));

@@ -15,7 +15,7 @@ describe("berth token", () => {
 
   const berth = (...args: string[]): Promise<Ran> => berthInProcess(["token", ...args], { env: { BERTH_DATA: data } });
 
-  it("prints a token once, stores only its hash, and lists what it permits (C8)", async () => {
+  it("prints a token once, stores only its hash, and lists what it permits", async () => {
     const made = await berth("create", "--name", "laptop", "--server", "echo", "--expires", "30d");
     assert.equal(made.code, 0, made.stderr);
     const token = made.stdout.trim();
@@ -38,7 +38,7 @@ describe("berth token", () => {
     }
   });
 
-  it("reports every problem of a request (C8)", async () => {
+  it("reports every problem of a request", async () => {
     const { code, stderr } = await berth("create", "--can", "fly", "--tool", "x", "--expires", "soon");
     assert.equal(code, 2);
     assert.match(

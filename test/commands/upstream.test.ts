@@ -18,7 +18,7 @@ function temporaryFolder(t: TestContext): string {
   return folder;
 }
 
-test("J2 berth inspect prints what a server offers as the seed shows it", async () => {
+test("berth inspect prints what a server offers as the seed shows it (J2)", async () => {
   const { code, stdout, stderr } = await berth(["inspect", `${notes}?arg=x`, "--format", "json"]);
   assert.deepEqual([code, stderr], [0, ""]);
   const shown = JSON.parse(stdout) as Record<string, { name?: string; uri?: string }[]>;
@@ -45,7 +45,7 @@ test("J2 berth inspect prints what a server offers as the seed shows it", async 
   );
 });
 
-test("J2 berth inspect is readable by default: signatures, first lines, problems", async () => {
+test("berth inspect is readable by default: signatures, first lines, problems (J2)", async () => {
   const { code, stdout } = await berth(["inspect", notes]);
   assert.equal(code, 0);
   assert.match(stdout, /notes 1\.0\.0, MCP 2026-07-28 over stdio\n\nTools \(5\)\n {2}list_notes\(limit\?: integer/);
@@ -55,7 +55,7 @@ test("J2 berth inspect is readable by default: signatures, first lines, problems
   assert.ok(!stdout.includes("\u001b"));
 });
 
-test("J2 berth mcp explore, tools and schema say it for programs", async () => {
+test("berth mcp explore, tools and schema say it for programs (J2)", async () => {
   const explored = await berth(["mcp", "explore", everything]);
   const all = JSON.parse(explored.stdout) as { tools: { name: string }[]; prompts: object[]; resources: object[] };
   assert.deepEqual([all.tools.length, all.resources.length, all.prompts.length], [13, 7, 4]);
@@ -78,7 +78,7 @@ test("calls a tool of an npm package by its name (J3)", async () => {
   assert.match(read.records[0].text, /^"""An MCP server of Python's standard library alone/);
 });
 
-test("J3 berth cat writes a tool's text as a record in the form of the seed", async () => {
+test("berth cat writes a tool's text as a record in the form of the seed (J3)", async () => {
   const { code, records, stderr } = await berth(["cat", `${everything}&tool=get-sum&a=1&b=2`]);
   assert.deepEqual([code, stderr], [0, ""]);
   assert.deepEqual(records, [
@@ -86,7 +86,7 @@ test("J3 berth cat writes a tool's text as a record in the form of the seed", as
   ]);
 });
 
-test("J3 structured lists are a record an element; other content keeps its kind", async () => {
+test("structured lists are a record an element; other content keeps its kind (J3)", async () => {
   const listed = await berth(["cat", `${notes}?tool=list_notes&limit=2&done=false`]);
   assert.deepEqual(
     listed.records.map(({ tool, data }) => [tool, data.id]),
@@ -113,7 +113,7 @@ test("J3 structured lists are a record an element; other content keeps its kind"
   assert.deepEqual(where[0].data.arguments, []);
 });
 
-test("J3 berth cat reads resources, prompts and lists, and gives the whole with --raw", async () => {
+test("berth cat reads resources, prompts and lists, and gives the whole with --raw (J3)", async () => {
   assert.deepEqual((await berth(["cat", `${notes}?resource=note://1`])).records, [
     { type: "resource", uri: "note://1", text: "Buy milk.", mimeType: "text/plain" },
   ]);
@@ -126,14 +126,14 @@ test("J3 berth cat reads resources, prompts and lists, and gives the whole with 
   assert.deepEqual(raw.structuredContent, { notes: [{ id: 1, title: "Note 1", done: false }] });
 });
 
-test("J3 --format chooses one JSON value or plain text", async () => {
+test("--format chooses one JSON value or plain text (J3)", async () => {
   const json = await berth(["cat", "--format", "json", `${notes}?tool=list_notes&limit=2`]);
   assert.equal((JSON.parse(json.stdout) as object[]).length, 2);
   const text = await berth(["cat", "--format", "text", `${notes}?tool=loose`]);
   assert.equal(text.stdout, "BRAF V600E is a common mutation.\n");
 });
 
-test("J3 berth head and tail give the first and the last records, ten by default", async () => {
+test("berth head and tail give the first and the last records, ten by default (J3)", async () => {
   const ids = async (...args: string[]): Promise<number[]> =>
     (await berth([...args, `${notes}?tool=list_notes`])).records.map(({ data }) => data.id);
   const all = Array.from({ length: 25 }, (_, index) => index + 1);
@@ -148,7 +148,7 @@ test("J3 berth head and tail give the first and the last records, ten by default
     assert.deepEqual(await ids(...command.split(" ")), all.slice(first, end), command);
 });
 
-test("J3 berth put calls once a record, in order, reports each and goes on after a bad one", async () => {
+test("berth put calls once a record, in order, reports each and goes on after a bad one (J3)", async () => {
   const input = '{"gene":"BRAF"}\n\nnonsense\n{"gene":"TP53","limit":3}';
   const ran = await berth(["put", `${notes}?tool=search&disease=melanoma`], { input });
   assert.equal(ran.code, 2);
@@ -162,7 +162,7 @@ test("J3 berth put calls once a record, in order, reports each and goes on after
   assert.deepEqual(ran.errors, [{ code: "bad_record", message: "Record 2 is not a JSON object.", record: 2 }]);
 });
 
-test("J3 berth put keeps the order with many calls at once, and tells each tool's error", async () => {
+test("berth put keeps the order with many calls at once, and tells each tool's error (J3)", async () => {
   const numbers = Array.from({ length: 60 }, (_, index) => index);
   const input = numbers.map((a) => JSON.stringify({ a, b: 1 })).join("\n");
   const ran = await berth(["put", "--concurrency", "8", `${everything}&tool=get-sum`], { input });
@@ -176,7 +176,7 @@ test("J3 berth put keeps the order with many calls at once, and tells each tool'
   assert.deepEqual(failing.errors[0], { code: "tool_error", message: "It did not work.", tool: "fail", record: 1 });
 });
 
-test("J3 whoever reads may leave early: the command ends well and leaves nothing running", async () => {
+test("whoever reads may leave early: the command ends well and leaves nothing running (J3)", async () => {
   const mark = randomUUID();
   const reference = `${notes}?tool=search&env.MARK=${mark}`;
   const pipeline = `yes '{"gene":"BRAF"}' | "$0" "$1" put "$2" | head -n 2; echo "\${PIPESTATUS[@]}"`;
@@ -187,7 +187,7 @@ test("J3 whoever reads may leave early: the command ends well and leaves nothing
   assert.deepEqual(processesWith(mark), []);
 });
 
-test("J3 each kind of failure is one JSON object on stderr, with an exit code of its own", async () => {
+test("each kind of failure is one JSON object on stderr, with an exit code of its own (J3)", async () => {
   const cases: [string[], number, string, RegExp][] = [
     [["cat"], 2, "usage", /missing required argument/],
     [["cat", "--nonsense", notes], 2, "usage", /unknown option/],
@@ -216,7 +216,7 @@ test("J3 each kind of failure is one JSON object on stderr, with an exit code of
   }
 });
 
-test("J3 an npm package whose installation was cut off says which folder to remove", async (t) => {
+test("an npm package whose installation was cut off says which folder to remove (J3)", async (t) => {
   const cache = temporaryFolder(t);
   const folder = createHash("sha512").update("@upstash/context7-mcp@4.1.1").digest("hex").slice(0, 16);
   const modules = join(cache, "_npx", folder, "node_modules");
@@ -230,7 +230,7 @@ test("J3 an npm package whose installation was cut off says which folder to remo
   assert.match(errors[0].message, new RegExp(`was interrupted.* remove the folder _npx/${folder} from npm's cache`));
 });
 
-test("J3 Ctrl-C ends the command and the server that it started", async () => {
+test("Ctrl-C ends the command and the server that it started (J3)", async () => {
   const mark = randomUUID();
   const reference = `${hostile("misbehaves in calls")}&env.MARK=${mark}&tool=hang`;
   const ran = await berthProcess(["cat", reference], {
@@ -247,7 +247,7 @@ test("J3 Ctrl-C ends the command and the server that it started", async () => {
   assert.deepEqual(processesWith(mark), []);
 });
 
-test("J3 a server that was started before its command turned out to be wrong is ended, and --help starts none", async (t) => {
+test("a server that was started before its command turned out to be wrong is ended, and --help starts none (J3)", async (t) => {
   const mark = randomUUID();
   const file = join(temporaryFolder(t), "started");
   const uri = hostile("leaves a child", `&arg=${file}&env.MARK=${mark}`);
@@ -266,7 +266,7 @@ test("J3 a server that was started before its command turned out to be wrong is 
   assert.ok(!existsSync(file));
 });
 
-test("J1 J3 a stand-in for uvx gets package, program and command, and is served like any server", async (t) => {
+test("a stand-in for uvx gets package, program and command, and is served like any server (J1, J3)", async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, "uvx"), `#!/bin/sh\nexec python3 ${fixtures}/notes.py "$@"\n`, { mode: 0o755 });
   const env = { PATH: `${folder}:${process.env["PATH"]}` };
@@ -275,7 +275,7 @@ test("J1 J3 a stand-in for uvx gets package, program and command, and is served 
   assert.deepEqual(ran.records[0].data.arguments, ["--from", "biomcp-python", "biomcp", "run"]);
 });
 
-test("J3 on a terminal there are colours and the seconds of a start; in a pipe there are none", async () => {
+test("on a terminal there are colours and the seconds of a start; in a pipe there are none (J3)", async () => {
   const env = { NO_COLOR: undefined, FORCE_COLOR: undefined, TERM: "xterm" };
   const shown = await berth(["inspect", notes], { env, isTerminal: true });
   assert.ok(shown.stdout.includes("\u001b[36msearch\u001b[39m(gene"));
@@ -288,7 +288,7 @@ test("J3 on a terminal there are colours and the seconds of a start; in a pipe t
   assert.match(await text(child.stdout), /starting … [12] s \(/);
 });
 
-test("J3 -v says on stderr what was reached and what it notifies, and --help shows examples", async () => {
+test("-v says on stderr what was reached and what it notifies, and --help shows examples (J3)", async () => {
   const ran = await berth(["cat", "-v", `${everything}&tool=echo&message=hi`]);
   const said = ran.stderr
     .trim()

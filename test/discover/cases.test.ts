@@ -12,7 +12,7 @@ import type { Discovery } from "../../src/discover/discovery.ts";
 import { caseExpected, caseNames, caseSource, checkDiscovery } from "../support/discovery-check.ts";
 
 for (const name of caseNames()) {
-  test(`C3 T11.6 what types and comments say becomes a tool: ${name}`, () => {
+  test(`what types and comments say becomes a tool: ${name} (C3, T11.6)`, () => {
     checkDiscovery(discover(caseSource(name)), caseExpected(name));
   });
 }

@@ -53,7 +53,7 @@ function readIfThere(file: string): string {
   }
 }
 
-test("T11.1 a definition is discovered and bundled in a child process", async () => {
+test("a definition is discovered and bundled in a child process (T11.1)", async () => {
   const { tools, problems, bundle } = await compiler.compile(sound);
   assert.deepEqual(problems, []);
   assert.deepEqual(
@@ -63,7 +63,7 @@ test("T11.1 a definition is discovered and bundled in a child process", async ()
   assert.match(bundle!, /function greet/);
 });
 
-test("T11.3 definitions that come at once are compiled one after the other", async () => {
+test("definitions that come at once are compiled one after the other (T11.3)", async () => {
   const names = ["a", "b", "c", "d"];
   const all = await Promise.all(names.map((name) => compiler.compile(source(`export function ${name}(): void {}`))));
   assert.deepEqual(

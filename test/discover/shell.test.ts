@@ -31,7 +31,7 @@ function problemsOf(header: string): string[] {
   });
 }
 
-test("T11.2 a script is one tool, named after its server, described by the comment at its head", () => {
+test("a script is one tool, named after its server, described by the comment at its head (T11.2)", () => {
   const found = tool(`#!/usr/bin/env bash
 # shellcheck disable=SC2034
 
@@ -126,7 +126,7 @@ test("defaults are read by the type of their parameter", () => {
   assert.deepEqual(param("@param {number} [it]").schema, { type: "number" });
 });
 
-test("T11.2 every mistake in a header is said at its place, and leaves the tool out", () => {
+test("every mistake in a header is said at its place, and leaves the tool out (T11.2)", () => {
   const header = `# Finds.
 # @minimum 3
 # @param {strng} a - x

@@ -13,7 +13,7 @@ function faults(text: string): string[] {
   });
 }
 
-test("T6.1 a tag makes a function a resource, with its address, type and words", () => {
+test("a tag makes a function a resource, with its address, type and words (T6.1)", () => {
   const { tools, resources, problems } = found(`
     /**
      * The report of this week.
@@ -59,7 +59,7 @@ test("a resource's template takes its variables from the parameters, whatever th
   );
 });
 
-test("T6.6 an address that is no URI, or a template that its function does not fit, is a problem in its place", () => {
+test("an address that is no URI, or a template that its function does not fit, is a problem in its place (T6.6)", () => {
   assert.deepEqual(faults("/** @resource */\nexport function a() {}"), ["invalid-uri 1:5 @resource"]);
   const cases: [uri: string, fault: string][] = [
     ["reports", "invalid-uri 1:15 reports"],
@@ -91,7 +91,7 @@ test("T6.6 an address that is no URI, or a template that its function does not f
   );
 });
 
-test("T7.1 a tag makes a function a prompt, and its parameters the arguments", () => {
+test("a tag makes a function a prompt, and its parameters the arguments (T7.1)", () => {
   const { tools, prompts, problems } = found(`
     /**
      * Reviews code.

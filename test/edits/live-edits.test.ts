@@ -28,7 +28,7 @@ describe("an edit while Berth runs", () => {
   after(() => berth?.close());
   const at = (server: string): string => `${berth.url}/mcp/${server}`;
 
-  it("C7 of the variable mcps takes effect without a restart, and only in what it says", async () => {
+  it("of the variable mcps takes effect without a restart, and only in what it says (C7)", async () => {
     const { cid, body } = await api.send("GET", "/variables/mcps");
     const text = body.files.mcps as string;
     const described = text.replace('"demo": {', '"demo": {\n    "description":   "Sums",');
@@ -108,7 +108,7 @@ describe("an edit while Berth runs", () => {
     assert.deepEqual(await toolsOf(at("demo")), ["add"]);
   });
 
-  it("T1.4 that makes mcps malformed is refused, with every problem where it stands", async () => {
+  it("that makes mcps malformed is refused, with every problem where it stands (T1.4)", async () => {
     const { body } = await api.send("GET", "/variables/mcps");
     const syntax = await api.put("/variables/mcps", '{\n  "demo": {,\n}');
     assert.equal(syntax.status, 422);

@@ -11,7 +11,7 @@ const HELLO = tool("hello", "Says hello.", "name");
 const OTHER = tool("hello", "Says hello.", "name", "language");
 const ASIDE = tool("aside", "Stays as it is.");
 
-it("J9 the review of a new entry says what its server would offer, and saving serves it", async (t) => {
+it("the review of a new entry says what its server would offer, and saving serves it (J9)", async (t) => {
   const server = changing(t, [HELLO, ASIDE]);
   const berth = await host(t, {});
   const api = apiOf(berth);
@@ -27,7 +27,7 @@ it("J9 the review of a new entry says what its server would offer, and saving se
   assert.equal((await call(`${berth.url}/mcp/server`, "aside")).content[0].text, "called Stays as it is.");
 });
 
-it("J9 another version of a server is compared as a definition is, and saved only when that is wanted", async (t) => {
+it("another version of a server is compared as a definition is, and saved only when that is wanted (J9)", async (t) => {
   const [first, second] = [changing(t, [HELLO, ASIDE]), changing(t, [OTHER, ASIDE])];
   const berth = await host(t, { server: { upstream: first.uri } });
   await call(`${berth.url}/mcp/server`, "aside");
@@ -47,7 +47,7 @@ it("J9 another version of a server is compared as a definition is, and saved onl
   assert.deepEqual(second.called(), [OTHER], "whoever saves it has approved what the review showed");
 });
 
-it("J9 a wrong launcher URI is refused where it stands", async (t) => {
+it("a wrong launcher URI is refused where it stands (J9)", async (t) => {
   const api = apiOf(await host(t, {}));
   const text = '{\n  "description": "Of others",\n  "upstream": "mcp+npx://left-pad?command"\n}';
   const { status, body } = await api.put("/entries/server", text);
@@ -58,7 +58,7 @@ it("J9 a wrong launcher URI is refused where it stands", async (t) => {
   assert.match(problem.message, /^"command" has no value.*At character 20 of the launcher URI/);
 });
 
-it("J9 an entry whose server cannot be started is refused with the reason", async (t) => {
+it("an entry whose server cannot be started is refused with the reason (J9)", async (t) => {
   const api = apiOf(await host(t, {}));
   const { status, body } = await api.put("/entries/server", JSON.stringify({ upstream: hostile("dies at start") }));
   assert.equal(status, 422);

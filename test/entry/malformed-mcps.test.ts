@@ -8,7 +8,7 @@ import { call, startTestBerth } from "../support/berth.ts";
 import { onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
-it("T1.4 malformed mcps that stand in the store serve nothing, and are told in the log and on the page", async () => {
+it("malformed mcps that stand in the store serve nothing, and are told in the log and on the page (T1.4)", async () => {
   const lines: string[] = [];
   const log = pino(logOptions("warn", []), { write: (line: string) => void lines.push(line) });
   const texts = { "hello.ts": `export function hello(): string { return "hello"; }\n` };

@@ -70,7 +70,7 @@ describe("resources and prompts that are configured", () => {
   const get = (name: string, args?: object) => ask("whole", "prompts/get", { name, ...(args && { arguments: args }) });
   const said = (text: string) => ({ role: "user", content: { type: "text", text } });
 
-  it("T6.1 T6.6 are listed with the discovered ones", async () => {
+  it("are listed with the discovered ones (T6.1, T6.6)", async () => {
     const { resources } = await ask("whole", "resources/list");
     assert.deepEqual(resources, [
       { uri: "note://own", name: "own", description: "Curated", mimeType: "text/plain" },
@@ -82,7 +82,7 @@ describe("resources and prompts that are configured", () => {
     for (const { uri } of resources) assert.ok(URL.canParse(uri));
   });
 
-  it("T6.2 T6.3 T6.4 are read: text, bytes, content, a variable, a tool's result, and a function's", async () => {
+  it("are read: text, bytes, content, a variable, a tool's result, and a function's (T6.2, T6.3, T6.4)", async () => {
     const read = async (uri: string) => (await ask("whole", "resources/read", { uri })).contents;
     assert.deepEqual(await read("note://motto"), [{ uri: "note://motto", mimeType: "text/markdown", text: "*Float*" }]);
     assert.deepEqual(await read("note://pixel"), [{ uri: "note://pixel", mimeType: "image/png", blob: "AAECAw==" }]);
@@ -94,7 +94,7 @@ describe("resources and prompts that are configured", () => {
     assert.match((await ask("whole", "resources/read", { uri: "note://nobody" })).message, /No such resource/);
   });
 
-  it("T7.1 prompts are listed", async () => {
+  it("prompts are listed (T7.1)", async () => {
     const { prompts } = await ask("whole", "prompts/list");
     assert.deepEqual(prompts, [
       { name: "discovered" },
@@ -110,14 +110,14 @@ describe("resources and prompts that are configured", () => {
     ]);
   });
 
-  it("T7.2 a prompt without arguments is got as it is written, from a server without code too", async () => {
+  it("a prompt without arguments is got as it is written, from a server without code too (T7.2)", async () => {
     const { description, messages } = await get("plain");
     assert.equal(description, "As it is");
     assert.deepEqual(messages, [said("Hello")]);
     assert.deepEqual((await ask("written", "prompts/get", { name: "plain" })).messages, [said("Hello")]);
   });
 
-  it("T7.3 declared placeholders become the arguments, once, and nothing else does", async () => {
+  it("declared placeholders become the arguments, once, and nothing else does (T7.3)", async () => {
     const { messages } = await get("review", { what: "{{tone}} $& a/b", tone: "kindly" });
     assert.deepEqual(messages[0], said("Review {{tone}} $& a/b kindly, {{unknown}}."));
     assert.deepEqual(messages[1].content, {
@@ -147,13 +147,13 @@ describe("resources and prompts that are configured", () => {
     assert.equal(found.contents[0].uri, "note:a,b/cd");
   });
 
-  it("T7.4 a prompt that there is not is an error of the protocol", async () => {
+  it("a prompt that there is not is an error of the protocol (T7.4)", async () => {
     const error = await get("nobody");
     assert.equal(error.code, -32602);
     assert.match(error.message, /nobody/);
   });
 
-  it("T7.5 wrong arguments of a prompt are told", async () => {
+  it("wrong arguments of a prompt are told (T7.5)", async () => {
     const wrong: [args: object | undefined, message: RegExp][] = [
       [undefined, /needs the property "what"/],
       [{ what: 7 }, /\/what must be a string/],

@@ -63,7 +63,7 @@ describe("tools that are configured", () => {
   const list = async (server: string) => (await modern(`${berth.url}/mcp/${server}`, "tools/list")).body.result.tools;
   const names = async (server: string) => (await list(server)).map(({ name }: { name: string }) => name);
 
-  it("T4.1 are what tools/list has, with what is configured before what was discovered", async () => {
+  it("are what tools/list has, with what is configured before what was discovered (T4.1)", async () => {
     assert.deepEqual(await names("curated"), ["add", "anything", "welcome"]);
     const [add, , welcome] = await list("curated");
     assert.equal(add.description, "Adds.");
@@ -75,14 +75,14 @@ describe("tools that are configured", () => {
     assert.deepEqual(welcome.inputSchema.required, ["name"]);
   });
 
-  it("T4.2 stand beside the discovered ones with auto_discover, and alone without", async () => {
+  it("stand beside the discovered ones with auto_discover, and alone without (T4.2)", async () => {
     assert.deepEqual(await names("both"), ["add", "greet", "anything", "record", "hello"]);
     assert.equal((await list("both"))[0].title, "Sum");
     assert.deepEqual((await post(`${berth.url}/mcp/none`, request("tools/list"))).body.result.tools, []);
     assert.deepEqual(await names("plain"), ["add", "greet", "anything", "record"]);
   });
 
-  it("T4.3 of a server that mcps does not have, or that is disabled, are not listed", async () => {
+  it("of a server that mcps does not have, or that is disabled, are not listed (T4.3)", async () => {
     assert.equal((await post(`${berth.url}/mcp/nobody`, request("tools/list"))).status, 404);
     assert.equal((await post(`${berth.url}/mcp/off`, request("tools/list"))).status, 403);
   });
@@ -114,11 +114,11 @@ describe("tools that are configured", () => {
     assert.match(broken.content[0].text, /\/found must be integer/);
   });
 
-  it("P6 give their options to the function that carries them out, in a script's environment too", async () => {
+  it("give their options to the function that carries them out, in a script's environment too (P6)", async () => {
     assert.equal((await call(`${berth.url}/mcp/options`, "options")).content[0].text, '{"depth":2}');
   });
 
-  it("T4.6 have input and output schemas that are valid by JSON Schema 2020-12", async () => {
+  it("have input and output schemas that are valid by JSON Schema 2020-12 (T4.6)", async () => {
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     for (const server of ["plain", "curated", "both"]) {
       for (const { inputSchema, outputSchema } of await list(server)) {

@@ -4,7 +4,7 @@ import type { GuestProgram } from "../../src/executor/executor.ts";
 import { strayLog } from "../../src/executor/guest-log.ts";
 
 describe("lines of guests that belong to no call", () => {
-  it("C8 get into the log cut, and so often for each tenant, which says how many were left out", () => {
+  it("get into the log cut, and so often for each tenant, which says how many were left out (C8)", () => {
     const written: { tenant: string; line: { message: string }; leftOut?: number }[] = [];
     const ignored = (): void => {};
     const info = (data: object): void => void written.push(data as (typeof written)[number]);

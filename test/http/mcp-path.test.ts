@@ -36,7 +36,7 @@ describe("the address of a server with one more /mcp at its end", () => {
     return body?.result?.content[0].text ?? status;
   };
 
-  it("C2 is the same endpoint in both eras, of a server, of a release, and of a tenant's server", async () => {
+  it("is the same endpoint in both eras, of a server, of a release, and of a tenant's server (C2)", async () => {
     for (const path of ["/mcp/one/mcp", "/mcp/one/mcp/", `/mcp/one@${release}/mcp`, "/t/acme/mcp/one/mcp"]) {
       for (const mode of ["auto", "legacy"] as const) {
         const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
@@ -48,7 +48,7 @@ describe("the address of a server with one more /mcp at its end", () => {
     }
   });
 
-  it("T7.1 shares the sessions of the server: one begun there is listened to and ended at either address", async () => {
+  it("shares the sessions of the server: one begun there is listened to and ended at either address (T7.1)", async () => {
     const long = await LegacyClient.start(`${berth.url}/mcp/one/mcp`);
     const short = new LegacyClient(`${berth.url}/mcp/one`, long.version);
     short.session = long.session;
@@ -61,7 +61,7 @@ describe("the address of a server with one more /mcp at its end", () => {
     assert.equal((await short.request("ping")).status, 404);
   });
 
-  it("C2 makes no address ambiguous: a server may be called mcp, sse or messages", async () => {
+  it("makes no address ambiguous: a server may be called mcp, sse or messages (C2)", async () => {
     for (const [path, expected] of [
       ["/mcp/mcp", "mcp"],
       ["/mcp/mcp/mcp", "mcp"],
@@ -82,7 +82,7 @@ describe("the address of a server with one more /mcp at its end", () => {
     assert.deepEqual([page.status, /<h1[^>]*>[^<]*mcp/.test(await page.text())], [200, true]);
   });
 
-  it("T9.2 leads a browser to the server's page, and refuses other methods", async () => {
+  it("leads a browser to the server's page, and refuses other methods (T9.2)", async () => {
     const opened = await fetch(`${berth.url}/mcp/one/mcp`, { headers: { Accept: "text/html" }, redirect: "manual" });
     assert.deepEqual([opened.status, opened.headers.get("location")], [303, "/mcp/meta/one"]);
     for (const method of ["GET", "PUT"]) {
@@ -91,7 +91,7 @@ describe("the address of a server with one more /mcp at its end", () => {
     }
   });
 
-  it("T9.6 may be called by pages that may call the server, and opens no page of Berth's to them", async () => {
+  it("may be called by pages that may call the server, and opens no page of Berth's to them (T9.6)", async () => {
     const preflight = { Origin: ORIGIN, "Access-Control-Request-Method": "POST" };
     const allowed = await fetch(`${berth.url}/mcp/one/mcp`, { method: "OPTIONS", headers: preflight });
     assert.deepEqual([allowed.status, allowed.headers.get("access-control-allow-origin")], [204, ORIGIN]);

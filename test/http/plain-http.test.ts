@@ -72,7 +72,7 @@ describe("internal servers over plain HTTP", () => {
     });
   const typeOf = (response: Response): string | null => response.headers.get("content-type");
 
-  it("T5.1 T5.3 T13.1 the function that is named as its server is called by the server's own address", async () => {
+  it("the function that is named as its server is called by the server's own address (T5.1, T5.3, T13.1)", async () => {
     for (const response of [
       await get(""),
       await send("", {}),
@@ -90,7 +90,7 @@ describe("internal servers over plain HTTP", () => {
     assert.equal(await page.text(), "calls x");
   });
 
-  it("T13.3 T13.5 T13.6 T13.7 values arrive as they are, from a query and from a body", async () => {
+  it("values arrive as they are, from a query and from a body (T13.3, T13.5, T13.6, T13.7)", async () => {
     const value = { deep: [{ a: [1, null, "häl 世界 🚢"] }], none: null };
     const map = { x: { y: [] } };
     const posted = await send("/same", { value, list: ["1", "b"], map });
@@ -110,7 +110,7 @@ describe("internal servers over plain HTTP", () => {
     });
   });
 
-  it("T5.8 bytes have the type that they were given, and no result has no body", async () => {
+  it("bytes have the type that they were given, and no result has no body (T5.8)", async () => {
     const octets = await get("/bytes");
     assert.equal(typeOf(octets), "application/octet-stream");
     assert.deepEqual([...new Uint8Array(await octets.arrayBuffer())], [0, 255]);
@@ -125,7 +125,7 @@ describe("internal servers over plain HTTP", () => {
     });
   });
 
-  it("T14.2 what a function gives back cannot run as a page of this service", async () => {
+  it("what a function gives back cannot run as a page of this service (T14.2)", async () => {
     const script = "<script>alert(1)</script>";
     for (const path of [
       `/html?text=${script}`,
@@ -145,7 +145,7 @@ describe("internal servers over plain HTTP", () => {
     assert.deepEqual([typeOf(odd), odd.headers.get("x-bad")], ["application/octet-stream", null]);
   });
 
-  it("T5.2 T5.4 T5.5 T5.6 what is wrong is said with the status that it has", async () => {
+  it("what is wrong is said with the status that it has (T5.2, T5.4, T5.5, T5.6)", async () => {
     const expect = async (response: Response, status: number, code: string, message: RegExp): Promise<void> => {
       const body = (await response.json()) as { error: { code: string; message: string } };
       assert.deepEqual([response.status, body.error.code], [status, code], body.error.message);
@@ -175,14 +175,14 @@ describe("internal servers over plain HTTP", () => {
     await expect(await get("/ask"), 409, "input_required", /MCP/);
   });
 
-  it("T13.2 output larger than the limit is an error that names it", async () => {
+  it("output larger than the limit is an error that names it (T13.2)", async () => {
     assert.equal((await (await get("/long?bytes=90000")).text()).length, 90_000);
     const response = await get("/long?bytes=200000");
     assert.equal(response.status, 422);
     assert.match(await response.text(), /100000 bytes/);
   });
 
-  it("T13.8 a redirect is a redirect, and what has no address is followed", async () => {
+  it("a redirect is a redirect, and what has no address is followed (T13.8)", async () => {
     for (const [location, expected] of [
       ["/servers/calls?word=a%20b", "/servers/calls?word=a%20b"],
       ["server://other/f?x=1", "/servers/other/f?x=1"],
@@ -224,7 +224,7 @@ describe("internal servers over plain HTTP", () => {
       }).on("error", reject);
     });
 
-  it("T14.1 names with paths in them lead nowhere", async () => {
+  it("names with paths in them lead nowhere (T14.1)", async () => {
     for (const path of [
       "/servers/..%2fcalls/f",
       "/servers/%2e%2e/f",
@@ -240,7 +240,7 @@ describe("internal servers over plain HTTP", () => {
     }
   });
 
-  it("T14.4 pages of other sites cannot call", async () => {
+  it("pages of other sites cannot call (T14.4)", async () => {
     for (const site of ["cross-site", "same-site"]) {
       assert.equal((await get("/calls?word=x", { "Sec-Fetch-Site": site })).status, 403, site);
       assert.equal((await send("/calls", {}, { "Sec-Fetch-Site": site })).status, 403, site);
@@ -256,7 +256,7 @@ describe("internal servers over plain HTTP", () => {
     assert.equal(preflight.headers.get("access-control-allow-methods"), null);
   });
 
-  it("S3 S4 a stream leaves event by event to whoever takes events, and is collected for the others", async () => {
+  it("a stream leaves event by event to whoever takes events, and is collected for the others (S3, S4)", async () => {
     const response = await get("/count?to=3", { Accept: "text/event-stream" });
     assert.equal(typeOf(response), "text/event-stream");
     assert.equal(
@@ -270,7 +270,7 @@ describe("internal servers over plain HTTP", () => {
     assert.equal((await get("/none", { Accept: "text/event-stream" })).status, 404);
   });
 
-  it("S5 closing the stream ends the work", async () => {
+  it("closing the stream ends the work (S5)", async () => {
     const aborter = new AbortController();
     const response = await fetch(`${url}/endless`, {
       headers: { Accept: "text/event-stream" },
@@ -281,7 +281,7 @@ describe("internal servers over plain HTTP", () => {
     assert.equal(await until(async () => (await (await get("/stops")).json()) as number), 1);
   });
 
-  it("T9.2 what a browser opens without a query is left to the pages", async () => {
+  it("what a browser opens without a query is left to the pages (T9.2)", async () => {
     const response = await get("", { Accept: "text/html" });
     assert.equal(typeOf(response)?.split(";")[0], "text/html");
   });

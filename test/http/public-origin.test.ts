@@ -33,14 +33,14 @@ describe("the address that pages tell clients", () => {
     });
     after(() => berth.close());
 
-    it("C6 is the public one, whether the proxy hands on the host or its own", async () => {
+    it("is the public one, whether the proxy hands on the host or its own (C6)", async () => {
       const forwarded = { "X-Forwarded-Proto": "https" };
       assert.equal(await toldAt(berth, { Host: "mcp.example.com", ...forwarded }), PUBLIC);
       assert.equal(await toldAt(berth, { Host: "mcp.example.com" }), PUBLIC);
       assert.equal(await toldAt(berth, forwarded), PUBLIC);
     });
 
-    it("C6 has the scheme that the proxy tells for another name, and no scheme that is none of the two", async () => {
+    it("has the scheme that the proxy tells for another name, and no scheme that is none of the two (C6)", async () => {
       const toldFor = (proto: string): Promise<string | number> =>
         toldAt(berth, { Host: "other.example", "X-Forwarded-Proto": proto });
       assert.equal(await toldFor("https"), "https://other.example");
@@ -48,13 +48,13 @@ describe("the address that pages tell clients", () => {
       assert.equal(await toldFor("javascript"), "http://other.example");
     });
 
-    it("C6 is the loopback one for who sits at this machine, and T14.4 still none for a host that is not known", async () => {
+    it("is the loopback one for who sits at this machine, and T14.4 still none for a host that is not known (C6)", async () => {
       assert.equal(await toldAt(berth, {}), berth.url);
       assert.equal(await toldAt(berth, { Host: "evil.example", "X-Forwarded-Proto": "https" }), 403);
     });
   });
 
-  it("C6 is as it was asked for without BERTH_PUBLIC_URL, whatever is said of a proxy", async () => {
+  it("is as it was asked for without BERTH_PUBLIC_URL, whatever is said of a proxy (C6)", async () => {
     const berth = await startTestBerth({ texts: TEXTS });
     assert.equal(await toldAt(berth, { "X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example" }), berth.url);
     assert.equal(await toldAt(berth, { Host: "mcp.example.com" }), 403);

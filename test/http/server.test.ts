@@ -22,7 +22,7 @@ async function exchangeWith(url: string, bytes: string | Buffer, until?: RegExp)
 }
 
 describe("an address with a broken escape", () => {
-  it("C8 is one at which nothing stands", async () => {
+  it("is one at which nothing stands", async () => {
     const berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"] });
     for (const path of ["/cid/%", "/api/variables/%", "/api/variables/%ff"]) {
       assert.equal((await fetch(`${berth.url}${path}`)).status, 404, path);

@@ -49,7 +49,7 @@ describe("streams over HTTP", () => {
   });
   after(() => berth.close());
 
-  it("S3 each event leaves at once, as progress with a message, before the tool ends", async () => {
+  it("each event leaves at once, as progress with a message, before the tool ends (S3)", async () => {
     const stream = await open(berth.url, streamingCall("stepwise", { count: 3 }));
     for (const each of [1, 2]) {
       await stream.until(new RegExp(`"progress":${each},`));
@@ -74,7 +74,7 @@ describe("streams over HTTP", () => {
     assert.deepEqual(events[0]!["params"], { progressToken: "token", progress: 1, message: "1" });
   });
 
-  it("S4 the same tool is answered all at once to a client that takes no stream", async () => {
+  it("the same tool is answered all at once to a client that takes no stream (S4)", async () => {
     const params = { _meta: { progressToken: 1 }, name: "drip", arguments: { count: 3, ms: 0 } };
     const { status, headers, body } = await post(url, request("tools/call", params));
     assert.equal(status, 200);
@@ -82,7 +82,7 @@ describe("streams over HTTP", () => {
     assert.equal(body.result.content[0].text, "dripped 3");
   });
 
-  it("S2 S4 a stream that returns nothing is collected into one result, up to outputBytes", async () => {
+  it("a stream that returns nothing is collected into one result, up to outputBytes (S2, S4)", async () => {
     const blocks = async (text: string): Promise<unknown> => {
       const { content, isError } = await call(url, "words", { text });
       return isError ? content[0].text : content.map((block: { text: string }) => block.text);
@@ -98,7 +98,7 @@ describe("streams over HTTP", () => {
     stream.socket.destroy();
   });
 
-  it("S3 a slow reader holds the guest back, and gets everything when it goes on", async () => {
+  it("a slow reader holds the guest back, and gets everything when it goes on (S3)", async () => {
     const count = 4_000;
     const stream = await open(berth.url, streamingCall("drip", { count, ms: 0, bytes: 2_000 }, CLOSE));
     await stream.until(/"progress":1,/);
@@ -150,7 +150,7 @@ describe("streams over HTTP", () => {
     });
   }
 
-  it("S5 closing the stream stops the guest", async () => {
+  it("closing the stream stops the guest (S5)", async () => {
     for (const [name, args] of [
       ["drip", { count: 1000, ms: 50 }],
       ["quiet", { ms: 20_000 }],

@@ -66,7 +66,7 @@ describe("applying an image", () => {
       [outcome, kind, name, entry].filter((part) => part !== undefined).join(" "),
     );
 
-  test("T10.2 brings its servers and variables to a store that has none", async () => {
+  test("brings its servers and variables to a store that has none (T10.2)", async () => {
     const report = await apply({
       servers: { mcp: "one", other: "two" },
       disabled: ["other"],

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 import { cli } from "../support/commands.ts";
 
-test("C1 the image that is committed is what its sources give, compiled afresh", () => {
+test("the image that is committed is what its sources give, compiled afresh (C1)", () => {
   const output = execFileSync(process.execPath, [cli, "boot", "--check", "--fresh", "--json"], {
     encoding: "utf8",
   });

@@ -66,7 +66,7 @@ const richSources = sourcesWith(
 );
 
 describe("the boot image", () => {
-  test("T10.1 mcps.json has the CID of each file in place of its path", async () => {
+  test("mcps.json has the CID of each file in place of its path (T10.1)", async () => {
     const mcps = json(await generated(writeSources(richSources)), "mcps.json");
     assert.equal(mcps.hello.definition, rawBlock(helloSource).cid);
     assert.equal(mcps.disk.definition, rawBlock(shellSource).cid);
@@ -90,14 +90,14 @@ describe("the boot image", () => {
     assert.deepEqual(Object.keys(mcps), ["disk", "far", "filed", "hello", "shout"]);
   });
 
-  test("C1 the same sources give the same bytes, wherever they stand and in whatever order they were written", async () => {
+  test("the same sources give the same bytes, wherever they stand and in whatever order they were written (C1)", async () => {
     const reversed = Object.fromEntries(Object.entries(richSources).toReversed());
     const [one, other] = [await generated(writeSources(richSources)), await generated(writeSources(reversed))];
     assert.deepEqual([...one.files], [...other.files]);
     assert.deepEqual(new Map(one.content), new Map(other.content));
   });
 
-  test("C1 the CIDs of an image are pinned, so that no change of the generator moves them unseen", async () => {
+  test("the CIDs of an image are pinned, so that no change of the generator moves them unseen (C1)", async () => {
     const image = await generated(writeSources(richSources));
     assert.equal(text(image, "default.boot.cid"), "baguqeerakymp3fjumwx4hrubspc52p2zowp3fzyj7bqbs4mzkzwocvledaqa\n");
     assert.equal(text(image, "readonly.boot.cid"), "baguqeeramrwelf3xj2alq6hmfwy74zrdcl3erldif7rlnzftgwfgdxcpfmta\n");
@@ -119,7 +119,7 @@ describe("the boot image", () => {
     }
   });
 
-  test("T10.3 T10.4 the server mcp stands in the default and in the read-only image", async () => {
+  test("the server mcp stands in the default and in the read-only image (T10.3, T10.4)", async () => {
     const image = await generated(writeSources(richSources));
     const definition = rawBlock("export function servers() { return []; }\n").cid;
     assert.deepEqual(manifestOf(image, "default").servers, [
@@ -130,7 +130,7 @@ describe("the boot image", () => {
     ]);
   });
 
-  test("T10.3 T10.4 the server mcp stands in both images of the reference templates", async () => {
+  test("the server mcp stands in both images of the reference templates (T10.3, T10.4)", async () => {
     const image = await generated(join(packageRoot, "reference_templates"), { out: join(packageRoot, "boot") });
     for (const name of ["default", "readonly"]) {
       const { servers, variables } = manifestOf(image, name);
@@ -180,7 +180,7 @@ describe("the boot image", () => {
     assert.equal(source.files["deep/loud.ts"], richSources["deep/loud.ts"]);
   });
 
-  test("T10.5 a transform's CID leads to its source and, by its compile key, to its bundle", async () => {
+  test("a transform's CID leads to its source and, by its compile key, to its bundle (T10.5)", async () => {
     const compiling = countingCompiling();
     const image = await generated(writeSources(richSources), {}, compiling);
     const cid = json(image, "mcps.json").shout.tools_transform_cid;

@@ -44,7 +44,7 @@ async function assertUntouched(store: Store & { dataDir: string }, tenant = "tak
 }
 
 describe("a tenant's file", () => {
-  it("C8 brings no record longer than Berth writes, which whoever opens the tenant would have to read", async (t) => {
+  it("brings no record longer than Berth writes, which whoever opens the tenant would have to read (C8)", async (t) => {
     const store = await freshStore(t);
     const source = rawBlock(CODE);
     const junk = Array.from({ length: 60_000 }, () => ({}));
@@ -54,7 +54,7 @@ describe("a tenant's file", () => {
     await assertUntouched(store);
   });
 
-  it("C8 brings no variable that is longer than can be saved", async (t) => {
+  it("brings no variable that is longer than can be saved (C8)", async (t) => {
     const store = await freshStore(t);
     const [plan, mcps] = [rawBlock("x".repeat(11)), rawBlock(`{"s":{"title":"é"}}`)];
     const lines = [DATED, ...contentLines(plan, mcps)];
@@ -68,7 +68,7 @@ describe("a tenant's file", () => {
     await imported(store, file, { as: "taken" });
   });
 
-  it("C8 holds nothing of another tenant, even where both have the same content", async (t) => {
+  it("holds nothing of another tenant, even where both have the same content (C8)", async (t) => {
     const store = await freshStore(t);
     await addTenant(store, "acme", { servers: { say: CODE }, variables: { plan: "of acme alone" } });
     const evil = { servers: { say: CODE, spy: `${CODE}// of evil alone\n` }, variables: { plot: "of evil alone" } };
@@ -82,7 +82,7 @@ describe("a tenant's file", () => {
     assert.ok(!(await exported(store, "evil")).includes("of acme alone"));
   });
 
-  it("C8 is of one moment: what is written while it is read is not in it", async (t) => {
+  it("is of one moment: what is written while it is read is not in it (C8)", async (t) => {
     const store = await freshStore(t);
     await addTenant(store, "acme", { variables: { plan: "before" } });
     const before = await exported(store, "acme");
@@ -97,7 +97,7 @@ describe("a tenant's file", () => {
     assert.notEqual(await exported(store, "acme"), before);
   });
 
-  it("C8 brings back every byte, text or not", async (t) => {
+  it("brings back every byte, text or not (C8)", async (t) => {
     const file = await acmeFile(t);
     const store = await freshStore(t);
     await imported(store, file);
@@ -110,7 +110,7 @@ describe("a tenant's file", () => {
 });
 
 describe("a file that is not as it was written", () => {
-  it("C8 is removed where an import has left it half written, which may be no database any more", async (t) => {
+  it("is removed where an import has left it half written, which may be no database any more (C8)", async (t) => {
     const store = await freshStore(t);
     for (const [index, text] of ["", "half a database", "SQLite format 3\0 and so on"].entries()) {
       writeFileSync(join(store.dataDir, `import-${"0".repeat(15)}${index}.sqlite`), text);
@@ -124,7 +124,7 @@ describe("a file that is not as it was written", () => {
     );
   });
 
-  it("C8 that was cut anywhere is refused, and changes nothing", async (t) => {
+  it("that was cut anywhere is refused, and changes nothing (C8)", async (t) => {
     const file = Buffer.from(await acmeFile(t));
     const store = await freshStore(t);
     for (let length = 0; length < file.length; length += 61) {
@@ -135,7 +135,7 @@ describe("a file that is not as it was written", () => {
     await assertUntouched(store);
   });
 
-  it("C8 in which any one byte is another one is refused, and changes nothing", async (t) => {
+  it("in which any one byte is another one is refused, and changes nothing (C8)", async (t) => {
     const file = Buffer.from(await acmeFile(t));
     const store = await freshStore(t);
     for (let index = 0; index < file.length; index += 37) {
@@ -147,7 +147,7 @@ describe("a file that is not as it was written", () => {
     await assertUntouched(store);
   });
 
-  it("C8 with lines that stand twice, are left out or moved is refused", async (t) => {
+  it("with lines that stand twice, are left out or moved is refused (C8)", async (t) => {
     const store = await freshStore(t);
     const file = await acmeFile(t);
     const lines = linesOf(file);
@@ -167,7 +167,7 @@ describe("a file that is not as it was written", () => {
     await assertUntouched(store);
   });
 
-  it("C8 is told of everything that is wrong at once, with its line", async (t) => {
+  it("is told of everything that is wrong at once, with its line (C8)", async (t) => {
     const store = await freshStore(t);
     const other = rawBlock("other");
     const lines = [
@@ -191,7 +191,7 @@ describe("a file that is not as it was written", () => {
 });
 
 describe("a file that somebody wrote who knows the format", () => {
-  it("C8 cannot bring bytes that are not what their CID says", async (t) => {
+  it("cannot bring bytes that are not what their CID says (C8)", async (t) => {
     const store = await freshStore(t);
     const line = lineOf({ cid: rawBlock("good").cid, bytes: Buffer.from("evil") });
     assert.deepEqual(await problemsOf(store, forged([HEADER, line])), ["2 wrong-content"]);
@@ -204,7 +204,7 @@ describe("a file that somebody wrote who knows the format", () => {
     await assertUntouched(store);
   });
 
-  it("C8 cannot read another tenant's content by naming its CID", async (t) => {
+  it("cannot read another tenant's content by naming its CID (C8)", async (t) => {
     const store = await freshStore(t);
     const jewels = rawBlock("the jewels of acme");
     const code = rawBlock(CODE);
@@ -229,7 +229,7 @@ describe("a file that somebody wrote who knows the format", () => {
     await assert.rejects(store.change("taken", { by: "test", set: [move] }), { code: "content_missing" });
   });
 
-  it("C8 cannot name what is no name: paths, other tenants, other kinds", async (t) => {
+  it("cannot name what is no name: paths, other tenants, other kinds (C8)", async (t) => {
     const store = await freshStore(t);
     const code = rawBlock(CODE);
     for (const name of ["../say", "a/b", "", "meta", "a\0b", "__proto__/x", "x".repeat(65), "CON:", "%2e%2e", "é"]) {
@@ -251,7 +251,7 @@ describe("a file that somebody wrote who knows the format", () => {
     await assertUntouched(store);
   });
 
-  it("C8 cannot give names a meaning that they cannot have", async (t) => {
+  it("cannot give names a meaning that they cannot have (C8)", async (t) => {
     const store = await freshStore(t);
     const text = rawBlock("not a structure");
     const list = jsonBlock([1]);
@@ -325,7 +325,7 @@ describe("a file that somebody wrote who knows the format", () => {
     );
   });
 
-  it("C8 cannot be of a later version, or of something else", async (t) => {
+  it("cannot be of a later version, or of something else (C8)", async (t) => {
     const store = await freshStore(t);
     const later = forged([HEADER.replace(`"version":1`, `"version":2`), '{"quantum":true}']);
     assert.deepEqual(await problemsOf(store, later), ["1 other-version"]);
@@ -349,7 +349,7 @@ describe("a file that somebody wrote who knows the format", () => {
     await assertUntouched(store);
   });
 
-  it("C8 cannot take much memory: long lines, long files, deep and wide structures, counts beyond measure", async (t) => {
+  it("cannot take much memory: long lines, long files, deep and wide structures, counts beyond measure (C8)", async (t) => {
     const store = await freshStore(t);
     const restore = lower({ importLineBytes: 100_000 });
     const long = contentLine(rawBlock("").cid, Buffer.from("x".repeat(100_000)));
@@ -388,7 +388,7 @@ describe("a file that somebody wrote who knows the format", () => {
     await assertUntouched(store);
   });
 
-  it("C8 cannot bring a structure in another form than Berth writes it, which is read by that form", async (t) => {
+  it("cannot bring a structure in another form than Berth writes it, which is read by that form (C8)", async (t) => {
     const store = await freshStore(t);
     const forms: [text: string, wanted: string[]][] = [
       ['{"a":[1,{"b":null}],"c":"\u00e9"}', []],
@@ -409,7 +409,7 @@ describe("a file that somebody wrote who knows the format", () => {
     await assertUntouched(store);
   });
 
-  it("C8 cannot claim other times, authors or limits than those that can be", async (t) => {
+  it("cannot claim other times, authors or limits than those that can be (C8)", async (t) => {
     const store = await freshStore(t);
     const value = rawBlock("value");
     const change = { change: "variable", name: "plan", cid: value.cid, at: AT, by: "test" };

@@ -93,7 +93,7 @@ describe("a tenant that moves", () => {
   };
   const both = async <T>(ask: (berth: TestBerth) => Promise<T>): Promise<[T, T]> => [await ask(old), await ask(fresh)];
 
-  it("C8 is served at once where it goes, by a Berth that runs: the same lists, calls, releases and problems", async () => {
+  it("is served at once where it goes, by a Berth that runs: the same lists, calls, releases and problems (C8)", async () => {
     for (const server of ["door", "script", "hosted"]) {
       const [there, here] = await both((berth) => list(berth, server));
       assert.equal(here, there);
@@ -124,12 +124,12 @@ describe("a tenant that moves", () => {
     assert.equal(stateOf(file).length, 1);
   });
 
-  it("C8 keeps what a person approved of an upstream: nothing is held back", async () => {
+  it("keeps what a person approved of an upstream: nothing is held back (C8)", async () => {
     const result = await call(`${fresh.url}/t/acme/mcp/hosted`, "hello", { name: "x", files: "y" });
     assert.equal(result.content[0].text, "called Says hello to files.");
   });
 
-  it("C8 keeps every version: histories, texts, releases and what differs between them", async () => {
+  it("keeps every version: histories, texts, releases and what differs between them (C8)", async () => {
     const paths = ["/variables/plan", "/variables/gone", "/variables/mcps", "/definitions/door", "/entries/door"];
     for (const path of paths) {
       const [there, here] = await both((berth) => apiOf({ url: `${berth.url}/t/acme` }).send("GET", `${path}/history`));
@@ -148,7 +148,7 @@ describe("a tenant that moves", () => {
     assert.deepEqual([now.status, now.body], [200, before.body]);
   });
 
-  it("C8 serves its earlier releases by the same addresses, made anew from what they consist of", async () => {
+  it("serves its earlier releases by the same addresses, made anew from what they consist of (C8)", async () => {
     const api = apiOf({ url: `${fresh.url}/t/acme` });
     const { releases } = (await api.send("GET", "/servers/door/releases")).body;
     const said = new Set<string>();
@@ -160,7 +160,7 @@ describe("a tenant that moves", () => {
     assert.deepEqual([...said].sort(), ["one", "two"]);
   });
 
-  it("C8 brings no value of a secret, and no token or host name", async () => {
+  it("brings no value of a secret, and no token or host name (C8)", async () => {
     const { status } = await post(`${fresh.url}/mcp/door`, request("tools/list"), { Host: "acme.localhost" });
     assert.equal(status, 404);
     const moved = await onStoreOf(fresh, (store) => store.tenants.find("acme"));
@@ -171,13 +171,13 @@ describe("a tenant that moves", () => {
     assert.deepEqual(found.secretNames, ["CODE"]);
   });
 
-  it("C8 gives the same bytes again, however often it is written, and where it went once its secrets are set", async () => {
+  it("gives the same bytes again, however often it is written, and where it went once its secrets are set (C8)", async () => {
     const set = await apiOf({ url: `${fresh.url}/t/acme` }).put("/secrets/CODE", "another code");
     assert.equal(set.status, 204);
     assert.deepEqual(await both((berth) => onStoreOf(berth, (store) => exported(store, "acme"))), [file, file]);
   });
 
-  it("C8 has the same pages, but for what is its place's", async () => {
+  it("has the same pages, but for what is its place's (C8)", async () => {
     for (const path of ["/variables", "/variables/plan", "/servers/door", "/variables/mcps"]) {
       const [there, here] = await both(async ({ url }) => {
         const response = await fetch(`${url}/t/acme${path}`, { headers: { Accept: "text/html" } });
@@ -194,7 +194,7 @@ describe("a tenant that moves", () => {
     }
   });
 
-  it("C8 replaces what was there: it ends what runs, keeps secrets, tokens and hosts, and is served from the next call on", async () => {
+  it("replaces what was there: it ends what runs, keeps secrets, tokens and hosts, and is served from the next call on (C8)", async () => {
     await onStoreOf(fresh, async (store) => {
       await addTenant(store, "swapped", { servers: { say: SAY("before") }, hosts: ["swapped.localhost"] });
       const grant = { permissions: ["call"] };
@@ -242,7 +242,7 @@ describe("a tenant that moves", () => {
     );
   });
 
-  it("C8 code that a file says was compiled of a definition is never run, nor is a release served that it made up", async () => {
+  it("code that a file says was compiled of a definition is never run, nor is a release served that it made up (C8)", async () => {
     const definition = rawBlock(SAY("as it is written"));
     const bundle = rawBlock(`export function say() { return "as somebody else compiled it"; }`);
     const contract = jsonBlock({
@@ -270,7 +270,7 @@ describe("a tenant that moves", () => {
     assert.equal((await post(`${url}@${release.cid}`, request("tools/list"))).status, 404);
   });
 
-  it("C8 default can be exported under another name, and be replaced while it is served", async () => {
+  it("default can be exported under another name, and be replaced while it is served (C8)", async () => {
     const ofDefault = await onStoreOf(old, (store) => exported(store, "default"));
     await onStoreOf(fresh, (store) => imported(store, ofDefault, { as: "guest" }));
     assert.equal((await post(`${fresh.url}/t/guest/mcp/own`, request("tools/list"))).status, 200);

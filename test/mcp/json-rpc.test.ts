@@ -11,7 +11,7 @@ describe("JSON-RPC over POST", () => {
   });
   after(() => berth.close());
 
-  it("T2.1 a valid request gets a response with its id", async () => {
+  it("a valid request gets a response with its id (T2.1)", async () => {
     for (const id of [1, "one", 0, -7]) {
       const { status, body } = await post(url, request("ping", undefined, id));
       assert.equal(status, 200);
@@ -36,26 +36,26 @@ describe("JSON-RPC over POST", () => {
     assert.match(await call(longer), /progressToken\\" has at most 1024 characters/);
   });
 
-  it("T2.2 another version of JSON-RPC is an invalid request", async () => {
+  it("another version of JSON-RPC is an invalid request (T2.2)", async () => {
     const { status, body } = await post(url, { jsonrpc: "1.0", id: 1, method: "ping" });
     assert.equal(status, 400);
     assert.equal(body.error.code, -32600);
     assert.match(body.error.message, /jsonrpc/);
   });
 
-  it("T2.3 a message without a method is an invalid request", async () => {
+  it("a message without a method is an invalid request (T2.3)", async () => {
     const { body } = await post(url, { jsonrpc: "2.0", id: 1 });
     assert.equal(body.error.code, -32600);
     assert.match(body.error.message, /method/);
   });
 
-  it("T2.4 a notification is accepted without a response", async () => {
+  it("a notification is accepted without a response (T2.4)", async () => {
     const { status, text } = await post(url, { jsonrpc: "2.0", method: "notifications/initialized" });
     assert.equal(status, 202);
     assert.equal(text, "");
   });
 
-  it("T2.5 a batch gets an array in the revision that has batches, and an error in others", async () => {
+  it("a batch gets an array in the revision that has batches, and an error in others (T2.5)", async () => {
     const batch = [request("ping", undefined, 1), request("nope", undefined, 2), { jsonrpc: "2.0", method: "note" }];
     const { status, body } = await post(url, batch, { "MCP-Protocol-Version": "2025-03-26" });
     assert.equal(status, 200);
@@ -75,7 +75,7 @@ describe("JSON-RPC over POST", () => {
     }
   });
 
-  it("T12.1 a body that is no JSON is a parse error", async () => {
+  it("a body that is no JSON is a parse error (T12.1)", async () => {
     for (const text of ["{", "", "nonsense", `{"jsonrpc":"2.0",}`]) {
       const { status, body } = await post(url, text);
       assert.equal(status, 400);
@@ -84,14 +84,14 @@ describe("JSON-RPC over POST", () => {
     }
   });
 
-  it("T12.2 an unknown method is -32601 with HTTP 404", async () => {
+  it("an unknown method is -32601 with HTTP 404 (T12.2)", async () => {
     const { status, body } = await post(url, request("tools/dance"));
     assert.equal(status, 404);
     assert.equal(body.error.code, -32601);
     assert.match(body.error.message, /tools\/dance/);
   });
 
-  it("T12.3 parameters of a wrong type are -32602", async () => {
+  it("parameters of a wrong type are -32602 (T12.3)", async () => {
     for (const params of [{ name: 7 }, { name: "echo", arguments: [] }, {}]) {
       const { body } = await post(url, request("tools/call", params));
       assert.equal(body.error.code, -32602);
@@ -108,7 +108,7 @@ describe("JSON-RPC over POST", () => {
     }
   });
 
-  it("T12.6 no such server is 404, as JSON-RPC and with the request's id", async () => {
+  it("no such server is 404, as JSON-RPC and with the request's id (T12.6)", async () => {
     const { status, body } = await post(`${berth.url}/mcp/nobody`, request("ping", undefined, 9));
     assert.equal(status, 404);
     assert.equal(body.id, 9);

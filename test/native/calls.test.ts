@@ -65,7 +65,7 @@ describe("native calls", () => {
   const stateNow = async (): Promise<{ yielded: number; stopped: number; begun: number }> =>
     (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent;
 
-  it("S9 a tool is a method of its own, with its events as notifications and its result at the end", async () => {
+  it("a tool is a method of its own, with its events as notifications and its result at the end (S9)", async () => {
     const body = request("streaming.drip", { count: 2, ms: 0, bytes: 1 }, "call-1");
     const connection = await connectRaw(berth.url);
     connection.socket.write(rawPost("/mcp", body));
@@ -92,7 +92,7 @@ describe("native calls", () => {
     ]);
   });
 
-  it("S9 each event leaves at once, and without a stream there is one collected result", async () => {
+  it("each event leaves at once, and without a stream there is one collected result (S9)", async () => {
     const calling = callNative({ url: berth.url, method: "streaming.drip", args: { count: 2, ms: 60_000 } });
     for (const type of ["start", "data"]) {
       const { value } = await calling.next();
@@ -108,7 +108,7 @@ describe("native calls", () => {
     ]);
   });
 
-  it("S9 the same tool gives the same events and the same result natively and by MCP", async () => {
+  it("the same tool gives the same events and the same result natively and by MCP (S9)", async () => {
     const someText = fc.string({ unit: "grapheme", maxLength: 20 });
     const calls = fc.oneof(
       fc.record({ tool: fc.constant("streaming.drip"), args: fc.record({ count: fc.nat(5), ms: fc.constant(0) }) }),
@@ -176,7 +176,7 @@ describe("native calls", () => {
     return messages.flatMap(({ params }) => (params as { message?: string } | undefined)?.message ?? []);
   }
 
-  it("S9 T12.2 the protocol's methods go first, and what is no tool is -32601", async () => {
+  it("the protocol's methods go first, and what is no tool is -32601 (S9, T12.2)", async () => {
     assert.deepEqual((await post(`${berth.url}/mcp`, request("ping"))).body.result, {});
     for (const [path, method, reason] of [
       ["/mcp", "everyday.nope", /the server "everyday" has no tool "nope"/],
@@ -195,12 +195,12 @@ describe("native calls", () => {
     }
   });
 
-  it("S9 T5.6 a server that is disabled is refused natively, too", async () => {
+  it("a server that is disabled is refused natively, too (S9, T5.6)", async () => {
     const { body } = await post(`${berth.url}/mcp`, request("off.echo", { message: "hi" }));
     assert.match(body.error.message, /disabled/);
   });
 
-  it("S9 the dot goes before the underscore, and the longest name of a server wins", async () => {
+  it("the dot goes before the underscore, and the longest name of a server wins (S9)", async () => {
     const said = async (path: string, method: string): Promise<unknown> => {
       const { body } = await post(`${berth.url}${path}`, request(method));
       return body.result?.content[0].text ?? body.error.code;
@@ -227,7 +227,7 @@ describe("native calls", () => {
     assert.deepEqual(asked, []);
   });
 
-  it("S9 a release can be named natively, in the method or in the address", async () => {
+  it("a release can be named natively, in the method or in the address (S9)", async () => {
     const { events } = await native(berth.url, "everyday.echo", { message: "hi" });
     assert.equal(events[0]?.type, "start");
     const { release } = events[0];
@@ -239,7 +239,7 @@ describe("native calls", () => {
     }
   });
 
-  it("S9 log lines are events, whatever their level", async () => {
+  it("log lines are events, whatever their level (S9)", async () => {
     const { events, result } = await native(berth.url, "asking.speak");
     assert.deepEqual(
       events.filter(({ type }) => type === "log"),
@@ -248,7 +248,7 @@ describe("native calls", () => {
     assert.equal(textOf(result), "spoken");
   });
 
-  it("S9 a tool that asks says what, and goes on when it is called again with all answers so far", async () => {
+  it("a tool that asks says what, and goes on when it is called again with all answers so far (S9)", async () => {
     const inputResponses: JsonObject = {};
     const contents: JsonObject[] = [{ drink: "tea" }, { size: "big" }];
     for (const content of contents) {
@@ -265,7 +265,7 @@ describe("native calls", () => {
     );
   });
 
-  it("S5 S9 who stops taking events ends the work, and so does a signal", async () => {
+  it("who stops taking events ends the work, and so does a signal (S5, S9)", async () => {
     const before = await stateNow();
     const calling = callNative({ url: berth.url, method: "streaming.drip", args: { count: 1000, ms: 20 } });
     await calling.next();
@@ -280,7 +280,7 @@ describe("native calls", () => {
     await until(async () => (await stateNow()).stopped > before.stopped + 1);
   });
 
-  it("S3 S9 a client that takes nothing holds the tool back", async () => {
+  it("a client that takes nothing holds the tool back (S3, S9)", async () => {
     const connection = await connectRaw(berth.url);
     connection.socket.pause();
     connection.socket.write(rawPost("/mcp", request("streaming.drip", { count: 100_000, ms: 0, bytes: 1000 })));
@@ -296,7 +296,7 @@ describe("native calls", () => {
     connection.socket.destroy();
   });
 
-  it("S9 clients of both eras may call natively, within a session or a version of theirs", async () => {
+  it("clients of both eras may call natively, within a session or a version of theirs (S9)", async () => {
     const legacy = await LegacyClient.start(`${berth.url}/mcp/everyday`);
     const reader = await legacy.request("everyday.add", { a: 1 }, "native");
     let message = await reader.nextMessage();
@@ -311,7 +311,7 @@ describe("native calls", () => {
     assert.deepEqual(body.result.structuredContent, { sum: 11 });
   });
 
-  it("S9 an address where nobody is, or no Berth, is said so", async () => {
+  it("an address where nobody is, or no Berth, is said so (S9)", async () => {
     await assert.rejects(
       native("http://127.0.0.1:9", "everyday.echo"),
       /nothing answers at http:\/\/127\.0\.0\.1:9\/mcp/,

@@ -22,7 +22,7 @@ describe("native calls on stdio", () => {
   const events = ({ said }: StdioSession, subscription: number): Said[] =>
     said.flatMap(({ params }) => (params?.subscription === subscription ? [params.result] : []));
 
-  it("S9 a tool is called without a handshake, its events come before its result, and MCP goes on beside it", async () => {
+  it("a tool is called without a handshake, its events come before its result, and MCP goes on beside it (S9)", async () => {
     const session = start();
     session.send(request("streaming.words", { text: "one two" }, 1), request("tools/list", undefined, 2));
     await session.answer(1);
@@ -40,7 +40,7 @@ describe("native calls on stdio", () => {
     assert.equal(await session.end(), 0);
   });
 
-  it("S5 S9 a call is cancelled by a notification, without a handshake", async () => {
+  it("a call is cancelled by a notification, without a handshake (S5, S9)", async () => {
     const session = start("streaming");
     session.send(request("streaming.drip", { count: 1000, ms: 20 }, 1));
     await session.until(({ params }) => params?.result?.type === "data");
@@ -57,7 +57,7 @@ describe("native calls on stdio", () => {
     assert.equal(await session.end(), 0);
   });
 
-  it("S6 with --no-mcp there are native calls alone", async () => {
+  it("with --no-mcp there are native calls alone (S6)", async () => {
     const session = start("everyday", "--no-mcp");
     session.send(request("everyday.add", { a: 1 }, 1));
     assert.deepEqual((await session.answer(1)).result.structuredContent, { sum: 11 });

@@ -43,11 +43,11 @@ const outcomes: Arbitrary<Outcome> = oneof(
   ).map((question): Outcome => ({ type: "needs_input", question })),
 );
 
-test("P1 every envelope gives its outcome back", () => {
+test("every envelope gives its outcome back (P1)", () => {
   check(property(outcomes, (outcome) => assert.deepEqual(parseEnvelope(writeEnvelope(outcome)), outcome)));
 });
 
-test("P1 a text that only looks like an envelope stays what it is", () => {
+test("a text that only looks like an envelope stays what it is (P1)", () => {
   const looksLike = [
     '{"type":"success"}',
     '{"type":"success","content":1}',
@@ -70,7 +70,7 @@ test("P1 a text that only looks like an envelope stays what it is", () => {
   check(property(string(), (text) => parseEnvelope(text) === undefined));
 });
 
-test("P1 question types of before are understood", () => {
+test("question types of before are understood (P1)", () => {
   const question = (answerType: unknown): string =>
     JSON.stringify({ type: "needs_input", question: { id: "a", text: "?", answer_type: answerType, default: null } });
   const typeOf = (answerType: unknown): unknown => {
@@ -82,7 +82,7 @@ test("P1 question types of before are understood", () => {
   assert.deepEqual(typeOf({ Select: { options: ["a"] } }), { type: "select", options: ["a"] });
 });
 
-test("P1 only a result of exactly one text is unwrapped", () => {
+test("only a result of exactly one text is unwrapped (P1)", () => {
   const text = { type: "text", text: writeEnvelope({ type: "success", content: "yes" }) };
   const warn = (): void => assert.fail("nothing to warn of");
   assert.deepEqual(unwrapResult({ content: [text] }, warn), { type: "success", content: "yes" });
@@ -93,7 +93,7 @@ test("P1 only a result of exactly one text is unwrapped", () => {
   assert.equal(unwrapResult({ content: [text], structuredContent: {} }, warn), undefined);
 });
 
-test("P2 isError goes before an envelope that says success, with a warning", () => {
+test("isError goes before an envelope that says success, with a warning (P2)", () => {
   const warnings: string[] = [];
   const of = (outcome: Outcome): Outcome | undefined => {
     const content = [{ type: "text", text: writeEnvelope(outcome) }];
@@ -111,7 +111,7 @@ test("P2 isError goes before an envelope that says success, with a warning", () 
   assert.equal(warnings.length, 1);
 });
 
-test("P3 a context travels in two keys, and in none while it says nothing", () => {
+test("a context travels in two keys, and in none while it says nothing (P3)", () => {
   const plain = { name: "search", arguments: { q: 1 }, answers: {}, options: {}, action: "run" as const };
   assert.deepEqual(contextMeta(plain), {});
   const meta = contextMeta({ ...plain, answers: { sure: true }, options: { fast: true }, root: "/work" });
@@ -127,13 +127,13 @@ test("P3 a context travels in two keys, and in none while it says nothing", () =
   });
 });
 
-test("P3 what others put under the keys never makes a call fail", () => {
+test("what others put under the keys never makes a call fail (P3)", () => {
   const anything = record({ "computer.jp/tool": jsonValue(), "computer.jp/context": jsonValue() });
   check(property(oneof(anything, jsonValue()), (meta) => typeof readContextMeta(meta) === "object"));
   assert.deepEqual(readContextMeta({ "computer.jp/context": { action: "Run", root: 1 } }), { action: "run" });
 });
 
-test("P4 a question becomes a form, and the form's answer its answer", () => {
+test("a question becomes a form, and the form's answer its answer (P4)", () => {
   const answers = oneof(boolean(), string());
   check(
     property(answerTypes, answers, (answerType, value) => {
@@ -150,14 +150,14 @@ test("P4 a question becomes a form, and the form's answer its answer", () => {
   assert.deepEqual(readAnswer("accept", text), { kind: "none" });
 });
 
-test("P4 a default that is no answer is not offered", () => {
+test("a default that is no answer is not offered (P4)", () => {
   const schemaOf = (answerType: AnswerType, otherwise: unknown): unknown =>
     elicitationOf({ id: "a", text: "?", answerType, default: otherwise as string })["requestedSchema"];
   assert.match(JSON.stringify(schemaOf({ type: "select", options: ["a"] }, "a")), /"default":"a"/);
   assert.doesNotMatch(JSON.stringify(schemaOf({ type: "select", options: ["a"] }, "b")), /default/);
 });
 
-test("P4 the key of a question says its id, and what it takes for an answer", () => {
+test("the key of a question says its id, and what it takes for an answer (P4)", () => {
   const ids = string({ minLength: 1 }).filter((id) => !id.includes("."));
   const same = property(ids, answerTypes, (id, answerType) => {
     assert.deepEqual(readQuestionKey(questionKey({ id, answerType })), { id, answerType });
@@ -180,7 +180,7 @@ test("P4 the key of a question says its id, and what it takes for an answer", ()
   }
 });
 
-test("P4 answers accumulate by id, the later ones over the earlier and over those of the caller", () => {
+test("answers accumulate by id, the later ones over the earlier and over those of the caller (P4)", () => {
   const key = questionKey({ id: "sure", answerType: { type: "boolean" } });
   const accept = (answer: boolean | string): JsonObject => ({ action: "accept", content: { answer } });
   const context = { answers: { sure: "from the caller", more: 1 } };
@@ -193,7 +193,7 @@ test("P4 answers accumulate by id, the later ones over the earlier and over thos
   assert.equal(refusal("t", { "elicitation-1": { action: "decline" } }), undefined);
 });
 
-test("P4 a default counts only where it is an answer that the question allows", () => {
+test("a default counts only where it is an answer that the question allows (P4)", () => {
   const question = { id: "a", text: "?", answerType: { type: "boolean" as const } };
   assert.deepEqual(defaultAnswer(elicitationOf({ ...question, default: false })), {
     action: "accept",

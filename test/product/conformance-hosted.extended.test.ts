@@ -13,10 +13,10 @@ const HOSTED_PASSED_AT_LEAST = {
   skills: 45,
 };
 
-test("J9 the official conformance suite passes on a Berth that hosts a Berth at an address", async () => {
+test("the official conformance suite passes on a Berth that hosts a Berth at an address (J9)", async () => {
   await passesConformance(["--hosted"], HOSTED_PASSED_AT_LEAST);
 });
 
-test("J9 the official conformance suite passes on a Berth that hosts a Berth as a program", async () => {
+test("the official conformance suite passes on a Berth that hosts a Berth as a program (J9)", async () => {
   await passesConformance(["--hosted-stdio"], HOSTED_PASSED_AT_LEAST);
 });

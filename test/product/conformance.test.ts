@@ -18,11 +18,11 @@ const PASSED_AT_LEAST = {
   skills: 45,
 };
 
-test("S12 the official conformance suite passes in every revision, and the extensions of tasks and skills", async () => {
+test("the official conformance suite passes in every revision, and the extensions of tasks and skills (S12)", async () => {
   await passesConformance([], PASSED_AT_LEAST);
 });
 
-test("C8 the suite has scenarios of authorization for clients and authorization servers, and none for servers", async () => {
+test("the suite has scenarios of authorization for clients and authorization servers, and none for servers", async () => {
   // If it has some, they belong into scripts/conformance: no other test here would notice them.
   const clients = "test/clients/node_modules";
   const list = [`${clients}/@modelcontextprotocol/conformance/dist/index.js`, "list"];

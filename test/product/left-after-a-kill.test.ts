@@ -25,7 +25,7 @@ import { ServeProcess } from "../support/serve-process.ts";
 import { until } from "../support/until.ts";
 import { hostile } from "../support/upstreams.ts";
 
-test("C8 what a Berth that is killed with -9 leaves is gone after the next start, and what others use is not", async (t) => {
+test("what a Berth that is killed with -9 leaves is gone after the next start, and what others use is not", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "berth-left-"));
   const temporary = join(folder, "tmp");
   mkdirSync(temporary);
@@ -112,7 +112,7 @@ test("C8 what a Berth that is killed with -9 leaves is gone after the next start
   assert.deepEqual([...kept()], []);
 });
 
-test("C8 what looks as if a killed Berth had left it is not followed to where a link leads", async (t) => {
+test("what looks as if a killed Berth had left it is not followed to where a link leads", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "berth-planted-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const victim = join(folder, "victim");

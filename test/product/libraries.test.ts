@@ -15,7 +15,7 @@ const jobs: Readonly<Record<string, readonly string[]>> = {
 };
 
 describe("the product", () => {
-  it("C9 each library does its job, in one place", () => {
+  it("each library does its job, in one place (C9)", () => {
     const sources = readdirSync("src", { recursive: true, encoding: "utf8" })
       .filter((file) => /\.m?tsx?$/.test(file))
       .map((file) => [file, readFileSync(`src/${file}`, "utf8")] as const);
@@ -37,7 +37,7 @@ describe("the product", () => {
     }
   });
 
-  it("C9 has the top level that its design names", () => {
+  it("has the top level that its design names (C9)", () => {
     const files = ["package.json", "tsconfig.json", "README.md", "LICENSE", "CHANGELOG.md"];
     const folders = ["src", "reference_templates", "boot", "views", "scripts", "test", "docs", ".ci"];
     for (const name of [...files, ...folders]) assert.ok(existsSync(name), name);

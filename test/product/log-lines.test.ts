@@ -26,7 +26,7 @@ describe("log lines", () => {
   });
   const taken = (): Record<string, unknown>[] => lines.splice(0).map((line) => JSON.parse(line) as never);
 
-  it("T12.4 C8 an error that nobody foresaw is -32603, says nothing of the inside, and is found in the log by the id that its caller was given", async () => {
+  it("an error that nobody foresaw is -32603, says nothing of the inside, and is found in the log by the id that its caller was given (T12.4)", async () => {
     class Failing extends MemoryHost {
       override server(): never {
         throw new Error("a secret of the inside");
@@ -46,7 +46,7 @@ describe("log lines", () => {
     assert.equal((line!["err"] as { message: string }).message, "a secret of the inside");
   });
 
-  it("C8 at the level debug each call and each request has one line, and nothing of what was said", async () => {
+  it("at the level debug each call and each request has one line, and nothing of what was said", async () => {
     const log = pino(logOptions("debug", []), stream);
     const berth = await startTestBerth({ texts, log });
     const params = { name: "told", arguments: { unknown: "between us" }, _meta: { ...MODERN_META, ...CONTEXT } };
@@ -77,7 +77,7 @@ describe("log lines", () => {
     assert.ok(!JSON.stringify(own).includes("between us") && !JSON.stringify(own).includes("hidden"));
   });
 
-  it("C8 no credential is in a log line, wherever it stood", () => {
+  it("no credential is in a log line, wherever it stood", () => {
     const admin = 'an-admin-token-"with"-quotes';
     const log = pino(logOptions("info", [admin, undefined, ""]), stream);
     const token = `berth_${"a1B2".repeat(12)}z`;

@@ -69,7 +69,7 @@ async function serve(t: TestContext, env: Record<string, string> = {}) {
 }
 
 test(
-  "C8 without file descriptors a call is to be made again, and Berth is not ready until there are some",
+  "without file descriptors a call is to be made again, and Berth is not ready until there are some",
   {
     skip: process.platform !== "linux" && LIMITS,
   },
@@ -106,7 +106,7 @@ for (const [what, upstream, fine] of [
   ["at an address", "mcp+http://127.0.0.1:9/mcp", 422],
 ] as const) {
   test(
-    `C8 without file descriptors an upstream, ${what}, is no wrong entry: it is to be saved again`,
+    `without file descriptors an upstream, ${what}, is no wrong entry: it is to be saved again`,
     { skip: process.platform !== "linux" && LIMITS },
     async (t) => {
       const { send, mayOpen, refusedWithout } = await serve(t, { BERTH_UPSTREAM_PROGRAMS: "on" });

@@ -35,7 +35,7 @@ describe("requests are known by an id and a trace", () => {
 
   const inMeta = { _meta: { ...MODERN_META, ...CONTEXT } };
 
-  it("C8 every answer names its request: by the id that it came with, where that is well-formed", async () => {
+  it("every answer names its request: by the id that it came with, where that is well-formed", async () => {
     const body = JSON.stringify(request("tools/list"));
     const json = { "Content-Type": "application/json", Accept: "application/json" };
     const asked: [string, RequestInit][] = [
@@ -69,7 +69,7 @@ describe("requests are known by an id and a trace", () => {
     assert.match(await page.text(), /id of the request <code>page-1<\/code>/);
   });
 
-  it("C8 functions, scripts and upstreams are told of the trace, from _meta or from headers", async () => {
+  it("functions, scripts and upstreams are told of the trace, from _meta or from headers", async () => {
     const headers = { ...CONTEXT, "X-Request-Id": "r7" };
     const said = { requestId: "r7", trace: CONTEXT };
     const calling = async (
@@ -101,7 +101,7 @@ describe("requests are known by an id and a trace", () => {
     assert.equal(untraced.trace, null);
   });
 
-  it("C8 a task is told of the trace of the request that began it", async () => {
+  it("a task is told of the trace of the request that began it", async () => {
     const capabilities = { extensions: { "io.modelcontextprotocol/tasks": {} } };
     const _meta = { ...inMeta._meta, "io.modelcontextprotocol/clientCapabilities": capabilities };
     const url = `${berth.url}/mcp/told`;

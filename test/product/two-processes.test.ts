@@ -39,7 +39,7 @@ describe("two Berths on one data folder", () => {
   };
 
   it(
-    "T4.5 what one of them hides and shows, the other tells its clients, and stdio too",
+    "what one of them hides and shows, the other tells its clients, and stdio too (T4.5)",
     { timeout: 240_000 },
     async () => {
       const clients = await Promise.all(
@@ -67,7 +67,7 @@ describe("two Berths on one data folder", () => {
     },
   );
 
-  it("C7 a server that another process adds is served by both, and what it removes by none", async () => {
+  it("a server that another process adds is served by both, and what it removes by none (C7)", async () => {
     const store = await openSqliteStore({ dataDir: join(first.folder, "data") });
     try {
       const definition = rawBlock('export function hello(): string { return "hello"; }\n');

@@ -90,7 +90,7 @@ function over(url: string, taskId: string): Promise<Reply["body"]> {
   });
 }
 
-test("J9 a task of another Berth survives that its hosting Berth is killed with -9, and its answers find it", async (t) => {
+test("a task of another Berth survives that its hosting Berth is killed with -9, and its answers find it (J9)", async (t) => {
   const made = berthsOf(t);
   const far = await (await made("far", { texts: { "tasks.ts": SLOW } }))();
   const start = await made("near", { mcps: { hosted: { upstream: `mcp+${far.url}/mcp/tasks` } } });
@@ -120,7 +120,7 @@ test("J9 a task of another Berth survives that its hosting Berth is killed with 
   assert.equal((await over(last.url, third)).result.content[0].text, "held and done");
 });
 
-test("J9 a task of a program fails clearly once its Berth was killed, and the program with it", async (t) => {
+test("a task of a program fails clearly once its Berth was killed, and the program with it (J9)", async (t) => {
   const made = berthsOf(t);
   const upstream = `mcp+node://${join(fixtures, "tasker.mjs")}?command=modern`;
   const start = await made("near", { mcps: { hosted: { upstream } } });
@@ -136,7 +136,7 @@ test("J9 a task of a program fails clearly once its Berth was killed, and the pr
   );
 });
 
-test("J9 a task outlives that its upstream cannot be reached for a while, and fails where that never ends", async (t) => {
+test("a task outlives that its upstream cannot be reached for a while, and fails where that never ends (J9)", async (t) => {
   const made = berthsOf(t);
   const startFar = await made("far", { texts: { "tasks.ts": SLOW } });
   const far = await startFar(String(await freePort()));

@@ -19,7 +19,7 @@ await describe("the date definition", async () => {
   const iso = async (name: string, ...args: unknown[]) => ((await call(name, ...args)) as Moment).iso;
   const berlin = "Europe/Berlin";
 
-  await test("T8.5 now is now, in any zone", async () => {
+  await test("now is now, in any zone (T8.5)", async () => {
     const before = Math.floor(Date.now() / 1000);
     const [utc, tokyo] = [(await call("now")) as Moment, (await call("now", "Asia/Tokyo")) as Moment];
     const text = (await call("date")) as string;

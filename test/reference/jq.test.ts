@@ -9,7 +9,7 @@ await describe("the jq definition", async () => {
   const query = (filter: string, input?: unknown, options: object = {}) =>
     guest.call("query", { filter, ...(input === undefined ? {} : { input }), ...options });
 
-  await test("T8.4 filters have jq's own meaning", async () => {
+  await test("filters have jq's own meaning (T8.4)", async () => {
     const cases: [filter: string, input: unknown, results: unknown[]][] = [
       [".", { a: 1 }, [{ a: 1 }]],
       [".a.b[1]", { a: { b: [1, 2] } }, [2]],

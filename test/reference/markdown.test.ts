@@ -9,7 +9,7 @@ await describe("the markdown definition", async () => {
 
   const convert = async (markdown: string) => (await guest.call("convert", markdown)) as string;
 
-  await test("T8.3 Markdown becomes HTML, with GitHub's tables, tasks, strikethrough and links", async () => {
+  await test("Markdown becomes HTML, with GitHub's tables, tasks, strikethrough and links (T8.3)", async () => {
     assert.equal(
       await convert("# Title\n\nSome *text*, **bold** and `code`.\n\n> quote\n"),
       '<h1 id="user-content-title">Title</h1>\n<p>Some <em>text</em>, <strong>bold</strong> and <code>code</code>.</p>\n' +

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { lower } from "../support/lowered-limits.ts";
 import { connect, everything, hostile, notes, withUpstream } from "../support/upstreams.ts";
 
-test("J1 a Python script of the standard library is reached in the modern era", async () => {
+test("a Python script of the standard library is reached in the modern era (J1)", async () => {
   await withUpstream(`${notes}?arg=--quick&arg=two%20words`, async (upstream) => {
     assert.deepEqual([upstream.era, upstream.protocolVersion, upstream.transport], ["modern", "2026-07-28", "stdio"]);
     assert.deepEqual(upstream.serverInfo, { name: "notes", version: "1.0.0" });
@@ -17,7 +17,7 @@ test("J1 a Python script of the standard library is reached in the modern era", 
   });
 });
 
-test("J2 a list is read page by page; entries that are not sound are told and take no other away", async () => {
+test("a list is read page by page; entries that are not sound are told and take no other away (J2)", async () => {
   await withUpstream(notes, async (upstream) => {
     const { items, problems } = await upstream.listTools();
     assert.deepEqual(
@@ -38,7 +38,7 @@ test("J2 a list is read page by page; entries that are not sound are told and ta
   });
 });
 
-test("J1 a legacy server is greeted its own way: lists, calls, progress, completions, log messages", async () => {
+test("a legacy server is greeted its own way: lists, calls, progress, completions, log messages (J1)", async () => {
   const notified: string[] = [];
   const options = { onNotification: (method: string) => void notified.push(method) };
   await withUpstream(

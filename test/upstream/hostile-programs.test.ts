@@ -27,7 +27,7 @@ async function fails(way: string, limits: Parameters<typeof connect>[1]): Promis
   return error;
 }
 
-test("J1 a server that dies at start says why, with the end of its stderr and no secret in it", async () => {
+test("a server that dies at start says why, with the end of its stderr and no secret in it (J1)", async () => {
   const uri = hostile("dies at start", "&env.KEY=${KEY}");
   const env = { ...process.env, KEY: "hunter2-very-secret" };
   const error = (await connect(uri, { env }).catch((reason: unknown) => reason)) as UpstreamError;

@@ -50,7 +50,7 @@ test("a URI as long as it may be is read at once, whatever it repeats", () => {
   assert.ok(tookMs() < 2_000, `${tookMs()} ms`);
 });
 
-test("J1 every launcher URI of the seeds is read", () => {
+test("every launcher URI of the seeds is read (J1)", () => {
   const none = { texts: [], json: {} };
   const one = (name: string, value: string) => ({ texts: [{ name, values: [value] }], json: {} });
   const biomcp = {
@@ -79,7 +79,7 @@ test("J1 every launcher URI of the seeds is read", () => {
   }
 });
 
-test("J1 versions, programs, several arguments, environment and folder are read", () => {
+test("versions, programs, several arguments, environment and folder are read (J1)", () => {
   const uri =
     "mcp+npx://@scope/pkg@^1.2.3/tool-bin?command=serve&arg=--flag=1&arg=two+words&arg=%26%3B%20%24(rm)&env.KEY=${KEY}&env.MODE=x%3Dy&cwd=./data";
   const launch = launchOf(uri) as ProgramLaunch;
@@ -96,7 +96,7 @@ test("J1 versions, programs, several arguments, environment and folder are read"
   );
 });
 
-test("J1 an argument whose name the URI uses itself is given as args.NAME or in args={…}", () => {
+test("an argument whose name the URI uses itself is given as args.NAME or in args={…} (J1)", () => {
   const parsed = parseLauncher('mcp+node://./a.js?tool=t&args.tool=hammer&args={"list":[1],"command":"x"}&q=1');
   assert.ok(parsed.launch);
   assert.deepEqual(parsed.operation, {
@@ -111,7 +111,7 @@ test("J1 an argument whose name the URI uses itself is given as args.NAME or in 
   });
 });
 
-test("J1 each thing that can be wrong is told with its place, marked below the URI", () => {
+test("each thing that can be wrong is told with its place, marked below the URI (J1)", () => {
   const cases: [string, [string, number][]][] = [
     ["npx://pkg", [["not-a-launcher", 1]]],
     ["mcp://pkg", [["not-a-launcher", 1]]],
@@ -178,7 +178,7 @@ test("J1 each thing that can be wrong is told with its place, marked below the U
   assert.equal(problem!.frame, `mcp+npx://pkg?tool=%zz\n${" ".repeat(19)}^`);
 });
 
-test("J1 whatever is written as a launcher URI is read or refused, and never throws", () => {
+test("whatever is written as a launcher URI is read or refused, and never throws (J1)", () => {
   const piece = fc.oneof(
     fc.constantFrom("mcp+npx://", "mcp+https://", ..."@ / ? & = % args= args. env. { ${ }".split(" ")),
     fc.string({ maxLength: 8 }),
@@ -192,7 +192,7 @@ test("J1 whatever is written as a launcher URI is read or refused, and never thr
   );
 });
 
-test("J1 npx is told the package in a way that takes no argument for its own", async (t) => {
+test("npx is told the package in a way that takes no argument for its own (J1)", async (t) => {
   const plain = await commandFor(t, "mcp+npx://@s/p@1?arg=-v&arg=--package=evil", ["npx"]);
   assert.deepEqual(
     [plain.file, plain.args],
@@ -202,7 +202,7 @@ test("J1 npx is told the package in a way that takes no argument for its own", a
   assert.deepEqual(named.args, ["--yes", "--prefer-offline", "--package=@s/p@1", "--", "other", "-v"]);
 });
 
-test("J1 uvx gets package, program and arguments; uv stands in where there is no uvx", async (t) => {
+test("uvx gets package, program and arguments; uv stands in where there is no uvx (J1)", async (t) => {
   const uri = "mcp+uvx://biomcp-python@0.4.1/biomcp?command=run&arg=--mode=stdio";
   const expected = ["--from", "biomcp-python==0.4.1", "biomcp", "run", "--mode=stdio"];
   const uvx = await commandFor(t, uri, ["uvx", "uv"]);
@@ -212,7 +212,7 @@ test("J1 uvx gets package, program and arguments; uv stands in where there is no
   assert.deepEqual((await commandFor(t, "mcp+uvx://ruff@latest", ["uvx"])).args, ["--from", "ruff@latest", "ruff"]);
 });
 
-test("J1 a launcher that is not installed is named, with what to do", async (t) => {
+test("a launcher that is not installed is named, with what to do (J1)", async (t) => {
   await assert.rejects(commandFor(t, "mcp+uvx://biomcp-python", ["npx"]), {
     code: "upstream_not_started",
     message: /the program uvx was not found\. Install uv/,
@@ -220,7 +220,7 @@ test("J1 a launcher that is not installed is named, with what to do", async (t) 
   await assert.rejects(commandFor(t, "mcp+npx://p", []), { message: /the program npx was not found/ });
 });
 
-test("J1 a child gets a minimal environment, and what the URI gives it", async (t) => {
+test("a child gets a minimal environment, and what the URI gives it (J1)", async (t) => {
   const env = {
     HOME: "/home/me",
     SECRET: "hidden-value",
@@ -243,7 +243,7 @@ test("J1 a child gets a minimal environment, and what the URI gives it", async (
   assert.ok(secrets.includes("hidden-value"));
 });
 
-test("J1 what is missing on this machine is told at once, each with its place", async (t) => {
+test("what is missing on this machine is told at once, each with its place (J1)", async (t) => {
   const uri = "mcp+python://./nowhere.py?cwd=gone&env.A=${NOT_SET}&env.B=${NOR_THIS}";
   const error = (await commandFor(t, uri, ["python3"]).catch((reason: unknown) => reason)) as BerthError;
   assert.equal(error.code, "launcher_invalid");
@@ -259,7 +259,7 @@ test("J1 what is missing on this machine is told at once, each with its place", 
   );
 });
 
-test("J1 a remote server's headers and query come from the URI, and the rest are arguments", () => {
+test("a remote server's headers and query come from the URI, and the rest are arguments (J1)", () => {
   const uri = "mcp+https://example.org/a/mcp?header.Authorization=Bearer%20${TOKEN}&query.key=k%261&tool=t&q=x";
   const surroundings = { env: { TOKEN: "abcdefgh" }, folder: "/" };
   const { url, headers, secrets } = addressOf(launchOf(uri) as RemoteLaunch, surroundings);

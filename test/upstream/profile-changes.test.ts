@@ -16,7 +16,7 @@ const changesOf = (effect: ContractChange["effect"], count: number): ContractCha
     return change as ContractChange;
   });
 
-test("J6 a use of a profile lists every change that breaks it, and few of those that break nothing", () => {
+test("a use of a profile lists every change that breaks it, and few of those that break nothing (J6)", () => {
   const changes = [...changesOf("compatible", 60), ...changesOf("review", 2), ...changesOf("breaking", 20)];
   const check: Partial<ProfileCheck> = { changes, expectedHash: "a", currentHash: "b" };
   const lines = explainDrift("bio", "@bio/search", check as ProfileCheck).split("\n");

@@ -17,7 +17,7 @@ import { saveProfile } from "../../src/upstream/profiles/save.ts";
 import { temporaryFolder } from "../support/suite.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
-test("J4 profiles of the project go before the user's, and those before bundled ones", async (t) => {
+test("profiles of the project go before the user's, and those before bundled ones (J4)", async (t) => {
   const root = temporaryFolder(t);
   const env = { HOME: join(root, "home"), BERTH_HOME: join(root, "bundled") };
   const folders = profileFolders(env, join(root, "project"));
@@ -37,7 +37,7 @@ test("J4 profiles of the project go before the user's, and those before bundled 
   assert.equal((await readProfile("search", folders)).meta.command, "v1");
 });
 
-test("J4 a minimal profile says only how its server is started, and a full one has a file for each tool", async (t) => {
+test("a minimal profile says only how its server is started, and a full one has a file for each tool (J4)", async (t) => {
   const folder = temporaryFolder(t);
   await put(folder, "biomcp", { command: "uv", args: ["run", "biomcp"], transport: "stdio" });
   const folders = [{ origin: "user" as const, folder }];
@@ -48,7 +48,7 @@ test("J4 a minimal profile says only how its server is started, and a full one h
   assert.deepEqual([...tools], [["search", { tool: "search", notes: "prose" }]]);
 });
 
-test("J4 everything that is wrong with a profile is told with its file and place", async (t) => {
+test("everything that is wrong with a profile is told with its file and place (J4)", async (t) => {
   const folder = temporaryFolder(t);
   await put(folder, "bad", { command: 1, url: "http://x", schema_validation: "maybe" });
   await writeFile(join(folder, "bad", "search.json"), "{");
@@ -68,7 +68,7 @@ test("J4 everything that is wrong with a profile is told with its file and place
   );
 });
 
-test("J4 a file of a profile that is no plain file, or too large, is refused before it is read", async (t) => {
+test("a file of a profile that is no plain file, or too large, is refused before it is read (J4)", async (t) => {
   const folder = temporaryFolder(t);
   const folders = [{ origin: "project" as const, folder }];
   await put(folder, "endless", {});
@@ -82,7 +82,7 @@ test("J4 a file of a profile that is no plain file, or too large, is refused bef
   assert.match((await rejected(readProfile("sparse", folders))).message, message);
 });
 
-test("J4 a project's profile that hides another one says so, and no other does", async (t) => {
+test("a project's profile that hides another one says so, and no other does (J4)", async (t) => {
   const root = temporaryFolder(t);
   const folders = profileFolders(
     { HOME: join(root, "home"), BERTH_HOME: join(root, "bundled") },
@@ -99,7 +99,7 @@ test("J4 a project's profile that hides another one says so, and no other does",
   for (const name of ["own", "mine"]) assert.deepEqual((await readProfile(name, folders)).problems, []);
 });
 
-test("J4 a project's profile gets no setting of Berth, however it names one", async () => {
+test("a project's profile gets no setting of Berth, however it names one (J4)", async () => {
   const env = { BERTH_TOKEN: "the token", BERTH_DATABASE: "the database", KEY: "key" };
   const launched = (origin: "project" | "user", meta: Record<string, unknown>) =>
     profileLaunch({ name: "x", folder: "/x", origin, meta, tools: new Map(), problems: [] } as never, env);
@@ -124,7 +124,7 @@ test("J4 a project's profile gets no setting of Berth, however it names one", as
   launched("project", { url: "http://127.0.0.1/${KEY}" });
 });
 
-test("J4 a profile's URL is one of http or https, without a password", () => {
+test("a profile's URL is one of http or https, without a password (J4)", () => {
   for (const url of ["::", "file:///etc/passwd", "data:text/plain,x", "http://user:secret@host/", "http://${HOST}/"]) {
     const profile = { name: "x", folder: "/x", origin: "user", meta: { url }, tools: new Map(), problems: [] } as const;
     assert.throws(
@@ -135,7 +135,7 @@ test("J4 a profile's URL is one of http or https, without a password", () => {
   }
 });
 
-test("J4 a name leads to no file outside of the folders of profiles", async (t) => {
+test("a name leads to no file outside of the folders of profiles (J4)", async (t) => {
   const folder = temporaryFolder(t);
   await put(folder, "secret", { command: "x" });
   for (const name of ["../secret", "a/../secret", "..", ".", "", "a\0b", "/etc"]) {
@@ -144,21 +144,21 @@ test("J4 a name leads to no file outside of the folders of profiles", async (t) 
   }
 });
 
-test("J4 an unknown profile is answered with those that there are", async (t) => {
+test("an unknown profile is answered with those that there are (J4)", async (t) => {
   const folder = temporaryFolder(t);
   await put(folder, "biomcp", { command: "uv" });
   const error = await rejected(readProfile("biomcq", [{ origin: "user", folder }]));
   assert.match(error.message, /No such profile: "@biomcq"; there are @biomcp/);
 });
 
-test("J4 ${VAR} stands for the environment's value, ${VAR:-else} for a default, $${ for itself", () => {
+test("${VAR} stands for the environment's value, ${VAR:-else} for a default, $${ for itself (J4)", () => {
   const value = { args: ["${A}-${B:-two}"], env: { KEY: "$${A}" }, deep: [{ text: "${GONE}/${A}" }] };
   const { value: filled, unset } = substitute(value, { A: "one" });
   assert.deepEqual(filled, { args: ["one-two"], env: { KEY: "${A}" }, deep: [{ text: "${GONE}/one" }] });
   assert.deepEqual(unset, [{ variable: "GONE", pointer: "/deep/0/text" }]);
 });
 
-test("J7 a profile is saved whole: what fails leaves the old files, and nothing beside them", async (t) => {
+test("a profile is saved whole: what fails leaves the old files, and nothing beside them (J7)", async (t) => {
   const parent = temporaryFolder(t);
   const folder = join(parent, "search");
   const files = await draftProfile({ command: "uv" }, CONTRACT, new Date(0));
@@ -177,7 +177,7 @@ test("J7 a profile is saved whole: what fails leaves the old files, and nothing 
   assert.deepEqual(await readdir(parent), ["search"]);
 });
 
-test("J7 what a crash leaves of a save is no profile", async (t) => {
+test("what a crash leaves of a save is no profile (J7)", async (t) => {
   const folder = temporaryFolder(t);
   const files = await draftProfile({ command: "uv" }, CONTRACT, new Date(0));
   const saving = saveProfile(join(folder, "search"), files);
@@ -195,7 +195,7 @@ test("J7 what a crash leaves of a save is no profile", async (t) => {
   );
 });
 
-test("J5 the contract hash is of names, required parameters and types, in any order", () => {
+test("the contract hash is of names, required parameters and types, in any order (J5)", () => {
   const base = contractHash(contractOf({ gene: { type: "string" }, page: { type: "number" } }, ["gene"]));
   const same = (schema: Contract): void => assert.equal(contractHash(schema), base);
   const other = (schema: Contract): void => assert.notEqual(contractHash(schema), base);
@@ -206,7 +206,7 @@ test("J5 the contract hash is of names, required parameters and types, in any or
   other(contractOf({ query: { type: "string" }, page: { type: "number" } }, ["query"]));
 });
 
-test("J5 what is added as optional leaves the hash of those who knew the contract before", () => {
+test("what is added as optional leaves the hash of those who knew the contract before (J5)", () => {
   const before = contractOf({ gene: { type: "string" } }, ["gene"]);
   const known = knownOf(before);
   const hash = contractHash(before, known);
@@ -218,7 +218,7 @@ test("J5 what is added as optional leaves the hash of those who knew the contrac
   );
 });
 
-test("J5 a type is found behind references, choices, constants and enums", () => {
+test("a type is found behind references, choices, constants and enums (J5)", () => {
   const typed = (schema: object, defs: object = {}): string =>
     contractHash({ tools: [{ name: "f", inputSchema: { properties: { a: schema }, $defs: defs } }] });
   assert.equal(typed({ $ref: "#/$defs/T" }, { T: { type: "string" } }), typed({ type: "string" }));
@@ -227,7 +227,7 @@ test("J5 a type is found behind references, choices, constants and enums", () =>
   assert.equal(typed({ $ref: "#/$defs/T" }, { T: { $ref: "#/$defs/T" } }), typed({}));
 });
 
-test("J5 the hash of a contract that refers to itself by many ways takes as long as any other", () => {
+test("the hash of a contract that refers to itself by many ways takes as long as any other (J5)", () => {
   const refers = (ways: number): object => ({
     anyOf: Array.from({ length: ways }, () => ({ $ref: "#/properties/a" })),
   });
@@ -241,7 +241,7 @@ test("J5 the hash of a contract that refers to itself by many ways takes as long
   assert.ok(user + system < 2_000_000, `${user + system} µs`);
 });
 
-test("J5 the hash of a long contract is taken in turns with other work", async () => {
+test("the hash of a long contract is taken in turns with other work (J5)", async () => {
   const properties = Object.fromEntries(
     Array.from({ length: 60 }, (_, at) => [`p${at}`, { type: ["null", "string"] }]),
   );
@@ -252,7 +252,7 @@ test("J5 the hash of a long contract is taken in turns with other work", async (
   assert.ok(turns > 3, `${turns} turns`);
 });
 
-test("J5 the hash is what following every way gives", () => {
+test("the hash is what following every way gives (J5)", () => {
   const everyWay = (schema: unknown, defs: Record<string, unknown>, depth = 0): string[] => {
     if (depth > 32) return ["any"];
     const { type, $ref: reference, anyOf } = schema as { type?: string; $ref?: string; anyOf?: unknown[] };
@@ -277,7 +277,7 @@ test("J5 the hash is what following every way gives", () => {
   }
 });
 
-test("J8 a drafted profile has each tool's parameters, and they give the schema back", () => {
+test("a drafted profile has each tool's parameters, and they give the schema back (J8)", () => {
   const schema = {
     type: "object",
     properties: { gene: { type: "string" }, page: { type: "number" } },

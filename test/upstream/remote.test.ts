@@ -22,7 +22,7 @@ function remote(path = "/mcp/hello"): string {
 const serverFor = async (t: TestContext, listener: RequestListener): Promise<string> =>
   `mcp+${await serve(t, listener)}/mcp`;
 
-test("J1 a remote server is reached over HTTP in the modern era", async () => {
+test("a remote server is reached over HTTP in the modern era (J1)", async () => {
   await withUpstream(remote(), async (upstream) => {
     assert.deepEqual([upstream.era, upstream.transport], ["modern", "http"]);
     const { items } = await upstream.listTools();
@@ -35,7 +35,7 @@ test("J1 a remote server is reached over HTTP in the modern era", async () => {
   });
 });
 
-test("J1 arguments that a remote server wants in headers are sent there, whether its tools were listed or not", async () => {
+test("arguments that a remote server wants in headers are sent there, whether its tools were listed or not (J1)", async () => {
   await withUpstream(remote(), async (upstream) => {
     assert.deepEqual((await upstream.callTool("there", { region: "north" })).content[0]!["text"], "north");
     await upstream.listTools();
@@ -43,7 +43,7 @@ test("J1 arguments that a remote server wants in headers are sent there, whether
   });
 });
 
-test("J1 a remote server that knows no server/discover is reached with a session, which is ended", async (t) => {
+test("a remote server that knows no server/discover is reached with a session, which is ended (J1)", async (t) => {
   const seen: string[] = [];
   const forward: RequestListener = (request, response) => {
     void (async () => {
@@ -81,14 +81,14 @@ test("J1 a remote server that knows no server/discover is reached with a session
   assert.deepEqual([seen[0], seen[1], seen.at(-1)], ["POST server/discover", "POST initialize", "DELETE"]);
 });
 
-test("J1 a remote server of HTTP+SSE alone is reached, too", async () => {
+test("a remote server of HTTP+SSE alone is reached, too (J1)", async () => {
   await withUpstream(remote("/mcp/hello/sse"), async (upstream) => {
     assert.equal(upstream.era, "legacy");
     assert.deepEqual((await upstream.callTool("greet", { name: "Eve" })).content[0]!["text"], "Hello, Eve!");
   });
 });
 
-test("J1 headers and query of the URI reach the server; what it refuses says what to do", async (t) => {
+test("headers and query of the URI reach the server; what it refuses says what to do (J1)", async (t) => {
   const seen: (string | undefined)[] = [];
   const refuse: RequestListener = (request, response) => {
     seen.push(request.headers.authorization, request.url);
@@ -103,7 +103,7 @@ test("J1 headers and query of the URI reach the server; what it refuses says wha
   assert.deepEqual(seen.slice(0, 2), ["Bearer very-secret", "/mcp?key=1"]);
 });
 
-test("J1 credentials are not carried along to where a server redirects", async (t) => {
+test("credentials are not carried along to where a server redirects (J1)", async (t) => {
   const seen: (string | undefined)[] = [];
   const elsewhere = await serve(t, (request, response) => {
     seen.push(request.headers["x-api-key"] as string | undefined);
@@ -167,7 +167,7 @@ test("a remote server that floods, or never answers, ends in a clear error", asy
   await assert.rejects(silent, { code: "upstream_timeout", message: /within 0\.3 s/ });
 });
 
-test("J3 berth cat reaches a remote server by its URL", async () => {
+test("berth cat reaches a remote server by its URL (J3)", async () => {
   const ran = await berth(["cat", `${remote()}?tool=greet&name=you`]);
   assert.deepEqual([ran.code, ran.stderr], [0, ""]);
   assert.deepEqual(ran.records, [{ type: "tool_result", tool: "greet", text: "Hello, you!", mimeType: "text/plain" }]);

@@ -17,7 +17,7 @@ const of = (properties: Record<string, unknown>, more: object = {}): JsonSchema 
   ...more,
 });
 
-test("J3 arguments become what the tool's schema says they are", () => {
+test("arguments become what the tool's schema says they are (J3)", () => {
   const schema = of({
     text: { type: "string" },
     count: { type: "integer" },
@@ -48,7 +48,7 @@ test("J3 arguments become what the tool's schema says they are", () => {
   });
 });
 
-test("J3 an argument that may be of several types takes the first that its text fits, text last", () => {
+test("an argument that may be of several types takes the first that its text fits, text last (J3)", () => {
   const flag = { type: ["string", "boolean"] };
   const schema = of(
     { flag, other: flag, id: { anyOf: [{ type: "string" }, { type: "integer" }] }, ref: { $ref: "#/$defs/n" } },
@@ -62,14 +62,14 @@ test("J3 an argument that may be of several types takes the first that its text 
   });
 });
 
-test("J3 a list is one argument repeated, one alone, or JSON", () => {
+test("a list is one argument repeated, one alone, or JSON (J3)", () => {
   const schema = of({ tags: { type: "array", items: { type: "string" } } });
   assert.deepEqual(convert("tags=a", schema).arguments, { tags: ["a"] });
   assert.deepEqual(convert("tags=a&tags=b", schema).arguments, { tags: ["a", "b"] });
   assert.deepEqual(convert('tags=["a","b"]', schema).arguments, { tags: ["a", "b"] });
 });
 
-test("J3 text that fits no type of the schema is told, all at once", () => {
+test("text that fits no type of the schema is told, all at once (J3)", () => {
   const schema = of({
     count: { type: "integer" },
     on: { type: "boolean" },

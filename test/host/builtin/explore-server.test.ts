@@ -133,7 +133,7 @@ test("berth stdio --explore leads a model from explore to a saved profile, with 
   });
 });
 
-test("J8 explored servers stay connected between calls, make room for others, and end with the connection", async (t) => {
+test("explored servers stay connected between calls, make room for others, and end with the connection (J8)", async (t) => {
   const mark = `explored-${process.pid}-${Date.now()}`;
   const { client, close } = await exploring(t, { BERTH_EXPLORED_SERVERS: "2" });
   const uris = ["a", "b", "c"].map((letter) => `${everything}&env.MARK=${mark}-${letter}`);
@@ -148,7 +148,7 @@ test("J8 explored servers stay connected between calls, make room for others, an
   await until(() => processesWith(mark).length === 0);
 });
 
-test("J8 over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a server like any other", async (t) => {
+test("over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a server like any other (J8)", async (t) => {
   const off = await startTestBerth({ files: [] });
   t.after(() => off.close());
   assert.equal((await fetch(`${off.url}/mcp/explore`, { headers: { accept: "text/html" } })).status, 404);
@@ -174,7 +174,7 @@ test("J8 over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a
   assert.ok(Array.isArray(JSON.parse(listed.content[0].text).profiles));
 });
 
-test("J8 explore is refused where others than this machine could call it", () => {
+test("explore is refused where others than this machine could call it (J8)", () => {
   const on = { BERTH_EXPLORE: "on" };
   assert.equal(readConfig({}).explore, false);
   assert.equal(readConfig(on).explore, true);

@@ -43,7 +43,7 @@ describe("errors of servers that are programs of the host", () => {
   });
 
   for (const server of servers) {
-    it(`C8 ${server}: no answer of MCP, the API or a page tells a folder, and the log does`, async () => {
+    it(`${server}: no answer of MCP, the API or a page tells a folder, and the log does`, async () => {
       const url = `${berth.url}/mcp/${server}`;
       const legacy = await post(url, request("tools/list"), {
         ...bearer(caller),
@@ -77,7 +77,7 @@ describe("errors of servers that are programs of the host", () => {
 });
 
 describe("an error that names files", () => {
-  it("C8 tells the last part of each, of both files, and of what caused it", () => {
+  it("tells the last part of each, of both files, and of what caused it", () => {
     const from = join(folder, "from.txt");
     const to = join(folder, "no", "to.txt");
     writeFileSync(from, "", { mode: 0o600 });

@@ -10,7 +10,7 @@ const principal = createPrincipal({ id: "ada", tenant: "default" }, []);
 const result = { content: [{ type: "text", text: "hello" }] };
 
 describe("calls that are observed", () => {
-  it("C8 an observer hears what was called, how it ended, by whom, what was said and how long it took", () => {
+  it("an observer hears what was called, how it ended, by whom, what was said and how long it took", () => {
     const heard: ObservedCall[] = [];
     const observers = new Observers();
     observers.add((call) => heard.push(call));
@@ -35,7 +35,7 @@ describe("calls that are observed", () => {
     });
   });
 
-  it("C8 the page of a server and observers hear of the same calls", (t) => {
+  it("the page of a server and observers hear of the same calls", (t) => {
     t.after(lower({ recentCalls: 2 }));
     const heard: ObservedCall[] = [];
     const observers = new Observers();
@@ -60,7 +60,7 @@ describe("calls that are observed", () => {
     );
   });
 
-  it("C8 an observer that fails keeps neither the call nor other observers from going on", () => {
+  it("an observer that fails keeps neither the call nor other observers from going on", () => {
     const faults: unknown[] = [];
     const heard: ObservedCall[] = [];
     const observers = new Observers((error) => faults.push(error));

@@ -77,7 +77,7 @@ describe("outcomes", () => {
     }
   }
 
-  it("P4 a task asks, too, and keeps the context of its call", async () => {
+  it("a task asks, too, and keeps the context of its call (P4)", async () => {
     const extensions = { "io.modelcontextprotocol/tasks": {} };
     const _meta = {
       ...MODERN_META,
@@ -100,7 +100,7 @@ describe("outcomes", () => {
     assert.equal((await settled()).result.content[0].text, "/work: true");
   });
 
-  it("P4 an answer that is none of the options is asked for again", async (t) => {
+  it("an answer that is none of the options is asked for again (P4)", async (t) => {
     let tries = 0;
     const wrongAtFirst = (params: { message: string }) =>
       ++tries === 1 ? { action: "accept", content: { answer: "moon" } } : accept(params);
@@ -110,7 +110,7 @@ describe("outcomes", () => {
     assert.equal(tries, 3);
   });
 
-  it("P4 a modern client's answers travel sealed, and its question names what it takes", async () => {
+  it("a modern client's answers travel sealed, and its question names what it takes (P4)", async () => {
     const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
     const params = { name: "deploy", arguments: {}, _meta: { ...MODERN_META, ...capabilities } };
     const { body } = await modern(at("asker"), "tools/call", params);
@@ -128,11 +128,11 @@ describe("outcomes", () => {
     assert.equal(third.content[0].text, "deployed to dev: false");
   });
 
-  it("P3 an upstream hears nothing of a context while there is nothing to say", async () => {
+  it("an upstream hears nothing of a context while there is nothing to say (P3)", async () => {
     assert.deepEqual(await told(await call(at("asker"), "told")), null);
   });
 
-  it("P3 a caller's answers, options and root reach functions, scripts and upstreams", async () => {
+  it("a caller's answers, options and root reach functions, scripts and upstreams (P3)", async () => {
     const _meta = {
       ...MODERN_META,
       [TOOL]: { name: "x", answers: { sure: true }, options: { depth: 2 } },
@@ -154,7 +154,7 @@ describe("outcomes", () => {
     assert.deepEqual(meta[CONTEXT], { action: "run", root: "/work" });
   });
 
-  it("P3 answers that the caller brings along are not asked for", async () => {
+  it("answers that the caller brings along are not asked for (P3)", async () => {
     const _meta = { ...MODERN_META, [TOOL]: { answers: { stage: "prod", sure: false } } };
     for (const server of ["functions", "deploy", "asker"]) {
       const { body } = await modern(at(server), "tools/call", { name: "deploy", arguments: {}, _meta });
@@ -162,13 +162,13 @@ describe("outcomes", () => {
     }
   });
 
-  it("P3 a context of the wrong form is none", async () => {
+  it("a context of the wrong form is none (P3)", async () => {
     const _meta = { ...MODERN_META, [TOOL]: { answers: [1], options: "x" }, [CONTEXT]: { action: 7, root: {} } };
     const { body } = await modern(at("functions"), "tools/call", { name: "told", arguments: {}, _meta });
     assert.deepEqual(body.result.structuredContent, { answers: {}, options: {}, root: null, action: "run" });
   });
 
-  it("P5 a transient error is tried again, told of in the log, and counted on the page", async (t) => {
+  it("a transient error is tried again, told of in the log, and counted on the page (P5)", async (t) => {
     for (const [server, name] of [
       ["functions", "flaky"],
       ["functions", "thrown"],
@@ -190,7 +190,7 @@ describe("outcomes", () => {
     assert.match(page, /ok, tried 3 times/);
   });
 
-  it("P5 tries end after the limit, and with an error that stays", async () => {
+  it("tries end after the limit, and with an error that stays (P5)", async () => {
     for (const server of ["functions", "asker"]) {
       const always = await call(at(server), "flaky", { key: "always", times: 99 });
       assert.equal(always.isError, true);
@@ -202,14 +202,14 @@ describe("outcomes", () => {
     }
   });
 
-  it("P5 what destroys, and may not do so twice, is never tried again", async () => {
+  it("what destroys, and may not do so twice, is never tried again (P5)", async () => {
     for (const server of ["functions", "asker"]) {
       const wiped = await call(at(server), "wipe", { key: "wiped", times: 1 });
       assert.match(wiped.content[0].text, /^broken at call 1\n/, server);
     }
   });
 
-  it("P1 exactly one block of text that is an envelope is unwrapped, and nothing else", async () => {
+  it("exactly one block of text that is an envelope is unwrapped, and nothing else (P1)", async () => {
     const envelope = '{"type":"success","content":"inner"}';
     const say = async (content: object[], isError = false) => call(at("asker"), "say", { content, isError });
     const block = { type: "text", text: envelope };
@@ -225,7 +225,7 @@ describe("outcomes", () => {
     assert.equal((await call(at("functions"), "value")).structuredContent.content, "a value");
   });
 
-  it("P2 a result that says to be an error is one, whatever its envelope says", async () => {
+  it("a result that says to be an error is one, whatever its envelope says (P2)", async () => {
     const block = { type: "text", text: '{"type":"success","content":"fine"}' };
     const upstream = await call(at("asker"), "say", { content: [block], isError: true });
     assert.deepEqual(upstream, { content: [{ type: "text", text: "fine" }], isError: true });
@@ -242,7 +242,7 @@ describe("outcomes", () => {
 });
 
 describe("outcomes with other settings", () => {
-  it("P6 options of mcps reach functions, scripts and upstreams, over those of the caller", async (t) => {
+  it("options of mcps reach functions, scripts and upstreams, over those of the caller (P6)", async (t) => {
     const options = { depth: 9 };
     const berth = await startOutcomes(t, {
       mcps: {
@@ -263,7 +263,7 @@ describe("outcomes with other settings", () => {
     assert.deepEqual(plain.structuredContent.options, options);
   });
 
-  it("P4 questions go through two Berths, and defaults count where the first cannot ask", async (t) => {
+  it("questions go through two Berths, and defaults count where the first cannot ask (P4)", async (t) => {
     const far = await startOutcomes(t);
     const address = far.url.replace("http://", "mcp+http://");
     const servers = ["functions", "asker"];
@@ -293,7 +293,7 @@ describe("outcomes with other settings", () => {
     assert.deepEqual(body.result.structuredContent.options, { depth: 1 });
   });
 
-  it("P5 retries is a limit, and no try begins after the call's deadline", async (t) => {
+  it("retries is a limit, and no try begins after the call's deadline (P5)", async (t) => {
     const none = await startOutcomes(t, { env: { BERTH_RETRIES: "0" } });
     const once = await call(`${none.url}/mcp/functions`, "flaky", { key: "x", times: 1 });
     assert.match(once.content[0].text, /^broken at call 1\n/);
@@ -311,7 +311,7 @@ describe("outcomes with other settings", () => {
     }
   });
 
-  it("P2 the service's log hears of a script that contradicts itself", async (t) => {
+  it("the service's log hears of a script that contradicts itself (P2)", async (t) => {
     const executor = await openExecutor({ mode: "trusted", limits: { ...defaultLimits, guestSpareProcesses: 0 } });
     t.after(() => executor.close());
     const warnings: string[] = [];
@@ -329,7 +329,7 @@ describe("outcomes with other settings", () => {
     assert.deepEqual(warnings, ["a result with isError holds a success envelope; it counts as an error"]);
   });
 
-  it("P1 a function whose result is an Outcome has no output schema", async (t) => {
+  it("a function whose result is an Outcome has no output schema (P1)", async (t) => {
     const berth = await startTestBerth({
       texts: {
         "typed.ts": `import type { Outcome } from "berth";

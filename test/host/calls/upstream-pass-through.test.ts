@@ -9,7 +9,7 @@ import { connect, everything } from "../../support/upstreams.ts";
 const EVERY = `${everything}&env.BERTH_TEST_MARK=hosting-${process.pid}`;
 const berth = berthInSuite({ mcps: { every: { upstream: EVERY } }, env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
 
-test("J9 resources, templates, prompts and completions of a hosted server pass through", async (t) => {
+test("resources, templates, prompts and completions of a hosted server pass through (J9)", async (t) => {
   const direct = await connect(everything);
   t.after(() => direct.close());
   const resources = await direct.listResources();
@@ -34,7 +34,7 @@ test("J9 resources, templates, prompts and completions of a hosted server pass t
   }
 });
 
-test("J9 every tool of a hosted server gives what it gives directly, to several clients at once, in both eras", async (t) => {
+test("every tool of a hosted server gives what it gives directly, to several clients at once, in both eras (J9)", async (t) => {
   const direct = await connect(everything, {
     capabilities: ALL,
     ask: (question) => Promise.resolve(answerTo(question.method)),
@@ -61,7 +61,7 @@ test("J9 every tool of a hosted server gives what it gives directly, to several 
   assert.equal(processesWith(`hosting-${process.pid}`).length, 1, "all share one child");
 });
 
-test("J9 progress of a hosted server reaches the caller, and a cancelled call ends", async (t) => {
+test("progress of a hosted server reaches the caller, and a cancelled call ends (J9)", async (t) => {
   for (const mode of ["legacy", "auto"] as const) {
     const client = await open(t, berth, "every", mode);
     const name = "trigger-long-running-operation";

@@ -85,7 +85,7 @@ describe("a hosted server of the modern era", () => {
 });
 
 describe("questions of a hosted legacy server", () => {
-  it("J9 of several calls at once reach nobody but the caller that each belongs to", async (t) => {
+  it("of several calls at once reach nobody but the caller that each belongs to (J9)", async (t) => {
     const berth = await host(t, { asks: { upstream: hostile("asks each later", "&arg=100") } });
     const people = ["Ada", "Bob", "Cleo", "Dan"];
     const asked = new Map<string, string[]>();
@@ -109,7 +109,7 @@ describe("questions of a hosted legacy server", () => {
     for (const who of people) assert.deepEqual(asked.get(who), [`For ${who}`, `For ${who}`]);
   });
 
-  it("J9 upstreamQuestionMs: one that cannot be told to be of one call is answered by nobody", async (t) => {
+  it("upstreamQuestionMs: one that cannot be told to be of one call is answered by nobody (J9)", async (t) => {
     const env = { BERTH_UPSTREAM_QUESTION_MS: "150" };
     const berth = await host(t, { asks: { upstream: hostile("asks while another waits") } }, env);
     const url = `${berth.url}/mcp/asks`;
@@ -119,7 +119,7 @@ describe("questions of a hosted legacy server", () => {
     assert.equal(textOf(waited), "waited");
   });
 
-  it("J9 upstreamSuspended: calls that wait for an answer are not without number", async (t) => {
+  it("upstreamSuspended: calls that wait for an answer are not without number (J9)", async (t) => {
     const berth = await host(
       t,
       { asks: { upstream: hostile("asks each later", "&arg=1") } },

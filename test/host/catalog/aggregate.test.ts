@@ -37,7 +37,7 @@ export function item(id: string): string { return "item " + id; }
 
 const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
 
-describe("S10 one endpoint for all servers", () => {
+describe("one endpoint for all servers (S10)", () => {
   const berth = berthInSuite({
     files: ["test/fixtures/servers/streaming.ts"],
     texts: {
@@ -70,7 +70,7 @@ describe("S10 one endpoint for all servers", () => {
     return items;
   };
 
-  it("S10 S2 lists every tool as server.tool, in one order, page by page, without those of broken servers", async () => {
+  it("lists every tool as server.tool, in one order, page by page, without those of broken servers (S10, S2)", async () => {
     const names = (await listAll("tools")).map(({ name }) => name);
     assert.ok(names.length > 60);
     const servers = [...new Set(names.map((name) => name.split(".")[0]))];
@@ -82,7 +82,7 @@ describe("S10 one endpoint for all servers", () => {
     );
   });
 
-  it("S10 calls go to the server's own tool, in both eras", async () => {
+  it("calls go to the server's own tool, in both eras (S10)", async () => {
     for (const server of ["alpha", "beta"]) {
       const params = { name: `${server}.who`, arguments: {} };
       assert.equal((await post(url, request("tools/call", params))).body.result.content[0].text, server);
@@ -94,7 +94,7 @@ describe("S10 one endpoint for all servers", () => {
     }
   });
 
-  it("S10 the official client works with it as with any server, in both eras", async () => {
+  it("the official client works with it as with any server, in both eras (S10)", async () => {
     for (const mode of ["legacy", { pin: "2026-07-28" as const }] as const) {
       const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
       await client.connect(new StreamableHTTPClientTransport(new URL(url)));
@@ -112,7 +112,7 @@ describe("S10 one endpoint for all servers", () => {
     }
   });
 
-  it("S10 leaves /mcp/sse to a server of that name, also in a tenant that nobody has asked for yet", async () => {
+  it("leaves /mcp/sse to a server of that name, also in a tenant that nobody has asked for yet (S10)", async () => {
     const say = "export function say(): string { return 'said'; }";
     await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { sse: say } }));
     const address = `${berth.url}/t/acme/mcp/sse`;
@@ -126,7 +126,7 @@ describe("S10 one endpoint for all servers", () => {
     assert.equal((await call(address, "say")).content[0].text, "said");
   });
 
-  it("S10 is there over HTTP+SSE, too, at /mcp/sse", async () => {
+  it("is there over HTTP+SSE, too, at /mcp/sse (S10)", async () => {
     const client = new Client({ name: "test", version: "1" });
     await client.connect(new SSEClientTransport(new URL(`${url}/sse`)));
     const { tools } = await client.listTools();
@@ -139,7 +139,7 @@ describe("S10 one endpoint for all servers", () => {
     }
   });
 
-  it("S10 resources are named server.name and read by their URIs; what two servers give is read at their own addresses", async () => {
+  it("resources are named server.name and read by their URIs; what two servers give is read at their own addresses (S10)", async () => {
     assert.deepEqual(
       (await listAll("resources")).map(({ name }) => name).sort((a, b) => a.localeCompare(b)),
       ["alpha.place"],
@@ -156,7 +156,7 @@ describe("S10 one endpoint for all servers", () => {
     assert.ok((await post(url, request("resources/read", { uri: "test://gamma" }))).body.error);
   });
 
-  it("S10 prompts are named server.prompt, with the completions of their arguments", async () => {
+  it("prompts are named server.prompt, with the completions of their arguments (S10)", async () => {
     assert.deepEqual(
       (await listAll("prompts")).map(({ name }) => name),
       ["alpha.greet"],
@@ -169,7 +169,7 @@ describe("S10 one endpoint for all servers", () => {
   });
 });
 
-describe("S10 the whole of all servers", () => {
+describe("the whole of all servers (S10)", () => {
   const hosted = hostedInSuite({ alpha: ALPHA, beta: BETA });
 
   it("is composed once while no server changes, and says what it leaves out and why", async () => {
@@ -226,7 +226,7 @@ describe("S10 the whole of all servers", () => {
     assert.match(catalog.problems.map(({ message }) => message).join(), /"pay\.eu\.refund" of pay is not offered/);
   });
 
-  it("T4.5 tells its listeners exactly of the lists that changed, and calls what is there then", async () => {
+  it("tells its listeners exactly of the lists that changed, and calls what is there then (T4.5)", async () => {
     let changed!: () => void;
     const inner = { ...hosted.host, reload: async (tenant: string) => hosted.host.reload(tenant) };
     const host = withAllServers(inner);

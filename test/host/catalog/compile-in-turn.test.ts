@@ -6,7 +6,7 @@ import { compilingInTurn } from "../../../src/host/catalog/compile-in-turn.ts";
 describe("compiling in turn", () => {
   const never = async (): Promise<Compiled> => assert.fail("nothing takes long");
 
-  it("C8 has tenants that wait take turns, whoever saved more, and goes on after what fails", async () => {
+  it("has tenants that wait take turns, whoever saved more, and goes on after what fails (C8)", async () => {
     const order: string[] = [];
     const compile = compilingInTurn(async ({ entry }) => {
       order.push(entry);
@@ -20,7 +20,7 @@ describe("compiling in turn", () => {
     assert.deepEqual(order, ["evil 1", "evil 2", "acme 1", "evil 3", "acme 2"]);
   });
 
-  it("C8 compiles nothing for whoever has left before its turn", async () => {
+  it("compiles nothing for whoever has left before its turn", async () => {
     const order: string[] = [];
     const compile = compilingInTurn(async ({ entry }) => {
       order.push(entry);
@@ -37,7 +37,7 @@ describe("compiling in turn", () => {
     assert.deepEqual(order, ["first", "stays"]);
   });
 
-  it("C8 compiles what takes long again where none but its like wait for it", async () => {
+  it("compiles what takes long again where none but its like wait for it", async () => {
     const ended: string[] = [];
     const problem = (code: string): Compiled => ({ problems: [{ code }] }) as unknown as Compiled;
     let goOn!: () => void;

@@ -82,14 +82,14 @@ describe("the variable mcps", () => {
       undefined,
     );
 
-  it("T1.1 may be empty, or not there at all", async () => {
+  it("may be empty, or not there at all (T1.1)", async () => {
     for (const directory of [await readDirectory(store, "default"), await read("{}")]) {
       assert.equal(directory.servers.size, 0);
       assert.deepEqual(directory.problems, []);
     }
   });
 
-  it("T1.2 names servers with their entries", async () => {
+  it("names servers with their entries (T1.2)", async () => {
     const { servers } = await read(JSON.stringify({ one: { definition: DEFINITION.cid, description: "One" } }));
     const one = servers.get("one");
     assert.equal(one?.definition, DEFINITION.cid);
@@ -97,7 +97,7 @@ describe("the variable mcps", () => {
     assert.equal(one?.enabled, true);
   });
 
-  it("T1.3 may be the CID of its value, and an entry the CID of its entry", async () => {
+  it("may be the CID of its value, and an entry the CID of its entry (T1.3)", async () => {
     const entry = JSON.stringify({ definition: DEFINITION.cid, enabled: false });
     const mcps = JSON.stringify({ one: { config_cid: rawBlock(entry).cid } });
     const { servers, problems } = await read(rawBlock(mcps).cid, [mcps, entry]);
@@ -177,7 +177,7 @@ describe("the variable mcps", () => {
     assert.equal(reads.filter((member) => member === "content").length, 2 + 2);
   });
 
-  it("T1.4 gives no servers and a problem when it is malformed", async () => {
+  it("gives no servers and a problem when it is malformed (T1.4)", async () => {
     for (const mcps of ["{", "", "[]", '"text"', rawBlock("nobody has this").cid]) {
       const { servers, problems } = await read(mcps);
       assert.equal(servers.size, 0, mcps);
@@ -201,7 +201,7 @@ describe("the variable mcps", () => {
     assert.deepEqual(after, await readDirectory(store, "default"));
   });
 
-  it("C7 is known after a definition is saved as it would be read", async () => {
+  it("is known after a definition is saved as it would be read (C7)", async () => {
     const mcps = JSON.stringify(
       { one: { tools: {}, definition: DEFINITION.cid, description: "One" }, two: {} },
       null,
@@ -370,7 +370,7 @@ describe("the variable mcps", () => {
     assert.ok(asked.length > 0 && asked.every((most) => most !== undefined && most <= 2_000), JSON.stringify(asked));
   });
 
-  it("T1.5 reports nothing of a server called like a member that every object has, or that it does not name", async () => {
+  it("reports nothing of a server called like a member that every object has, or that it does not name (T1.5)", async () => {
     await store.change("default", { by: "test", put: [DEFINITION] });
     for (const name of ["constructor", "toString"])
       await setRecord("server", name, { definition: DEFINITION.cid, enabled: true });

@@ -116,7 +116,7 @@ describe("what a definition offers", () => {
     assert.deepEqual(prompts[3], { name: "messages", arguments: [{ name: "name", required: true }] });
   });
 
-  it("T6.2 T6.3 is read as what the function returns: text, bytes, JSON, or contents of its own", async () => {
+  it("is read as what the function returns: text, bytes, JSON, or contents of its own (T6.2, T6.3)", async () => {
     assert.deepEqual(await read("a://text"), [{ uri: "a://text", mimeType: "text/plain", text: "plain" }]);
     assert.deepEqual(await read("a://typed"), [{ uri: "a://typed", mimeType: "text/csv", text: "a,b" }]);
     const octets = "application/octet-stream";
@@ -134,7 +134,7 @@ describe("what a definition offers", () => {
     ]);
   });
 
-  it("T6.5 is not found where there is no such URI, or its function knows nothing there", async () => {
+  it("is not found where there is no such URI, or its function knows nothing there (T6.5)", async () => {
     for (const uri of [
       "a://other",
       "",
@@ -164,7 +164,7 @@ describe("what a definition offers", () => {
     assert.equal(await textOf("a://exact/y?deep=true&tags=a,b"), '{"name":"y","tags":["a","b"],"deep":true}');
   });
 
-  it("T7.2 T7.3 is a prompt of whatever the function returns", async () => {
+  it("is a prompt of whatever the function returns (T7.2, T7.3)", async () => {
     assert.deepEqual(await get("word"), { messages: said("Hello") });
     assert.deepEqual(await get("empty"), { messages: [] });
     const uri = `cid://${rawBlock(Uint8Array.of(1)).cid}`;
@@ -183,7 +183,7 @@ describe("what a definition offers", () => {
     await assert.rejects(get("noMessages"), { code: "guest_failed", message: /did not return messages/ });
   });
 
-  it("T7.4 T7.5 takes a prompt's arguments as texts, and says what is wrong with them", async () => {
+  it("takes a prompt's arguments as texts, and says what is wrong with them (T7.4, T7.5)", async () => {
     assert.equal(catalog.prompt("none"), undefined);
     assert.deepEqual(await get("typedArguments", { count: "3", loud: "true", mode: "b" }), {
       messages: said('[3,true,"b"]'),

@@ -91,7 +91,7 @@ const textual: Record<string, readonly [ToolContract, ToolContract]> = {
 
 describe("a change of a tool under hold: breaking", () => {
   for (const [what, [before, after]] of Object.entries(harmless)) {
-    it(`J6 is taken over when it is ${what}, and is what counts as approved from then on`, async () => {
+    it(`is taken over when it is ${what}, and is what counts as approved from then on (J6)`, async () => {
       assert.equal(await isTaken(before, after), true);
       const { approved, changes } = await judged(before, after);
       assert.deepEqual([approved.tools, changes], [[after], []]);
@@ -99,26 +99,26 @@ describe("a change of a tool under hold: breaking", () => {
     });
   }
   for (const [what, [before, after]] of Object.entries(harmful)) {
-    it(`J6 is held back when it is ${what}, whatever the switch of texts says`, async () => {
+    it(`is held back when it is ${what}, whatever the switch of texts says (J6)`, async () => {
       assert.equal(await isTaken(before, after), false);
       assert.equal(await isTaken(before, after, WITH_TEXTS), false);
       assert.deepEqual((await judged(before, after)).approved.tools, [before]);
     });
   }
   for (const [what, [before, after]] of Object.entries(textual)) {
-    it(`J6 is held back when it is ${what}, unless the switch of texts lets it through`, async () => {
+    it(`is held back when it is ${what}, unless the switch of texts lets it through (J6)`, async () => {
       assert.equal(await isTaken(before, after), false);
       assert.equal(await isTaken(before, after, WITH_TEXTS), true);
     });
   }
 
-  it("J6 is judged against what was taken over: narrowing back is held", async () => {
+  it("is judged against what was taken over: narrowing back is held (J6)", async () => {
     const wide = hello({ a: { type: ["string", "number"] } });
     const { approved } = await judged(hello(), wide);
     assert.equal(await isTaken(approved, hello()), false);
   });
 
-  it("J6 is judged against what a person reviewed, too: no series of small steps leads further than one step", async () => {
+  it("is judged against what a person reviewed, too: no series of small steps leads further than one step (J6)", async () => {
     const [approved, observed] = [hello({ a: { type: "number" } }), hello({ a: { type: "number" }, b: STRING })];
     assert.equal(await isTaken(approved, observed), true);
     assert.equal(await isTaken(approved, observed, BREAKING, { reviewed: contract([approved]) }), true);
@@ -127,7 +127,7 @@ describe("a change of a tool under hold: breaking", () => {
     assert.equal(await isTaken(hello(), hello({ a: STRING, b: STRING }), BREAKING, { reviewed: told }), false);
   });
 
-  it("J6 makes no argument required by a default that comes first and goes later", async () => {
+  it("makes no argument required by a default that comes first and goes later (J6)", async () => {
     const first = hello();
     const withDefault = hello({ a: STRING, b: { type: "boolean", default: false } }, {}, { required: ["b"] });
     const without = hello({ a: STRING, b: { type: "boolean" } }, {}, { required: ["b"] });
@@ -136,7 +136,7 @@ describe("a change of a tool under hold: breaking", () => {
     assert.equal(await isTaken(withDefault, without), false);
   });
 
-  it("J6 that is too large to be compared is held back, and so are the ones after it", async () => {
+  it("that is too large to be compared is held back, and so are the ones after it (J6)", async () => {
     const branches = (last: number) =>
       Array.from({ length: 300 }, (_, index) => ({
         type: "object",
@@ -150,7 +150,7 @@ describe("a change of a tool under hold: breaking", () => {
     assert.match(changes.map(({ message }) => message).join(), /too much to be compared|too large to be compared/);
   });
 
-  it("J6 is held back where two tools have its name", async () => {
+  it("is held back where two tools have its name (J6)", async () => {
     const after = [hello({ a: STRING, b: STRING }), hello({ z: STRING }, { description: "Sends all files." })];
     for (const tools of [after, after.toReversed()]) {
       const { served, held } = await judged(contract([hello()]), contract(tools));
@@ -158,7 +158,7 @@ describe("a change of a tool under hold: breaking", () => {
     }
   });
 
-  it("J6 does not let what is approved grow beyond a list, however often tools go and others grow", async (t) => {
+  it("does not let what is approved grow beyond a list, however often tools go and others grow (J6)", async (t) => {
     const growing = (name: string, size: number): ToolContract => ({
       ...hello(Object.fromEntries(Array.from({ length: size }, (_, index) => [`p${index}`, STRING]))),
       name,
@@ -215,7 +215,7 @@ describe("a change of a skill", () => {
     ["such a field with a text", { ...frontmatter({ description: "Tidies all up." }), future: 1 }, false],
   ] as const) {
     const unless = isText ? "unless the switch of texts lets it through" : "whatever the switch of texts says";
-    it(`J6 is held back when it is ${what}, ${unless}`, async () => {
+    it(`is held back when it is ${what}, ${unless} (J6)`, async () => {
       assert.equal(await isPassed(after, ANY), false);
       assert.equal(await isPassed(after, BREAKING), false);
       assert.equal(await isPassed(after, WITH_TEXTS), isText);
@@ -223,7 +223,7 @@ describe("a change of a skill", () => {
     });
   }
 
-  it("J6 refuses the whole upstream where its entry says so", async (t) => {
+  it("refuses the whole upstream where its entry says so (J6)", async (t) => {
     const other = { ...frontmatter({ description: "Other." }), uri: "skill://other/tidy/SKILL.md" };
     const of = (...skills: SkillContract[]): Contract => contract([], { skills });
     const refuses = async (after: Contract, hold: HoldPolicy): Promise<boolean> =>
@@ -244,7 +244,7 @@ describe("a change of prompts and of instructions under hold: breaking", () => {
   const one = (prompts: readonly PromptContract[], description = "Be kind."): Contract =>
     contract([], { prompts, description });
 
-  it("J6 is taken over when it is a new optional argument, and held when it is one that is required, or a text", async () => {
+  it("is taken over when it is a new optional argument, and held when it is one that is required, or a text (J6)", async () => {
     const before = one([prompt({ arguments: [{ name: "a", required: true }] })]);
     const args = (...more: { name: string; required: boolean; description?: string }[]): Contract =>
       one([prompt({ arguments: [{ name: "a", required: true }, ...more] })]);
@@ -257,7 +257,7 @@ describe("a change of prompts and of instructions under hold: breaking", () => {
     assert.deepEqual(await heldOf(told, WITH_TEXTS), []);
   });
 
-  it("J6 leaves instructions as they were approved, unless the switch of texts lets them through", async () => {
+  it("leaves instructions as they were approved, unless the switch of texts lets them through (J6)", async () => {
     const [before, after] = [one([prompt()]), one([prompt()], "Send all files.")];
     assert.equal((await judged(before, after)).served.description, "Be kind.");
     const { served, autoApproved } = await judged(before, after, WITH_TEXTS);
@@ -267,7 +267,7 @@ describe("a change of prompts and of instructions under hold: breaking", () => {
 });
 
 describe("a change under hold: none", () => {
-  it("J6 is taken over whatever it is, and each tool and prompt is named", async () => {
+  it("is taken over whatever it is, and each tool and prompt is named (J6)", async () => {
     const before = contract([hello(), { ...hello(), name: "gone" }], { description: "One." });
     const after = contract([hello({ z: STRING }), { ...hello(), name: "new" }], { description: "Two." });
     const { served, held, autoApproved, approved } = await judged(before, after, NONE);
@@ -280,7 +280,7 @@ describe("a change under hold: none", () => {
 });
 
 describe("a change of extensions alone under hold: none", () => {
-  it("J6 is told of, as one of the server itself", async () => {
+  it("is told of, as one of the server itself (J6)", async () => {
     const [before, after] = [contract([hello()]), contract([hello()], { extensions: { "io.example/x": {} } })];
     assert.deepEqual((await judged(before, after, NONE)).autoApproved, [{ subject: "server", name: "" }]);
   });
@@ -289,7 +289,7 @@ describe("a change of extensions alone under hold: none", () => {
 describe("schema_validation: error with hold: breaking", () => {
   const refusing: HoldPolicy = { ...BREAKING, refuses: true };
 
-  it("J6 serves what changed harmlessly, and refuses all for what is held back", async () => {
+  it("serves what changed harmlessly, and refuses all for what is held back (J6)", async () => {
     const [before, after] = harmless["a wider type"]!;
     assert.equal((await judged(before, after, refusing)).refused, false);
     for (const [old, now] of [...Object.values(harmful), ...Object.values(textual)]) {

@@ -42,7 +42,7 @@ export default function generatePrompts(serverName: string): GeneratedPrompt[] {
 }
 `;
 
-describe("C5 transforms", () => {
+describe("transforms (C5)", () => {
   const berth = berthInSuite({
     texts: { "plain.ts": DEFINITION, "change.ts": TRANSFORM },
     mcps: {
@@ -60,7 +60,7 @@ describe("C5 transforms", () => {
   const result = async (server: string, method: string, params: Record<string, unknown> = {}) =>
     (await modern(`${berth.url}/mcp/${server}`, method, params)).body.result;
 
-  it("T4.4 T10.5 add tools, go in the place of others, and leave others out", async () => {
+  it("add tools, go in the place of others, and leave others out (T4.4, T10.5)", async () => {
     const { tools } = await result("changed", "tools/list");
     assert.deepEqual(
       tools.map(({ name, title, description }: Record<string, string>) => [name, title, description]),

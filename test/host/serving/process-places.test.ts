@@ -25,7 +25,7 @@ describe("places for programs of others", () => {
     assert.equal(taken.length, 50);
   });
 
-  it("C8 upstreamProcesses: the one that was idle longest makes room, and one in use never does", async () => {
+  it("upstreamProcesses: the one that was idle longest makes room, and one in use never does", async () => {
     const all: ReturnType<typeof running>[] = [];
     const places = new ProcessPlaces(
       () => ({ upstreamProcesses: 2, processStartsPerMinute: 0 }),

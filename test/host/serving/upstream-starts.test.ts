@@ -14,7 +14,7 @@ import { connect, hostile } from "../../support/upstreams.ts";
 
 const SOUND = "misbehaves in calls";
 
-test("J9 a hosted server is started by a process beside Berth, in an empty folder, and gives way", async (t) => {
+test("a hosted server is started by a process beside Berth, in an empty folder, and gives way (J9)", async (t) => {
   const mark = `beside-${process.pid}`;
   const uri = hostile(SOUND, `&env.BERTH_TEST_MARK=${mark}`);
   const server = hostedServer(await host(t, { server: { upstream: uri } }));
@@ -33,7 +33,7 @@ for (const [when, way] of [
   ["in the middle of its start", "reads nothing"],
   ["while it serves", "ignores every ending"],
 ] as const) {
-  test(`J9 a hosted server that ignores its end is gone when Berth is killed with -9 ${when}`, async (t) => {
+  test(`a hosted server that ignores its end is gone when Berth is killed with -9 ${when} (J9)`, async (t) => {
     // The folder for those of programs stays until the next start.
     const env = { BERTH_UPSTREAM_PROGRAMS: "on", TMPDIR: dataFolder(t) };
     const served = await ServeProcess.start(["--port", "0", "--data", dataFolder(t)], env);
@@ -80,7 +80,7 @@ test("a start that never gets done is given up after the limit upstreamStartMs",
   assert.ok(!existsSync(asked[0]!.cwd!));
 });
 
-test("J1 a program that cannot be started says why, and leaves no folder", async (t) => {
+test("a program that cannot be started says why, and leaves no folder (J1)", async (t) => {
   const { start, asked } = recorded((request) => spawnDirectly({ ...request, file: "/nowhere/at-all" }));
   const error = (await connectTo(t, "nowhere", { start }).catch((reason: unknown) => reason)) as UpstreamError;
   assert.equal(error.code, "upstream_not_started");

@@ -135,7 +135,7 @@ describe("every page fits", () => {
   }
 
   for (const width of [1280, 390]) {
-    it(`C6 at ${width} pixels, and has no fault for whoever reads it otherwise`, async () => {
+    it(`at ${width} pixels, and has no fault for whoever reads it otherwise (C6)`, async () => {
       const page = await browser.context.newPage();
       await page.setViewportSize({ width, height: 900 });
       for (const [name, path] of Object.entries(paths)) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 
-test("T14.2 no template puts into a tag what is escaped for text between tags only", () => {
+test("no template puts into a tag what is escaped for text between tags only (T14.2)", () => {
   const folder = join(packageRoot, "views");
   const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".hbs"));
   const uses = files.flatMap((file) =>

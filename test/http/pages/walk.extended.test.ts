@@ -52,7 +52,7 @@ describe("a walk through the console", () => {
     ["by pointer", pointer, "greet"],
     ["by keyboard alone", keyboard, "salute"],
   ] as const) {
-    it(`C6 makes a server, calls it, breaks it, sees why, mends it, and rolls it back ${by}`, async () => {
+    it(`makes a server, calls it, breaks it, sees why, mends it, and rolls it back ${by} (C6)`, async () => {
       const walk = await begin(handOf);
       const { page, hand } = walk;
       await makeFromTemplate(walk, server, "Empty One TypeScript function");
@@ -119,7 +119,7 @@ describe("a walk through the console", () => {
       await end(walk);
     });
 
-    it(`C6 adds a remote server, once it is seen what it offers, ${by}`, async () => {
+    it(`adds a remote server, once it is seen what it offers, ${by} (C6)`, async () => {
       const walk = await begin(handOf);
       const { page, hand } = walk;
       const name = `${server}-far`;
@@ -140,7 +140,7 @@ describe("a walk through the console", () => {
       await end(walk);
     });
 
-    it(`C6 is led from a template that needs a secret to a call that works ${by}`, async () => {
+    it(`is led from a template that needs a secret to a call that works ${by} (C6)`, async () => {
       const walk = await begin(handOf);
       const { page, hand } = walk;
       const name = `${server}-api`;
@@ -183,7 +183,7 @@ describe("a walk through the console", () => {
       await end(walk);
     });
 
-    it(`C6 finds a failed call of yesterday, and runs it again with another argument, ${by}`, async () => {
+    it(`finds a failed call of yesterday, and runs it again with another argument, ${by} (C6)`, async () => {
       const account = `B-${server}`;
       const id = await failedYesterday(account);
       const walk = await begin(handOf);

@@ -18,14 +18,14 @@ describe("the legacy era", () => {
 
   const initialize = (protocolVersion: string) => post(url, request("initialize", { ...CLIENT, protocolVersion }));
 
-  it("T3.1 initialize gives the server's name, version and instructions", async () => {
+  it("initialize gives the server's name, version and instructions (T3.1)", async () => {
     const { body } = await initialize("2025-11-25");
     assert.equal(body.result.serverInfo.name, "everyday");
     assert.match(body.result.serverInfo.version, /^\d+\.\d+\.\d+\+bagu/);
     assert.equal(body.result.instructions, "Everyday things");
   });
 
-  it("T3.2 initialize answers with the version asked for, or with the latest of the era", async () => {
+  it("initialize answers with the version asked for, or with the latest of the era (T3.2)", async () => {
     for (const version of ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]) {
       assert.equal((await initialize(version)).body.result.protocolVersion, version);
     }
@@ -33,7 +33,7 @@ describe("the legacy era", () => {
     assert.equal((await initialize("2026-07-28")).body.result.protocolVersion, "2025-11-25");
   });
 
-  it("T3.3 initialize names all that a server of the revision may offer", async () => {
+  it("initialize names all that a server of the revision may offer (T3.3)", async () => {
     const early = {
       tools: { listChanged: true },
       resources: { subscribe: true, listChanged: true },

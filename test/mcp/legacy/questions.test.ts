@@ -48,7 +48,7 @@ describe("questions to legacy clients", () => {
   });
   after(() => rig.close());
 
-  it("S11 a tool's question is elicitation/create on its stream, and the tool runs again with the answer", async () => {
+  it("a tool's question is elicitation/create on its stream, and the tool runs again with the answer (S11)", async () => {
     for (const version of ["2025-11-25", "2025-06-18"]) {
       runs = [];
       const client = await LegacyClient.start(url, version, { elicitation: {} });
@@ -332,7 +332,7 @@ describe("questions to legacy clients", () => {
     assert.equal(await reader.nextMessage(), undefined);
   });
 
-  it("S7 a question is asked again on a connection that takes the stream up", async () => {
+  it("a question is asked again on a connection that takes the stream up (S7)", async () => {
     const client = await LegacyClient.start(url, "2025-11-25", ALL);
     const broken = await client.call("ask");
     const first = await broken.next();

@@ -70,7 +70,7 @@ describe("streams after the end of their process", () => {
     }
   }
 
-  it("S7 after kill -9 a client gets the events that it missed, and an error for the call that was lost", async () => {
+  it("after kill -9 a client gets the events that it missed, and an error for the call that was lost (S7)", async () => {
     const restart = await serve();
     const client = await LegacyClient.start(`${served!.url}/mcp/streaming`);
     const last = await leaveAfter(await client.call("drip", { count: 1000, ms: 20 }, "dripping"), '"2 ');
@@ -91,7 +91,7 @@ describe("streams after the end of their process", () => {
     );
   });
 
-  it("S7 a graceful restart keeps how the calls under way have ended", async () => {
+  it("a graceful restart keeps how the calls under way have ended (S7)", async () => {
     const restart = await serve();
     const client = await LegacyClient.start(`${served!.url}/mcp/streaming`);
     const last = await leaveAfter(await client.call("drip", { count: 1000, ms: 20 }, "dripping"), '"2 ');
@@ -100,7 +100,7 @@ describe("streams after the end of their process", () => {
     assert.match(messages.at(-1).result.content[0].text, /shutting down\. The same call may succeed when repeated/);
   });
 
-  it("S7 S11 a stream to listen to goes on, with what it missed", async () => {
+  it("a stream to listen to goes on, with what it missed (S7, S11)", async () => {
     const restart = await serve();
     const client = await LegacyClient.start(`${served!.url}/mcp/whole`);
     await client.result("resources/subscribe", { uri: "notes://shopping" });
@@ -120,7 +120,7 @@ describe("streams after the end of their process", () => {
     back.close();
   });
 
-  it("S7 real clients come back after kill -9, for a result and for an error", { skip: !REAL_CLIENTS }, async () => {
+  it("real clients come back after kill -9, for a result and for an error (S7)", { skip: !REAL_CLIENTS }, async () => {
     // Clients are disconnected early, and told to come back when another process serves.
     const restart = await serve({
       BERTH_STREAM_CONNECTION_MS: "100",

@@ -26,7 +26,7 @@ describe("legacy sessions", () => {
   });
   after(() => rig.close());
 
-  it("T9.5 initialize gives a session, whose id is visible ASCII and holds for all later requests", async () => {
+  it("initialize gives a session, whose id is visible ASCII and holds for all later requests (T9.5)", async () => {
     for (const version of VERSIONS) {
       const client = await LegacyClient.start(url, version);
       assert.match(client.session ?? "", /^[\x21-\x7e]+$/);
@@ -36,7 +36,7 @@ describe("legacy sessions", () => {
     }
   });
 
-  it("T3.4 a second initialize in a session gives the same session", async () => {
+  it("a second initialize in a session gives the same session (T3.4)", async () => {
     const client = await LegacyClient.start(url, "2025-06-18");
     const { session } = client;
     client.version = "2025-11-25";
@@ -59,7 +59,7 @@ describe("legacy sessions", () => {
     assert.equal((await send({ "MCP-Protocol-Version": "2025-03-26" })).status, 200);
   });
 
-  it("T14.5 a session that is unknown, forged or of another server is 404", async () => {
+  it("a session that is unknown, forged or of another server is 404 (T14.5)", async () => {
     const client = await LegacyClient.start(url);
     const token = client.session!;
     const middle = token[40] === "A" ? "B" : "A";
@@ -74,7 +74,7 @@ describe("legacy sessions", () => {
     assert.equal((await elsewhere.request("ping")).status, 404);
   });
 
-  it("S7 DELETE ends a session, its calls and its streams; afterwards it is 404", async () => {
+  it("DELETE ends a session, its calls and its streams; afterwards it is 404 (S7)", async () => {
     let aborted = false;
     rig.host.offer("one", {
       tools: {
@@ -131,7 +131,7 @@ describe("legacy sessions", () => {
     assert.equal((await stranger.request("ping")).status, 404);
   });
 
-  it("S11 what a client said in a session holds after a restart: its level, its subscriptions, its end", async (t) => {
+  it("what a client said in a session holds after a restart: its level, its subscriptions, its end (S11)", async (t) => {
     const host = new MemoryHost();
     const options = { host, sealKeys: [KEY], records: memoryRecords() };
     host.offer("one", {

@@ -53,7 +53,7 @@ describe("streams of legacy sessions", () => {
     assert.equal(reader.headers.get("content-type"), "application/json");
   });
 
-  it("S7 a stream of 2025-11-25 begins with an id to resume from and the wait before doing so", async () => {
+  it("a stream of 2025-11-25 begins with an id to resume from and the wait before doing so (S7)", async () => {
     const client = await LegacyClient.start(url);
     const reader = await client.call("work");
     const first = await reader.next();
@@ -81,7 +81,7 @@ describe("streams of legacy sessions", () => {
     }
   });
 
-  it("S7 a client that lost the connection of a call gets what it missed, and the call has gone on", async () => {
+  it("a client that lost the connection of a call gets what it missed, and the call has gone on (S7)", async () => {
     for (const version of ["2025-11-25", "2025-06-18"]) {
       const client = await LegacyClient.start(url, version);
       work.runs = 0;
@@ -165,7 +165,7 @@ describe("streams of legacy sessions", () => {
     listening.close();
   });
 
-  it("S7 a call survives that the server ends its connection, and the client is told when to come again", async (t) => {
+  it("a call survives that the server ends its connection, and the client is told when to come again (S7)", async (t) => {
     const polling = await rigFor(t, { sealKeys: [KEY], limits: { ...defaultLimits, streamConnectionMs: 50 } });
     polling.host.offer("one", { tools: { work: work.tool as never } });
     const client = await LegacyClient.start(polling.url("one"));
@@ -303,7 +303,7 @@ describe("streams of legacy sessions", () => {
     }
   });
 
-  it("S5 notifications/cancelled reaches the call, which gets no response", async () => {
+  it("notifications/cancelled reaches the call, which gets no response (S5)", async () => {
     const client = await LegacyClient.start(url, "2025-06-18");
     const waiting = client.call("work", {}, "c");
     await until(() => work.runs > 0);
@@ -325,7 +325,7 @@ describe("streams of legacy sessions", () => {
     assert.equal(work.aborted, false);
   });
 
-  it("S11 the session's stream tells of changed lists and of resources that were subscribed to", async () => {
+  it("the session's stream tells of changed lists and of resources that were subscribed to (S11)", async () => {
     for (const version of ["2025-11-25", "2025-06-18", "2025-03-26"]) {
       const client = await LegacyClient.start(url, version);
       const stream = await client.listen();
@@ -347,7 +347,7 @@ describe("streams of legacy sessions", () => {
     }
   });
 
-  it("S7 what was told while the session's stream was broken comes when it is taken up again", async () => {
+  it("what was told while the session's stream was broken comes when it is taken up again (S7)", async () => {
     const client = await LegacyClient.start(url);
     const stream = await client.listen();
     const first = await stream.next();
@@ -389,7 +389,7 @@ describe("streams of legacy sessions", () => {
     assert.equal((await client.result("resources/read", { uri: "test://none" })).error.code, -32002);
   });
 
-  it("S11 logging/setLevel decides which log messages come on the stream of a call", async () => {
+  it("logging/setLevel decides which log messages come on the stream of a call (S11)", async () => {
     rig.host.offer("one", {
       tools: {
         log: (_args, { onLog }) => {
@@ -415,7 +415,7 @@ describe("streams of legacy sessions", () => {
     assert.equal((await client.result("logging/setLevel", { level: "loud" })).error.code, -32602);
   });
 
-  it("T2.5 a batch whose calls have something to say before their results is a stream of 2025-03-26", async () => {
+  it("a batch whose calls have something to say before their results is a stream of 2025-03-26 (T2.5)", async () => {
     const client = await LegacyClient.start(url, "2025-03-26");
     const waiting = client.send([
       { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "work", _meta: { progressToken: "p" } } },
@@ -483,7 +483,7 @@ describe("streams of legacy sessions", () => {
     assert.match(answers[49]!.error!.message, /not executed/);
   });
 
-  it("T9.2 a client's GET that takes no events is no stream", async () => {
+  it("a client's GET that takes no events is no stream (T9.2)", async () => {
     const client = await LegacyClient.start(url);
     for (const Accept of ["application/json", "*/*"]) {
       assert.equal((await read(url, { headers: { ...client.headers, Accept } })).status, 405);

@@ -87,7 +87,7 @@ describe("streams of sessions in two processes on one store", () => {
     return (result?.content[0].text ?? params.message) as string;
   };
 
-  it("S7 a client may come back to another process, and hears there what the first one says", async () => {
+  it("a client may come back to another process, and hears there what the first one says (S7)", async () => {
     const [first, second] = [await start(), await start()];
     const client = await LegacyClient.start(first);
     const last = await leave(client);
@@ -102,7 +102,7 @@ describe("streams of sessions in two processes on one store", () => {
     assert.equal(await reader.nextMessage(), undefined, "the stream ends with its answer");
   });
 
-  it("S7 a process that says nothing any more is not waited for", async (t) => {
+  it("a process that says nothing any more is not waited for (S7)", async (t) => {
     t.after(lower({ streamLeaseMs: 200 }));
     const [first, second] = [await start(), await start()];
     const client = await LegacyClient.start(first);
@@ -117,7 +117,7 @@ describe("streams of sessions in two processes on one store", () => {
     work.finish("too late");
   });
 
-  it("S7 a call is not taken for lost where the clock leaps ahead", async (context) => {
+  it("a call is not taken for lost where the clock leaps ahead (S7)", async (context) => {
     const [first, second] = [await start(), await start()];
     const client = await LegacyClient.start(first);
     const last = await leave(client);
@@ -129,7 +129,7 @@ describe("streams of sessions in two processes on one store", () => {
     assert.equal(await textOf(reader), "done");
   });
 
-  it("S7 a process that has ended as it should is not waited for", async (t) => {
+  it("a process that has ended as it should is not waited for (S7)", async (t) => {
     t.after(lower({ streamLeaseMs: 3_600_000 }));
     const [first, second] = [await start(), await start()];
     const client = await LegacyClient.start(first);
@@ -140,7 +140,7 @@ describe("streams of sessions in two processes on one store", () => {
     assert.match((await reader.nextMessage()).error.message, /answer was lost/);
   });
 
-  it("S7 a stream to listen to moves to where its client is, and the first process writes it no more", async () => {
+  it("a stream to listen to moves to where its client is, and the first process writes it no more (S7)", async () => {
     const [first, second] = [await start(), await start()];
     const client = await LegacyClient.start(first);
     await client.result("resources/subscribe", { uri: "test://a" });
@@ -164,7 +164,7 @@ describe("streams of sessions in two processes on one store", () => {
     back.close();
   });
 
-  it("S7 calls that no client could come back to write nothing", async (t) => {
+  it("calls that no client could come back to write nothing (S7)", async (t) => {
     t.after(lower({ silentCallMs: 60_000 }));
     const url = await start();
     const client = await LegacyClient.start(url);
@@ -173,7 +173,7 @@ describe("streams of sessions in two processes on one store", () => {
     assert.deepEqual(written, []);
   });
 
-  it("S7 many events are written together, and no more of them than are kept", async (t) => {
+  it("many events are written together, and no more of them than are kept (S7)", async (t) => {
     t.after(lower({ streamEvents: 10 }));
     const url = await start();
     const client = await LegacyClient.start(url);
@@ -188,7 +188,7 @@ describe("streams of sessions in two processes on one store", () => {
     assert.ok(written.every(({ kind, value }) => kind === "stream" && value.length < 5_000));
   });
 
-  it("S7 a store that fails costs no call anything", async () => {
+  it("a store that fails costs no call anything (S7)", async () => {
     const url = await start();
     records.putRecords = () => Promise.reject(new Error("the disk is full"));
     const client = await LegacyClient.start(url);

@@ -44,7 +44,7 @@ describe("tools", () => {
   const list = async (server: string, params = {}) =>
     (await post(`${berth.url}/mcp/${server}`, request("tools/list", params))).body;
 
-  it("T4.1 tools that are configured show the configured words, and only they are listed", async () => {
+  it("tools that are configured show the configured words, and only they are listed (T4.1)", async () => {
     const { tools } = (await list("renamed")).result;
     assert.deepEqual(
       tools.map((tool: { name: string; description: string }) => [tool.name, tool.description]),
@@ -52,13 +52,13 @@ describe("tools", () => {
     );
   });
 
-  it("T4.2 tools are discovered, in the order of the source", async () => {
+  it("tools are discovered, in the order of the source (T4.2)", async () => {
     const { tools } = (await list("everyday")).result;
     const names = tools.map((tool: { name: string }) => tool.name);
     assert.deepEqual(names.slice(0, 4), ["echo", "add", "measure", "fail"]);
   });
 
-  it("T4.5 T11.3 each of sixty functions is a tool, and all come on one page", async () => {
+  it("each of sixty functions is a tool, and all come on one page (T4.5, T11.3)", async () => {
     const { tools, nextCursor } = (await list("sixty")).result;
     assert.equal(nextCursor, undefined);
     assert.deepEqual(
@@ -73,7 +73,7 @@ describe("tools", () => {
     }
   });
 
-  it("T4.6 every schema is a valid JSON Schema 2020-12", async () => {
+  it("every schema is a valid JSON Schema 2020-12 (T4.6)", async () => {
     const ajv = new Ajv2020({ strict: false });
     for (const tool of (await list("everyday")).result.tools) {
       assert.equal(ajv.validateSchema(tool.inputSchema), true);
@@ -81,7 +81,7 @@ describe("tools", () => {
     }
   });
 
-  it("T11.4 functions that are private, internal or not exported are no tools", async () => {
+  it("functions that are private, internal or not exported are no tools (T11.4)", async () => {
     const { tools } = (await list("private")).result;
     assert.deepEqual(
       tools.map((tool: { name: string }) => tool.name),
@@ -89,7 +89,7 @@ describe("tools", () => {
     );
   });
 
-  it("T11.5 doc comments are the descriptions of tools and arguments", async () => {
+  it("doc comments are the descriptions of tools and arguments (T11.5)", async () => {
     const { tools } = (await list("everyday")).result;
     const add = tools.find((tool: { name: string }) => tool.name === "add");
     assert.equal(add.description, "Adds numbers.");
@@ -104,11 +104,11 @@ describe("tools", () => {
     );
   });
 
-  it("T5.1 a simple tool is called", async () => {
+  it("a simple tool is called (T5.1)", async () => {
     assert.equal((await call(url, "echo", { message: "hello" })).content[0].text, "hello");
   });
 
-  it("T5.2 a required argument that is missing is an error that names it", async () => {
+  it("a required argument that is missing is an error that names it (T5.2)", async () => {
     const result = await call(url, "echo", {});
     assert.equal(result.isError, true);
     assert.match(result.content[0].text, /message/);
@@ -121,7 +121,7 @@ describe("tools", () => {
     assert.match(result.content[0].text, /massage/);
   });
 
-  it("T5.2 definitions whose own schemas have the same name are each held to their own", async () => {
+  it("definitions whose own schemas have the same name are each held to their own (T5.2)", async () => {
     const take = async (server: string, args: unknown): Promise<{ isError?: boolean; content: { text: string }[] }> =>
       call(`${berth.url}/mcp/${server}`, "take", { args });
     assert.equal((await take("texts", "a")).content[0]?.text, "string");
@@ -130,25 +130,25 @@ describe("tools", () => {
     assert.match((await take("numbers", "a")).content[0]?.text ?? "", /must be number/);
   });
 
-  it("T5.3 an optional argument takes its default", async () => {
+  it("an optional argument takes its default (T5.3)", async () => {
     assert.deepEqual((await call(url, "add", { a: 1 })).structuredContent, { sum: 11 });
     assert.deepEqual((await call(url, "add", { a: 1, b: 2 })).structuredContent, { sum: 3 });
   });
 
-  it("T5.4 no such tool is -32602 that names it", async () => {
+  it("no such tool is -32602 that names it (T5.4)", async () => {
     const { error } = await call(url, "dance");
     assert.equal(error.code, -32602);
     assert.match(error.message, /dance/);
   });
 
-  it("T5.5 what a tool throws is a result with isError and its message", async () => {
+  it("what a tool throws is a result with isError and its message (T5.5)", async () => {
     const result = await call(url, "fail");
     assert.equal(result.isError, true);
     assert.match(result.content[0].text, /out of tea/);
     assert.doesNotMatch(result.content[0].text, /node_modules|\/src\//);
   });
 
-  it("T5.6 T14.3 a disabled server refuses calls, and so does one that opted out", async () => {
+  it("a disabled server refuses calls, and so does one that opted out (T5.6, T14.3)", async () => {
     for (const server of ["off", "optedOut"]) {
       const { status, body } = await post(`${berth.url}/mcp/${server}`, request("tools/call", { name: "echo" }));
       assert.equal(status, 403);
@@ -156,11 +156,11 @@ describe("tools", () => {
     }
   });
 
-  it("T5.7 a text result is text content", async () => {
+  it("a text result is text content (T5.7)", async () => {
     assert.deepEqual((await call(url, "echo", { message: "hi" })).content, [{ type: "text", text: "hi" }]);
   });
 
-  it("T5.8 binary output is base64", async () => {
+  it("binary output is base64 (T5.8)", async () => {
     const [block] = (await call(url, "picture")).content;
     assert.equal(block.type, "resource");
     assert.equal(block.resource.blob, Buffer.from([0x89, 0x50, 0x4e, 0x47]).toString("base64"));
@@ -170,7 +170,7 @@ describe("tools", () => {
     assert.deepEqual(await call(url, "blocks"), { content: [{ type: "text", text: "made by hand" }] });
   });
 
-  it("T11.2 a shell definition is one tool, its arguments in the environment and in order", async () => {
+  it("a shell definition is one tool, its arguments in the environment and in order (T11.2)", async () => {
     const shell = `${berth.url}/mcp/greet`;
     assert.equal(
       (await call(shell, "greet", { who: "$(id) `id` ; x" })).content[0].text,
@@ -178,7 +178,7 @@ describe("tools", () => {
     );
   });
 
-  it("T12.5 a call that takes too long ends with an error that says so", async (t) => {
+  it("a call that takes too long ends with an error that says so (T12.5)", async (t) => {
     const hasty = await startTestBerth({
       files: ["test/fixtures/servers/everyday.ts"],
       env: { BERTH_CALL_MS: "1000" },
@@ -197,13 +197,13 @@ describe("tools", () => {
     await until(async () => (await call(everyday, "echo", { message: "still here" })).content[0].text === "still here");
   });
 
-  it("T13.1 a tool without arguments takes {} and no arguments at all", async () => {
+  it("a tool without arguments takes {} and no arguments at all (T13.1)", async () => {
     assert.deepEqual(await call(url, "nothing"), { content: [] });
     const { body } = await post(url, request("tools/call", { name: "nothing" }));
     assert.deepEqual(body.result.content, []);
   });
 
-  it("T13.2 output larger than the limit is an error that names the limit; smaller output arrives whole", async () => {
+  it("output larger than the limit is an error that names the limit; smaller output arrives whole (T13.2)", async () => {
     const whole = await call(url, "long", { bytes: 300_000 });
     assert.equal(whole.content[0].text.length, 300_000);
     const result = await call(url, "long", { bytes: 2_000_000 });
@@ -211,13 +211,13 @@ describe("tools", () => {
     assert.match(result.content[0].text, /1000000/);
   });
 
-  it("T13.3 unicode arrives as it left", async () => {
+  it("unicode arrives as it left (T13.3)", async () => {
     const message = "héllo 世界 🚢 \u2028 \u0000 \ud83d";
     const echoed = (await call(url, "echo", { message })).content[0].text;
     assert.equal(echoed, message);
   });
 
-  it("T13.4 many calls at once each get their own answer", async () => {
+  it("many calls at once each get their own answer (T13.4)", async () => {
     const numbers = Array.from({ length: 200 }, (_, n) => n);
     const sums = await Promise.all(numbers.map((a) => call(url, "add", { a, b: 1 })));
     assert.deepEqual(
@@ -226,7 +226,7 @@ describe("tools", () => {
     );
   });
 
-  it("T13.5 T13.6 T13.7 nested objects, arrays and nulls arrive as they are", async () => {
+  it("nested objects, arrays and nulls arrive as they are (T13.5, T13.6, T13.7)", async () => {
     const result = await call(url, "measure", { tree: { name: "t", children: ["a", null, "b"], note: null } });
     assert.equal(result.structuredContent.result, 2);
     const wrong = await call(url, "measure", { tree: { name: null, children: [], note: null } });

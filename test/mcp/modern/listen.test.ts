@@ -34,7 +34,7 @@ describe("subscriptions/listen", () => {
   const listen = (notifications: JsonObject, id: unknown = 1): Promise<OpenStream> =>
     openStream(url, "subscriptions/listen", { notifications }, id);
 
-  it("S11 is acknowledged first, with what of it can be fulfilled", async () => {
+  it("is acknowledged first, with what of it can be fulfilled (S11)", async () => {
     rig.host.offer("server", offered);
     const uris = ["test://a", "test://nothing", "test://a"];
     const stream = await listen({ ...ALL, promptsListChanged: false, other: true, resourceSubscriptions: uris }, "sub");
@@ -78,7 +78,7 @@ describe("subscriptions/listen", () => {
     for (const stream of streams) stream.close();
   });
 
-  it("S11 an update of a resource is told to those who subscribed to its URI", async () => {
+  it("an update of a resource is told to those who subscribed to its URI (S11)", async () => {
     rig.host.offer("server", offered);
     const a = await listen({ resourceSubscriptions: ["test://a"] }, "a");
     const b = await listen({ resourceSubscriptions: ["test://b"], toolsListChanged: true }, "b");
@@ -152,7 +152,7 @@ describe("subscriptions/listen", () => {
     assert.match(body.error.message, /text\/event-stream/);
   });
 
-  it("S5 a closed stream is forgotten, and the server is watched only while somebody listens", async () => {
+  it("a closed stream is forgotten, and the server is watched only while somebody listens (S5)", async () => {
     rig.host.offer("server", offered);
     const watchers = (): number => rig.host.watchers.get("server")?.size ?? 0;
     await until(() => watchers() === 0);
@@ -237,7 +237,7 @@ describe("streams that listen", () => {
 });
 
 describe("subscriptions/listen on stdio", () => {
-  it("S6 shares the line with everything else, is cancelled by a notification, and ends with its result", async () => {
+  it("shares the line with everything else, is cancelled by a notification, and ends with its result (S6)", async () => {
     const host = new MemoryHost();
     host.offer("server", offered);
     const log = createLog("silent");

@@ -12,7 +12,7 @@ import { request } from "../../support/berth.ts";
 import { loneNode, MemoryHost } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
-it("S1 once its end has begun a connection answers what is under way, and everything else with -32002", async () => {
+it("once its end has begun a connection answers what is under way, and everything else with -32002 (S1)", async () => {
   const host = new MemoryHost();
   let finish: ((text: string) => void) | undefined;
   const slow = (): Promise<string> => new Promise((resolve) => (finish = resolve));
@@ -45,7 +45,7 @@ it("S1 once its end has begun a connection answers what is under way, and everyt
   endpoint.close();
 });
 
-it("S1 a long line is read where long messages are, and what comes with it and after it keeps its order", async () => {
+it("a long line is read where long messages are, and what comes with it and after it keeps its order (S1)", async () => {
   const host = new MemoryHost();
   const called: string[] = [];
   let ended: (() => void) | undefined;

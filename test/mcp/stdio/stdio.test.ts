@@ -46,7 +46,7 @@ describe("berth stdio", () => {
   const call = (id: number, name: string, args: object, meta?: object): object =>
     request("tools/call", { ...(meta && { _meta: meta }), name, arguments: args }, id);
 
-  it("S1 before the handshake only ping and initialize are answered, everything else is -32002", async () => {
+  it("before the handshake only ping and initialize are answered, everything else is -32002 (S1)", async () => {
     const session = start("everyday");
     session.send(request("ping", undefined, 1), request("tools/list", undefined, 2), call(3, "add", { a: 1 }));
     session.send([request("ping", undefined, 4)]);
@@ -59,7 +59,7 @@ describe("berth stdio", () => {
     assert.equal(await session.end(), 0);
   });
 
-  it("S1 what is sent together with initialize waits for it, and a second handshake is harmless", async () => {
+  it("what is sent together with initialize waits for it, and a second handshake is harmless (S1)", async () => {
     const session = start("everyday");
     const params = { protocolVersion: "2025-03-26", capabilities: {}, clientInfo: { name: "test", version: "1" } };
     session.send(request("initialize", params, 1), call(2, "add", { a: 1 }), [request("ping", undefined, 3)]);
@@ -76,7 +76,7 @@ describe("berth stdio", () => {
     assert.equal(await later.end(), 0);
   });
 
-  it("S6 modern requests need no handshake, and both eras go over one connection", async () => {
+  it("modern requests need no handshake, and both eras go over one connection (S6)", async () => {
     const session = start("everyday");
     session.send(request("server/discover", { _meta: MODERN_META }, 1), call(2, "add", { a: 1 }, MODERN_META));
     assert.ok((await session.answer(1)).result.supportedVersions.includes("2026-07-28"));
@@ -91,7 +91,7 @@ describe("berth stdio", () => {
     assert.equal(await session.end(), 0);
   });
 
-  it("S4 calls run side by side, with progress for those that ask", async () => {
+  it("calls run side by side, with progress for those that ask (S4)", async () => {
     const session = start("streaming");
     await session.initialize();
     session.send(
@@ -116,7 +116,7 @@ describe("berth stdio", () => {
     assert.equal(await session.end(), 0);
   });
 
-  it("S5 notifications/cancelled stops the guest in both eras, and nothing more is said about the call", async () => {
+  it("notifications/cancelled stops the guest in both eras, and nothing more is said about the call (S5)", async () => {
     const session = start("streaming");
     await session.initialize();
     session.send(
@@ -169,7 +169,7 @@ describe("berth stdio", () => {
     assert.equal(await session.end(), 0);
   });
 
-  it("S6 nothing but messages is written to standard output, and logs to standard error", async () => {
+  it("nothing but messages is written to standard output, and logs to standard error (S6)", async () => {
     const session = start("everyday", { BERTH_LOG: "debug" });
     await session.initialize();
     session.send(call(1, "fail", {}), { jsonrpc: "2.0", method: "notifications/nonsense" });
@@ -178,7 +178,7 @@ describe("berth stdio", () => {
     for (const line of session.stderr.trim().split("\n").filter(Boolean)) JSON.parse(line);
   });
 
-  it("S6 what was asked before the end of the input is answered", () => {
+  it("what was asked before the end of the input is answered (S6)", () => {
     const lines = [
       request(
         "initialize",
@@ -198,7 +198,7 @@ describe("berth stdio", () => {
   });
 
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
-    it(`S6 ${signal} ends it with exit code 0, and no process is left`, async () => {
+    it(`${signal} ends it with exit code 0, and no process is left (S6)`, async () => {
       const session = start("streaming");
       await session.initialize();
       session.send(call(1, "quiet", { ms: 20_000 }), call(2, "state", {}));
@@ -211,7 +211,7 @@ describe("berth stdio", () => {
     });
   }
 
-  it("S6 a client that is gone without a word ends it, too", async () => {
+  it("a client that is gone without a word ends it, too (S6)", async () => {
     const session = start("streaming");
     await session.initialize();
     session.send(call(1, "drip", { count: 100_000, ms: 1 }, { progressToken: 1 }));
@@ -223,7 +223,7 @@ describe("berth stdio", () => {
     await until(() => !guests.some(isAlive));
   });
 
-  it("S3 a client that does not read holds the guest back", async () => {
+  it("a client that does not read holds the guest back (S3)", async () => {
     const session = start("streaming");
     await session.initialize();
     session.send(call(1, "state", {}));

@@ -94,7 +94,7 @@ describe("tenants with a limit of CPU time", () => {
     return endAll();
   });
 
-  it("cpuMsPerSecond: use no more in the long run, child processes included (C8)", async () => {
+  it("cpuMsPerSecond: use no more in the long run, child processes included", async () => {
     const guests = [BURN, `(${BURN}) & wait`].map(start);
     const usedMs = (): number => processorMsOf(guests.flatMap(({ pid }) => treeOf(pid)));
     // Overuse is paid back by the look at which they go on. They stand still at that look, so this machine's delays do

@@ -19,7 +19,7 @@ export function wholeSession(
   });
   after(() => session.close());
 
-  it(`T3.1 T3.2 T3.3 ${name} learns who the server is, that it speaks ${version}, and what it can do`, () => {
+  it(`${name} learns who the server is, that it speaks ${version}, and what it can do (T3.1, T3.2, T3.3)`, () => {
     assert.equal(session.version, version);
     assert.equal(session.era, version === "2026-07-28" ? "modern" : "legacy");
     assert.equal(session.serverName, "whole");
@@ -30,12 +30,12 @@ export function wholeSession(
     assert.deepEqual(completions, {});
   });
 
-  it(`T9.5 ${name} has a session exactly when its revision and transport have sessions`, () => {
+  it(`${name} has a session exactly when its revision and transport have sessions (T9.5)`, () => {
     const hasSessions = session.era === "legacy" && !name.includes("SSE");
     assert.equal(session.sessionId !== undefined, hasSessions);
   });
 
-  it(`T6.1 T7.1 ${name} lists tools, resources, templates and prompts`, async () => {
+  it(`${name} lists tools, resources, templates and prompts (T6.1, T7.1)`, async () => {
     const tools = await session.tools();
     const expected = "greet gallery fail brew pour work fate forecast poem folders remark write door treasure";
     assert.deepEqual(tools, expected.split(" "));
@@ -44,14 +44,14 @@ export function wholeSession(
     assert.deepEqual(await session.prompts(), ["review", "motto"]);
   });
 
-  it(`T5.1 T5.3 T13.3 ${name} calls a tool, with defaults and structured content`, async () => {
+  it(`${name} calls a tool, with defaults and structured content (T5.1, T5.3, T13.3)`, async () => {
     const { content, structuredContent, isError } = await session.call("greet", { name: "Zoë 👋" });
     assert.deepEqual(structuredContent, { greeting: "Hello, Zoë 👋!" });
     assert.equal(content[0]?.text, '{"greeting":"Hello, Zoë 👋!"}');
     assert.notEqual(isError, true);
   });
 
-  it(`S8 ${name} gets text, image, audio, an embedded resource and a link`, async () => {
+  it(`${name} gets text, image, audio, an embedded resource and a link (S8)`, async () => {
     const { content } = await session.call("gallery");
     assert.deepEqual(
       content.map(({ type }) => type),
@@ -59,7 +59,7 @@ export function wholeSession(
     );
   });
 
-  it(`T5.2 T5.4 T5.5 ${name} is told what is wrong with a call`, async () => {
+  it(`${name} is told what is wrong with a call (T5.2, T5.4, T5.5)`, async () => {
     const failed = await session.call("fail");
     assert.equal(failed.isError, true);
     assert.match(failed.content[0]?.text ?? "", /out of tea/);
@@ -69,7 +69,7 @@ export function wholeSession(
     await assert.rejects(session.call("juggle"), { code: -32602 });
   });
 
-  it(`T6.2 T6.3 ${name} reads text, bytes and a template`, async () => {
+  it(`${name} reads text, bytes and a template (T6.2, T6.3)`, async () => {
     const [shopping] = await session.read("notes://shopping");
     assert.equal((shopping as { mimeType: string }).mimeType, "text/plain");
     const [logo] = await session.read("notes://logo");
@@ -80,14 +80,14 @@ export function wholeSession(
     assert.deepEqual(JSON.parse((day as { text: string }).text), { year: "2025", title: "a & b" });
   });
 
-  it(`T6.5 T12.4 ${name} is told that a resource is missing or that reading it fails`, async () => {
+  it(`${name} is told that a resource is missing or that reading it fails (T6.5, T12.4)`, async () => {
     const error = { code: missingResource, message: /No such resource: notes:/ };
     await assert.rejects(session.read("notes://nowhere"), error);
     await assert.rejects(session.read("notes://1999/x"), error);
     await assert.rejects(session.read("notes://broken"), { code: -32603, message: /the shelf fell/ });
   });
 
-  it(`T7.2 T7.3 ${name} gets prompts without and with arguments`, async () => {
+  it(`${name} gets prompts without and with arguments (T7.2, T7.3)`, async () => {
     assert.deepEqual(await session.prompt("motto"), [{ role: "user", content: { type: "text", text: "Be brief." } }]);
     assert.deepEqual(await session.prompt("review", { language: "Dutch", tone: "frank" }), [
       { role: "user", content: { type: "text", text: "Review this Dutch text, be frank." } },
@@ -95,7 +95,7 @@ export function wholeSession(
     ]);
   });
 
-  it(`T7.4 T7.5 ${name} is told that a prompt is missing, or an argument missing or invalid`, async () => {
+  it(`${name} is told that a prompt is missing, or an argument missing or invalid (T7.4, T7.5)`, async () => {
     await assert.rejects(session.prompt("sermon"), { code: -32602, message: /sermon/ });
     await assert.rejects(session.prompt("review"), { code: -32602, message: /language/ });
     await assert.rejects(session.prompt("review", { language: "Dutch", tone: "harsh" }), {
@@ -104,7 +104,7 @@ export function wholeSession(
     });
   });
 
-  it(`S11 ${name} completes arguments of a prompt and of a template`, async () => {
+  it(`${name} completes arguments of a prompt and of a template (S11)`, async () => {
     const language = { prompt: "review", argument: "language" };
     assert.deepEqual(await session.complete(language, "D"), ["Danish", "Dutch"]);
     assert.deepEqual(await session.complete(language, "D", { tone: "frank" }), ["Dutch"]);
@@ -114,7 +114,7 @@ export function wholeSession(
     ]);
   });
 
-  it(`S11 ${name} subscribes to a resource and hears of its updates until it unsubscribes`, async () => {
+  it(`${name} subscribes to a resource and hears of its updates until it unsubscribes (S11)`, async () => {
     const { updated } = session.heard;
     const unsubscribe = await session.subscribe("notes://shopping");
     await session.call("write", { text: `${name}: milk` });
@@ -132,7 +132,7 @@ export function wholeSession(
     await unsubscribeAgain();
   });
 
-  it(`S11 ${name} hears of a tool that goes and comes back`, async () => {
+  it(`${name} hears of a tool that goes and comes back (S11)`, async () => {
     const { toolLists } = session.heard;
     await session.call("door", { open: false });
     await until(() => toolLists.length === 1);
@@ -146,7 +146,7 @@ export function wholeSession(
     assert.equal((await session.call("treasure")).content[0]?.text, "gold");
   });
 
-  it(`S3 ${name} gets progress while the tool still runs`, async () => {
+  it(`${name} gets progress while the tool still runs (S3)`, async () => {
     const seen: (string | undefined)[] = [];
     const brewing = session.call("brew", { cup: name }, { onprogress: ({ message }) => seen.push(message) });
     await until(() => seen.length === 2);
@@ -156,14 +156,14 @@ export function wholeSession(
     assert.deepEqual(seen, ["water boils", "tea draws"]);
   });
 
-  it(`S4 ${name} gets the result alone when it asks for no progress`, async () => {
+  it(`${name} gets the result alone when it asks for no progress (S4)`, async () => {
     await session.call("pour", { cup: "early" });
     assert.deepEqual((await session.call("brew", { cup: "early" })).content, [
       { type: "text", text: "early is ready" },
     ]);
   });
 
-  it(`S5 ${name} cancels a call, and the tool's signal is aborted`, async () => {
+  it(`${name} cancels a call, and the tool's signal is aborted (S5)`, async () => {
     const fate = async (): Promise<string | undefined> => (await session.call("fate", { name })).content[0]?.text;
     const controller = new AbortController();
     const working = session.call("work", { name }, { signal: controller.signal });
@@ -175,7 +175,7 @@ export function wholeSession(
     assert.equal(await fate(), "cancelled");
   });
 
-  it(`P4 ${name} is asked, and its user accepts or declines`, async () => {
+  it(`${name} is asked, and its user accepts or declines (P4)`, async () => {
     const { questions } = session.heard;
     session.answerWith({ action: "accept", content: { city: "Oslo", unit: "F" } });
     assert.equal((await session.call("forecast")).content[0]?.text, "Oslo: 7 °F");
@@ -189,7 +189,7 @@ export function wholeSession(
     assert.equal((await session.call("folders")).content[0]?.text, "file:///home/berth");
   });
 
-  it(`S11 ${name} gets log lines from the level that it sets`, async () => {
+  it(`${name} gets log lines from the level that it sets (S11)`, async () => {
     const { logged } = session.heard;
     await session.setLogLevel("warning");
     await session.call("remark", { text: "rain" });
@@ -203,7 +203,7 @@ export function wholeSession(
     assert.deepEqual([logged[0], ...logged.slice(-2)], ["rain", "a detail of snow", "snow"]);
   });
 
-  it(`T13.4 ${name} makes many calls at once and gets each its own answer`, async () => {
+  it(`${name} makes many calls at once and gets each its own answer (T13.4)`, async () => {
     const names = Array.from({ length: 40 }, (_, index) => `${name} ${index}`);
     const answers = await Promise.all(names.map((each) => session.call("greet", { name: each })));
     assert.deepEqual(

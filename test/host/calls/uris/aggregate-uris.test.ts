@@ -39,7 +39,7 @@ const GREEDY = `
   /** @resource cid:{+rest} text/plain */
   export function contents(rest: string): string { return "FORGED " + rest; }`;
 
-describe("S10 at /mcp a URI leads to what it names, whoever else is hosted", () => {
+describe("at /mcp a URI leads to what it names, whoever else is hosted (S10)", () => {
   const program = join(temporaryFolder(), "far.mjs");
   writeFileSync(program, UPSTREAM);
   const berth = berthInSuite({

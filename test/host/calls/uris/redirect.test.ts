@@ -71,7 +71,7 @@ describe("redirects", () => {
     return result.content[0].text;
   };
 
-  it("T13.8 a redirect within is followed, whatever its status", async () => {
+  it("a redirect within is followed, whatever its status (T13.8)", async () => {
     for (const status of [301, 302, 303, 307, 308]) {
       assert.deepEqual((await to("/servers/lead/sum?a=1&b=2", status)).structuredContent, { sum: 3 });
     }
@@ -85,7 +85,7 @@ describe("redirects", () => {
     assert.equal((await call(url, "down", { n: 5 })).content[0].text, "the end");
   });
 
-  it("T13.8 a redirect to another site is given as a link, and nobody goes there", async () => {
+  it("a redirect to another site is given as a link, and nobody goes there (T13.8)", async () => {
     for (const tool of ["to", "maybe"]) {
       const args =
         tool === "to" ? { location: "http://127.0.0.1:9/a/b.txt?q#f" } : { url: "http://127.0.0.1:9/a/b.txt?q#f" };
@@ -100,7 +100,7 @@ describe("redirects", () => {
     }
   });
 
-  it("T13.8 T14.1 a redirect to any other scheme, to nothing, or to what the server may not read is an error", async () => {
+  it("a redirect to any other scheme, to nothing, or to what the server may not read is an error (T13.8, T14.1)", async () => {
     for (const [location, message] of [
       ["javascript:alert(1)", /is refused/],
       ["file:///etc/passwd", /is refused/],
@@ -125,7 +125,7 @@ describe("redirects", () => {
     }
   });
 
-  it("T13.8 a circle of redirects ends at the limit, which is named", async () => {
+  it("a circle of redirects ends at the limit, which is named (T13.8)", async () => {
     for (const [tool, args] of [
       ["round", {}],
       ["down", { n: 6 }],
@@ -136,7 +136,7 @@ describe("redirects", () => {
     }
   });
 
-  it("T5.7 T5.8 a Response is what its body and its type are, and its failure is the tool's", async () => {
+  it("a Response is what its body and its type are, and its failure is the tool's (T5.7, T5.8)", async () => {
     const web = (kind: string): Promise<Reply["body"]> => call(url, "web", { kind });
     assert.deepEqual(await web("html"), { content: [{ type: "text", text: "<p>hi</p>" }] });
     assert.deepEqual(await web("json"), { content: [{ type: "text", text: '{"a":1}' }] });
@@ -150,7 +150,7 @@ describe("redirects", () => {
     assert.equal((await web("broken")).isError, true);
   });
 
-  it("T13.8 the questions of both functions reach the client, and each gets its own answers", async () => {
+  it("the questions of both functions reach the client, and each gets its own answers (T13.8)", async () => {
     const ask = async (params: object): Promise<Reply["body"]> => {
       const _meta = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": { elicitation: {} } };
       const { body } = await modern(url, "tools/call", { name: "first", arguments: {}, _meta, ...params });
@@ -168,7 +168,7 @@ describe("redirects", () => {
     assert.equal(result.content[0].text, "one then two");
   });
 
-  it("T13.8 resources and prompts are led on as tools are", async () => {
+  it("resources and prompts are led on as tools are (T13.8)", async () => {
     const read = async (location: string): Promise<Reply["body"]> =>
       (await modern(url, "resources/read", { uri: `lead://${location}` })).body;
     const target = "server://lead/sum?a=1&b=2";

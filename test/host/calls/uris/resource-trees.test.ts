@@ -24,7 +24,7 @@ export function node(id: string) {
 }
 `;
 
-it("S11 a tree of content is listed by its root, and read from there node by node", async (t) => {
+it("a tree of content is listed by its root, and read from there node by node (S11)", async (t) => {
   const berth = await startTestBerth({ texts: { "tree.ts": TREE } });
   t.after(() => berth.close());
   const ask = async (method: string, params = {}) =>

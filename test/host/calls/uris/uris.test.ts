@@ -26,7 +26,7 @@ const RAW = JSON.stringify({ a: [1] });
 /** A read by a client of each era: the contents, or the error. */
 type Read = (server: string, uri: string) => Promise<{ contents?: Reply["body"]; error?: Reply["body"] }>;
 
-describe("C4 URIs of Berth's own", () => {
+describe("URIs of Berth's own (C4)", () => {
   const berth = berthInSuite({
     texts: { "notes.ts": NOTES, "other.ts": OTHER, "off.ts": OTHER },
     variables: {
@@ -82,7 +82,7 @@ describe("C4 URIs of Berth's own", () => {
       return found;
     };
 
-    it(`T6.4 content is read by its CID from every server, as what it is (${era})`, async () => {
+    it(`content is read by its CID from every server, as what it is (${era}) (T6.4)`, async () => {
       const json = `cid://${rawBlock(RAW).cid}`;
       assert.deepEqual(await contents("other", json), [{ uri: json, mimeType: "application/json", text: RAW }]);
       const source = `cid://${rawBlock(OTHER).cid}`;
@@ -93,7 +93,7 @@ describe("C4 URIs of Berth's own", () => {
       ]);
     });
 
-    it(`T6.4 variables are read as far as the server's entry lists them (${era})`, async () => {
+    it(`variables are read as far as the server's entry lists them (${era}) (T6.4)`, async () => {
       assert.deepEqual(await contents("notes", "variable://motd"), [
         { uri: "variable://motd", mimeType: "text/markdown", text: "häl" },
       ]);
@@ -107,7 +107,7 @@ describe("C4 URIs of Berth's own", () => {
       assert.equal((await contents("", "variable://motd"))[0].text, "häl");
     });
 
-    it(`T6.4 functions are read by server://, with arguments from the query (${era})`, async () => {
+    it(`functions are read by server://, with arguments from the query (${era}) (T6.4)`, async () => {
       const sum = async (query: string): Promise<unknown> => {
         const [content] = await contents("notes", `server://notes/add?${query}`);
         assert.equal(content.mimeType, "application/json");
@@ -131,7 +131,7 @@ describe("C4 URIs of Berth's own", () => {
       assert.equal((await contents("", "server://other/closed"))[0].text, "closed");
     });
 
-    it(`T6.5 T14.1 what is not there and what is not allowed are the same to a client (${era})`, async () => {
+    it(`what is not there and what is not allowed are the same to a client (${era}) (T6.5, T14.1)`, async () => {
       const unknown = "variable://there-is-none";
       const { error: expected } = await read("notes", unknown);
       assert.equal(expected.code, era === "modern" ? -32602 : -32002);
@@ -163,7 +163,7 @@ describe("C4 URIs of Berth's own", () => {
       }
     });
 
-    it(`T6.2 T13.2 a resource that is too large is refused by the limit's name, and a failure is one (${era})`, async () => {
+    it(`a resource that is too large is refused by the limit's name, and a failure is one (${era}) (T6.2, T13.2)`, async () => {
       for (const [server, uri] of [
         ["notes", "variable://long"],
         ["other", `cid://${rawBlock("x".repeat(5_000)).cid}`],
@@ -178,7 +178,7 @@ describe("C4 URIs of Berth's own", () => {
     });
   }
 
-  it("T6.1 what the entry lists stands in the lists", async () => {
+  it("what the entry lists stands in the lists (T6.1)", async () => {
     const { resources } = (await modern(`${berth.url}/mcp/notes`, "resources/list")).body.result;
     assert.deepEqual(
       resources.find(({ uri }: { uri: string }) => uri === "variable://motd"),
@@ -196,10 +196,10 @@ describe("C4 URIs of Berth's own", () => {
   });
 });
 
-describe("C4 URIs of Berth's own in one tenant", () => {
+describe("URIs of Berth's own in one tenant (C4)", () => {
   const hosted = hostedInSuite({ notes: 'export function word(): string { return "old"; }' });
 
-  it("T6.4 content of another tenant is not there, until this one has it, too", async () => {
+  it("content of another tenant is not there, until this one has it, too (T6.4)", async () => {
     const theirs = rawBlock("what is theirs");
     await hosted.store.change("another", { by: "test", put: [theirs] });
     const catalog = await hosted.catalog("notes");
