@@ -200,25 +200,6 @@ describe("berth boot", () => {
     assert.ok(result.problems.length >= 2);
   });
 
-  test("a tool that cannot be offered is told each time, and the others are in the image", async () => {
-    const [from, out] = [
-      sources({ "greeter.ts": `export function bad(f: () => void): void { f(); }\nexport function good(): void {}\n` }),
-      join(temporaryFolder(), "boot"),
-    ];
-    for (const status of ["written", "unchanged"]) {
-      const { code, stdout } = await boot("--from", from, "--out", out, "--json");
-      assert.equal(code, 0);
-      const result = JSON.parse(stdout);
-      assert.equal(result.status, status);
-      const [problem, ...others] = result.problems;
-      assert.deepEqual(others, []);
-      assert.deepEqual(
-        [problem.file, problem.line, problem.tool, problem.severity],
-        ["greeter.ts", 1, "bad", "warning"],
-      );
-    }
-  });
-
   test("--if-stale leaves an image without sources as it is; without an image either it fails", async () => {
     const [from, out] = await madeImage();
     rmSync(from, { recursive: true });

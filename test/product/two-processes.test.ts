@@ -3,13 +3,10 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { startBerth, type Berth } from "../../src/compose/main.ts";
 import { readConfig } from "../../src/config.ts";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { StdioSession } from "../support/stdio-session.ts";
-import { until } from "../support/until.ts";
 
 /** Both compile definitions that neither knows. */
 const SLOW_MACHINE = { BERTH_COMPILE_MS: "60000" };
@@ -66,25 +63,4 @@ describe("two Berths on one data folder", () => {
       }
     },
   );
-
-  it("a server that another process adds is served by both, and what it removes by none (C7)", async () => {
-    const store = await openSqliteStore({ dataDir: join(first.folder, "data") });
-    try {
-      const definition = rawBlock('export function hello(): string { return "hello"; }\n');
-      const record = jsonBlock({ definition: definition.cid, enabled: true });
-      for (const cid of [record.cid, null]) {
-        const set = [{ kind: "server", name: "added", cid }] as const;
-        await store.change("default", { by: "test", put: [definition, record], set });
-        for (const { url } of [first, second]) {
-          await untilServed(`${url}/mcp/added`, cid === null ? 404 : 200);
-          assert.equal((await tools(`${url}/mcp`)).includes("added.hello"), cid !== null);
-        }
-      }
-    } finally {
-      await store.close();
-    }
-  });
-
-  const untilServed = (url: string, status: number): Promise<unknown> =>
-    until(async () => (await post(url, request("ping"))).status === status, `${url} is answered with ${status}`);
 });
