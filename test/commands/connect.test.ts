@@ -1,46 +1,27 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
-import {
-  chmod,
-  lstat,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  realpath,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { existsSync, realpathSync } from "node:fs";
+import { chmod, lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { beforeEach, describe, it } from "node:test";
 import { clients } from "../../src/clients/clients.ts";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import type { Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { testFolders } from "../support/store.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { makeToken } from "../support/tokens.ts";
 
 describe("berth connect", () => {
-  let berth: TestBerth;
-  let guarded: TestBerth;
+  const files = ["reference_templates/echo.ts"];
+  const berth = berthInSuite({ files });
+  const guarded = berthInSuite({ files, env: { BERTH_ACCESS: "required" } });
+  const newHome = testFolders("connect");
   let home: string;
   let folder: string;
-  before(async () => {
-    const files = ["reference_templates/echo.ts"];
-    [berth, guarded] = await Promise.all([
-      startTestBerth({ files }),
-      startTestBerth({ files, env: { BERTH_ACCESS: "required" } }),
-    ]);
-  });
   beforeEach(async () => {
-    home = await realpath(await mkdtemp(join(tmpdir(), "berth-connect-")));
+    home = realpathSync(newHome());
     folder = join(home, "project");
     await mkdir(folder);
   });
-  afterEach(() => rm(home, { recursive: true }));
-  after(() => Promise.all([berth.close(), guarded.close()]));
 
   const connect = (args: readonly string[], env: Record<string, string> = {}, url = berth.url): Promise<Ran> =>
     berthInProcess(["connect", ...args], {
