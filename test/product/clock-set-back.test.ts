@@ -7,7 +7,7 @@ import { call } from "../support/berth.ts";
 import { dataFolder, host } from "../support/hosted-upstreams.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { startRig } from "../support/mcp-host.ts";
+import { rigFor } from "../support/mcp-host.ts";
 import { processesWith } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import { hostile } from "../support/upstreams.ts";
@@ -49,8 +49,7 @@ test("a hosted server that nobody uses is ended, though the clock was set back",
 
 test("a client that listens is pinged, though the clock was set back", async (t) => {
   t.after(lower({ pingMs: 100 }));
-  const rig = await startRig();
-  t.after(() => rig.close());
+  const rig = await rigFor(t);
   rig.host.offer("one", {});
   setBack(t);
   const client = await LegacyClient.start(rig.url("one"));
