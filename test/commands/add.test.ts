@@ -8,7 +8,7 @@ import { berth as berthProcess, type Ran } from "../support/commands.ts";
 import { startDev } from "../support/dev-process.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { startTestRegistry, type TestPackage, type TestRegistry } from "../support/registry.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const PAPERS: TestPackage = {

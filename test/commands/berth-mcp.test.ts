@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { before, test } from "node:test";
 import { build } from "esbuild";
 import { packageRoot, packageVersion } from "../../src/config.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { everything } from "../support/upstreams.ts";
 
 const folder = temporaryFolder();

@@ -118,13 +118,6 @@ describe("berth connect", () => {
     assert.match(await readFile(join(folder, "real/mcp.json"), "utf8"), /"echo"/);
   });
 
-  it("makes a file that is to hold a token for its owner alone (C6)", async () => {
-    const { code } = await connect(["echo", "--client", "claude-desktop", "--yes"], {}, guarded.url);
-    assert.equal(code, 0);
-    const made = await stat(join(home, ".config/Claude/claude_desktop_config.json"));
-    assert.equal(made.mode & 0o777, 0o600);
-  });
-
   it("leaves a file alone that it cannot read, and says where the fault is (C6)", async () => {
     const text = '{\n  "mcpServers": {\n    "a": {},,\n  }\n}\n';
     const path = await place(".cursor/mcp.json", text);
@@ -159,7 +152,7 @@ describe("berth connect", () => {
     );
   });
 
-  it("names the variable of the token where one is needed, and never writes the token", async () => {
+  it("names the variable of the token where one is needed, and never writes the token (C6)", async () => {
     const { token } = await makeToken(guarded, { can: ["call", "read"] });
     const some = clients.filter(({ id }) => ["claude-code", "claude-desktop", "codex", "vs-code"].includes(id));
     await Promise.all(
@@ -171,6 +164,8 @@ describe("berth connect", () => {
         assert.ok(!`${text}${stderr}`.includes(token), id);
       }),
     );
+    const made = await stat(join(home, ".config/Claude/claude_desktop_config.json"));
+    assert.equal(made.mode & 0o777, 0o600, "a file that is to hold a token is its owner's alone");
     const refused = await connect(["echo", "--client", "codex", "--yes"], { BERTH_TOKEN: `${token}x` }, guarded.url);
     assert.deepEqual([refused.code, refused.stderr.includes("refuses that of BERTH_TOKEN")], [2, true], refused.stderr);
   });

@@ -8,7 +8,7 @@ import { call, post, request } from "../support/berth.ts";
 import { startDev, type Dev } from "../support/dev-process.ts";
 import { freePort } from "../support/free-port.ts";
 import { berthInProcess } from "../support/in-process.ts";
-import { temporaryFolder, type Ending } from "../support/suite.ts";
+import { temporaryFolder, type Ending } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";

@@ -6,7 +6,7 @@ import type { DiscoveredTool } from "../../src/discover/discovery.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { shareCompiler } from "../support/compiler.ts";
 import { berthInProcess } from "../support/in-process.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 interface Printed {
   readonly tools: readonly DiscoveredTool[];

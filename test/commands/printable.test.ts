@@ -118,8 +118,10 @@ describe("what commands print of a hostile tenant, caller, and upstream", () => 
     cat: ["cat", `${uri}?tool=say`, "--format", "text"],
   });
 
-  it("controls no terminal where it is for people, or JSON of a command", async () => {
-    const env = { XDG_CONFIG_HOME: join(folder, "home"), HOME: join(folder, "home") };
+  const home = join(folder, "home");
+  const env = { XDG_CONFIG_HOME: home, HOME: home };
+
+  it("has no control characters in text for people, or in JSON", async () => {
     const quoting: string[] = [];
     for (const [what, args] of Object.entries(read())) {
       const { stdout, stderr } = await command(args, { env, cwd: folder });
@@ -130,23 +132,19 @@ describe("what commands print of a hostile tenant, caller, and upstream", () => 
     const { stdout } = await command(read()["mcp schema"]!);
     assert.ok(
       JSON.stringify(JSON.parse(stdout)).includes(JSON.stringify(HOSTILE).slice(1, -1)),
-      "the JSON says the same",
+      "its JSON says the same",
     );
     const kept = await command(read()["state get of JSON"]!);
     assert.equal(JSON.parse(kept.stdout), HOSTILE);
   });
 
-  it("is what it was where a program reads data", async () => {
+  it("is unchanged as data for a program, and has no control characters on a terminal", async () => {
     for (const [what, args] of Object.entries(raw())) {
       const { stdout, stderr } = await command(args);
       assert.equal(stdout.replace(/\n$/, ""), HOSTILE, `${what}: ${stderr}`);
     }
-  });
-
-  it("controls no terminal", async () => {
-    const env = { XDG_CONFIG_HOME: join(folder, "home"), HOME: join(folder, "home"), NO_COLOR: "1" };
     for (const [what, args] of Object.entries({ ...read(), ...raw() })) {
-      const { stdout } = await command(args, { env, cwd: folder, isTerminal: true });
+      const { stdout } = await command(args, { env: { ...env, NO_COLOR: "1" }, cwd: folder, isTerminal: true });
       // A line of progress is cleared.
       assert.doesNotMatch(stdout.replaceAll("\r\u001b[K", ""), CONTROLS, `${what}: ${JSON.stringify(stdout)}`);
       if (what === "inspect") assert.doesNotMatch(stdout, /^Tools \(0\)/m);

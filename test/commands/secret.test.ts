@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { cli, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { withStore } from "../support/store.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 const VALUE = "correct horse battery staple";
 

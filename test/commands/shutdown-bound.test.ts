@@ -2,15 +2,16 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { connect, createServer, type AddressInfo } from "node:net";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { call, makeImage } from "../support/berth.ts";
 import { cliFor } from "../support/commands.ts";
+import { listening } from "../support/listening.ts";
 import { keysOfAll } from "../support/postgres.ts";
 import { processesWith } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { hostile } from "../support/upstreams.ts";
 
@@ -80,10 +81,10 @@ describe("a shutdown", () => {
   });
 
   it("ends a start that waits for a database", async () => {
-    const silent = createServer(() => {}).listen(0, "127.0.0.1");
-    await once(silent, "listening");
+    const silent = createServer(() => {});
+    const port = await listening(silent);
     const connected = once(silent, "connection");
-    const database = `postgres://berth@127.0.0.1:${(silent.address() as AddressInfo).port}/berth`;
+    const database = `postgres://berth@127.0.0.1:${port}/berth`;
     const patient = { ...env, ...keysOfAll(), BERTH_DATABASE: database };
     const child = spawn(process.execPath, [cliFor("serve", patient), "serve"], { env: { ...process.env, ...patient } });
     const ended = endOf(child);

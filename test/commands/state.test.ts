@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { berthInProcess } from "../support/in-process.ts";
 import { AMPLE, withStore } from "../support/store.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { addTenant } from "../support/tenants.ts";
 
 describe("berth state", () => {

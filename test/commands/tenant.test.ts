@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 describe("berth tenant", () => {
   const data = temporaryFolder();

@@ -6,7 +6,7 @@ import { readTokenRequest } from "../../src/access/token-request.ts";
 import { isTokenText, newToken } from "../../src/access/token-text.ts";
 import type { Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 describe("berth token", () => {
   const data = join(temporaryFolder(), "data");

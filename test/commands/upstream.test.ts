@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { berth as berthProcess, cli } from "../support/commands.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { processesWith } from "../support/processes.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { everything, fixtures, hostile, notes } from "../support/upstreams.ts";
 
@@ -228,14 +228,7 @@ test("Ctrl-C ends the command and the server that it started (J3)", async () => 
   const mark = randomUUID();
   const reference = `${hostile("misbehaves in calls")}&env.MARK=${mark}&tool=hang`;
   const ran = await berthProcess(["cat", reference], {
-    during: (child) => {
-      const seen = setInterval(() => {
-        if (processesWith(mark).length < 2) return;
-        clearInterval(seen);
-        child.kill("SIGINT");
-      }, 50);
-      child.once("close", () => clearInterval(seen));
-    },
+    during: (child) => void until(() => processesWith(mark).length >= 2).then(() => child.kill("SIGINT")),
   });
   assert.deepEqual([ran.code, ran.stdout], [130, ""]);
   assert.deepEqual(processesWith(mark), []);

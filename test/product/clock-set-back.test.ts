@@ -25,7 +25,7 @@ function setBack(t: TestContext): void {
 const SOON_MS = 60_000;
 const SOUND = "misbehaves in calls";
 
-test("a hosted server that failed to start is tried again after its wait, though the clock was set back", async (t) => {
+test("a failed upstream is restarted after its backoff although the clock was set back", async (t) => {
   const broken = join(dataFolder(t), "broken");
   writeFileSync(broken, "");
   const upstream = hostile("dies while a file is there", `&arg=${encodeURIComponent(broken)}`);
@@ -38,7 +38,7 @@ test("a hosted server that failed to start is tried again after its wait, though
   await until(async () => /fine/.test(await said()), "it is served", SOON_MS);
 });
 
-test("a hosted server that nobody uses is ended, though the clock was set back", async (t) => {
+test("an idle upstream is ended although the clock was set back", async (t) => {
   const mark = `set-back-${process.pid}`;
   const upstream = hostile(SOUND, `&env.BERTH_TEST_MARK=${mark}`);
   const berth = await host(t, { up: { upstream } }, { BERTH_UPSTREAM_IDLE_MS: "1500" });
@@ -47,7 +47,7 @@ test("a hosted server that nobody uses is ended, though the clock was set back",
   await until(() => processesWith(mark).length === 0, "it is ended", SOON_MS);
 });
 
-test("a client that listens is pinged, though the clock was set back", async (t) => {
+test("a listening client is pinged although the clock was set back", async (t) => {
   t.after(lower({ pingMs: 100 }));
   const rig = await rigFor(t);
   rig.host.offer("one", {});
@@ -58,7 +58,7 @@ test("a client that listens is pinged, though the clock was set back", async (t)
   stream.close();
 });
 
-test("a duration that no timer can be set for is refused, and one that needs none is not", () => {
+test("a duration above the maximum of a timer is refused, unless it needs no timer", () => {
   const tooLong = String(2 ** 31);
   const most = /BERTH_UPSTREAM_IDLE_MS must be a whole number from 0 to 2147483647, not "2147483648"/;
   assert.throws(() => readConfig({ BERTH_UPSTREAM_IDLE_MS: tooLong }), most);

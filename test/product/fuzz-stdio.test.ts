@@ -4,14 +4,14 @@ import { makeImage } from "../support/berth.ts";
 import * as fc from "../support/fast-check.ts";
 import { body, DEFINITION } from "../support/fuzz-messages.ts";
 import { StdioSession } from "../support/stdio-session.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 describe("arbitrary lines on stdio", () => {
   const folder = temporaryFolder();
   const sessions: StdioSession[] = [];
   after(() => sessions.forEach(({ child }) => child.kill("SIGKILL")));
 
-  it("get messages for answers, and nothing ends the connection but its end", async () => {
+  it("are answered with messages, and never end the connection", async () => {
     const line = fc.oneof(
       { weight: 8, arbitrary: body.map((text) => Buffer.from(text.replaceAll("\n", " "))) },
       {

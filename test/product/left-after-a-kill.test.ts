@@ -12,11 +12,11 @@ import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { descendants, isAlive } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { hostile } from "../support/upstreams.ts";
 
-test("what a Berth that is killed with -9 leaves is gone after the next start, and what others use is not", async (t) => {
+test("a start removes what a killed Berth left, and nothing that another one uses", async (t) => {
   const children: ChildProcess[] = [];
   t.after(async () => {
     for (const child of children) if (child.kill("SIGKILL")) await once(child, "exit");
@@ -97,7 +97,7 @@ test("what a Berth that is killed with -9 leaves is gone after the next start, a
   assert.deepEqual([...kept()], []);
 });
 
-test("what looks as if a killed Berth had left it is not followed to where a link leads", async (t) => {
+test("a start follows no planted link among what a killed Berth left", async (t) => {
   const folder = temporaryFolder(t);
   const victim = join(folder, "victim");
   mkdirSync(victim);

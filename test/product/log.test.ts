@@ -10,7 +10,7 @@ import { call } from "../support/berth.ts";
 import { testCli } from "../support/commands.ts";
 import { memoryOf } from "../support/processes.ts";
 import { StdioSession } from "../support/stdio-session.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 /** The capacity of a pipe on Linux, and so the most that a paused reader sees. */
@@ -88,7 +88,7 @@ const droppedIn = (text: string): number =>
 describe("a log that cannot be written", { skip: process.platform === "win32" && "has no pipes with names" }, () => {
   const folder = temporaryFolder();
 
-  it("a pipe that nobody reads holds up no call, and tells later how many lines were dropped", async (t) => {
+  it("delays no call while nobody reads its pipe, and logs the number of dropped lines later", async (t) => {
     const pipe = new Pipe(join(folder, "unread"));
     const child = serve(t, pipe.writer, join(folder, "unread-data"));
     t.after(() => pipe.close());
@@ -104,7 +104,7 @@ describe("a log that cannot be written", { skip: process.platform === "win32" &&
     assert.equal(droppedIn(pipe.text), await figure(url, "berth_log_lines_dropped_total"));
   });
 
-  it("ends though nobody reads the pipe, and writes the last lines for a reader who does", async (t) => {
+  it("lets Berth end although nobody reads its pipe, and gets the last lines if it is read", async (t) => {
     const pipe = new Pipe(join(folder, "ending"));
     for (const isRead of [false, true]) {
       const child = serve(t, pipe.writer, join(folder, `ending-${isRead}`));
@@ -119,7 +119,7 @@ describe("a log that cannot be written", { skip: process.platform === "win32" &&
     pipe.close();
   });
 
-  it("what Node warns of is a line of the log, once for each kind, and written nowhere else", async (t) => {
+  it("gets each kind of Node.js warning once, and warnings are printed nowhere else", async (t) => {
     const pipe = new Pipe(join(folder, "warnings"));
     const warns = join(folder, "warns.mjs");
     await writeFile(
@@ -145,7 +145,7 @@ describe("a log that cannot be written", { skip: process.platform === "win32" &&
     ]);
   });
 
-  it("a full disk ends nothing, and lines are written again once there is room", async (t) => {
+  it("survives a full disk, and continues once there is space", async (t) => {
     if (!canMount) return t.skip("mounts");
     const disk = join(folder, "disk");
     await mkdir(disk);
@@ -162,7 +162,7 @@ describe("a log that cannot be written", { skip: process.platform === "win32" &&
     assert.equal((await call(`${url}/mcp/echo`, "echo", { message: "last" })).content[0].text, "last");
   });
 
-  it("a disk that is full from the start ends nothing", async (t) => {
+  it("does not prevent a start on a full disk", async (t) => {
     if (!existsSync("/dev/full")) return t.skip("no /dev/full");
     const full = openSync("/dev/full", "w");
     const data = join(folder, "full-data");

@@ -6,8 +6,8 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { makeImage } from "../support/berth.ts";
 import { freePort } from "../support/free-port.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { temporaryFolder } from "../support/suite.ts";
 import { taskClient } from "../support/task-offer.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const SLOW = `
@@ -73,7 +73,7 @@ async function begin(served: ServeProcess, name: string, args: JsonObject = {}):
   return result.taskId;
 }
 
-test("a task of another Berth survives that its hosting Berth is killed with -9, and its answers find it (J9)", async (t) => {
+test("a task of an upstream Berth survives the SIGKILL of the hosting Berth, and takes answers (J9)", async (t) => {
   const made = berthsOf(t);
   const far = await (await made("far", { texts: { "tasks.ts": SLOW } }))();
   const start = await made("near", { mcps: { hosted: { upstream: `mcp+${far.url}/mcp/tasks` } } });
@@ -101,7 +101,7 @@ test("a task of another Berth survives that its hosting Berth is killed with -9,
   assert.equal((await at(last).over(third)).result.content[0].text, "held and done");
 });
 
-test("a task outlives that its upstream cannot be reached for a while, and fails where that never ends (J9)", async (t) => {
+test("a task survives a temporary outage of its upstream, and fails after a permanent one (J9)", async (t) => {
   const made = berthsOf(t);
   const startFar = await made("far", { texts: { "tasks.ts": SLOW } });
   const far = await startFar(String(await freePort()));
