@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { call } from "../support/berth.ts";
@@ -9,6 +8,7 @@ import { berth as berthProcess, type Ran } from "../support/commands.ts";
 import { startDev } from "../support/dev-process.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { startTestRegistry, type TestPackage, type TestRegistry } from "../support/registry.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const PAPERS: TestPackage = {
@@ -35,18 +35,14 @@ const SCRIPTED: TestPackage = {
 };
 
 describe("berth add", () => {
+  const cache = temporaryFolder();
   let registry: TestRegistry;
   let folder: string;
-  let cache: string;
   before(async () => {
     registry = await startTestRegistry(PAPERS, INKS, TYPES, SCRIPTED);
     registry.publish({ ...TYPES, version: "3.0.0" }, { ...INKS, name: "dotenvs" });
-    cache = await mkdtemp(join(tmpdir(), "berth-add-test-"));
   });
-  after(async () => {
-    await registry.close();
-    await rm(cache, { recursive: true, force: true });
-  });
+  after(() => registry.close());
   beforeEach(async () => {
     folder = await mkdtemp(join(cache, "sources-"));
     await writeFile(join(folder, ".npmrc"), `registry=${registry.url}\n`);

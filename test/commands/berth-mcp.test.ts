@@ -1,25 +1,21 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { chmod, copyFile, mkdtemp, readdir, rm } from "node:fs/promises";
+import { chmod, copyFile, readdir } from "node:fs/promises";
 import { builtinModules } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { before, test } from "node:test";
 import { build } from "esbuild";
 import { packageRoot, packageVersion } from "../../src/config.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { everything } from "../support/upstreams.ts";
 
-let folder: string;
-let file: string;
+const folder = temporaryFolder();
+const file = join(folder, "berth-mcp.mjs");
 
 before(async () => {
-  folder = await mkdtemp(join(tmpdir(), "berth-one-file-"));
-  file = join(folder, "berth-mcp.mjs");
   await copyFile(join(packageRoot, "dist", "berth-mcp.mjs"), file);
   await chmod(file, 0o755);
 });
-
-after(() => rm(folder, { recursive: true, force: true }));
 
 test("the one file imports parts of Node and nothing else (J10)", async () => {
   const { metafile } = await build({
@@ -69,13 +65,7 @@ test("the one file says what is wrong as berth does (J10)", async () => {
   assert.deepEqual([refused.code, JSON.parse(refused.stderr).error.code], [2, "launcher_invalid"]);
 });
 
-interface Done {
-  readonly code: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-function run(args: readonly string[], input = ""): Promise<Done> {
+function run(args: readonly string[], input = ""): Promise<{ code: number; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
     const env = { PATH: process.env["PATH"], HOME: folder, XDG_DATA_HOME: join(folder, "data") };
     const child = execFile(file, args, { cwd: folder, env, timeout: 240_000 }, (error, stdout, stderr) => {

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { argumentsOf } from "../../src/commands/call-arguments.ts";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call } from "../support/berth.ts";
 import { cli, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
-import type { Said } from "../support/stdio-session.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const TYPED = `
@@ -41,24 +41,18 @@ export function fail(): string { throw new Error("no"); }
 `;
 
 describe("berth call", () => {
-  let berth: TestBerth;
-  before(async () => {
-    const files = ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"];
-    berth = await startTestBerth({ files, texts: { "typed.ts": TYPED, "shown.ts": SHOWN } });
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/streaming.ts", "test/fixtures/servers/everyday.ts"],
+    texts: { "typed.ts": TYPED, "shown.ts": SHOWN },
   });
-  after(() => berth.close());
-
   const say = (args: readonly string[], input = ""): Promise<Ran> =>
     berthInProcess(["call", "--url", berth.url, ...args], { input });
 
   /** As programs call it. */
-  async function run(
-    args: readonly string[],
-    input = "",
-  ): Promise<{ code: Ran["code"]; lines: Said[]; stderr: string }> {
-    const { code, records, stderr } = await say(["--json", ...args], input);
-    return { code, lines: records, stderr };
-  }
+  const run = async (args: readonly string[], input = "") => {
+    const { code, records: lines, stderr } = await say(["--json", ...args], input);
+    return { code, lines, stderr };
+  };
 
   const stopped = async (): Promise<number> =>
     (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent.stopped as number;
@@ -141,9 +135,6 @@ describe("berth call", () => {
 
   it("exits with 2 and the reason when the tool cannot be called (S9)", async () => {
     for (const [args, reason, input] of [
-      [["everyday"], /"everyday" names no tool; write server\.tool/],
-      [["everyday.nope"], /has no tool "nope"/],
-      [["streaming.dripp"], /has no tool "dripp"; did you mean streaming\.drip\?/],
       [["everyday.echo", "stray"], /"stray" has no name/],
       [["everyday.echo", "--url", "http://127.0.0.1:9"], /nothing answers at http:\/\/127\.0\.0\.1:9\/mcp; start one/],
       [["everyday.echo"], /standard input is not JSON/, "{"],

@@ -1,42 +1,25 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { beforeEach, describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { appendChecksum, takeChecksum } from "../../src/store/sqlite/checksum.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
+import { setVariable, testFolders, withStore } from "../support/store.ts";
 
+const newFolder = testFolders("collect");
 let folder: string;
 let data: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "berth-collect-"));
+  folder = newFolder();
   data = join(folder, "data");
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-async function onStore<T>(work: (store: Store & SecretStore) => Promise<T>): Promise<T> {
-  const store = await openSqliteStore({ dataDir: data });
-  try {
-    return await work(store);
-  } finally {
-    await store.close();
-  }
-}
-
+const onStore = <T>(work: (store: Store & SecretStore) => Promise<T>): Promise<T> => withStore(data, work);
 const save = (tenant: string, text: string): Promise<unknown> =>
-  onStore((store) => {
-    const block = rawBlock(text);
-    return store.change(tenant, {
-      by: "test",
-      put: [block],
-      set: [{ kind: "variable", name: "n", cid: block.cid }],
-    });
-  });
+  onStore((store) => store.change(tenant, setVariable(text)));
 
 describe("berth collect", () => {
   it("tells by kind what it would free, what it has freed, and what follows", async () => {
@@ -85,14 +68,6 @@ describe("berth collect", () => {
     const nowhere = await berth(["collect", "--data", join(folder, "elsewhere")]);
     assert.match(nowhere.stderr, /there is no store in/);
   });
-
-  it("drops earlier values once the days of history are over", async () => {
-    for (const text of ["one", "two"]) await save("default", text);
-    const env = { BERTH_COLLECT_GRACE_MS: "0", BERTH_HISTORY_DAYS: "1" };
-    const early = await berth(["collect", "--data", data], { env });
-    assert.match(early.stdout, /There was nothing to free/);
-    assert.ok(await onStore((store) => store.content("default", rawBlock("one").cid)));
-  });
 });
 
 describe("backups and deleted tenants", () => {
@@ -140,12 +115,5 @@ describe("backups and deleted tenants", () => {
     const kept = new Database(join(data, "berth.sqlite"), { readonly: true });
     assert.equal(kept.prepare("SELECT count(*) FROM record WHERE kind = 'copy'").pluck().get(), 0);
     kept.close();
-  });
-
-  it("a backup without a date says that it holds what it holds until it is deleted", async () => {
-    await save("default", "one");
-    const file = join(folder, "backup.sqlite");
-    const made = await berth(["backup", file, "--data", data], { env: { BERTH_BACKUP_DAYS: "0" } });
-    assert.match(made.stderr, /stays in it until you delete the file\.$/m);
   });
 });

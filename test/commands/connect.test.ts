@@ -1,46 +1,27 @@
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
-import {
-  chmod,
-  lstat,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  realpath,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { existsSync, realpathSync } from "node:fs";
+import { chmod, lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { beforeEach, describe, it } from "node:test";
 import { clients } from "../../src/clients/clients.ts";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import type { Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { testFolders } from "../support/store.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { makeToken } from "../support/tokens.ts";
 
 describe("berth connect", () => {
-  let berth: TestBerth;
-  let guarded: TestBerth;
+  const files = ["reference_templates/echo.ts"];
+  const berth = berthInSuite({ files });
+  const guarded = berthInSuite({ files, env: { BERTH_ACCESS: "required" } });
+  const newHome = testFolders("connect");
   let home: string;
   let folder: string;
-  before(async () => {
-    const files = ["reference_templates/echo.ts"];
-    [berth, guarded] = await Promise.all([
-      startTestBerth({ files }),
-      startTestBerth({ files, env: { BERTH_ACCESS: "required" } }),
-    ]);
-  });
   beforeEach(async () => {
-    home = await realpath(await mkdtemp(join(tmpdir(), "berth-connect-")));
+    home = realpathSync(newHome());
     folder = join(home, "project");
     await mkdir(folder);
   });
-  afterEach(() => rm(home, { recursive: true }));
-  after(() => Promise.all([berth.close(), guarded.close()]));
 
   const connect = (args: readonly string[], env: Record<string, string> = {}, url = berth.url): Promise<Ran> =>
     berthInProcess(["connect", ...args], {
@@ -137,13 +118,6 @@ describe("berth connect", () => {
     assert.match(await readFile(join(folder, "real/mcp.json"), "utf8"), /"echo"/);
   });
 
-  it("makes a file that is to hold a token for its owner alone (C6)", async () => {
-    const { code } = await connect(["echo", "--client", "claude-desktop", "--yes"], {}, guarded.url);
-    assert.equal(code, 0);
-    const made = await stat(join(home, ".config/Claude/claude_desktop_config.json"));
-    assert.equal(made.mode & 0o777, 0o600);
-  });
-
   it("leaves a file alone that it cannot read, and says where the fault is (C6)", async () => {
     const text = '{\n  "mcpServers": {\n    "a": {},,\n  }\n}\n';
     const path = await place(".cursor/mcp.json", text);
@@ -178,7 +152,7 @@ describe("berth connect", () => {
     );
   });
 
-  it("names the variable of the token where one is needed, and never writes the token", async () => {
+  it("names the variable of the token where one is needed, and never writes the token (C6)", async () => {
     const { token } = await makeToken(guarded, { can: ["call", "read"] });
     const some = clients.filter(({ id }) => ["claude-code", "claude-desktop", "codex", "vs-code"].includes(id));
     await Promise.all(
@@ -190,6 +164,8 @@ describe("berth connect", () => {
         assert.ok(!`${text}${stderr}`.includes(token), id);
       }),
     );
+    const made = await stat(join(home, ".config/Claude/claude_desktop_config.json"));
+    assert.equal(made.mode & 0o777, 0o600, "a file that is to hold a token is its owner's alone");
     const refused = await connect(["echo", "--client", "codex", "--yes"], { BERTH_TOKEN: `${token}x` }, guarded.url);
     assert.deepEqual([refused.code, refused.stderr.includes("refuses that of BERTH_TOKEN")], [2, true], refused.stderr);
   });

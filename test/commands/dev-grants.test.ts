@@ -1,24 +1,17 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { call } from "../support/berth.ts";
 import { startDev } from "../support/dev-process.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { serve } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const VALUE = "correct horse battery staple";
 
-async function localServer(t: TestContext): Promise<number> {
-  const server = createServer((_request, response) => response.end("from nearby"));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.after(() => server.close());
-  return (server.address() as AddressInfo).port;
-}
+const localServer = async (t: TestContext): Promise<number> =>
+  Number(new URL(await serve(t, (_request, response) => response.end("from nearby"))).port);
 
 const source = (port: number): string => `/**
  * Tells.

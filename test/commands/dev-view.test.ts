@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { DevView } from "../../src/commands/dev-view.ts";
 import { stylesFor } from "../../src/commands/styles.ts";
 import { apiOf } from "../support/api.ts";
-import { call, modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { lower } from "../support/lowered-limits.ts";
+import { call, modern, MODERN_META, post, request } from "../support/berth.ts";
+import { lowerInSuite } from "../support/lower-in-suite.ts";
+import { berthInSuite, serverInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const SECRET = "a-value-that-nobody-sees";
@@ -61,25 +60,19 @@ export function review(topic: string): string {
 const CAN_BE_ASKED = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
 
 describe("what berth dev shows of what happens", () => {
-  let berth: TestBerth;
-  let restore: () => void;
+  lowerInSuite({ devShownCharacters: 60 });
+  const web = serverInSuite(({ url }, response) => response.writeHead(url?.startsWith("/gone") ? 404 : 200).end());
   let port: number;
-  const web = createServer((incoming, outgoing) =>
-    outgoing.writeHead(incoming.url?.startsWith("/gone") ? 404 : 200).end(),
-  );
+  const berth = berthInSuite(() => {
+    port = Number(new URL(web.url).port);
+    const live = { definition: "live.ts", secrets: ["API_TOKEN"], network: [`127.0.0.1:${port}`] };
+    return { texts: { "live.ts": LIVE }, mcps: { live } };
+  });
   const lines: string[] = [];
   const quiet: string[] = [];
   const hasty: string[] = [];
 
   before(async () => {
-    port = await new Promise((listening) =>
-      web.listen(0, "127.0.0.1", () => listening((web.address() as AddressInfo).port)),
-    );
-    restore = lower({ devShownCharacters: 60 });
-    berth = await startTestBerth({
-      texts: { "live.ts": LIVE },
-      mcps: { live: { definition: "live.ts", secrets: ["API_TOKEN"], network: [`127.0.0.1:${port}`] } },
-    });
     assert.equal((await apiOf(berth).send("PUT", "/secrets/API_TOKEN", SECRET)).status, 204);
     for (const [into, isQuiet, slowMs] of [
       [lines, false, 600_000],
@@ -97,11 +90,6 @@ describe("what berth dev shows of what happens", () => {
       berth.onHappening(view.onHappening);
       berth.onLine(view.onLine);
     }
-  });
-  after(async () => {
-    restore();
-    web.close();
-    await berth?.close();
   });
 
   /** The lines that the work leads to, with each time as `T`. */

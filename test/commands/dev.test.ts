@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { chmod, mkdtemp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
@@ -9,6 +8,7 @@ import { call, post, request } from "../support/berth.ts";
 import { startDev, type Dev } from "../support/dev-process.ts";
 import { freePort } from "../support/free-port.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { temporaryFolder, type Ending } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
@@ -19,8 +19,7 @@ describe("berth dev of several files", () => {
   const ends: (() => unknown)[] = [];
   const onEnd = { after: (end: () => unknown) => void ends.unshift(end) };
   before(async () => {
-    const shelf = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
-    onEnd.after(() => rm(shelf, { recursive: true, force: true }));
+    const shelf = temporaryFolder(onEnd);
     await chmod(shelf, 0o755);
     await writeFile(join(shelf, "a.txt"), "on the shelf");
     const files = {
@@ -141,9 +140,7 @@ describe("berth dev of several files", () => {
 
 test("berth dev serves what is saved while it starts", async (t) => {
   const port = await freePort();
-  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
-  t.after(() => rm(folder, { recursive: true, force: true }));
-  const file = join(folder, "hello.ts");
+  const file = join(temporaryFolder(t), "hello.ts");
   await writeFile(file, GREET);
   const starting = startDev(t, {}, ["--port", String(port), file]);
   // Ready: it has read the file once. It is not watched yet.
@@ -177,8 +174,7 @@ test("berth dev --quiet shows only failed calls, and --open goes on without a br
 });
 
 test("berth dev reports every problem of its files, and starts nothing", async (t) => {
-  const cwd = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
-  t.after(() => rm(cwd, { recursive: true, force: true }));
+  const cwd = temporaryFolder(t);
   await writeFile(join(cwd, "hello.ts"), GREET);
   const files = ["gone.ts", "notes.txt", "hello.ts", "hello.sh"];
   await writeFile(join(cwd, "hello.sh"), "#!/bin/sh\n");
@@ -205,9 +201,8 @@ test("berth dev ends while it handles a change that adds another file", async (t
 });
 
 /** A stand-in for the browser's starter, whose line of shell gets the page as `$1`. */
-async function browserOf(t: { after(end: () => unknown): void }, line: (opened: string) => string) {
-  const folder = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+async function browserOf(t: Ending, line: (opened: string) => string) {
+  const folder = temporaryFolder(t);
   const opened = join(folder, "opened");
   await writeFile(join(folder, "xdg-open"), `#!/bin/sh\n${line(opened)}\n`, { mode: 0o755 });
   return { opened, env: { PATH: `${folder}:${process.env["PATH"]}` } };

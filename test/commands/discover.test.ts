@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { DiscoveredTool } from "../../src/discover/discovery.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { shareCompiler } from "../support/compiler.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 interface Printed {
   readonly tools: readonly DiscoveredTool[];
@@ -14,24 +14,27 @@ interface Printed {
   readonly bundling?: readonly Problem[];
 }
 
-async function folder(context: Pick<TestContext, "after">, files: Record<string, string>): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), "berth-discover-"));
-  context.after(() => rm(path, { recursive: true }));
-  for (const [name, text] of Object.entries(files)) await writeFile(join(path, name), text);
+function folder(context: TestContext, files: Record<string, string>): string {
+  const path = temporaryFolder(context);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(path, name), text);
   return path;
 }
 
 shareCompiler();
 
-const berth = (...args: string[]) => berthWith({}, ...args);
-
-async function berthWith(env: Record<string, string>, ...args: string[]) {
-  const { code: status, stdout, stderr } = await berthInProcess(["discover", ...args], { env });
+async function berth(...args: string[]) {
+  const {
+    code: status,
+    stdout,
+    stderr,
+  } = await berthInProcess(["discover", ...args], {
+    env: { BERTH_SOURCE_FILES: "2" },
+  });
   return { status, stdout, stderr, json: () => JSON.parse(stdout) as Printed };
 }
 
 test("berth discover --json prints tools and problems for programs", async (context) => {
-  const path = await folder(context, {
+  const path = folder(context, {
     "a.ts":
       'import { times } from "./b.ts";\n/** Hi. */\nexport function hi(n = times): void {}\nexport function bad(f: symbol): void {}',
     "b.ts": "export const times = 3;",
@@ -51,7 +54,7 @@ test("berth discover --json prints tools and problems for programs", async (cont
 });
 
 test("berth discover shows signatures to people, and problems with the line that is at fault", async (context) => {
-  const path = await folder(context, {
+  const path = folder(context, {
     "a.ts":
       "/** Says hi.\n * @readOnly */\nexport function hi(who: string, ...n: (1 | 2)[]): { ok?: boolean } { return {}; }\nexport function bad(f: symbol): void {}",
   });
@@ -68,7 +71,7 @@ test("berth discover shows signatures to people, and problems with the line that
 });
 
 test("berth discover tells apart what is wrong with tools and what keeps them from running", async (context) => {
-  const path = await folder(context, {
+  const path = folder(context, {
     "a.ts": 'import x from "left-pad-9000";\nexport function hi(who: string) { return x(who); }',
   });
   const run = await berth(join(path, "a.ts"), "--json");
@@ -77,7 +80,7 @@ test("berth discover tells apart what is wrong with tools and what keeps them fr
 });
 
 test("berth discover tells type errors as warnings, and as errors with --strict", async (context) => {
-  const path = await folder(context, {
+  const path = folder(context, {
     "a.ts": "export function size(text: string): number {\n  return text.lenght;\n}\n",
   });
   const run = await berth(join(path, "a.ts"));
@@ -92,14 +95,8 @@ test("berth discover tells type errors as warnings, and as errors with --strict"
 });
 
 test("berth discover takes scripts, and the name of their server", async (context) => {
-  const path = await folder(context, { "find.sh": "#!/bin/sh\n# Finds.\n# @param {string} text\n" });
-  assert.equal(
-    (await berth(join(path, "find.sh"), "--json"))
-      .json()
-      .tools.map(({ name }) => name)
-      .join(),
-    "find",
-  );
+  const path = folder(context, { "find.sh": "#!/bin/sh\n# Finds.\n# @param {string} text\n" });
+  assert.equal((await berth(join(path, "find.sh"), "--json")).json().tools[0]!.name, "find");
   const named = await berth(join(path, "find.sh"), "--server", "search");
   assert.deepEqual([named.status, named.stdout], [0, "search(text: string)\n  Finds.\n\n1 tool\n"]);
 });
@@ -111,7 +108,7 @@ test("berth discover says so when there is nothing to read", async () => {
 });
 
 test("berth discover shows resources and prompts, too", async (context) => {
-  const path = await folder(context, {
+  const path = folder(context, {
     "a.ts":
       "/** Text. @resource a://text */\nexport const text = () => 1;\n" +
       "/** Asks.\n * @prompt */\nexport const ask = (it: string) => it;\n/** @completes ask.it */\nexport const it = () => [];",
@@ -124,13 +121,13 @@ test("berth discover shows resources and prompts, too", async (context) => {
 });
 
 test("berth discover says which limit keeps it from reading a file, and where", async (context) => {
-  const path = await folder(context, {
+  const path = folder(context, {
     "a.ts":
       'import { Port } from "./b.ts";\nimport { Pier } from "./c.ts";\nexport function dock(a: Port, b: Pier): void {}',
     "b.ts": "export interface Port { name: string }",
     "c.ts": "export interface Pier { name: string }",
   });
-  const { bundling, problems } = (await berthWith({ BERTH_SOURCE_FILES: "2" }, join(path, "a.ts"), "--json")).json();
+  const { bundling, problems } = (await berth(join(path, "a.ts"), "--json")).json();
   const [first] = bundling ?? [];
   assert.match(first?.message ?? "", /more than 2 files/);
   assert.deepEqual([first?.file, first?.line], ["a.ts", 2]);

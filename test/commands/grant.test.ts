@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call } from "../support/berth.ts";
 import { berth as command, type Ran } from "../support/commands.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const SOURCE = `/**
@@ -18,15 +19,10 @@ export const load = async (url: string): Promise<string> => (await fetch(url)).t
 
 /** Each command is another process on the data folder of a Berth that serves. */
 describe("berth grant", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "report.ts": SOURCE },
-      mcps: { report: { definition: "report.ts", secrets: ["OWN_TOKEN"] } },
-    });
+  const berth = berthInSuite({
+    texts: { "report.ts": SOURCE },
+    mcps: { report: { definition: "report.ts", secrets: ["OWN_TOKEN"] } },
   });
-  after(() => berth.close());
-
   const grant = (...args: string[]): Promise<Ran> =>
     command(["grant", ...args], { env: { BERTH_DATA: join(berth.folder, "data") } });
   const say = async (tool: string, args: object): Promise<string> =>

@@ -1,48 +1,26 @@
 import assert from "node:assert/strict";
 import { execFileSync, type ChildProcess } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { rawBlock } from "../../src/lib/cid.ts";
 import { makeImage } from "../support/berth.ts";
 import { berth as berthProcess, type Ran } from "../support/commands.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { openWhere } from "../support/open-where.ts";
 import { openWay } from "../support/postgres-way.ts";
-import { keysOfAll, connect, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { keysOfAll, queryAt, startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { setVariable, testFolders } from "../support/store.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "berth-migrate-"));
+const newFolder = testFolders("migrate");
 let postgres: TestPostgres;
-before(async () => {
-  postgres = await startPostgres();
-});
-after(async () => {
-  await postgres.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-function newFolder(): string {
-  return mkdtempSync(join(folder, "folder-"));
-}
-
-async function tablesIn(database: string): Promise<number> {
-  const client = connect(database);
-  await client.connect();
-  const { rows } = await client.query("SELECT count(*)::int AS tables FROM pg_tables WHERE schemaname = 'public'");
-  await client.end();
-  return rows[0]!["tables"];
-}
+before(async () => void (postgres = await startPostgres()));
+after(() => postgres.close());
 
 async function fill(where: string): Promise<void> {
   const store = await openWhere(where);
-  for (let at = 0; at < 20; at++) {
-    const block = rawBlock(`value ${at}`);
-    const set = [{ kind: "variable", name: `name-${at}`, cid: block.cid }] as const;
-    await store.change("default", { by: "test", put: [block], set });
-  }
+  for (let at = 0; at < 20; at++) await store.change("default", setVariable(`value ${at}`, `name-${at}`));
   await store.close();
 }
 
@@ -132,7 +110,7 @@ describe("berth migrate", () => {
     await fill(data);
     const { code, stderr } = await killedAt(/INSERT INTO audit /, database, ["--from", data]);
     assert.equal(code, "SIGKILL", stderr);
-    assert.equal(await tablesIn(database), 0);
+    assert.deepEqual(await queryAt(database, "SELECT FROM pg_tables WHERE schemaname = 'public'"), []);
     assert.equal(await namesIn(data), 20);
     const again = await berth(["migrate", "--from", data], { env: { BERTH_DATABASE: database } });
     assert.equal(again.code, 0, again.stderr);

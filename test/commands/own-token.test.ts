@@ -1,25 +1,18 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { before, describe, it } from "node:test";
 import type { Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { berthInSuite, serve } from "../support/suite.ts";
 import { makeToken } from "../support/tokens.ts";
 
 const HELLO = `/** Greets. */\nexport function greet(name: string): string { return "Hello, " + name + "!"; }\n`;
 
 describe("the token of commands that talk to a Berth", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({ texts: { "hello.ts": HELLO }, env: { BERTH_ACCESS: "required" } });
   let token: string;
-  before(async () => {
-    berth = await startTestBerth({ texts: { "hello.ts": HELLO }, env: { BERTH_ACCESS: "required" } });
-    ({ token } = await makeToken(berth, { can: ["call", "read"] }));
-  });
-  after(() => berth?.close());
+  before(async () => void ({ token } = await makeToken(berth, { can: ["call", "read"] })));
 
   /** Checks that no output of a command ever holds a token. */
   const run = async (args: readonly string[], env: Record<string, string> = {}, input = ""): Promise<Ran> => {
@@ -57,28 +50,22 @@ describe("the token of commands that talk to a Berth", () => {
     assert.match(refused.stderr, /would be sent to http:\/\/mcp\.example\.com for everybody to read; use https/);
   });
 
-  it("is sent to the user's own Berth by a launcher URI, and to no other server", async () => {
+  it("is sent to the user's own Berth by a launcher URI, and to no other server", async (t) => {
     const own = `mcp+${berth.url}/mcp/hello`;
     assert.equal((await run(["inspect", own])).code === 0, false);
     assert.match((await run(["inspect", own], { BERTH_TOKEN: token })).stdout, /greet/);
     assert.match((await run(["cat", `${own}?tool=greet&name=Ada`], { BERTH_TOKEN: token })).stdout, /Hello, Ada!/);
 
     const seen: (string | undefined)[] = [];
-    const other = createServer((request, response) => {
-      seen.push(request.headers.authorization);
-      response.writeHead(401).end(JSON.stringify(request.headers));
-    }).listen(0, "127.0.0.1");
-    await once(other, "listening");
-    const uri = `mcp+http://127.0.0.1:${(other.address() as AddressInfo).port}/mcp`;
-    try {
-      await run(["inspect", uri], { BERTH_TOKEN: token });
-      assert.ok(seen.length > 0 && seen.every((header) => header === undefined), "it was sent to somebody else");
-      // Users who write the token themselves may send it anywhere; replies are shown without it.
-      await run(["inspect", `${uri}?header.Authorization=Bearer%20\${BERTH_TOKEN}`], { BERTH_TOKEN: token });
-      assert.equal(seen.at(-1), `Bearer ${token}`);
-    } finally {
-      other.close();
-      other.closeAllConnections();
-    }
+    const other = await serve(t, ({ headers }, response) => {
+      seen.push(headers.authorization);
+      response.writeHead(401).end(JSON.stringify(headers));
+    });
+    const uri = `mcp+${other}/mcp`;
+    await run(["inspect", uri], { BERTH_TOKEN: token });
+    assert.ok(seen.length > 0 && seen.every((header) => header === undefined), "it was sent to somebody else");
+    // Users who write the token themselves may send it anywhere; replies are shown without it.
+    await run(["inspect", `${uri}?header.Authorization=Bearer%20\${BERTH_TOKEN}`], { BERTH_TOKEN: token });
+    assert.equal(seen.at(-1), `Bearer ${token}`);
   });
 });

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { call } from "../support/berth.ts";
 import { berthInProcess as command } from "../support/in-process.ts";
+import { AMPLE } from "../support/store.ts";
+import { berthInSuite, temporaryFolder } from "../support/suite.ts";
 import { onStoreOf } from "../support/tenants.ts";
 
 /** A title, a cleared screen, colours, directions, nothing visible, a carriage return. */
@@ -13,7 +14,6 @@ const HOSTILE = "up\u001b]0;OWNED\u0007\u001b[2J\u001b[8m\u009b31m\u202e\u2066\u
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u2028\u{e0041}\p{Bidi_Control}\p{Surrogate}]/u;
 /** A hostile key of state, which has no control characters. */
 const KEY = "a\u202e\u200bb";
-const ROOM = { keysPerServer: 9, bytesPerServer: 9_999, bytesPerTenant: 9_999 };
 
 const upstream = (folder: string): string => {
   const results = {
@@ -58,21 +58,21 @@ export function fail(): string { throw new Error(${JSON.stringify(HOSTILE)}); }
 `;
 
 describe("what commands print of a hostile tenant, caller, and upstream", () => {
-  const folder = mkdtempSync(join(tmpdir(), "berth-printable-"));
+  const folder = temporaryFolder();
   const uri = upstream(folder);
-  let berth: TestBerth;
-  let data: string;
+  const berth = berthInSuite({ texts: { "own.ts": SOURCE }, variables: { note: HOSTILE } });
   before(async () => {
-    berth = await startTestBerth({ texts: { "own.ts": SOURCE }, variables: { note: HOSTILE } });
-    data = join(berth.folder, "data");
     await onStoreOf(berth, async (store) => {
-      const kept = { expiresAt: null, room: ROOM };
-      await store.state.set("default", "own", KEY, { ...kept, value: Buffer.from(HOSTILE), isJson: false });
-      await store.state.set("default", "own", "json", {
-        ...kept,
-        value: Buffer.from(JSON.stringify(HOSTILE)),
-        isJson: true,
-      });
+      for (const [key, text, isJson] of [
+        [KEY, HOSTILE, false],
+        ["json", JSON.stringify(HOSTILE), true],
+      ] as const)
+        await store.state.set("default", "own", key, {
+          value: Buffer.from(text),
+          isJson,
+          expiresAt: null,
+          room: AMPLE,
+        });
     });
     await call(`${berth.url}/mcp/own`, HOSTILE, {});
     writeFileSync(join(folder, "mcps.json"), '{"own": {"definition": "own.ts"}}');
@@ -81,12 +81,8 @@ describe("what commands print of a hostile tenant, caller, and upstream", () => 
       `${SOURCE}\nexport function wrong(what: ${HOSTILE.replaceAll("\r", "")}) {}\n`,
     );
   });
-  after(async () => {
-    await berth.close();
-    rmSync(folder, { recursive: true });
-  });
 
-  const inFolder = (...args: string[]): string[] => [...args, "--data", data];
+  const inFolder = (...args: string[]): string[] => [...args, "--data", join(berth.folder, "data")];
   const quoted = encodeURIComponent(HOSTILE);
   /** All that a person reads, whether it goes to a terminal or not. */
   const read = (): Record<string, string[]> => ({
@@ -122,8 +118,10 @@ describe("what commands print of a hostile tenant, caller, and upstream", () => 
     cat: ["cat", `${uri}?tool=say`, "--format", "text"],
   });
 
-  it("controls no terminal where it is for people, or JSON of a command", async () => {
-    const env = { XDG_CONFIG_HOME: join(folder, "home"), HOME: join(folder, "home") };
+  const home = join(folder, "home");
+  const env = { XDG_CONFIG_HOME: home, HOME: home };
+
+  it("has no control characters in text for people, or in JSON", async () => {
     const quoting: string[] = [];
     for (const [what, args] of Object.entries(read())) {
       const { stdout, stderr } = await command(args, { env, cwd: folder });
@@ -134,23 +132,19 @@ describe("what commands print of a hostile tenant, caller, and upstream", () => 
     const { stdout } = await command(read()["mcp schema"]!);
     assert.ok(
       JSON.stringify(JSON.parse(stdout)).includes(JSON.stringify(HOSTILE).slice(1, -1)),
-      "the JSON says the same",
+      "its JSON says the same",
     );
     const kept = await command(read()["state get of JSON"]!);
     assert.equal(JSON.parse(kept.stdout), HOSTILE);
   });
 
-  it("is what it was where a program reads data", async () => {
+  it("is unchanged as data for a program, and has no control characters on a terminal", async () => {
     for (const [what, args] of Object.entries(raw())) {
       const { stdout, stderr } = await command(args);
       assert.equal(stdout.replace(/\n$/, ""), HOSTILE, `${what}: ${stderr}`);
     }
-  });
-
-  it("controls no terminal", async () => {
-    const env = { XDG_CONFIG_HOME: join(folder, "home"), HOME: join(folder, "home"), NO_COLOR: "1" };
     for (const [what, args] of Object.entries({ ...read(), ...raw() })) {
-      const { stdout } = await command(args, { env, cwd: folder, isTerminal: true });
+      const { stdout } = await command(args, { env: { ...env, NO_COLOR: "1" }, cwd: folder, isTerminal: true });
       // A line of progress is cleared.
       assert.doesNotMatch(stdout.replaceAll("\r\u001b[K", ""), CONTROLS, `${what}: ${JSON.stringify(stdout)}`);
       if (what === "inspect") assert.doesNotMatch(stdout, /^Tools \(0\)/m);

@@ -1,22 +1,20 @@
 import assert from "node:assert/strict";
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, test, type TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 import type { Ran } from "../support/commands.ts";
-import { berthInProcess as berth } from "../support/in-process.ts";
-import { homeOf, type Home } from "../support/profile-home.ts";
+import { berthInProcess as berth, type InProcessOptions } from "../support/in-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { everything, fixtures } from "../support/upstreams.ts";
 
-let made: Promise<string> | undefined;
-after(async () => {
-  if (made) await rm(await made, { recursive: true, force: true });
-});
+/** A profile of the first version of biomcp.py, created once for all tests, since it takes a start of both. */
+const bioHome = temporaryFolder();
+let bio: Promise<Ran> | undefined;
 
 const BIOMCP = `mcp+python://${join(fixtures, "biomcp.py")}?env.BIOMCP_VERSION=\${BIOMCP_VERSION}`;
 
 test("berth profile create --from makes a full profile: start, contract, a file for each tool (J7, J8)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   const created = await home.run(["create", "everything", "--from", everything]);
   assert.deepEqual([created.code, created.stdout], [0, ""]);
   assert.equal(created.stderr, `Profile saved to ${home.folder("everything")}\n`);
@@ -46,7 +44,7 @@ test("berth profile create --from makes a full profile: start, contract, a file 
 });
 
 test("a profile designed by a model is taken in every shape of the seed, with what it learned (J8)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   const launcher = { command: "python3", args: [join(fixtures, "biomcp.py")], transport: "stdio" };
   const search = {
     description: "General biomedical search. Returns text summaries.",
@@ -87,7 +85,7 @@ test("a profile designed by a model is taken in every shape of the seed, with wh
 });
 
 test("what cannot become a profile is refused, with everything that is wrong, and nothing is saved (J7)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   const cases: [string, string, RegExp][] = [
     ["bad", "{", /not JSON/],
     ["bad", "[]", /must be a JSON object/],
@@ -113,7 +111,7 @@ test("what cannot become a profile is refused, with everything that is wrong, an
 });
 
 test("a script's profile means the same from every folder, and a project's stays in the project (J4, J7)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   const cwd = fixtures;
   assert.equal((await home.run(["create", "notes", "--from", "mcp+python://./notes.py"], { cwd })).code, 0);
   assert.equal((await berth(["cat", "@notes/search?gene=TP53"], { ...home, cwd: "/" })).code, 0);
@@ -130,7 +128,7 @@ test("a script's profile means the same from every folder, and a project's stays
 });
 
 test("what a repository's profiles say cannot steer the terminal (J4)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   const steering = "\u001b]0;x\u0007\u009b31m\u202e";
   const project = join(home.root, "project");
   const folder = join(project, ".berth", "profiles", "mcp", "notes");
@@ -154,7 +152,7 @@ test("what a repository's profiles say cannot steer the terminal (J4)", async (t
 });
 
 test("@server/tool?query, @server?tool=, @server?list=tools and inspect reach the profile's server (J4)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   await home.save("bio", { uri: BIOMCP, description: "Genes" }, { find: { tool: "search", arguments: { page: 3 } } });
   const cat = (reference: string): Promise<Ran> => berth(["cat", reference], home);
   const found = await cat("@bio/find?gene=BRAF");
@@ -177,7 +175,7 @@ test("@server/tool?query, @server?tool=, @server?list=tools and inspect reach th
 });
 
 test("${VAR} in a profile is the environment's, and what is not set is named before anything starts (J4)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   await home.save("bio", { command: "${PYTHON:-python3}", args: ["${FIXTURES}/biomcp.py"] }, {});
   const unset = await berth(["cat", "@bio?list=tools"], home);
   assert.deepEqual([unset.code, unset.errors[0].code], [2, "profile_invalid"]);
@@ -258,7 +256,7 @@ test("validate exits with 1 when calls may fail, diff with 0; both tell the chan
 });
 
 test("a profile that a person wrote is compared by the parameters that it names (J6)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   const parameters = { gene: { type: "string", required: true } };
   await home.save("bio", { uri: BIOMCP }, { search: { parameters } });
   assert.equal((await home.run(["validate", "@bio"])).stdout.split("\n")[0], "@bio: compatible");
@@ -356,7 +354,7 @@ test("update asks a person on a terminal; without one it wants --yes (J7)", asyn
 });
 
 test("what a server offers to a person at a terminal alone is no drift (J5, J6)", async (t) => {
-  const home = await homeOf(t);
+  const home = homeOf(t);
   const piped = await berth(["mcp", "hash", everything]);
   const shown = await atTerminal(["mcp", "hash", everything], home);
   assert.ok(shown.includes(piped.records[0].schema_hash), shown);
@@ -382,23 +380,47 @@ test("a profile that comes with Berth is updated as the user's own (J7)", async 
   assert.equal((await home.run(["list"], { env })).stdout, "@bio  (user)\n");
 });
 
-/** A profile of biomcp.py's first version; made once for all tests, since it takes a start of both. */
-async function makeBio(): Promise<string> {
-  const root = await mkdtemp(join(tmpdir(), "berth-home-"));
-  const env = { XDG_DATA_HOME: root, BIOMCP_VERSION: "1" };
-  const created = await berth(["profile", "create", "bio", "--from", BIOMCP], { env });
-  assert.equal(created.code, 0, created.stderr);
-  return root;
+/** A user's folder of profiles, removed after the test. */
+function homeOf(t: TestContext) {
+  const root = temporaryFolder(t);
+  const env: Record<string, string> = { XDG_DATA_HOME: root, BIOMCP_VERSION: "1" };
+  const folder = (name: string): string => join(root, "berth", "profiles", "mcp", name);
+  const path = (name: string, file: string): string => join(folder(name), `${file}.json`);
+  const write = (name: string, file: string, value: object): Promise<void> =>
+    writeFile(path(name, file), JSON.stringify(value));
+  const read = async (name: string, file: string): Promise<Record<string, unknown>> =>
+    JSON.parse(await readFile(path(name, file), "utf8")) as Record<string, unknown>;
+  return {
+    root,
+    env,
+    run: (args: readonly string[], options?: InProcessOptions) => berth(["profile", ...args], { env, ...options }),
+    folder,
+    read,
+    async all(name: string): Promise<Record<string, string>> {
+      const files = await readdir(folder(name));
+      const texts = await Promise.all(files.map((file) => readFile(join(folder(name), file), "utf8")));
+      return Object.fromEntries(files.map((file, index) => [file, texts[index]!]));
+    },
+    edit: async (name: string, file: string, fields: object) =>
+      write(name, file, { ...(await read(name, file)), ...fields }),
+    async save(name: string, meta: object, tools: Readonly<Record<string, object>>) {
+      await mkdir(folder(name), { recursive: true });
+      await write(name, "_meta", meta);
+      for (const [tool, value] of Object.entries(tools)) await write(name, tool, value);
+    },
+  };
 }
 
 /** A home with a profile `@bio` whose server has changed since. */
-async function changed(t: TestContext): Promise<Home> {
-  const home = await homeOf(t);
-  await cp(await (made ??= makeBio()), home.root, { recursive: true });
+async function changed(t: TestContext) {
+  const home = homeOf(t);
+  const env = { XDG_DATA_HOME: bioHome, BIOMCP_VERSION: "1" };
+  assert.equal((await (bio ??= berth(["profile", "create", "bio", "--from", BIOMCP], { env }))).code, 0);
+  await cp(bioHome, home.root, { recursive: true });
   Object.assign(home.env, { BIOMCP_VERSION: "2" });
   return home;
 }
 
-async function atTerminal(args: readonly string[], { env }: Home, input = ""): Promise<string> {
-  return (await berth(args, { env, input, isTerminal: true })).stdout;
+async function atTerminal(args: readonly string[], { env }: InProcessOptions, input = ""): Promise<string> {
+  return (await berth(args, { ...(env && { env }), input, isTerminal: true })).stdout;
 }

@@ -1,32 +1,23 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { packageRoot } from "../../src/config.ts";
-import type { TestBerth } from "../support/berth.ts";
 import { cli } from "../support/commands.ts";
 import { berthInProcess as runBerth } from "../support/in-process.ts";
-import { asker, startOutcomes } from "../support/outcomes.ts";
+import { asker, OUTCOMES } from "../support/outcomes.ts";
+import { berthInSuite, temporaryFolder } from "../support/suite.ts";
 
 /** Runs `berth …` as at a terminal, with `input` typed ahead. */
 const atTerminal = (args: readonly string[], input: string) => runBerth(args, { input, isTerminal: true });
 
 describe("questions at a command", () => {
-  let berth: TestBerth;
-  const closing: (() => Promise<void>)[] = [];
-  before(async () => {
-    berth = await startOutcomes({ after: (hook: () => Promise<void>) => void closing.push(hook) } as never);
-  });
-  after(async () => {
-    for (const close of closing) await close();
-  });
+  const berth = berthInSuite(OUTCOMES);
 
   /** A tool of each kind, as an upstream sees it: directly, and hosted. */
   const tools = (name: string): [string, string][] => {
-    const hosted = (server: string): string =>
-      `mcp+http://${berth.url.replace("http://", "")}/mcp/${server}?tool=${name}`;
+    const hosted = (server: string): string => `mcp+${berth.url}/mcp/${server}?tool=${name}`;
     return [
       ["an upstream", `${asker}?tool=${name}`],
       ["a hosted upstream", hosted("asker")],
@@ -116,8 +107,7 @@ describe("questions at a command", () => {
   });
 
   it("a profile's options reach its tool (P6)", async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-profile-"));
-    t.after(() => rm(folder, { recursive: true }));
+    const folder = temporaryFolder(t);
     const profile = join(folder, ".berth", "profiles", "mcp", "asking");
     await mkdir(profile, { recursive: true });
     await writeFile(join(profile, "_meta.json"), JSON.stringify({ uri: asker }));

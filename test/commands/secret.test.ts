@@ -1,19 +1,17 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, it } from "node:test";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { describe, it } from "node:test";
 import { cli, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { withStore } from "../support/store.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 const VALUE = "correct horse battery staple";
 
 describe("berth secret", () => {
-  const folder = mkdtempSync(join(tmpdir(), "berth-secret-command-"));
-  const data = join(folder, "data");
-  after(() => rmSync(folder, { recursive: true, force: true }));
+  const data = join(temporaryFolder(), "data");
 
   const berth = (args: readonly string[], input = ""): Promise<Ran> =>
     berthInProcess(["secret", ...args], { input, env: { BERTH_DATA: data } });
@@ -24,9 +22,7 @@ describe("berth secret", () => {
     assert.match(set.stderr, /The secret API_TOKEN of the tenant default is set/);
     const nobodys = await berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE);
     assert.deepEqual([nobodys.code, nobodys.stderr.includes("berth tenant create acme")], [2, true]);
-    const store = await openSqliteStore({ dataDir: data });
-    await store.tenants.create("acme", { by: "test" });
-    await store.close();
+    await withStore(data, (store) => store.tenants.create("acme", { by: "test" }));
     const other = await berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE);
     assert.equal(other.code, 0, other.stderr);
     const listed = await berth(["list"]);

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { call, makeImage, post, request } from "../support/berth.ts";
 import { cli } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { listening } from "../support/listening.ts";
 import { commandOf, descendants, isAlive } from "../support/processes.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 interface Served {
@@ -23,10 +23,10 @@ interface Served {
 /** `berth serve` as a person starts it, up to the line with its address. */
 function serve(args: readonly string[], program = cli): Promise<Served> {
   const command = [program, "serve", "--port", "0", ...args];
-  return listening(spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] }));
+  return serving(spawn(process.execPath, command, { stdio: ["ignore", "pipe", "pipe"] }));
 }
 
-function listening(child: ChildProcess): Promise<Served> {
+function serving(child: ChildProcess): Promise<Served> {
   return new Promise((resolveServed, reject) => {
     let text = "";
     child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
@@ -46,51 +46,28 @@ async function npmStart(folder: string, image: string): Promise<Served> {
   await writeFile(join(folder, "package.json"), JSON.stringify({ name: "started", type, scripts }));
   for (const name of ["dist", "node_modules"]) await symlink(resolve(name), join(folder, name));
   const env = { ...process.env, BERTH_PORT: "0", BERTH_DATA: join(folder, "data"), BERTH_IMAGE_DIR: image };
-  return listening(spawn("npm", ["start"], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] }));
+  return serving(spawn("npm", ["start"], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] }));
 }
 
-/** A Berth image whose server `slow` answers a call once the test lets it. */
-class SlowServer {
-  #image: Record<string, string> = {};
-  readonly #web = createServer();
+/** The answer of the server `slow` to the test, which lets it answer its call. */
+const slowCalls = createServer();
 
-  async start(folder: string): Promise<void> {
-    await mkdir(folder);
-    await once(this.#web.listen(0, "127.0.0.1"), "listening");
-    const host = `127.0.0.1:${(this.#web.address() as AddressInfo).port}`;
-    const text = `export const wait = async (): Promise<string> => (await fetch("http://${host}/")).text();\n`;
-    const mcps = { slow: { definition: "slow.ts", network: [host] } };
-    this.#image = await makeImage(folder, { texts: { "slow.ts": text }, mcps });
-  }
-
-  get image(): string {
-    return this.#image["BERTH_IMAGE_DIR"]!;
-  }
-
-  /** Begins a call; returns once it is in progress. */
-  async call(url: string): Promise<{ finish(): Promise<string> }> {
-    const asked = once(this.#web, "request") as Promise<[unknown, ServerResponse]>;
-    const result = call(`${url}/mcp/slow`, "wait");
-    result.catch(() => {});
-    const [, response] = await asked;
-    const finish = async (): Promise<string> => {
-      response.end("done");
-      return (await result).content[0].text as string;
-    };
-    return { finish };
-  }
-
-  close(): void {
-    this.#web.close();
-  }
+/** Begins a call; resolves once it is in progress. */
+async function callSlow(url: string): Promise<{ finish(): Promise<string> }> {
+  const asked = once(slowCalls, "request") as Promise<[unknown, ServerResponse]>;
+  const result = call(`${url}/mcp/slow`, "wait");
+  result.catch(() => {});
+  const [, response] = await asked;
+  const finish = async (): Promise<string> => {
+    response.end("done");
+    return (await result).content[0].text as string;
+  };
+  return { finish };
 }
 
-function stop({ child }: Served, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
-  return new Promise((resolveCode) => {
-    child.removeAllListeners("exit");
-    child.once("exit", (code) => resolveCode(code));
-    child.kill(signal);
-  });
+async function stop({ child }: Served, signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
+  child.kill(signal);
+  return ((await once(child, "exit")) as [number | null])[0];
 }
 
 /** The entries of the shipped `mcps.source.json`, by the server's name. */
@@ -101,16 +78,17 @@ async function sources(): Promise<Record<string, { definition?: string }>> {
 }
 
 describe("berth serve", () => {
-  let folder: string;
-  const slow = new SlowServer();
+  const folder = temporaryFolder();
+  let slowImage: string;
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-serve-"));
-    await slow.start(join(folder, "slow"));
+    const host = `127.0.0.1:${await listening(slowCalls)}`;
+    const text = `export const wait = async (): Promise<string> => (await fetch("http://${host}/")).text();\n`;
+    const mcps = { slow: { definition: "slow.ts", network: [host] } };
+    await mkdir(join(folder, "slow"));
+    const image = await makeImage(join(folder, "slow"), { texts: { "slow.ts": text }, mcps });
+    slowImage = image["BERTH_IMAGE_DIR"]!;
   });
-  after(async () => {
-    slow.close();
-    await rm(folder, { recursive: true, force: true });
-  });
+  after(() => slowCalls.close());
 
   it("serves every server of its own image, reports a port in use, and leaves no process (C2, T4.3, T10.2)", async () => {
     const served = await serve(["--data", join(folder, "data")]);
@@ -149,8 +127,8 @@ describe("berth serve", () => {
       let tries = 0;
       // A second one that comes later than npm's ends it immediately.
       await inOneOf(signals.length > 1 ? 5 : 1, async () => {
-        const served = await serve(["--image", slow.image, "--data", join(folder, `${signals.join("-")}-${++tries}`)]);
-        const running = await slow.call(served.url);
+        const served = await serve(["--image", slowImage, "--data", join(folder, `${signals.join("-")}-${++tries}`)]);
+        const running = await callSlow(served.url);
         const ended = stop(served, signals[0]);
         await until(() => served.stderr().includes("shutting down"), "the first signal is handled");
         for (const signal of signals.slice(1)) served.child.kill(signal);
@@ -163,10 +141,10 @@ describe("berth serve", () => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     const skip = process.platform !== "linux" && "reads /proc";
     it(`ends with npm start at ${signal}, and answers running calls`, { skip }, async () => {
-      const served = await npmStart(join(folder, `npm-${signal}`), slow.image);
+      const served = await npmStart(join(folder, `npm-${signal}`), slowImage);
       const { pid } = served.child;
       const berth = descendants(pid).find((each) => commandOf(each).includes("berth.cjs serve"))!;
-      const running = await slow.call(served.url);
+      const running = await callSlow(served.url);
       const all = descendants(pid);
       const ended = once(served.child, "close");
       // A terminal signals the whole group.

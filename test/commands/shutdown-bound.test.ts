@@ -1,16 +1,17 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer, type AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { call, makeImage } from "../support/berth.ts";
 import { cliFor } from "../support/commands.ts";
+import { listening } from "../support/listening.ts";
 import { keysOfAll } from "../support/postgres.ts";
 import { processesWith } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { hostile } from "../support/upstreams.ts";
 
@@ -23,12 +24,11 @@ export function long(): string { return "x".repeat(2_000_000); }
 const TERMINATED = /this process did not end in time \(BERTH_SHUTDOWN_MS\) and terminates itself/;
 
 describe("a shutdown", () => {
-  let folder: string;
+  const folder = temporaryFolder();
   let env: Record<string, string>;
   /** The environment of a process with a thread that is blocked for good, as by a name server that does not answer. */
   let stuck: Record<string, string>;
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "berth-shutdown-"));
     const mcps = { stubborn: { upstream: hostile("ignores every ending", `&env.MARK=${mark}`) } };
     const limits = { BERTH_SHUTDOWN_MS: "2000", BERTH_UPSTREAM_END_MS: "600000", BERTH_UPSTREAM_PROGRAMS: "on" };
     env = { ...(await makeImage(folder, { texts: { "endless.ts": ENDLESS }, mcps })), ...limits, BERTH_LOG: "info" };
@@ -39,7 +39,6 @@ describe("a shutdown", () => {
     writeFileSync(opening, `if (["serve", "stdio"].includes(process.argv[2])) ${open};`);
     stuck = { ...env, NODE_OPTIONS: `--require=${opening}` };
   });
-  after(() => rmSync(folder, { recursive: true, force: true }));
 
   for (const workers of [0, 2]) {
     it(`ends though a thread is blocked, and logs what was open, with ${workers} workers`, async () => {
@@ -82,10 +81,10 @@ describe("a shutdown", () => {
   });
 
   it("ends a start that waits for a database", async () => {
-    const silent = createServer(() => {}).listen(0, "127.0.0.1");
-    await once(silent, "listening");
+    const silent = createServer(() => {});
+    const port = await listening(silent);
     const connected = once(silent, "connection");
-    const database = `postgres://berth@127.0.0.1:${(silent.address() as AddressInfo).port}/berth`;
+    const database = `postgres://berth@127.0.0.1:${port}/berth`;
     const patient = { ...env, ...keysOfAll(), BERTH_DATABASE: database };
     const child = spawn(process.execPath, [cliFor("serve", patient), "serve"], { env: { ...process.env, ...patient } });
     const ended = endOf(child);

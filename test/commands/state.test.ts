@@ -1,24 +1,20 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import { before, describe, it } from "node:test";
 import { berthInProcess } from "../support/in-process.ts";
+import { AMPLE, withStore } from "../support/store.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { addTenant } from "../support/tenants.ts";
 
-const ROOM = { keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
-
 describe("berth state", () => {
-  const data = mkdtempSync(join(tmpdir(), "berth-state-command-"));
-  after(() => rmSync(data, { recursive: true, force: true }));
-  before(async () => {
-    const store = await openSqliteStore({ dataDir: data });
-    await addTenant(store, "acme", { servers: { notes: "export const one = () => 1;" }, limits: { stateBytes: 100 } });
-    const kept = { value: Buffer.from("1"), isJson: true, expiresAt: null, room: ROOM };
-    await store.state.set("acme", "gone", "a\u202eb", kept);
-    await store.close();
-  });
+  const data = temporaryFolder();
+  before(() =>
+    withStore(data, async (store) => {
+      const limits = { stateBytes: 100 };
+      await addTenant(store, "acme", { servers: { notes: "export const one = () => 1;" }, limits });
+      const kept = { value: Buffer.from("1"), isJson: true, expiresAt: null, room: AMPLE };
+      await store.state.set("acme", "gone", "a\u202eb", kept);
+    }),
+  );
 
   const run = (args: readonly string[], input = "") =>
     berthInProcess(["state", ...args, "--tenant", "acme", "--data", data], { input });

@@ -1,16 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 describe("berth tenant", () => {
-  let data: string;
-  before(async () => void (data = await mkdtemp(join(tmpdir(), "berth-test-"))));
-  after(() => rm(data, { recursive: true, force: true }));
-
+  const data = temporaryFolder();
   const tenant = (...args: string[]): Promise<Ran> => berthInProcess(["tenant", ...args, "--data", data]);
 
   it("creates, limits, suspends, lists and deletes tenants", async () => {

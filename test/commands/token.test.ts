@@ -1,18 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { readTokenRequest } from "../../src/access/token-request.ts";
 import { isTokenText, newToken } from "../../src/access/token-text.ts";
 import type { Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 describe("berth token", () => {
-  const folder = mkdtempSync(join(tmpdir(), "berth-token-command-"));
-  const data = join(folder, "data");
-  after(() => rmSync(folder, { recursive: true, force: true }));
-
+  const data = join(temporaryFolder(), "data");
   const berth = (...args: string[]): Promise<Ran> => berthInProcess(["token", ...args], { env: { BERTH_DATA: data } });
 
   it("prints a token once, stores only its hash, and lists what it permits", async () => {

@@ -1,22 +1,16 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { berth as berthProcess, cli } from "../support/commands.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { processesWith } from "../support/processes.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { everything, fixtures, hostile, notes } from "../support/upstreams.ts";
-
-function temporaryFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "berth-upstream-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 test("berth inspect prints what a server offers as the seed shows it (J2)", async () => {
   const { code, stdout, stderr } = await berth(["inspect", `${notes}?arg=x`, "--format", "json"]);
@@ -234,14 +228,7 @@ test("Ctrl-C ends the command and the server that it started (J3)", async () => 
   const mark = randomUUID();
   const reference = `${hostile("misbehaves in calls")}&env.MARK=${mark}&tool=hang`;
   const ran = await berthProcess(["cat", reference], {
-    during: (child) => {
-      const seen = setInterval(() => {
-        if (processesWith(mark).length < 2) return;
-        clearInterval(seen);
-        child.kill("SIGINT");
-      }, 50);
-      child.once("close", () => clearInterval(seen));
-    },
+    during: (child) => void until(() => processesWith(mark).length >= 2).then(() => child.kill("SIGINT")),
   });
   assert.deepEqual([ran.code, ran.stdout], [130, ""]);
   assert.deepEqual(processesWith(mark), []);
@@ -264,15 +251,6 @@ test("a server that was started before its command turned out to be wrong is end
   rmSync(file, { force: true });
   assert.match((await berthProcess(["cat", uri, "--help"])).stdout, /Usage: berth cat/);
   assert.ok(!existsSync(file));
-});
-
-test("a stand-in for uvx gets package, program and command, and is served like any server (J1, J3)", async (t) => {
-  const folder = temporaryFolder(t);
-  writeFileSync(join(folder, "uvx"), `#!/bin/sh\nexec python3 ${fixtures}/notes.py "$@"\n`, { mode: 0o755 });
-  const env = { PATH: `${folder}:${process.env["PATH"]}` };
-  const ran = await berth(["cat", "mcp+uvx://biomcp-python/biomcp?command=run&tool=where"], { env });
-  assert.equal(ran.code, 0, ran.stderr);
-  assert.deepEqual(ran.records[0].data.arguments, ["--from", "biomcp-python", "biomcp", "run"]);
 });
 
 test("on a terminal there are colours and the seconds of a start; in a pipe there are none (J3)", async () => {

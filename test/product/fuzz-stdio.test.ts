@@ -1,30 +1,17 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { after, describe, it } from "node:test";
+import { makeImage } from "../support/berth.ts";
 import * as fc from "../support/fast-check.ts";
 import { body, DEFINITION } from "../support/fuzz-messages.ts";
 import { StdioSession } from "../support/stdio-session.ts";
-
-const runs = fc.runs(5);
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 describe("arbitrary lines on stdio", () => {
-  let berth: TestBerth;
-  let folder: string;
+  const folder = temporaryFolder();
   const sessions: StdioSession[] = [];
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-fuzz-stdio-"));
-    berth = await startTestBerth({ texts: { "fuzz.ts": DEFINITION } });
-  });
-  after(async () => {
-    for (const { child } of sessions) child.kill("SIGKILL");
-    await berth?.close();
-    await rm(folder, { recursive: true, force: true });
-  });
+  after(() => sessions.forEach(({ child }) => child.kill("SIGKILL")));
 
-  it("get messages for answers, and nothing ends the connection but its end", async () => {
+  it("are answered with messages, and never end the connection", async () => {
     const line = fc.oneof(
       { weight: 8, arbitrary: body.map((text) => Buffer.from(text.replaceAll("\n", " "))) },
       {
@@ -32,10 +19,10 @@ describe("arbitrary lines on stdio", () => {
         arbitrary: fc.uint8Array({ maxLength: 100 }).map((bytes) => Buffer.from(bytes.filter((byte) => byte !== 10))),
       },
     );
-    const args = ["fuzz", "--image", join(berth.folder, "boot"), "--data", join(folder, "data")];
+    const image = await makeImage(folder, { texts: { "fuzz.ts": DEFINITION } });
     await fc.assert(
       fc.asyncProperty(fc.array(line, { maxLength: 60 }), fc.boolean(), async (lines, isReady) => {
-        const session = new StdioSession(args, { BERTH_LOG: "error" });
+        const session = new StdioSession(["fuzz"], { ...image, BERTH_LOG: "error" });
         sessions.push(session);
         if (isReady) await session.initialize("2025-11-25");
         for (const each of lines) {
@@ -51,7 +38,7 @@ describe("arbitrary lines on stdio", () => {
           assert.notEqual(said.error?.code, -32603, JSON.stringify(said));
         }
       }),
-      { numRuns: runs, interruptAfterTimeLimit: 60_000, markInterruptAsFailure: false },
+      { numRuns: fc.runs(5), interruptAfterTimeLimit: 60_000, markInterruptAsFailure: false },
     );
   });
 });

@@ -1,17 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import Database from "#better-sqlite3";
@@ -22,24 +12,19 @@ import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { descendants, isAlive } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { hostile } from "../support/upstreams.ts";
 
-test("what a Berth that is killed with -9 leaves is gone after the next start, and what others use is not", async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), "berth-left-"));
+test("a start removes what a killed Berth left, and nothing that another one uses", async (t) => {
+  const children: ChildProcess[] = [];
+  t.after(async () => {
+    for (const child of children) if (child.kill("SIGKILL")) await once(child, "exit");
+  });
+  const folder = temporaryFolder(t);
   const temporary = join(folder, "tmp");
   mkdirSync(temporary);
   const data = join(folder, "data");
-  const children: ChildProcess[] = [];
-  t.after(async () => {
-    for (const child of children) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
-      const ended = once(child, "exit");
-      child.kill("SIGKILL");
-      await ended;
-    }
-    rmSync(folder, { recursive: true, force: true });
-  });
   const started = async (dataDir: string): Promise<ServeProcess> => {
     const env = { TMPDIR: temporary, BERTH_UPSTREAM_PROGRAMS: "on" };
     const served = await ServeProcess.start(["--port", "0", "--data", dataDir], env);
@@ -112,9 +97,8 @@ test("what a Berth that is killed with -9 leaves is gone after the next start, a
   assert.deepEqual([...kept()], []);
 });
 
-test("what looks as if a killed Berth had left it is not followed to where a link leads", async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), "berth-planted-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+test("a start follows no planted link among what a killed Berth left", async (t) => {
+  const folder = temporaryFolder(t);
   const victim = join(folder, "victim");
   mkdirSync(victim);
   for (const name of ["lock", "kept"]) writeFileSync(join(victim, name), "");

@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, constants, existsSync, openSync, readSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { after, before, describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import { call } from "../support/berth.ts";
 import { testCli } from "../support/commands.ts";
 import { memoryOf } from "../support/processes.ts";
 import { StdioSession } from "../support/stdio-session.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 /** The capacity of a pipe on Linux, and so the most that a paused reader sees. */
@@ -47,11 +47,18 @@ class Pipe {
   }
 }
 
-function serve(stderr: number, data: string, env: Record<string, string> = {}): ChildProcess {
-  return spawn(process.execPath, [testCli, "serve", "--port", "0", "--data", data], {
+/** A service that writes its log to a descriptor, and ends in order with the test at the latest. */
+function serve(t: TestContext, stderr: number, data: string, env: Record<string, string> = {}): ChildProcess {
+  const child = spawn(process.execPath, [testCli, "serve", "--port", "0", "--data", data], {
     stdio: ["ignore", "ignore", stderr],
     env: { ...process.env, BERTH_LOG: "debug", BERTH_LOG_BUFFER_BYTES: String(BUFFER_BYTES), ...env },
   });
+  const exited = once(child, "exit");
+  t.after(async () => {
+    child.kill();
+    assert.deepEqual(await exited, [0, null]);
+  });
+  return child;
 }
 
 const addressIn = (text: string): string | undefined => /Berth serves (http:\S+)\/mcp/.exec(text)?.[1];
@@ -79,51 +86,40 @@ const droppedIn = (text: string): number =>
   );
 
 describe("a log that cannot be written", { skip: process.platform === "win32" && "has no pipes with names" }, () => {
-  let folder: string;
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-logging-"));
-  });
-  after(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
 
-  it("a pipe that nobody reads holds up no call, and tells later how many lines were dropped", async () => {
+  it("delays no call while nobody reads its pipe, and logs the number of dropped lines later", async (t) => {
     const pipe = new Pipe(join(folder, "unread"));
-    const child = serve(pipe.writer, join(folder, "unread-data"));
-    try {
-      const url = await until(() => addressIn(pipe.read()), "it listens");
-      await callUntilDropped(url);
-      const before = memoryOf(child.pid!).nowMb;
-      await callUntilDropped(url);
-      assert.ok(memoryOf(child.pid!).nowMb - before < 50, "what is not written is not kept");
+    const child = serve(t, pipe.writer, join(folder, "unread-data"));
+    t.after(() => pipe.close());
+    const url = await until(() => addressIn(pipe.read()), "it listens");
+    await callUntilDropped(url);
+    const before = memoryOf(child.pid!).nowMb;
+    await callUntilDropped(url);
+    assert.ok(memoryOf(child.pid!).nowMb - before < 50, "what is not written is not kept");
 
-      await until(() => /log lines were dropped/.test(pipe.read()), "what was dropped is told");
-      const lines = pipe.text.split("\n").filter((line) => line.startsWith("{"));
-      assert.doesNotThrow(() => lines.map((line) => JSON.parse(line) as unknown), "lines are whole");
-      assert.equal(droppedIn(pipe.text), await figure(url, "berth_log_lines_dropped_total"));
-    } finally {
-      child.kill();
-      assert.deepEqual(await once(child, "exit"), [0, null]);
-      pipe.close();
-    }
+    await until(() => /log lines were dropped/.test(pipe.read()), "what was dropped is told");
+    const lines = pipe.text.split("\n").filter((line) => line.startsWith("{"));
+    assert.doesNotThrow(() => lines.map((line) => JSON.parse(line) as unknown), "lines are whole");
+    assert.equal(droppedIn(pipe.text), await figure(url, "berth_log_lines_dropped_total"));
   });
 
-  it("ends though nobody reads the pipe, and writes the last lines for a reader who does", async () => {
+  it("lets Berth end although nobody reads its pipe, and gets the last lines if it is read", async (t) => {
     const pipe = new Pipe(join(folder, "ending"));
     for (const isRead of [false, true]) {
-      const child = serve(pipe.writer, join(folder, `ending-${isRead}`));
-      const exited = once(child, "exit");
+      const child = serve(t, pipe.writer, join(folder, `ending-${isRead}`));
       const from = pipe.read().length;
       const url = await until(() => addressIn(pipe.read().slice(from)), "it listens");
       await callUntilDropped(url);
       child.kill();
-      if (isRead) await until(() => pipe.read() && child.exitCode !== null, "it ends");
-      assert.deepEqual(await exited, [0, null]);
+      await until(() => (!isRead || pipe.read()) && child.exitCode !== null, "it ends");
       if (isRead) assert.match(pipe.read().slice(from), /log lines were dropped/);
       else pipe.read();
     }
     pipe.close();
   });
 
-  it("what Node warns of is a line of the log, once for each kind, and written nowhere else", async () => {
+  it("gets each kind of Node.js warning once, and warnings are printed nowhere else", async (t) => {
     const pipe = new Pipe(join(folder, "warnings"));
     const warns = join(folder, "warns.mjs");
     await writeFile(
@@ -134,74 +130,50 @@ describe("a log that cannot be written", { skip: process.platform === "win32" &&
       });`,
     );
     const env = { NODE_OPTIONS: `${process.env["NODE_OPTIONS"] ?? ""} --import=${warns}` };
-    const child = serve(pipe.writer, join(folder, "warnings-data"), env);
-    try {
-      await until(() => addressIn(pipe.read()), "it listens");
-      child.kill("SIGUSR2");
-      await until(() => /"code":"A2"|\[A2\]/.test(pipe.read()), "all are told");
-      const lines = pipe.text.split("\n").filter((line) => line.includes("OddWarning"));
-      const told = lines.map((line) => JSON.parse(line) as { level: number; err: { message: string; code?: string } });
-      const seen = told.map(({ level, err }) => [level, err.message, err.code]);
-      assert.deepEqual(seen, [
-        [40, "one", undefined],
-        [40, "code", "A1"],
-        [40, "code", "A2"],
-      ]);
-    } finally {
-      child.kill();
-      assert.deepEqual(await once(child, "exit"), [0, null]);
-      pipe.close();
-    }
+    const child = serve(t, pipe.writer, join(folder, "warnings-data"), env);
+    t.after(() => pipe.close());
+    await until(() => addressIn(pipe.read()), "it listens");
+    child.kill("SIGUSR2");
+    await until(() => /"code":"A2"|\[A2\]/.test(pipe.read()), "all are told");
+    const lines = pipe.text.split("\n").filter((line) => line.includes("OddWarning"));
+    const told = lines.map((line) => JSON.parse(line) as { level: number; err: { message: string; code?: string } });
+    const seen = told.map(({ level, err }) => [level, err.message, err.code]);
+    assert.deepEqual(seen, [
+      [40, "one", undefined],
+      [40, "code", "A1"],
+      [40, "code", "A2"],
+    ]);
   });
 
-  it(
-    "a full disk ends nothing, and lines are written again once there is room",
-    { skip: !canMount && "mounts" },
-    async () => {
-      const disk = join(folder, "disk");
-      await mkdir(disk);
-      execFileSync("mount", ["-t", "tmpfs", "-o", "size=128k", "tmpfs", disk]);
-      try {
-        const file = join(disk, "log");
-        const log = openSync(file, "a");
-        const child = serve(log, join(folder, "disk-data"));
-        closeSync(log);
-        try {
-          const url = await until(async () => addressIn(await readFile(file, "utf8")), "it listens");
-          await callUntilDropped(url);
-          execFileSync("mount", ["-o", "remount,size=8m", disk]);
-          await until(async () => /log lines were dropped/.test(await readFile(file, "utf8")), "it is told");
-          assert.equal((await call(`${url}/mcp/echo`, "echo", { message: "last" })).content[0].text, "last");
-        } finally {
-          child.kill();
-          assert.deepEqual(await once(child, "exit"), [0, null]);
-        }
-      } finally {
-        execFileSync("umount", [disk]);
-      }
-    },
-  );
+  it("survives a full disk, and continues once there is space", async (t) => {
+    if (!canMount) return t.skip("mounts");
+    const disk = join(folder, "disk");
+    await mkdir(disk);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=128k", "tmpfs", disk]);
+    const file = join(disk, "log");
+    const log = openSync(file, "a");
+    serve(t, log, join(folder, "disk-data"));
+    closeSync(log);
+    t.after(() => execFileSync("umount", [disk]));
+    const url = await until(async () => addressIn(await readFile(file, "utf8")), "it listens");
+    await callUntilDropped(url);
+    execFileSync("mount", ["-o", "remount,size=8m", disk]);
+    await until(async () => /log lines were dropped/.test(await readFile(file, "utf8")), "it is told");
+    assert.equal((await call(`${url}/mcp/echo`, "echo", { message: "last" })).content[0].text, "last");
+  });
 
-  it(
-    "a disk that is full from the start ends nothing",
-    { skip: !existsSync("/dev/full") && "no /dev/full" },
-    async () => {
-      const full = openSync("/dev/full", "w");
-      const data = join(folder, "full-data");
-      const child = serve(full, data);
-      closeSync(full);
-      const session = new StdioSession(["echo", "--data", join(folder, "full-stdio")], { BERTH_LOG: "debug" });
-      try {
-        await session.initialize();
-        await until(() => existsSync(join(data, "berth.sqlite")), "it has started");
-        assert.equal(child.exitCode, null);
-      } finally {
-        await session.end();
-        child.kill();
-        assert.deepEqual(await once(child, "exit"), [0, null]);
-      }
-    },
-  );
+  it("does not prevent a start on a full disk", async (t) => {
+    if (!existsSync("/dev/full")) return t.skip("no /dev/full");
+    const full = openSync("/dev/full", "w");
+    const data = join(folder, "full-data");
+    const child = serve(t, full, data);
+    closeSync(full);
+    const session = new StdioSession(["echo", "--data", join(folder, "full-stdio")], { BERTH_LOG: "debug" });
+    t.after(() => session.end());
+    await session.initialize();
+    await until(() => existsSync(join(data, "berth.sqlite")), "it has started");
+    assert.equal(child.exitCode, null);
+  });
 
   it("answers a client on stdio though nobody reads the log", async () => {
     const pipe = new Pipe(join(folder, "stdio"));

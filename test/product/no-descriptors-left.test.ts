@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { Agent, request, type IncomingMessage } from "node:http";
 import { test, type TestContext } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { dataFolder } from "../support/hosted-upstreams.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { until } from "../support/until.ts";
@@ -68,62 +69,49 @@ async function serve(t: TestContext, env: Record<string, string> = {}) {
   return { send, mayOpen, mayOpenNone, refusedWithout };
 }
 
-test(
-  "without file descriptors a call is to be made again, and Berth is not ready until there are some",
-  {
-    skip: process.platform !== "linux" && LIMITS,
-  },
-  async (t) => {
-    const { send, mayOpen, mayOpenNone, refusedWithout } = await serve(t);
-    assert.equal((await send("/readyz")).status, 200);
+const skip = process.platform !== "linux" && LIMITS;
+const TRY_AGAIN = /Berth can open no more files and connections for now: try again in 1 s/;
 
-    const unready = { status: 503, text: '{"status":"unready","reasons":["No file descriptor is left"]}' };
-    const answered = await until(async () => {
-      mayOpenNone();
-      const answer = await send("/readyz");
-      return answer.text === unready.text && answer;
-    });
-    assert.deepEqual(answered, unready);
-    for (const [path, body] of CALLS) {
-      const refused = await refusedWithout(200, path, () => send(path, body));
-      assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
-      assert.match(refused.text, /Berth can open no more files and connections for now: try again in 1 s/);
-    }
-    assert.equal((await send("/healthz")).status, 200);
+test("calls fail with 503, and Berth is not ready, while no file descriptor is left", { skip }, async (t) => {
+  const { send, mayOpen, mayOpenNone, refusedWithout } = await serve(t);
+  assert.equal((await send("/readyz")).status, 200);
 
+  const unready = { status: 503, text: '{"status":"unready","reasons":["No file descriptor is left"]}' };
+  await until(async () => {
+    mayOpenNone();
+    return isDeepStrictEqual(await send("/readyz"), unready);
+  });
+  for (const [path, body] of CALLS) {
+    const refused = await refusedWithout(200, path, () => send(path, body));
+    assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
+    assert.match(refused.text, TRY_AGAIN);
+  }
+  assert.equal((await send("/healthz")).status, 200);
+
+  mayOpen("1024");
+  await until(async () => (await send("/readyz")).status === 200);
+  for (const [path, body] of CALLS) {
+    const answer = await send(path, body);
+    assert.equal(answer.status, 200, answer.text);
+    assert.match(answer.text, /2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881/);
+  }
+});
+
+test("the save of an upstream fails with 503 while no file descriptor is left", { skip }, async (t) => {
+  const { send, mayOpen, refusedWithout } = await serve(t, { BERTH_UPSTREAM_PROGRAMS: "on" });
+  assert.equal((await send("/readyz")).status, 200);
+  let saves = 0;
+  for (const [what, upstream, fine] of [
+    ["a program", hostile("misbehaves in calls"), 201],
+    ["one at an address", "mcp+http://127.0.0.1:9/mcp", 422],
+  ] as const) {
+    const headers = { method: "PUT", "if-none-match": "*", "content-type": "text/plain" };
+    const save = (): Promise<Answer> => send(`/api/entries/late${saves++}`, { upstream }, headers);
+    const refused = await refusedWithout(fine, what, save);
+    assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
+    assert.match(refused.text, TRY_AGAIN);
     mayOpen("1024");
-    await until(async () => (await send("/readyz")).status === 200);
-    for (const [path, body] of CALLS) {
-      const answer = await send(path, body);
-      assert.equal(answer.status, 200, answer.text);
-      assert.match(answer.text, /2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881/);
-    }
-  },
-);
-
-for (const [what, upstream, fine] of [
-  ["a program", hostile("misbehaves in calls"), 201],
-  ["at an address", "mcp+http://127.0.0.1:9/mcp", 422],
-] as const) {
-  test(
-    `without file descriptors an upstream, ${what}, is no wrong entry: it is to be saved again`,
-    { skip: process.platform !== "linux" && LIMITS },
-    async (t) => {
-      const { send, mayOpen, refusedWithout } = await serve(t, { BERTH_UPSTREAM_PROGRAMS: "on" });
-      assert.equal((await send("/readyz")).status, 200);
-      let saves = 0;
-      const save = (): Promise<Answer> =>
-        send(
-          `/api/entries/late${saves++}`,
-          { upstream },
-          { method: "PUT", "if-none-match": "*", "content-type": "text/plain" },
-        );
-      const refused = await refusedWithout(fine, "the save", save);
-      assert.deepEqual([refused.status, refused.retryAfter], [503, "1"], refused.text);
-      assert.match(refused.text, /Berth can open no more files and connections for now: try again in 1 s/);
-      mayOpen("1024");
-      // The spawn helper may have ended for want of descriptors, too: then another one starts processes, or Berth itself.
-      await until(async () => (await save()).status === fine, "it is saved once there are descriptors");
-    },
-  );
-}
+    // The spawn helper may have ended for want of descriptors, too: then another one starts processes, or Berth itself.
+    await until(async () => (await save()).status === fine, `${what} is saved once there are descriptors`);
+  }
+});

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { describe, it } from "node:test";
 import {
   compareServer,
   documentedExceptions,
@@ -14,22 +12,18 @@ import {
   startDirect,
   type ServerToCompare,
 } from "../support/pass-through.ts";
+import { berthInSuite, temporaryFolder } from "../support/suite.ts";
 import { fixtures } from "../support/upstreams.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "berth-pass-through-"));
-after(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder();
 writeFileSync(join(folder, "a.txt"), "one line\n");
 
 describe("a hosted server, compared with itself", () => {
   const used = new Set<string>();
   const isWhole = process.env["BERTH_TEST_UPSTREAMS"] === "all";
   const all = Object.fromEntries(Object.entries(servers()).slice(0, isWhole ? undefined : 2));
-  let berth: TestBerth;
-  before(async () => {
-    const mcps = Object.values(all).map((server, at) => [`s${at}`, { upstream: launcherOf(server) }]);
-    berth = await startTestBerth({ mcps: Object.fromEntries(mcps), env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
-  });
-  after(() => berth.close());
+  const mcps = Object.values(all).map((server, at) => [`s${at}`, { upstream: launcherOf(server) }]);
+  const berth = berthInSuite({ mcps: Object.fromEntries(mcps), env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
 
   for (const [at, [name, server]] of Object.entries(all).entries()) {
     for (const revision of REVISIONS) {

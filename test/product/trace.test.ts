@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { MODERN_META, modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { describe, it } from "node:test";
+import { MODERN_META, modern, post, request } from "../support/berth.ts";
 import { asker } from "../support/outcomes.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const CONTEXT = {
@@ -27,15 +28,10 @@ printf '%s|%s|%s|%s' "$BERTH_REQUEST_ID" "$TRACEPARENT" "$TRACESTATE" "$BAGGAGE"
 };
 
 describe("requests are known by an id and a trace", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({ texts, mcps: { asker: { upstream: asker } } });
-  });
-  after(() => berth.close());
-
+  const berth = berthInSuite({ texts, mcps: { asker: { upstream: asker } } });
   const inMeta = { _meta: { ...MODERN_META, ...CONTEXT } };
 
-  it("every answer names its request: by the id that it came with, where that is well-formed", async () => {
+  it("every response has the id of its request, or a new one instead of an invalid one", async () => {
     const body = JSON.stringify(request("tools/list"));
     const json = { "Content-Type": "application/json", Accept: "application/json" };
     const asked: [string, RequestInit][] = [
@@ -69,15 +65,10 @@ describe("requests are known by an id and a trace", () => {
     assert.match(await page.text(), /id of the request <code>page-1<\/code>/);
   });
 
-  it("functions, scripts and upstreams are told of the trace, from _meta or from headers", async () => {
+  it("functions, scripts and upstreams get the trace of _meta or of headers", async () => {
     const headers = { ...CONTEXT, "X-Request-Id": "r7" };
     const said = { requestId: "r7", trace: CONTEXT };
-    const calling = async (
-      server: string,
-      name: string,
-      more: object,
-      given: Record<string, string>,
-    ): Promise<string> => {
+    const calling = async (server: string, name: string, more: object, given: Record<string, string>) => {
       const params = { name, arguments: {}, ...more };
       const { body } = await modern(`${berth.url}/mcp/${server}`, "tools/call", params, given);
       return body.result.content[0].text as string;
@@ -101,7 +92,7 @@ describe("requests are known by an id and a trace", () => {
     assert.equal(untraced.trace, null);
   });
 
-  it("a task is told of the trace of the request that began it", async () => {
+  it("a task gets the trace of the request that created it", async () => {
     const capabilities = { extensions: { "io.modelcontextprotocol/tasks": {} } };
     const _meta = { ...inMeta._meta, "io.modelcontextprotocol/clientCapabilities": capabilities };
     const url = `${berth.url}/mcp/told`;

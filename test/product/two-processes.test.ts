@@ -1,90 +1,41 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import { startBerth, type Berth } from "../../src/compose/main.ts";
+import { test } from "node:test";
+import { startBerth } from "../../src/compose/main.ts";
 import { readConfig } from "../../src/config.ts";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call, post, request, startTestBerth } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { StdioSession } from "../support/stdio-session.ts";
-import { until } from "../support/until.ts";
 
 /** Both compile definitions that neither knows. */
 const SLOW_MACHINE = { BERTH_COMPILE_MS: "60000" };
 
-describe("two Berths on one data folder", () => {
-  let first: TestBerth;
-  let second: Berth;
-  before(async () => {
-    first = await startTestBerth({ files: ["test/fixtures/servers/whole.ts"], env: SLOW_MACHINE });
-    const env = {
-      ...SLOW_MACHINE,
-      BERTH_PORT: "0",
-      BERTH_DATA: join(first.folder, "data"),
-      BERTH_IMAGE_DIR: join(first.folder, "boot"),
-      BERTH_LOG: "silent",
-    };
-    second = await startBerth(readConfig(env), createLog("silent"));
-  });
-  after(async () => {
-    await second.close();
-    await first.close();
-  });
-
-  const tools = async (url: string): Promise<string[]> => {
-    const { body } = await post(url, request("tools/list"));
+test("clients of another process and of berth stdio are notified of a tool that one process hides or shows (T4.5)", async (t) => {
+  const first = await startTestBerth({ files: ["test/fixtures/servers/whole.ts"], env: SLOW_MACHINE });
+  t.after(() => first.close());
+  const [data, image] = [join(first.folder, "data"), join(first.folder, "boot")];
+  const own = { BERTH_PORT: "0", BERTH_DATA: data, BERTH_IMAGE_DIR: image, BERTH_LOG: "silent" };
+  const second = await startBerth(readConfig({ ...SLOW_MACHINE, ...own }), createLog("silent"));
+  t.after(() => second.close());
+  const clients = await Promise.all(["whole", ""].map((server) => LegacyClient.start(`${second.url}/mcp/${server}`)));
+  const readers = await Promise.all(clients.map((client) => client.listen()));
+  t.after(() => readers.forEach((reader) => reader.close()));
+  const stdio = new StdioSession(["whole", "--data", data, "--image", image]);
+  t.after(() => stdio.end());
+  const tools = async (server: string): Promise<string[]> => {
+    const { body } = await post(`${second.url}/mcp${server}`, request("tools/list"));
     return (body.result.tools as { name: string }[]).map(({ name }) => name);
   };
-
-  it(
-    "what one of them hides and shows, the other tells its clients, and stdio too (T4.5)",
-    { timeout: 240_000 },
-    async () => {
-      const clients = await Promise.all(
-        ["whole", ""].map((server) => LegacyClient.start(`${second.url}/mcp/${server}`)),
-      );
-      const readers = await Promise.all(clients.map((client) => client.listen()));
-      const folder = ["--data", join(first.folder, "data"), "--image", join(first.folder, "boot")];
-      const stdio = new StdioSession(["whole", ...folder]);
-      try {
-        await stdio.initialize();
-        for (const open of [false, true]) {
-          stdio.said.length = 0;
-          await call(`${first.url}/mcp/whole`, "door", { open });
-          for (const reader of readers) {
-            assert.equal((await reader.nextMessage()).method, "notifications/tools/list_changed");
-          }
-          await stdio.until(({ method }) => method === "notifications/tools/list_changed");
-          assert.equal((await tools(`${second.url}/mcp/whole`)).includes("treasure"), open);
-          assert.equal((await tools(`${second.url}/mcp`)).includes("whole.treasure"), open);
-        }
-      } finally {
-        for (const reader of readers) reader.close();
-        await stdio.end();
-      }
-    },
-  );
-
-  it("a server that another process adds is served by both, and what it removes by none (C7)", async () => {
-    const store = await openSqliteStore({ dataDir: join(first.folder, "data") });
-    try {
-      const definition = rawBlock('export function hello(): string { return "hello"; }\n');
-      const record = jsonBlock({ definition: definition.cid, enabled: true });
-      for (const cid of [record.cid, null]) {
-        const set = [{ kind: "server", name: "added", cid }] as const;
-        await store.change("default", { by: "test", put: [definition, record], set });
-        for (const { url } of [first, second]) {
-          await untilServed(`${url}/mcp/added`, cid === null ? 404 : 200);
-          assert.equal((await tools(`${url}/mcp`)).includes("added.hello"), cid !== null);
-        }
-      }
-    } finally {
-      await store.close();
+  await stdio.initialize();
+  for (const open of [false, true]) {
+    stdio.said.length = 0;
+    await call(`${first.url}/mcp/whole`, "door", { open });
+    for (const reader of readers) {
+      assert.equal((await reader.nextMessage()).method, "notifications/tools/list_changed");
     }
-  });
-
-  const untilServed = (url: string, status: number): Promise<unknown> =>
-    until(async () => (await post(url, request("ping"))).status === status, `${url} is answered with ${status}`);
+    await stdio.until(({ method }) => method === "notifications/tools/list_changed");
+    assert.equal((await tools("/whole")).includes("treasure"), open);
+    assert.equal((await tools("")).includes("whole.treasure"), open);
+  }
 });

@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { json } from "node:stream/consumers";
 import type { JsonObject } from "../../src/lib/json.ts";
+import { listening } from "./listening.ts";
 import { fixtures } from "./upstreams.ts";
 
 /** A program of test/fixtures/upstreams that all its clients reach at one address, without sessions. */
@@ -47,10 +47,9 @@ export async function atAnAddress(file: string, ...args: string[]): Promise<AtAn
     say({ ...message, id: key });
   };
   const server = createServer((request, response) => void answer(request, response));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const port = await listening(server);
   return {
-    uri: `mcp+http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
+    uri: `mcp+http://127.0.0.1:${port}/mcp`,
     async close() {
       server.close();
       server.closeAllConnections();

@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { SERVICE } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { gathered } from "./gathered.ts";
 import { openWhere } from "./open-where.ts";
+import { killWriter } from "./store.ts";
 
 /** For the tests, with small numbers, and for `npm run soak`, with large ones. */
 
 export const WRITERS = ["one", "two", "three"] as const;
+const KILLED_WITHIN = 400;
+const writerFile = fileURLToPath(new URL("./audit-writer.js", import.meta.url));
 
 /**
  * Several processes save until they have acknowledged so many saves; each is killed again and again, after some save or
@@ -21,7 +23,11 @@ export async function saveUnderKills(where: string, saves: number): Promise<{ sa
   let [done, kills] = [0, 0];
   while (done < saves) {
     const tenants = WRITERS.map((writer) => `${writer}-${kills}`);
-    for (const [tenant, cids] of await Promise.all(tenants.map((tenant) => savedUntilKilled(where, tenant)))) {
+    const killed = tenants.map(async (writer) => {
+      const cids = await killWriter(where, { writer, writes: 1 + Math.floor(Math.random() * KILLED_WITHIN) });
+      return [writer, cids] as const;
+    });
+    for (const [tenant, cids] of await Promise.all(killed)) {
       acknowledged.set(tenant, cids);
       done += cids.length;
       kills += 1;
@@ -48,23 +54,6 @@ export async function saveUnderKills(where: string, saves: number): Promise<{ sa
   return { saves: done, kills };
 }
 
-const KILLED_WITHIN = 400;
-
-async function savedUntilKilled(where: string, tenant: string): Promise<readonly [string, string[]]> {
-  const args = [fileOf("store-writer"), where, tenant];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-  const closed = once(child, "close");
-  const last = 1 + Math.floor(Math.random() * KILLED_WITHIN);
-  const cids: string[] = [];
-  for await (const line of createInterface({ input: child.stdout })) {
-    cids.push(line.split(" ")[1]!);
-    if (cids.length === last) child.kill("SIGKILL");
-  }
-  await closed;
-  assert.equal(child.signalCode, "SIGKILL");
-  return [tenant, cids];
-}
-
 /** The contents that each name of each tenant was set to, as the log says. */
 async function recordedNames(where: string): Promise<Map<string, Map<string, string[]>>> {
   const store = await openWhere(where);
@@ -86,7 +75,7 @@ async function recordedNames(where: string): Promise<Map<string, Map<string, str
 export async function recordTogether(where: string, records: number): Promise<void> {
   await Promise.all(
     WRITERS.map(async (writer) => {
-      const args = [fileOf("audit-writer"), where, writer, String(records)];
+      const args = [writerFile, where, writer, String(records)];
       const [code] = await once(spawn(process.execPath, args, { stdio: ["ignore", "inherit", "inherit"] }), "exit");
       assert.equal(code, 0);
     }),
@@ -107,8 +96,4 @@ export async function recordTogether(where: string, records: number): Promise<vo
   } finally {
     await store.close();
   }
-}
-
-function fileOf(name: string): string {
-  return fileURLToPath(new URL(`./${name}.js`, import.meta.url));
 }

@@ -13,28 +13,22 @@ export class Folder {
   readonly path = mkdtempSync(join(tmpdir(), "berth-audit-"));
 
   /** Changes the file as an attacker with access to it could; returns the number of changed rows. */
-  tamper(sql: string): number {
-    const database = new Database(join(this.path, DATABASE_FILE));
-    try {
-      return database.prepare(sql).run().changes;
-    } finally {
-      database.close();
-    }
+  tamper(sql: string, ...values: unknown[]): number {
+    return this.#use((database) => database.prepare(sql).run(...values).changes);
   }
 
   put(column: string, value: unknown, number: number): void {
-    const database = new Database(join(this.path, DATABASE_FILE));
-    try {
-      database.prepare(`UPDATE audit SET ${column} = ? WHERE arrival = ?`).run(value, number);
-    } finally {
-      database.close();
-    }
+    this.tamper(`UPDATE audit SET ${column} = ? WHERE arrival = ?`, value, number);
   }
 
   rows(sql: string, ...values: unknown[]): unknown[] {
-    const database = new Database(join(this.path, DATABASE_FILE), { readonly: true });
+    return this.#use((database) => database.prepare(sql).all(...values), { readonly: true });
+  }
+
+  #use<T>(work: (database: Database.Database) => T, options: Database.Options = {}): T {
+    const database = new Database(join(this.path, DATABASE_FILE), options);
     try {
-      return database.prepare(sql).all(...values);
+      return work(database);
     } finally {
       database.close();
     }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, type CryptoKey } from "jose";
 import { Provider } from "oidc-provider";
+import { listening } from "./listening.ts";
 
 /** A real authorization server, at which every user who logs in is Ada and agrees. */
 export interface AuthorizationServer {
@@ -40,8 +40,7 @@ export async function startAuthorizationServer({ accessTokenSeconds = 600 } = {}
   const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
   const keys = new Map([[keyId, privateKey]]);
   const server = createServer();
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const issuer = `http://127.0.0.1:${await listening(server)}`;
   let provider = await open(issuer, keys, accessTokenSeconds);
   const asked = new Map<string, number>();
   server.on("request", (request, response) => {

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { cliFor } from "./commands.ts";
+import { Watchers } from "./watchers.ts";
 
 /** `berth dev` as a process, in a folder of its own. */
 export interface Dev {
@@ -30,10 +31,10 @@ export async function startDev(
   const temporary = await mkdtemp(join(tmpdir(), "berth-dev-test-"));
   const child = spawnDev(folder, args, { TMPDIR: temporary, ...env });
   let output = "";
-  let onPrint = (): void => {};
+  const watchers = new Watchers();
   child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
     output += chunk;
-    onPrint();
+    watchers.look();
   });
   const ended = new Promise<void>((resolveEnded) => child.once("close", () => resolveEnded()));
   const stop = async (): Promise<void> => {
@@ -44,16 +45,11 @@ export async function startDev(
     await stop();
     for (const each of [folder, temporary]) await rm(each, { recursive: true, force: true });
   });
-  const printed = (pattern: RegExp): Promise<void> =>
-    new Promise((found, reject) => {
-      const timer = setTimeout(() => reject(new Error(`not printed: ${pattern}\n${output}`)), 240_000);
-      onPrint = () => {
-        if (!pattern.test(output)) return;
-        clearTimeout(timer);
-        found();
-      };
-      onPrint();
-    });
+  const printed = async (pattern: RegExp): Promise<void> =>
+    void (await watchers.until(
+      () => pattern.exec(output) ?? undefined,
+      () => `not printed: ${pattern}\n${output}`,
+    ));
   await printed(/Berth watches the files/);
   const url = /(http:\/\/[^/]+)\/mcp\//.exec(output)![1]!;
   return { url, folder, temporary, output: () => output, printed, stop };

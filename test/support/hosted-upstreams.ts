@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
@@ -12,7 +11,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { apiOf } from "./api.ts";
 import { call, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { observedFetch } from "./clients/client-session.ts";
-import type { Ending } from "./suite.ts";
+import { temporaryFolder, type Ending } from "./temporary-folder.ts";
 import { until } from "./until.ts";
 import { fixtures } from "./upstreams.ts";
 
@@ -145,9 +144,7 @@ export function changing(
   tools: readonly JsonObject[],
   { era = "legacy", manner = "tells" }: { era?: "legacy" | "modern"; manner?: "tells" | "silent" } = {},
 ): Changing {
-  const folder = mkdtempSync(join(tmpdir(), "berth-changing-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "tools.json");
+  const file = join(temporaryFolder(t), "tools.json");
   const offer: Changing["offer"] = (offered, also) => replace(file, { tools: offered, ...also });
   offer(tools);
   return {
@@ -184,9 +181,7 @@ export function scripted(
   script: Script,
   era: "legacy" | "modern" = "legacy",
 ): { readonly uri: string; readonly write: (script: Script) => void } {
-  const folder = mkdtempSync(join(tmpdir(), "berth-scripted-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  const file = join(folder, "script.json");
+  const file = join(temporaryFolder(t), "script.json");
   const write = (said: Script): void => replace(file, said);
   write(script);
   const uri = `mcp+node://${join(fixtures, "scripted.mjs")}?command=${era}&arg=${encodeURIComponent(file)}`;
@@ -194,11 +189,7 @@ export function scripted(
 }
 
 /** A folder for data that outlives a Berth, removed when the test is done. */
-export function dataFolder(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "berth-data-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
+export const dataFolder = (t: TestContext): string => temporaryFolder(t);
 
 /** A tool with one text parameter for each name. */
 export function tool(name: string, description: string, ...parameters: string[]): JsonObject {

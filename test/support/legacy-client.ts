@@ -18,6 +18,8 @@ export interface EventReader {
   /** The next event that has data. */
   // oxlint-disable-next-line typescript/no-explicit-any
   nextMessage(): Promise<any>;
+  /** All text so far, comments included. */
+  text(): string;
   /** Breaks the connection. */
   close(): void;
 }
@@ -108,7 +110,7 @@ export async function read(url: string, init: RequestInit): Promise<EventReader>
   const response = await fetch(url, { ...init, signal: abort.signal });
   const isStream = response.headers.get("content-type") === "text/event-stream";
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-  let unread = "";
+  let [text, unread] = ["", ""];
   const next = async (): Promise<Event | undefined> => {
     for (;;) {
       const end = unread.indexOf("\n\n");
@@ -120,6 +122,7 @@ export async function read(url: string, init: RequestInit): Promise<EventReader>
       }
       const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
       if (!done) {
+        text += value;
         unread += value;
         continue;
       }
@@ -138,6 +141,7 @@ export async function read(url: string, init: RequestInit): Promise<EventReader>
         if (event === undefined || event.data !== "") return event?.message;
       }
     },
+    text: () => text,
     close: () => abort.abort(),
   };
 }

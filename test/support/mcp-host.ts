@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import type { Access } from "../../src/access/access.ts";
 import type { Principal } from "../../src/access/principal.ts";
@@ -36,6 +35,8 @@ import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { createEndpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
 import { createMetrics } from "../../src/metrics/metrics.ts";
 import { MODERN_META } from "./berth.ts";
+import { read } from "./legacy-client.ts";
+import { listening } from "./listening.ts";
 import { memoryNode } from "./memory-nodes.ts";
 
 /** A host whose servers the test makes: everything above it is real, down to the socket. */
@@ -242,9 +243,7 @@ export async function startRig(
     limits,
     log,
   });
-  const { server } = http;
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = await listening(http.server);
   await cluster.join();
   return {
     host,
@@ -314,30 +313,19 @@ export function declaring(capabilities: JsonObject): JsonObject {
   return { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": capabilities };
 }
 
-export interface OpenStream {
-  /** The next message; rejects when none comes, and resolves with undefined when the stream ended. */
-  // A message has any shape; tests look into it freely.
-  // oxlint-disable-next-line typescript/no-explicit-any
-  next(): Promise<any>;
-  /** All text until the stream was ended, comments included. */
-  readonly text: () => string;
-  readonly status: number;
-  close(): void;
-}
+export type OpenStream = Awaited<ReturnType<typeof openStream>>;
 
-/** Sends a modern request and reads its answer as a stream of events. */
+/** Sends a modern request and reads its answer as a stream of events; `next` resolves with undefined at its end. */
 export async function openStream(
   url: string,
   method: string,
   params: JsonObject,
   id: unknown = 1,
   headers: Record<string, string> = {},
-): Promise<OpenStream> {
-  const abort = new AbortController();
+) {
   const name = params["name"] ?? params["uri"] ?? params["taskId"];
-  const response = await fetch(url, {
+  const reader = await read(url, {
     method: "POST",
-    signal: abort.signal,
     headers: {
       "Content-Type": "application/json",
       Accept: "application/json, text/event-stream",
@@ -348,28 +336,11 @@ export async function openStream(
     },
     body: JSON.stringify({ jsonrpc: "2.0", id, method, params: { _meta: MODERN_META, ...params } }),
   });
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  let unread = "";
   return {
-    status: response.status,
-    text: () => text,
-    close: () => abort.abort(),
-    async next() {
-      for (;;) {
-        const [event, ...rest] = unread.split("\n\n");
-        if (rest.length > 0) {
-          unread = rest.join("\n\n");
-          const data = /^data: (.*)$/m.exec(event!)?.[1];
-          if (data !== undefined) return JSON.parse(data);
-          continue;
-        }
-        const { done, value } = await reader.read();
-        if (done) return unread.startsWith("{") ? JSON.parse(unread) : undefined;
-        text += value;
-        unread += value;
-      }
-    },
+    status: reader.status,
+    text: () => reader.text(),
+    next: () => reader.nextMessage(),
+    close: () => reader.close(),
   };
 }
 

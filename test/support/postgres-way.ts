@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
+import { listening } from "./listening.ts";
 
 /** A way to a Postgres through which a test can lose connections. */
 export interface PostgresWay {
@@ -49,10 +50,8 @@ export async function openWay(url: string, judge: (sent: string) => Fate = () =>
       else client.write(chunk);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
   const own = new URL(url);
-  own.port = String((server.address() as AddressInfo).port);
+  own.port = String(await listening(server));
   const cut = (): void => {
     isCut = true;
     for (const socket of sockets) socket.destroy();

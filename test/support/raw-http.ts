@@ -1,4 +1,5 @@
 import { connect, type Socket } from "node:net";
+import { Watchers } from "./watchers.ts";
 
 /** A connection whose bytes are written and read by hand, for requests that no client library sends. */
 export interface RawConnection {
@@ -13,51 +14,28 @@ export interface RawConnection {
   ended(): Promise<string>;
 }
 
-/** The time that a busy machine may take for anything. */
-const WAIT_MS = 240_000;
-
 export async function connectRaw(url: string): Promise<RawConnection> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   socket.setEncoding("latin1");
   let text = "";
   let isClosed = false;
-  const watchers = new Set<() => void>();
-  const tell = (): void => watchers.forEach((watcher) => watcher());
+  const watchers = new Watchers();
   const closed = new Promise<string>((resolve) => {
     socket.once("close", () => {
       isClosed = true;
-      tell();
+      watchers.end();
       resolve(text);
     });
   });
   socket.on("data", (chunk: string) => {
     text += chunk;
-    tell();
+    watchers.look();
   });
   socket.on("error", () => {});
   await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
-  /** The result of `find` once it is defined; if it never is, the error names `what`. */
   const wait = <T>(find: () => T | undefined, what: string): Promise<T> =>
-    new Promise((resolve, reject) => {
-      const stop = (): void => {
-        clearTimeout(timer);
-        watchers.delete(watcher);
-      };
-      const watcher = (): void => {
-        const found = find();
-        if (found === undefined && !isClosed) return;
-        stop();
-        if (found !== undefined) resolve(found);
-        else reject(new Error(`the connection ended before ${what}: ${text.slice(-2000)}`));
-      };
-      const timer = setTimeout(() => {
-        stop();
-        reject(new Error(`waited for ${what} in: ${text.slice(-2000)}`));
-      }, WAIT_MS);
-      watchers.add(watcher);
-      watcher();
-    });
+    watchers.until(find, () => `waited for ${what} in: ${text.slice(-2000)}`);
   return {
     socket,
     text: () => text,

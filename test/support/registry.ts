@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { create } from "tar";
+import { listening } from "./listening.ts";
 
 /** A package as its author has it. */
 export interface TestPackage {
@@ -57,8 +57,7 @@ export async function startTestRegistry(...packages: TestPackage[]): Promise<Tes
     const packument = { name: path.slice(1), "dist-tags": { latest }, versions: all };
     response.setHeader("content-type", "application/json").end(JSON.stringify(packument));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const url = `http://127.0.0.1:${await listening(server)}/`;
   const registry: TestRegistry = {
     url,
     requests,

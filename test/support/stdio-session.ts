@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
 import { cliFor } from "./commands.ts";
+import { Watchers } from "./watchers.ts";
 
 /** A message of either side; tests look into it freely. */
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -13,8 +14,7 @@ export class StdioSession {
   /** The exit code, or the signal's name. */
   readonly ended: Promise<number | string>;
   stderr = "";
-  #isOver = false;
-  readonly #watchers = new Set<() => void>();
+  readonly #watchers = new Watchers();
 
   constructor(args: readonly string[], env: Record<string, string> = {}) {
     this.child = spawn(process.execPath, [cliFor("stdio", env), "stdio", ...args], { env: { ...process.env, ...env } });
@@ -22,14 +22,13 @@ export class StdioSession {
     this.child.stdin!.on("error", () => {});
     this.ended = new Promise((resolveEnded) => {
       this.child.once("close", (code, signal) => {
-        this.#isOver = true;
-        this.#tell();
+        this.#watchers.end();
         resolveEnded(code ?? signal ?? "unknown");
       });
     });
     createInterface({ input: this.child.stdout! }).on("line", (line) => {
       this.said.push(JSON.parse(line));
-      this.#tell();
+      this.#watchers.look();
     });
   }
 
@@ -41,32 +40,8 @@ export class StdioSession {
 
   /** The first message for which `is` holds; rejects when the process ends before, or after a minute. */
   until(is: (message: Said) => boolean): Promise<Said> {
-    return new Promise((resolveFound, reject) => {
-      const stop = (): void => {
-        clearTimeout(timer);
-        this.#watchers.delete(watcher);
-      };
-      const give = (): void => {
-        stop();
-        reject(new Error(`not said: ${JSON.stringify(this.said).slice(-2000)} ${this.stderr}`));
-      };
-      const timer = setTimeout(give, 240_000);
-      const watcher = (): void => {
-        const found = this.said.find(is);
-        if (found === undefined) {
-          if (this.#isOver) give();
-          return;
-        }
-        stop();
-        resolveFound(found);
-      };
-      this.#watchers.add(watcher);
-      watcher();
-    });
-  }
-
-  #tell(): void {
-    for (const watcher of this.#watchers) watcher();
+    const describe = (): string => `not said: ${JSON.stringify(this.said).slice(-2000)} ${this.stderr}`;
+    return this.#watchers.until(() => this.said.find(is), describe);
   }
 
   answer(id: string | number | null): Promise<Said> {

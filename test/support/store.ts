@@ -1,23 +1,21 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Log } from "../../src/lib/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 
 /** Returns a function that creates empty folders, which are removed after the tests of the file. */
 export function testFolders(name: string): () => string {
-  const root = mkdtempSync(join(tmpdir(), `berth-${name}-`));
-  after(() => rmSync(root, { recursive: true, force: true }));
-  return () => mkdtempSync(join(root, "data-"));
+  const root = temporaryFolder();
+  return () => mkdtempSync(join(root, `${name}-`));
 }
 
 /** A change that sets a variable. */
@@ -64,12 +62,12 @@ export const AMPLE = { keysPerServer: 10_000, bytesPerServer: 1e9, bytesPerTenan
 
 const writerFile = fileURLToPath(new URL("./store-writer.js", import.meta.url));
 
-/** Runs a process that writes to the store of a folder, kills it once it has written some, and returns the CIDs that it wrote. */
+/** Runs a process that writes to a store, kills it once it has written some, and returns the CIDs that it wrote. */
 export async function killWriter(
-  dataDir: string,
-  { writer = "default", logBytes = 16 * 1024 * 1024, writes }: { writer?: string; logBytes?: number; writes: number },
+  where: string,
+  { writer = "default", logBytes, writes }: { writer?: string; logBytes?: number; writes: number },
 ): Promise<string[]> {
-  const args = [writerFile, dataDir, writer, String(logBytes)];
+  const args = [writerFile, where, writer, ...(logBytes === undefined ? [] : [String(logBytes)])];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   const closed = once(child, "close");
   const cids: string[] = [];

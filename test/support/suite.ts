@@ -1,11 +1,11 @@
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before } from "node:test";
 import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
 import { openHosted, type Hosted } from "./host.ts";
+import { listening } from "./listening.ts";
+import { type Ending } from "./temporary-folder.ts";
+
+export { temporaryFolder, type Ending } from "./temporary-folder.ts";
 
 /** A Berth for the tests of the suite or file that calls this; sources that other hooks prepare are given as a function. */
 export function berthInSuite(sources: TestSources | (() => TestSources | Promise<TestSources>)): TestBerth {
@@ -24,18 +24,6 @@ function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): 
   return new Proxy({} as T, { get: (_, name) => Reflect.get(opened!, name) as unknown });
 }
 
-/** A test, or `{ after }` of the suite or file. */
-export interface Ending {
-  after(clean: () => unknown): void;
-}
-
-/** A folder that is removed after the test, or after the tests of the suite or file that calls this. */
-export function temporaryFolder(t: Ending = { after }): string {
-  const folder = realpathSync(mkdtempSync(join(tmpdir(), "berth-test-")));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
-
 type Listener = (...exchange: Parameters<RequestListener>) => unknown;
 
 /** An HTTP server on a free port, closed after the test; resolves with its origin. */
@@ -51,11 +39,11 @@ export function serverInSuite(listener: Listener): { readonly url: string } {
 }
 
 async function listen(listener: Listener): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer((request, response) => void listener(request, response)).listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
+  const server = createServer((request, response) => void listener(request, response));
+  const port = await listening(server);
   const close = async (): Promise<void> => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
+  return { url: `http://127.0.0.1:${port}`, close };
 }

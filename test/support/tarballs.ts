@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { Header } from "tar";
 import { rawBlock, type Block } from "../../src/lib/cid.ts";
 import type { LockedPackage, PackageSet } from "../../src/packages/package-set.ts";
+import { sha512 } from "./registry.ts";
 
 /** An entry of a tarball, which need not be one that npm writes. */
 export interface TarEntry {
@@ -66,8 +66,4 @@ export function packageSet(made: Readonly<Record<string, MadePackage & { readonl
     },
     tarballs: new Map(blocks.map(({ cid, bytes }) => [cid, bytes])),
   };
-}
-
-function sha512(bytes: Uint8Array): string {
-  return `sha512-${createHash("sha512").update(bytes).digest("base64")}`;
 }

@@ -1,8 +1,4 @@
 import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import type { TestContext } from "node:test";
 import { limitsAfterImport, tenantLimitProblems } from "../../src/admission/tenant-limits.ts";
 import { importTenant, type Imported, type ImportOptions } from "../../src/image/tenant/import-tenant.ts";
 import { tenantFile } from "../../src/image/tenant/tenant-file.ts";
@@ -10,15 +6,14 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { gathered } from "./gathered.ts";
+import { temporaryFolder, type Ending } from "./temporary-folder.ts";
 
 /** A store in a folder of its own, closed when the test is done. */
-export async function freshStore(t: Pick<TestContext, "after">): Promise<Store & SecretStore & { dataDir: string }> {
-  const dataDir = mkdtempSync(join(tmpdir(), "berth-moved-"));
-  const store = await openSqliteStore({ dataDir });
-  t.after(async () => {
-    await store.close();
-    rmSync(dataDir, { recursive: true, force: true });
-  });
+export async function freshStore(t: Ending): Promise<Store & SecretStore & { dataDir: string }> {
+  let store: (Store & SecretStore) | undefined;
+  t.after(() => store?.close());
+  const dataDir = temporaryFolder(t);
+  store = await openSqliteStore({ dataDir });
   return { ...store, dataDir };
 }
 
