@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { inspector, mcporter } from "../support/clients/command-line.ts";
 import { olderSdk } from "../support/clients/older-sdk.ts";
 import { toAnswer, type RealClient } from "../support/clients/real-client.ts";
 import { ServeProcess } from "../support/serve-process.ts";
@@ -50,11 +49,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-/** Command lines in the extended suite: each request is a process of its own. */
-const clients: readonly RealClient[] =
-  process.env["BERTH_TEST_CLIENTS"] === "command-lines"
-    ? [inspector("legacy"), inspector("modern"), mcporter()]
-    : [officialClient("legacy"), officialClient("modern"), officialClient("auto"), olderSdk()];
+const clients = [officialClient("legacy"), officialClient("modern"), officialClient("auto"), olderSdk()];
 
 describe("real clients over HTTP", () => {
   let berth: ServeProcess;

@@ -4,7 +4,6 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { pathToFileURL } from "node:url";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
@@ -80,24 +79,6 @@ describe("real clients over stdio", () => {
     });
   }
 
-  it("SDK 1.32 lists and calls (S6, T8.2)", async () => {
-    const { Client: OlderClient } = await load<{ Client: new (info: object) => OlderSession }>("client/index.js");
-    const { StdioClientTransport: OlderTransport } = await load<{
-      StdioClientTransport: new (server: object) => unknown;
-    }>("client/stdio.js");
-    const client = new OlderClient({ name: "test", version: "1" });
-    await client.connect(
-      new OlderTransport({ command: process.execPath, args: argumentsFor("echo"), stderr: "ignore" }),
-    );
-    try {
-      assert.equal((await client.listTools()).tools[0]?.name, "echo");
-      const answer = toAnswer(await client.callTool({ name: "echo", arguments: { message: "older" } }));
-      assert.equal(answer.text, "older");
-    } finally {
-      await client.close();
-    }
-  });
-
   it("the inspector calls (S6, T8.2)", async () => {
     const asked = "--protocol-era modern --method tools/call --tool-name echo --tool-arg message=inspected";
     const printed = await inspect([process.execPath, ...argumentsFor("echo"), ...asked.split(" ")]);
@@ -119,14 +100,3 @@ describe("real clients over stdio", () => {
     });
   }
 });
-
-interface OlderSession {
-  connect(transport: unknown): Promise<void>;
-  listTools(): Promise<{ tools: { name: string }[] }>;
-  callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
-  close(): Promise<void>;
-}
-
-async function load<T>(path: string): Promise<T> {
-  return (await import(pathToFileURL(resolveClient(`@modelcontextprotocol/sdk/${path}`)).href)) as T;
-}

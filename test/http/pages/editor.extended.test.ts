@@ -17,7 +17,6 @@ export function whisper(text: string): string {
   return text.toLowerCase();
 }
 `;
-const CHOSEN = { notes: { auto_discover: false, tools: { shout: {} } } };
 
 /** Everything is done as a person would: in a real browser, against a whole service. */
 describe("pages that edit", () => {
@@ -65,27 +64,6 @@ describe("pages that edit", () => {
     });
     assert.ok(response.ok, await response.text());
   };
-
-  it("serves a new tool when mcps is saved (C7)", async () => {
-    await put("entries/notes", JSON.stringify({ ...JSON.parse(await textOf("entries/notes")), ...CHOSEN.notes }), {
-      "If-Match": "*",
-    });
-    assert.deepEqual(await tools("notes"), ["shout"]);
-    const page = await open("/variables/mcps");
-    const text = await textOf("variables/mcps");
-    const mcps = JSON.parse(text);
-    mcps.notes.tools.whisper = { description: "Says it quietly" };
-    await write(page, "Value of mcps", JSON.stringify(mcps, null, 2));
-    await page.getByText("What saving would change").waitFor();
-    await page.getByRole("button", { name: "Save" }).click();
-    await saved(page);
-    assert.deepEqual(await tools("notes"), ["shout", "whisper"]);
-    assert.equal(await page.getByRole("link", { name: "See notes" }).getAttribute("href"), "/mcp/meta/notes");
-    await page.locator("#variable-history").getByText("page", { exact: true }).waitFor();
-    await screenshot(page, "editor-saved");
-    assert.deepEqual(await violationsOf(page), []);
-    await browser.leave(page);
-  });
 
   it("serves an edited definition, and asks before a breaking change (C7)", async () => {
     const page = await open("/servers/other");

@@ -28,8 +28,6 @@ export function inspector(era: "legacy" | "modern"): Inspector {
 }
 
 export interface Mcporter extends RealClient {
-  /** A call that mcporter gives up after a time; returns its exit code. */
-  callFor(timeoutMs: number, url: string, tool: string, args: Record<string, unknown>): Promise<number | null>;
   /** The listed URIs. */
   resources(url: string): Promise<string[]>;
   read(url: string, uri: string): Promise<unknown>;
@@ -39,8 +37,6 @@ export interface Mcporter extends RealClient {
 export function mcporter(): Mcporter {
   const script = clientFile("mcporter/dist/cli.js");
   const run = (...args: string[]): Promise<Ended> => runOnNode24([script, ...args, "--allow-http"]);
-  const callRun = (url: string, tool: string, args: Record<string, unknown>, ...more: string[]): Promise<Ended> =>
-    run("call", "--http-url", url, "--tool", tool, "--args", JSON.stringify(args), "--output", "text", ...more);
   // Resources are available only for servers in its configuration.
   const resource = (url: string, ...args: string[]): Promise<unknown> =>
     withHome(async (home) => {
@@ -53,13 +49,12 @@ export function mcporter(): Mcporter {
     name: "mcporter",
     list: async (url) => toolNames(JSON.parse(outputOf(await run("list", url, "--json"), [0]))),
     call: async (url, tool, args): Promise<ToolAnswer> => {
-      const ended = await callRun(url, tool, args);
+      const given = ["--args", JSON.stringify(args), "--output", "text"];
+      const ended = await run("call", "--http-url", url, "--tool", tool, ...given);
       // 1 stands for a tool's own error, whose text is printed, and for any other failure, which prints no text.
       const text = outputOf(ended, ended.stdout === "" ? [0] : [0, 1]);
       return { text: text.replace(/\n$/, ""), isError: ended.exitCode === 1 };
     },
-    callFor: async (timeoutMs, url, tool, args) =>
-      (await callRun(url, tool, args, "--timeout", String(timeoutMs))).exitCode,
     resources: async (url) => {
       const { resources } = (await resource(url)) as { resources: { uri: string }[] };
       return resources.map(({ uri }) => uri);
