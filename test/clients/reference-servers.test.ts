@@ -3,9 +3,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { olderSdk } from "../support/clients/older-sdk.ts";
-import { toAnswer, type RealClient } from "../support/clients/real-client.ts";
+import type { ClientSession } from "../support/clients/client-session.ts";
+import { everySession } from "../support/clients/every-session.ts";
+import { toAnswer } from "../support/clients/real-client.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 
 interface Case {
@@ -49,8 +49,6 @@ const cases: readonly Case[] = [
   },
 ];
 
-const clients = [officialClient("legacy"), officialClient("modern"), officialClient("auto"), olderSdk()];
-
 describe("real clients over HTTP", () => {
   let berth: ServeProcess;
   let data: string;
@@ -63,57 +61,30 @@ describe("real clients over HTTP", () => {
     await rm(data, { recursive: true, force: true });
   });
 
-  it("the official client left to choose its era takes the modern one (T3.2)", async () => {
-    const client = new Client({ name: "berth-test", version: "1.0.0" }, { versionNegotiation: { mode: "auto" } });
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${berth.url}/mcp/echo`)));
-    try {
-      assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
-      assert.equal(client.getServerVersion()?.name, "echo");
-    } finally {
-      await client.close();
-    }
-  });
-
-  for (const client of clients) {
-    it(`${client.name} lists the tools of every reference server (T8.1)`, async () => {
-      for (const { server, tool } of cases) {
-        const tools = await client.list(`${berth.url}/mcp/${server}`);
-        assert.ok(tools.includes(tool), `${server}: ${tools.join(", ")}`);
+  for (const opener of everySession) {
+    const inSession = async <T>(server: string, use: (session: ClientSession) => Promise<T>): Promise<T> => {
+      const session = await opener.open(`${berth.url}/mcp/${server}`);
+      try {
+        return await use(session);
+      } finally {
+        await session.close();
       }
-    });
+    };
 
     for (const { id, server, tool, args, text } of cases) {
-      it(`${id} ${client.name} calls ${server}`, async () => {
-        const answer = await client.call(`${berth.url}/mcp/${server}`, tool, args);
-        assert.match(answer.text, text);
-        assert.equal(answer.isError, false);
-      });
+      it(`${opener.name} lists and calls ${server} (T8.1, ${id})`, () =>
+        inSession(server, async (session) => {
+          assert.ok((await session.tools()).includes(tool));
+          const answer = toAnswer(await session.call(tool, args));
+          assert.match(answer.text, text);
+          assert.equal(answer.isError, false);
+        }));
     }
 
-    it(`${client.name} is told what a tool failed of (T5.5)`, async () => {
-      const answer = await client.call(`${berth.url}/mcp/jq`, "jq", { filter: ".a |", input: {} });
+    it(`${opener.name} is told what a tool failed of (T5.5)`, async () => {
+      const answer = toAnswer(await inSession("jq", (session) => session.call("jq", { filter: ".a |", input: {} })));
       assert.match(answer.text, /syntax error/);
       assert.equal(answer.isError, true);
     });
   }
 });
-
-/** `@modelcontextprotocol/client` 2.4: a whole session for each request, in the era that it is told to negotiate. */
-function officialClient(era: "legacy" | "modern" | "auto"): RealClient {
-  const mode = era === "modern" ? { pin: "2026-07-28" } : era;
-  const session = async <T>(url: string, use: (client: Client) => Promise<T>): Promise<T> => {
-    const client = new Client({ name: "berth-test", version: "1.0.0" }, { versionNegotiation: { mode } });
-    await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-    try {
-      return await use(client);
-    } finally {
-      await client.close();
-    }
-  };
-  return {
-    name: era === "auto" ? "the official client left to choose its era" : `the official client in the ${era} era`,
-    list: (url) => session(url, async (client) => (await client.listTools()).tools.map(({ name }) => name)),
-    call: (url, name, args) =>
-      session(url, async (client) => toAnswer(await client.callTool({ name, arguments: args }))),
-  };
-}
