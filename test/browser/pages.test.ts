@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { startBrowser, violationsOf, write, type TestBrowser } from "../support/browser.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
+import { startTestRegistry } from "../support/registry.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { TesterPage } from "../support/tester.ts";
 import { makeToken } from "../support/tokens.ts";
@@ -142,9 +143,21 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
   packages: [
     "/packages",
     async (page) => {
-      await page.getByLabel("Add a package").fill("<img src=x>");
-      await press(page, "Review it");
+      const review = async (words: string): Promise<void> => {
+        await page.getByLabel("Add a package").fill(words);
+        await press(page, "Review it");
+      };
+      await review("<img src=x>");
       await page.getByText("is no package of the registry").waitFor();
+      await review("greet@^1");
+      await page
+        .getByRole("region", { name: /what this would change/ })
+        .getByRole("cell", { name: "1.0.0" })
+        .waitFor();
+      assert.deepEqual(await violationsOf(page), []);
+      await press(page, "Save it");
+      await page.getByText("It is in effect now.").waitFor();
+      await page.locator("#packages").getByRole("row").filter({ hasText: "greet" }).getByText("1.0.0").waitFor();
     },
   ],
   secrets: [
@@ -227,13 +240,20 @@ describe("each page in a browser", () => {
   let browser: TestBrowser;
   const ends: (() => void)[] = [];
   before(async () => {
+    const registry = await startTestRegistry({
+      name: "greet",
+      version: "1.0.0",
+      manifest: { type: "module", main: "index.js" },
+      files: { "index.js": "export const greet = () => 'hello';" },
+    });
+    ends.push(() => void registry.close());
     const upstream = changing({ after: (end: () => void) => void ends.push(end) }, [tool("hello", "Says hello.")]);
     [berth, guarded, browser] = await Promise.all([
       startTestBerth({
         files: ["test/fixtures/servers/everyday.ts"],
         texts: { "greet.ts": SOURCE },
         mcps: { everyday: { definition: "everyday.ts", retain_calls: "7d" }, far: { upstream: upstream.uri } },
-        env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_RETAINED_CALL_DELAY_MS: "0" },
+        env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_RETAINED_CALL_DELAY_MS: "0", BERTH_REGISTRY: registry.url },
       }),
       startTestBerth({ texts: {}, env: { BERTH_ACCESS: "required" } }),
       startBrowser({ permissions: ["clipboard-read", "clipboard-write"] }),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { modern, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
-import { declaring, openStream } from "../../support/mcp-host.ts";
+import { declaring } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
@@ -29,26 +29,6 @@ export async function hideEcho(context: ToolContext): Promise<void> {
   await context.hide("echo");
 }
 
-/** Shows echo. */
-export async function showEcho(context: ToolContext): Promise<void> {
-  await context.show("echo");
-}
-
-/**
- * Says that the note has changed.
- */
-export async function changeNote(context: ToolContext): Promise<void> {
-  await context.resourceUpdated("note://today");
-}
-
-/**
- * Today's note.
- * @resource note://today text/plain
- */
-export function note(): string {
-  return "Today";
-}
-
 /**
  * Works for a while.
  * @task
@@ -60,15 +40,6 @@ export async function work(ms: number, context: ToolContext): Promise<string> {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return "worked";
-}
-
-/**
- * Asks in the midst of its work.
- * @task
- */
-export async function confirm(context: ToolContext): Promise<string> {
-  const answer = await context.elicit({ key: "name", message: "Who?", schema });
-  return answer.action === "accept" ? "Confirmed by " + answer.content.name : "Refused";
 }
 
 /**
@@ -95,15 +66,6 @@ describe("a hosted server in the modern era", () => {
   const call = (name: string, params: JsonObject = {}): Promise<Reply> =>
     modern(url, "tools/call", { name, arguments: {}, _meta: META, ...params });
 
-  it("asks by input_required and runs again from its top with the answer", async () => {
-    const { result } = (await call("who")).body;
-    assert.equal(result.resultType, "input_required");
-    assert.deepEqual(Object.keys(result.inputRequests), ["name"]);
-    const { requestState } = result;
-    const { body } = await call("who", { requestState, inputResponses: { name: accepted } });
-    assert.equal(body.result.content[0].text, "Hello, Ada");
-  });
-
   it("a question is answered in the release that asked it, and a release is there for ever under its CID", async () => {
     const { requestState, _meta } = (await call("who", { arguments: { greeting: "Hi" } })).body.result;
     const release = _meta["io.modelcontextprotocol/serverInfo"].version.split("+")[1];
@@ -124,9 +86,6 @@ describe("a hosted server in the modern era", () => {
     assert.deepEqual(discovered.capabilities.tools, {});
     const params = { name: "echo", arguments: { message: "still here" }, _meta: META };
     assert.equal((await modern(pinned, "tools/call", params)).body.result.content[0].text, "still here");
-
-    await call("showEcho");
-    assert.ok((await names(url)).includes("echo"));
   });
 
   it("a release that the server never had is not found", async () => {
@@ -143,22 +102,6 @@ describe("a hosted server in the modern era", () => {
       const { status } = await modern(`${berth.url}/mcp/${name}`, "tools/list");
       assert.equal(status, 404, name);
     }
-  });
-
-  it("tells who listens of lists and resources that its own functions change", async () => {
-    const notifications = { toolsListChanged: true, promptsListChanged: true, resourceSubscriptions: ["note://today"] };
-    const stream = await openStream(url, "subscriptions/listen", { notifications });
-    assert.deepEqual((await stream.next()).params.notifications, {
-      toolsListChanged: true,
-      resourceSubscriptions: ["note://today"],
-    });
-    await call("hideEcho");
-    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
-    await call("changeNote");
-    assert.equal((await stream.next()).params.uri, "note://today");
-    await call("showEcho");
-    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
-    stream.close();
   });
 
   it("a task whose guest dies fails, and a cancelled one ends its guest's work", async () => {
