@@ -11,17 +11,6 @@ describe("the modern era", () => {
   });
   after(() => berth.close());
 
-  it("server/discover gives versions, capabilities, cache hints and who answers", async () => {
-    const { status, body } = await modern(url, "server/discover");
-    assert.equal(status, 200);
-    assert.equal(body.result.resultType, "complete");
-    assert.ok(body.result.supportedVersions.includes("2026-07-28"));
-    assert.deepEqual(Object.keys(body.result.capabilities), ["tools", "resources", "logging"]);
-    assert.ok(body.result.ttlMs >= 0);
-    assert.equal(body.result.cacheScope, "public");
-    assert.equal(body.result._meta["io.modelcontextprotocol/serverInfo"].name, "everyday");
-  });
-
   it("a request without its version or its capabilities is -32602 with HTTP 400", async () => {
     const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list" };
     const without = await post(url, request("tools/list", {}), headers);
