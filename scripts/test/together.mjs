@@ -14,7 +14,7 @@ const ALONE = [
   /^(cluster|commands|executor|processes|product|scripts|store|upstream)\b/,
   /^access\/(tokens-from-another|rights)/,
   /^admission\/abandoned/,
-  /^clients\/(command-lines|reference-servers|setup|stdio)/,
+  /^clients\/(reference-servers|setup|stdio)/,
   /^discover\/(author-mistakes|compiler|fuzz)/,
   /^entry\/bounds/,
   /^host\/(builtin\/explore|calls\/(long-arguments|upstream-(errors|pass|questions))|serving\/upstream)/,

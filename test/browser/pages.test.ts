@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { startBrowser, violationsOf, write, type TestBrowser } from "../support/browser.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
+import { startTestRegistry } from "../support/registry.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { TesterPage } from "../support/tester.ts";
 import { makeToken } from "../support/tokens.ts";
@@ -107,6 +108,8 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
       await page.getByLabel("URL").fill(new URL("/mcp/everyday", page.url()).href);
       await press(page, "Look at what it offers");
       await page.locator("#review .offered", { hasText: "echo(" }).waitFor();
+      await press(page, "Add remote");
+      await page.waitForURL("**/mcp/meta/remote?tab=connect");
     },
   ],
   "the variable mcps": [
@@ -140,9 +143,21 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
   packages: [
     "/packages",
     async (page) => {
-      await page.getByLabel("Add a package").fill("<img src=x>");
-      await press(page, "Review it");
+      const review = async (words: string): Promise<void> => {
+        await page.getByLabel("Add a package").fill(words);
+        await press(page, "Review it");
+      };
+      await review("<img src=x>");
       await page.getByText("is no package of the registry").waitFor();
+      await review("greet@^1");
+      await page
+        .getByRole("region", { name: /what this would change/ })
+        .getByRole("cell", { name: "1.0.0" })
+        .waitFor();
+      assert.deepEqual(await violationsOf(page), []);
+      await press(page, "Save it");
+      await page.getByText("It is in effect now.").waitFor();
+      await page.locator("#packages").getByRole("row").filter({ hasText: "greet" }).getByText("1.0.0").waitFor();
     },
   ],
   secrets: [
@@ -158,21 +173,46 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
   "a value of a server's state": [
     "/state/everyday?key=notes%2Ftoday",
     async (page) => {
-      await page.getByRole("textbox", { name: "JSON" }).fill("[1]");
-      await press(page, "Save it");
-      await page.getByText("It is saved.").waitFor();
+      const text = page.getByRole("textbox", { name: "JSON" });
+      const saves = async (json: string, answer: string): Promise<void> => {
+        await text.fill(json);
+        await press(page, "Save it");
+        await page.getByText(answer).waitFor();
+      };
+      await saves('{"title": ', "it is not JSON");
+      await saves("[1]", "It is saved.");
+      const address = new URL("/api/state/everyday/value?key=notes%2Ftoday", page.url());
+      const headers = { "If-Match": "*", "Content-Type": "application/json" };
+      assert.equal((await fetch(address, { method: "PUT", headers, body: "[2]" })).status, 200);
+      await saves("[3]", "was changed by someone else");
+      assert.equal(await text.inputValue(), "[3]", "the typed text stays");
+      await page.goto(new URL("/state/everyday", page.url()).href);
+      await page.getByLabel("New key").fill("of a person");
+      await press(page, "Continue");
+      await page.getByText("keeps nothing under this key").waitFor();
+      await saves("[1]", "It is saved.");
     },
   ],
   "the keys of a server's state": [
     "/state/everyday",
     async (page) => {
-      await page.getByRole("link", { name: "notes/today" }).waitFor();
-      await press(page, "Delete notes/today");
+      await page.getByLabel("Keys that begin with").fill("of a");
+      await press(page, "Show");
+      await page.waitForURL(/prefix=of/);
+      await page.getByRole("link", { name: "of a person" }).waitFor();
+      await press(page, "Delete of a person");
       await press(page, "Delete it");
-      await page.getByRole("link", { name: "notes/today" }).waitFor({ state: "detached" });
+      await page.getByText("No key begins with this.").waitFor();
     },
   ],
-  "the servers with state": ["/state", (page) => page.getByText("No server keeps anything yet.").waitFor()],
+  "the servers with state": [
+    "/state",
+    async (page) => {
+      await press(page, "Delete all of everyday");
+      await page.getByRole("dialog").getByRole("button", { name: "Delete it" }).click();
+      await page.getByText("No server keeps anything yet.").waitFor();
+    },
+  ],
   "the audit log": [
     "/audit",
     async (page) => {
@@ -200,13 +240,20 @@ describe("each page in a browser", () => {
   let browser: TestBrowser;
   const ends: (() => void)[] = [];
   before(async () => {
+    const registry = await startTestRegistry({
+      name: "greet",
+      version: "1.0.0",
+      manifest: { type: "module", main: "index.js" },
+      files: { "index.js": "export const greet = () => 'hello';" },
+    });
+    ends.push(() => void registry.close());
     const upstream = changing({ after: (end: () => void) => void ends.push(end) }, [tool("hello", "Says hello.")]);
     [berth, guarded, browser] = await Promise.all([
       startTestBerth({
         files: ["test/fixtures/servers/everyday.ts"],
         texts: { "greet.ts": SOURCE },
         mcps: { everyday: { definition: "everyday.ts", retain_calls: "7d" }, far: { upstream: upstream.uri } },
-        env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_RETAINED_CALL_DELAY_MS: "0" },
+        env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_RETAINED_CALL_DELAY_MS: "0", BERTH_REGISTRY: registry.url },
       }),
       startTestBerth({ texts: {}, env: { BERTH_ACCESS: "required" } }),
       startBrowser({ permissions: ["clipboard-read", "clipboard-write"] }),
@@ -231,13 +278,26 @@ describe("each page in a browser", () => {
     });
   }
 
-  it("signs in and out", async () => {
-    const { token } = await makeToken(guarded, { can: ["read"] });
-    const page = await browser.open(`${guarded.url}/mcp`);
+  it("signs in and out, and asks for the token again before it sets a secret", async () => {
+    const { token } = await makeToken(guarded, { can: ["admin"] });
+    const page = await browser.open(`${guarded.url}/secrets`);
     assert.deepEqual(await violationsOf(page), []);
     await page.getByLabel("Token").fill(token);
     await press(page, "Sign in");
-    await page.waitForURL("**/mcp");
+    await page.waitForURL("**/secrets");
+    assert.equal(await page.evaluate("document.cookie"), "");
+    await page.getByLabel("Name").fill("PILOT");
+    await page.getByLabel("Value").fill("a value of a pilot");
+    await press(page, "Set it");
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText(/type your token again/).waitFor();
+    assert.deepEqual(await violationsOf(page), []);
+    await dialog.getByLabel("Token").fill("nonsense");
+    await dialog.getByRole("button", { name: "Sign in" }).click();
+    await dialog.getByRole("alert").waitFor();
+    await dialog.getByLabel("Token").fill(token);
+    await dialog.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("The secret PILOT is set.").waitFor();
     await press(page, "Sign out");
     await page.waitForURL("**/sign-in");
   });
@@ -256,7 +316,7 @@ describe("each page in a browser", () => {
 
   it("reports no script error and no violation of the Content-Security-Policy", () => {
     // A refused save, and pages that need a token or do not exist.
-    const expected = /status of (?:401|404|422) /;
+    const expected = /status of (?:401|403|404|412|422) /;
     assert.deepEqual(
       browser.problems.filter((problem) => !expected.test(problem)),
       [],

@@ -5,13 +5,21 @@ import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } f
 import { TesterPage } from "../support/tester.ts";
 import { until } from "../support/until.ts";
 
+const NOTES = `/** Writes a note. */
+export const write = (path: string): string => "wrote " + path;
+`;
+
 describe("the tester", () => {
   let berth: TestBerth;
   let browser: TestBrowser;
   let server: string;
   before(async () => {
     [berth, browser] = await Promise.all([
-      startTestBerth({ files: ["test/fixtures/servers/workbench.ts"] }),
+      startTestBerth({
+        files: ["test/fixtures/servers/workbench.ts"],
+        texts: { "notes.ts": NOTES },
+        mcps: { notes: { definition: "notes.ts", consent: ["write"] } },
+      }),
       startBrowser(),
     ]);
     server = `${berth.url}/mcp/meta/workbench`;
@@ -73,6 +81,28 @@ describe("the tester", () => {
         await tester.button("Dismiss").click();
         await tester.says("visit answered");
         await tester.result.getByText("the page: cancel").first().waitFor();
+      });
+
+      it("asks for consent to a call, with nothing ticked beforehand", async () => {
+        const notes = await TesterPage.open(browser, `${berth.url}/mcp/meta/notes`, "write");
+        await notes.speak(revision);
+        await notes.field("path").fill("</pre><b>bold</b>");
+        const declined = notes.result.getByText("the user was asked about this call, and declined it").first();
+        await notes.run("write has a question");
+        const question = await notes.result.innerText();
+        assert.match(question, /"notes" is about to carry out one call of its tool "write"[^]*\\u003cb\\u003ebold/);
+        assert.deepEqual(await violationsOf(notes.page), []);
+        await notes.button("Decline").click();
+        await declined.waitFor();
+        await notes.run("write has a question");
+        await notes.button("Send the answer").click();
+        await declined.waitFor();
+        await notes.run("write has a question");
+        await notes.field("Carry out this call").check();
+        await notes.button("Send the answer").click();
+        await notes.says("write answered");
+        await notes.result.getByText("wrote </pre>").first().waitFor();
+        await browser.leave(notes.page);
       });
 
       it("shows progress while the tool runs", async () => {

@@ -7,7 +7,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { copiedTexts } from "../support/clients/copied-texts.ts";
 import { clientsFolder } from "../support/clients/real-client.ts";
-import { clientFile, outputOf, startOnNode24, withHome } from "../support/clients/run-client.ts";
+import { clientFile, outputOf, runAtHome, withHome } from "../support/clients/run-client.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 
 const MCPORTER = clientFile("mcporter/dist/cli.js");
@@ -44,7 +44,7 @@ for (const access of ["open", "required"]) {
       const config = join(home, "mcporter.json");
       await writeFile(config, '{ "mcpServers": {} }');
       const args = ["--config", config, "call", "echo.echo", "message=hello", "--output", "json"];
-      return JSON.parse(outputOf(await startOnNode24([MCPORTER, ...args], home).ended, [0]));
+      return JSON.parse(outputOf(await runAtHome([MCPORTER, ...args], home), [0]));
     }
 
     // mcporter does not know how Codex gets a token; `npm run snippets` tests Codex itself.
@@ -77,8 +77,9 @@ for (const access of ["open", "required"]) {
       withHome(async (home) => {
         await place(home, "claude-code");
         const args = ["--cli", "--config", join(home, ".mcp.json"), "--server", "echo", "--method", "tools/list"];
-        const { ended } = startOnNode24([INSPECTOR, ...args], home);
-        const { tools } = JSON.parse(outputOf(await ended, [0])) as { tools: { name: string }[] };
+        const { tools } = JSON.parse(outputOf(await runAtHome([INSPECTOR, ...args], home), [0])) as {
+          tools: { name: string }[];
+        };
         assert.deepEqual(tools.map(({ name }) => name).sort(), ["dictate", "echo", "repeat"]);
       }));
   });

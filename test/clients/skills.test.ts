@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { clientFile, outputOf, runOnNode24, startOnNode24, withHome } from "../support/clients/run-client.ts";
+import { clientFile, outputOf, runOnNode24 } from "../support/clients/run-client.ts";
 
 const INSPECTOR = clientFile("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
-const MCPC = clientFile("@apify/mcpc/bin/mcpc");
 
 const SKILL = `---
 name: tidy-notes
@@ -61,38 +60,4 @@ describe("real clients and skills", { concurrency: 2 }, () => {
       assert.ok(reports.every(({ files }) => files.every(({ status }) => status === "verified")));
     });
   }
-
-  it("mcpc finds a skill among the resources and reads it", async () => {
-    await withHome(async (home) => {
-      const run = async (...args: string[]): Promise<string> =>
-        outputOf(await startOnNode24([MCPC, "--json", ...args], home).ended, [0]);
-      await connected(() => run("connect", `${berth.url}/mcp/notes`, "@notes"));
-      try {
-        const listed = JSON.parse(await run("@notes", "resources-list")) as { name: string; uri: string }[];
-        const skill = listed.find(({ name }) => name === "tidy-notes");
-        assert.equal(skill?.uri, "skill://notes/tidy-notes/SKILL.md");
-        const { contents } = JSON.parse(await run("@notes", "resources-read", skill.uri)) as {
-          contents: { text: string }[];
-        };
-        assert.equal(contents[0]?.text, SKILL);
-      } finally {
-        // A process of its own keeps the connection until it is closed.
-        await run("@notes", "close");
-      }
-    });
-  });
 });
-
-/** Mcpc gives its second process five seconds to start, which a busy machine may need for its first one. */
-async function connected(connect: () => Promise<unknown>): Promise<void> {
-  for (let left = TRIES - 1; left > 0; left -= 1) {
-    const isConnected = await connect().then(
-      () => true,
-      (error: Error) => !error.message.includes("Bridge failed to start") && Promise.reject(error),
-    );
-    if (isConnected) return;
-  }
-  await connect();
-}
-
-const TRIES = 6;

@@ -1,16 +1,17 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { pathToFileURL } from "node:url";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { resolveClient, toAnswer } from "../support/clients/real-client.ts";
+import { toAnswer } from "../support/clients/real-client.ts";
+import { clientFile, outputOf, runOnNode24 } from "../support/clients/run-client.ts";
 import { cli } from "../support/commands.ts";
 import { until } from "../support/until.ts";
+
+const INSPECTOR = clientFile("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
 
 /** Popular clients start `berth stdio` themselves, from their configuration. */
 describe("real clients over stdio", () => {
@@ -80,53 +81,9 @@ describe("real clients over stdio", () => {
     });
   }
 
-  it("SDK 1.32 lists and calls (S6, T8.2)", async () => {
-    const { Client: OlderClient } = await load<{ Client: new (info: object) => OlderSession }>("client/index.js");
-    const { StdioClientTransport: OlderTransport } = await load<{
-      StdioClientTransport: new (server: object) => unknown;
-    }>("client/stdio.js");
-    const client = new OlderClient({ name: "test", version: "1" });
-    await client.connect(
-      new OlderTransport({ command: process.execPath, args: argumentsFor("echo"), stderr: "ignore" }),
-    );
-    try {
-      assert.equal((await client.listTools()).tools[0]?.name, "echo");
-      const answer = toAnswer(await client.callTool({ name: "echo", arguments: { message: "older" } }));
-      assert.equal(answer.text, "older");
-    } finally {
-      await client.close();
-    }
-  });
-
   it("the inspector calls (S6, T8.2)", async () => {
     const asked = "--protocol-era modern --method tools/call --tool-name echo --tool-arg message=inspected";
-    const printed = await inspect([process.execPath, ...argumentsFor("echo"), ...asked.split(" ")]);
-    assert.equal(toAnswer(JSON.parse(printed)).text, "inspected");
+    const command = [INSPECTOR, "--cli", process.execPath, ...argumentsFor("echo"), ...asked.split(" ")];
+    assert.equal(toAnswer(JSON.parse(outputOf(await runOnNode24(command), [0]))).text, "inspected");
   });
-
-  async function inspect(args: readonly string[]): Promise<string> {
-    const node = join(dirname(resolveClient("node/package.json")), "bin", "node");
-    const launcher = resolveClient("@modelcontextprotocol/inspector/package.json").replace(
-      "package.json",
-      "clients/launcher/build/index.js",
-    );
-    return new Promise((resolve, reject) => {
-      const env = { PATH: process.env["PATH"], HOME: folder, NO_COLOR: "1" };
-      execFile(node, [launcher, "--cli", ...args], { env, cwd: folder, timeout: 240_000 }, (error, stdout, stderr) => {
-        if (error) reject(new Error(`${error.message}: ${stderr}${stdout}`));
-        else resolve(stdout);
-      });
-    });
-  }
 });
-
-interface OlderSession {
-  connect(transport: unknown): Promise<void>;
-  listTools(): Promise<{ tools: { name: string }[] }>;
-  callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
-  close(): Promise<void>;
-}
-
-async function load<T>(path: string): Promise<T> {
-  return (await import(pathToFileURL(resolveClient(`@modelcontextprotocol/sdk/${path}`)).href)) as T;
-}

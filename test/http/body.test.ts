@@ -88,19 +88,6 @@ describe("a body of the JSON API", () => {
     assert.equal((await api.send("PUT", "/secrets/LONG", "x".repeat(7 * SECRET_BYTES))).status, 413);
   });
 
-  it("is a draft of many files as well where it is long", async () => {
-    const filler = `// ${"x".repeat(60_000)}\n`;
-    const files = { "a.ts": `${filler}export { b } from "./b.ts";`, "b.ts": `${filler}export function b(): void {}` };
-    const saved = await apiOf(berth).send(
-      "PUT",
-      "/definitions/files",
-      { entry: "a.ts", files },
-      { "If-None-Match": "*" },
-    );
-    assert.equal(saved.status, 201, JSON.stringify(saved.body));
-    assert.deepEqual((await apiOf(berth).send("GET", "/definitions/files")).body.files, files);
-  });
-
   it("is a configuration of many servers, which is parsed one by one", async () => {
     const servers = Array.from({ length: 3_000 }, (_, at) => [`s${at}`, { description: "x".repeat(100) }]);
     const response = await fetch(`${berth.url}/api/variables/mcps/review`, {

@@ -121,12 +121,16 @@ describe("the health of a service", () => {
     assert.equal(looks, 1);
   });
 
-  it("reports a store that does not answer until it does, and checks it once", async () => {
+  it("reports a store that does not answer until it does, and checks it once", async (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
     const checks: (() => void)[] = [];
     const readiness = new ServiceReadiness(log, { databaseOutageMs: 60_000 });
     readiness.ready({ unheardMs: () => 0, check: () => new Promise((answer) => checks.push(answer)) });
     const stalled = ["The store does not answer: the disk of the data folder, or the database, is stalled"];
-    assert.deepEqual(await readiness.reasons(), stalled);
+    const first = readiness.reasons();
+    t.mock.timers.tick(2_000);
+    assert.deepEqual(await first, stalled);
+    t.mock.timers.reset();
     // A result is reused for a second.
     clock.leap(1_001);
     assert.deepEqual(await readiness.reasons(), stalled);

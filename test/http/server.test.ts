@@ -21,16 +21,6 @@ async function exchangeWith(url: string, bytes: string | Buffer, until?: RegExp)
   return connection.text();
 }
 
-describe("an address with a broken escape", () => {
-  it("is one at which nothing stands", async () => {
-    const berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"] });
-    for (const path of ["/cid/%", "/api/variables/%", "/api/variables/%ff"]) {
-      assert.equal((await fetch(`${berth.url}${path}`)).status, 404, path);
-    }
-    await berth.close();
-  });
-});
-
 describe("a client that takes its time", () => {
   const FOREVER = { BERTH_IDLE_CONNECTION_MS: "120000" };
   const files = ["test/fixtures/servers/everyday.ts"];
@@ -145,43 +135,6 @@ describe("an answer that nobody reads", () => {
   }
 });
 
-describe("headers that are as long as they may be", () => {
-  let berth: TestBerth;
-  before(async () => void (berth = await startTestBerth({ texts: {} })));
-  after(() => berth.close());
-
-  it("are looked through once for the page about what is not there", async () => {
-    const page = async (path: string): Promise<number> => {
-      const tookMs = stopwatch();
-      const response = await fetch(berth.url + path, { headers: { Accept: "text/html" } });
-      assert.equal(response.status, 404);
-      await response.text();
-      return tookMs();
-    };
-    const [plain, marks] = ["a", "@"].map((letter) => `/${letter.repeat(15_000)}%0A`) as [string, string];
-    let [plainMs, marksMs] = [Infinity, Infinity];
-    for (let round = 0; round < 5; round++) {
-      plainMs = Math.min(plainMs, await page(plain));
-      marksMs = Math.min(marksMs, await page(marks));
-    }
-    assert.ok(marksMs < 5 * plainMs, `${marksMs} ms, and ${plainMs} ms for an address of other letters`);
-  });
-
-  it("count as no wish for a type or an encoding beyond 2,048 letters", async () => {
-    const get = (accept: string, encoding: string) =>
-      fetch(`${berth.url}/nowhere`, { headers: { Accept: accept, "Accept-Encoding": encoding } });
-    const wish = await get("text/html", "gzip");
-    assert.match(wish.headers.get("content-type")!, /html/);
-    assert.equal(wish.headers.get("content-encoding"), "gzip");
-    const encoding = await get("text/html", `gzip,${"a,".repeat(1_100)}`);
-    assert.match(encoding.headers.get("content-type")!, /html/);
-    assert.equal(encoding.headers.get("content-encoding"), null);
-    const type = await get(`text/html,${"a/a,".repeat(600)}`, "gzip");
-    assert.match(type.headers.get("content-type")!, /json/);
-    for (const response of [wish, encoding, type]) assert.equal(response.status, 404);
-  });
-});
-
 describe("HTTP at its edges", () => {
   let berth: TestBerth;
   before(async () => {
@@ -201,6 +154,43 @@ describe("HTTP at its edges", () => {
   const isServing = async (): Promise<void> => {
     assert.equal((await post(`${berth.url}/mcp/everyday`, request("ping"))).status, 200);
   };
+
+  it("has nothing at an address with a broken escape", async () => {
+    for (const path of ["/cid/%", "/api/variables/%", "/api/variables/%ff"]) {
+      assert.equal((await fetch(`${berth.url}${path}`)).status, 404, path);
+    }
+  });
+
+  it("looks through long headers once for the page of an unknown address", async () => {
+    const page = async (path: string): Promise<number> => {
+      const tookMs = stopwatch();
+      const response = await fetch(berth.url + path, { headers: { Accept: "text/html" } });
+      assert.equal(response.status, 404);
+      await response.text();
+      return tookMs();
+    };
+    const [plain, marks] = ["a", "@"].map((letter) => `/${letter.repeat(15_000)}%0A`) as [string, string];
+    let [plainMs, marksMs] = [Infinity, Infinity];
+    for (let round = 0; round < 5; round++) {
+      plainMs = Math.min(plainMs, await page(plain));
+      marksMs = Math.min(marksMs, await page(marks));
+    }
+    assert.ok(marksMs < 5 * plainMs, `${marksMs} ms, and ${plainMs} ms for an address of other letters`);
+  });
+
+  it("ignores Accept and Accept-Encoding beyond 2,048 characters", async () => {
+    const get = (accept: string, encoding: string) =>
+      fetch(`${berth.url}/nowhere`, { headers: { Accept: accept, "Accept-Encoding": encoding } });
+    const wish = await get("text/html", "gzip");
+    assert.match(wish.headers.get("content-type")!, /html/);
+    assert.equal(wish.headers.get("content-encoding"), "gzip");
+    const encoding = await get("text/html", `gzip,${"a,".repeat(1_100)}`);
+    assert.match(encoding.headers.get("content-type")!, /html/);
+    assert.equal(encoding.headers.get("content-encoding"), null);
+    const type = await get(`text/html,${"a/a,".repeat(600)}`, "gzip");
+    assert.match(type.headers.get("content-type")!, /json/);
+    for (const response of [wish, encoding, type]) assert.equal(response.status, 404);
+  });
 
   it("survives clients that hang up in the middle of a body", async () => {
     for (let round = 0; round < 20; round++) {

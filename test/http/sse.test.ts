@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { after, before, describe, it, type TestContext } from "node:test";
-import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
+import type { Limits } from "../../src/limits/limits.ts";
 import { read, type EventReader } from "../support/legacy-client.ts";
 import { lowerInSuite } from "../support/lower-in-suite.ts";
 import { lower } from "../support/lowered-limits.ts";
@@ -154,31 +154,6 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
     await send(messages, { jsonrpc: "2.0", id: 2, method: "ping" });
     assert.deepEqual((await stream.nextMessage()).result, {});
     stream.close();
-  });
-
-  it("calls that wait for answers have half of replayBytesPerTenant; further ones fail, until those are over", async () => {
-    const small = await startRig({ limits: { ...defaultLimits, replayBytesPerTenant: 40_000 } });
-    try {
-      const ask = { inputRequests: { q: { method: "roots/list" as const, params: {} } } };
-      small.host.offer("one", { tools: { ask: (_args, { answers }) => (answers ? "answered" : ask) } });
-      const { stream, messages } = await open(`${small.url("one")}/sse`);
-      const { params, ...rest } = initialize();
-      await send(messages, { ...rest, params: { ...params, capabilities: { roots: {} } } });
-      await stream.nextMessage();
-      const call = async (id: number) => {
-        const args = { text: "x".repeat(8_000) };
-        await send(messages, { jsonrpc: "2.0", id, method: "tools/call", params: { name: "ask", arguments: args } });
-        return stream.nextMessage();
-      };
-      const { id } = await call(1);
-      assert.match((await call(2)).result.content[0].text, /questions of a tenant may have 20000 bytes/);
-      await send(messages, { jsonrpc: "2.0", id, result: { roots: [] } });
-      assert.equal((await stream.nextMessage()).result.content[0].text, "answered");
-      assert.equal((await call(3)).method, "roots/list");
-      stream.close();
-    } finally {
-      await small.close();
-    }
   });
 
   it("messages for a connection that is closed, or was never there, are 404", async () => {

@@ -56,15 +56,21 @@ test("the stream of a call ends when the call is cancelled, times out, or was an
   const upstream = await connect(uri, { limits: { upstreamCallMs: 60_000 } });
   t.after(() => upstream.close());
   const cancel = new AbortController();
+  let expire!: () => void;
+  const { setTimeout: startTimer } = globalThis;
+  t.mock.method(globalThis, "setTimeout", (act: () => void, ms: number, ...more: []) => {
+    if (ms === 54_321) expire = act;
+    return startTimer(act, ms, ...more);
+  });
   const given = [
     upstream.callTool("cancelled", {}, { signal: cancel.signal }),
-    // Long enough for it to be sent.
-    upstream.callTool("late", {}, { timeoutMs: 3_000 }),
+    upstream.callTool("late", {}, { timeoutMs: 54_321 }),
     upstream.callTool("answered", {}),
   ];
   const settled = Promise.allSettled(given);
   await until(() => of("tools/call").length === 3, "all are called");
   cancel.abort();
+  expire();
   for (const { response, message } of of("tools/call")) {
     const { name } = (message as { params: { name: string } }).params;
     if (name !== "answered") continue;

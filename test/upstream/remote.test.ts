@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import type { RequestListener } from "node:http";
 import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
-import { berth } from "../support/commands.ts";
 import { berthInSuite, serve } from "../support/suite.ts";
 import { connect, withUpstream } from "../support/upstreams.ts";
 
@@ -165,10 +164,4 @@ test("a remote server that floods, or never answers, ends in a clear error", asy
   await assert.rejects(flooding, { message: /a message of more than 1000000 bytes/ });
   const silent = connect(await serverFor(t, () => {}), { limits: { upstreamStartMs: 300 } });
   await assert.rejects(silent, { code: "upstream_timeout", message: /within 0\.3 s/ });
-});
-
-test("berth cat reaches a remote server by its URL (J3)", async () => {
-  const ran = await berth(["cat", `${remote()}?tool=greet&name=you`]);
-  assert.deepEqual([ran.code, ran.stderr], [0, ""]);
-  assert.deepEqual(ran.records, [{ type: "tool_result", tool: "greet", text: "Hello, you!", mimeType: "text/plain" }]);
 });

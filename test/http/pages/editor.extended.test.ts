@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { Page } from "playwright-core";
-import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 import { call, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { screenshot, startBrowser, violationsOf, write, type TestBrowser } from "../../support/browser.ts";
-import { onStoreOf } from "../../support/tenants.ts";
-import { until } from "../../support/until.ts";
 
 const NOTES = `/** Says it louder. */
 export function shout(text: string): string {
@@ -17,7 +14,6 @@ export function whisper(text: string): string {
   return text.toLowerCase();
 }
 `;
-const CHOSEN = { notes: { auto_discover: false, tools: { shout: {} } } };
 
 /** Everything is done as a person would: in a real browser, against a whole service. */
 describe("pages that edit", () => {
@@ -28,13 +24,6 @@ describe("pages that edit", () => {
       startTestBerth({ texts: { "notes.ts": NOTES, "other.ts": NOTES }, files: ["reference_templates/checksum.sh"] }),
       startBrowser(),
     ]);
-    // No edit saves what cannot be served; what came with an earlier version may stand there.
-    await onStoreOf(berth, async (store) => {
-      const definition = rawBlock("export function half(amount: number): number {\n  return amount / ;\n}\n");
-      const record = jsonBlock({ definition: definition.cid, enabled: true });
-      const set = [{ kind: "server" as const, name: "broken", cid: record.cid }];
-      await store.change("default", { by: "ada", put: [definition, record], set });
-    });
   });
   after(async () => {
     await browser.close();
@@ -65,27 +54,6 @@ describe("pages that edit", () => {
     });
     assert.ok(response.ok, await response.text());
   };
-
-  it("serves a new tool when mcps is saved (C7)", async () => {
-    await put("entries/notes", JSON.stringify({ ...JSON.parse(await textOf("entries/notes")), ...CHOSEN.notes }), {
-      "If-Match": "*",
-    });
-    assert.deepEqual(await tools("notes"), ["shout"]);
-    const page = await open("/variables/mcps");
-    const text = await textOf("variables/mcps");
-    const mcps = JSON.parse(text);
-    mcps.notes.tools.whisper = { description: "Says it quietly" };
-    await write(page, "Value of mcps", JSON.stringify(mcps, null, 2));
-    await page.getByText("What saving would change").waitFor();
-    await page.getByRole("button", { name: "Save" }).click();
-    await saved(page);
-    assert.deepEqual(await tools("notes"), ["shout", "whisper"]);
-    assert.equal(await page.getByRole("link", { name: "See notes" }).getAttribute("href"), "/mcp/meta/notes");
-    await page.locator("#variable-history").getByText("page", { exact: true }).waitFor();
-    await screenshot(page, "editor-saved");
-    assert.deepEqual(await violationsOf(page), []);
-    await browser.leave(page);
-  });
 
   it("serves an edited definition, and asks before a breaking change (C7)", async () => {
     const page = await open("/servers/other");
@@ -310,15 +278,6 @@ describe("pages that edit", () => {
     await page.getByText("Not saved: fix the problems below").waitFor({ state: "detached" });
     await page.getByText("No problems.").waitFor();
     await page.evaluate("localStorage.clear()");
-    await browser.leave(page);
-  });
-
-  it("shows the problems of a refused definition before anything is typed", async () => {
-    await until(async () => (await fetch(`${berth.url}/mcp/meta/broken`)).ok);
-    const page = await open("/mcp/meta/broken?tab=code");
-    await page.locator(".editor-problems .place", { hasText: "broken.ts:2:19" }).waitFor();
-    await page.locator(".cm-lintRange-error").first().waitFor();
-    assert.equal(await page.getByText("No problems.").count(), 0);
     await browser.leave(page);
   });
 

@@ -3,24 +3,11 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type { Locator, Page } from "playwright-core";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { startBrowser, type TestBrowser } from "../../support/browser.ts";
 import { keyboard, pointer, type Hand } from "../../support/hand.ts";
-import { onStoreOf } from "../../support/tenants.ts";
-import { until } from "../../support/until.ts";
 
 const KEY = "the-key-of-the-walk";
-const DAY_MS = 86_400_000;
-/** Room for one more of everything. */
-const ROOM = { callsPerServer: 100, bytesPerTenant: 1_000_000 };
-const LEDGER = `
-/** The balance of an account. */
-export function balance(account: string): number {
-  if (account !== "A1") throw new Error("there is no account " + account);
-  return 12;
-}
-`;
-
 /** One person's way through the console, from a new server to one that works with a secret; once for each hand. */
 describe("a walk through the console", () => {
   let berth: TestBerth;
@@ -34,11 +21,7 @@ describe("a walk through the console", () => {
     });
     await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
     [berth, browser] = await Promise.all([
-      startTestBerth({
-        texts: { "ledger.ts": LEDGER },
-        mcps: { ledger: { definition: "ledger.ts", retain_calls: "7d" } },
-        env: { BERTH_PRIVATE_HOSTS: "localhost" },
-      }),
+      startTestBerth({ texts: {}, env: { BERTH_PRIVATE_HOSTS: "localhost" } }),
       startBrowser(),
     ]);
   });
@@ -119,27 +102,6 @@ describe("a walk through the console", () => {
       await end(walk);
     });
 
-    it(`adds a remote server, once it is seen what it offers, ${by} (C6)`, async () => {
-      const walk = await begin(handOf);
-      const { page, hand } = walk;
-      const name = `${server}-far`;
-      await hand.press(page.getByRole("link", { name: "Add remote server" }));
-      await hand.fill(page.getByLabel("Name"), name);
-      await hand.fill(page.getByLabel("URL"), "http://127.0.0.1:1/mcp");
-      await hand.press(page.getByRole("button", { name: "Look at what it offers" }));
-      await page.getByText("Nothing was added").waitFor();
-      await hand.fill(page.getByLabel("URL"), `${berth.url}/mcp/${server}`);
-      await hand.press(page.getByRole("button", { name: "Look at what it offers" }));
-      await page.locator("#review .offered", { hasText: `${server}(` }).waitFor();
-      await hand.press(page.getByRole("button", { name: `Add ${name}` }));
-      await page.waitForURL(`**/mcp/meta/${name}?tab=connect`);
-      await openTester(walk, name, server);
-      await hand.fill(page.getByRole("textbox", { name: "who" }), "Grace");
-      await hand.press(page.getByRole("button", { name: "Run", exact: true }));
-      await result(page, server).getByText("Hello, Grace!").first().waitFor();
-      await end(walk);
-    });
-
     it(`is led from a template that needs a secret to a call that works ${by} (C6)`, async () => {
       const walk = await begin(handOf);
       const { page, hand } = walk;
@@ -181,47 +143,6 @@ describe("a walk through the console", () => {
       await hand.press(page.getByRole("dialog").getByRole("button", { name: "Delete it" }));
       await page.getByText("The secret API_TOKEN is deleted.").waitFor();
       await end(walk);
-    });
-
-    it(`finds a failed call of yesterday, and runs it again with another argument, ${by} (C6)`, async () => {
-      const account = `B-${server}`;
-      const id = await failedYesterday(account);
-      const walk = await begin(handOf);
-      const { page, hand } = walk;
-      await hand.press(page.getByRole("link", { name: "ledger", exact: true }));
-      await hand.press(tab(page, "Calls"));
-      await hand.press(page.getByLabel("Only failed calls"), "Space");
-      await hand.press(page.getByRole("button", { name: "Show", exact: true }));
-      await page.waitForURL(/failed=true/);
-      const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: new RegExp(`call ${id}$`) }) });
-      assert.match(await row.innerText(), /1 day ago/);
-      await hand.press(row.getByRole("link"));
-      await page.getByText(`there is no account ${account}`).first().waitFor();
-
-      await hand.press(page.getByRole("link", { name: "Run again" }));
-      const field = page.locator("#tool-balance").getByRole("textbox", { name: "account" });
-      await field.waitFor();
-      assert.equal(await field.inputValue(), account);
-      await hand.fill(field, "A1");
-      await hand.press(page.getByRole("button", { name: "Run", exact: true }));
-      await result(page, "balance").getByText("12").first().waitFor();
-      await end(walk);
-    });
-  }
-
-  /** A call that failed now, and its like of yesterday, whose number is returned. */
-  async function failedYesterday(account: string): Promise<number> {
-    await call(`${berth.url}/mcp/ledger`, "balance", { account });
-    return onStoreOf(berth, async ({ retainedCalls }) => {
-      const now = await until(async () => {
-        const [newest] = (await retainedCalls.list("default", "ledger", { max: 1 })).calls;
-        const said = newest && (await retainedCalls.get("default", "ledger", newest.id));
-        return said?.body.includes(account) ? said : undefined;
-      });
-      const at = now.at - DAY_MS;
-      await retainedCalls.add("default", [{ ...now, server: "ledger", at, expiresAt: at + 7 * DAY_MS }], ROOM);
-      const { calls } = await retainedCalls.list("default", "ledger", { max: 1, before: now.at - DAY_MS / 2 });
-      return calls[0]!.id;
     });
   }
 

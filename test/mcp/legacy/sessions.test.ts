@@ -7,6 +7,7 @@ import { createSealer } from "../../../src/lib/seal.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import type { Session } from "../../../src/mcp/legacy/session.ts";
 import { Sessions } from "../../../src/mcp/legacy/sessions.ts";
+import { post, request } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { loneNode, memoryRecords, MemoryHost, rigFor, startRig, type Rig } from "../../support/mcp-host.ts";
@@ -21,7 +22,7 @@ describe("legacy sessions", () => {
   before(async () => {
     rig = await startRig({ sealKeys: [KEY] });
     rig.host.offer("one", { tools: { hello: () => "hello" }, resources: { "test://a": "a" } });
-    rig.host.offer("two", {});
+    rig.host.offer("two", { release: "1", description: "Everyday things" });
     url = rig.url("one");
   });
   after(() => rig.close());
@@ -34,6 +35,41 @@ describe("legacy sessions", () => {
       assert.equal(await client.notify("notifications/initialized"), 202);
       assert.equal((await client.result("tools/call", { name: "hello" })).content[0].text, "hello");
     }
+  });
+
+  const initialize = async (protocolVersion: string) => {
+    const params = { protocolVersion, capabilities: {}, clientInfo: { name: "test", version: "1" } };
+    return (await post(rig.url("two"), request("initialize", params))).body.result;
+  };
+
+  it("initialize gives the server's name, version and instructions (T3.1)", async () => {
+    const { serverInfo, instructions } = await initialize("2025-11-25");
+    assert.equal(serverInfo.name, "two");
+    assert.match(serverInfo.version, /\+1$/);
+    assert.equal(instructions, "Everyday things");
+  });
+
+  it("initialize answers with the requested version, or with the latest of the era (T3.2)", async () => {
+    for (const version of VERSIONS) assert.equal((await initialize(version)).protocolVersion, version);
+    assert.equal((await initialize("1999-01-01")).protocolVersion, "2025-11-25");
+    assert.equal((await initialize("2026-07-28")).protocolVersion, "2025-11-25");
+  });
+
+  it("initialize names all that a server of the revision may offer (T3.3)", async () => {
+    const early = {
+      tools: { listChanged: true },
+      resources: { subscribe: true, listChanged: true },
+      prompts: { listChanged: true },
+      logging: {},
+    };
+    assert.deepEqual((await initialize("2024-11-05")).capabilities, early);
+    assert.deepEqual((await initialize("2025-06-18")).capabilities, { ...early, completions: {} });
+  });
+
+  it("rejects an unknown version header and names the supported ones", async () => {
+    const { status, body } = await post(url, request("ping"), { "MCP-Protocol-Version": "2020-01-01" });
+    assert.equal(status, 400);
+    assert.ok(body.error.data.supported.includes("2025-11-25"));
   });
 
   it("a second initialize in a session gives the same session (T3.4)", async () => {

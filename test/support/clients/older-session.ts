@@ -1,6 +1,7 @@
+import { pathToFileURL } from "node:url";
 import { CLIENT_CAPABILITIES, CLIENT_INFO, completionParams, observedFetch, Peer } from "./client-session.ts";
 import type { Called, CallOptions, SessionOpener } from "./client-session.ts";
-import { loadOlder } from "./older-sdk.ts";
+import { resolveClient } from "./real-client.ts";
 
 /** The used part of SDK 1.32, whose types the product should not install. */
 interface OlderClient {
@@ -147,4 +148,10 @@ async function openSse(url: string): Promise<OlderTransport> {
     "client/sse.js",
   );
   return new SSEClientTransport(new URL(`${url}/sse`));
+}
+
+/** A file of the package's `dist`. */
+async function loadOlder<T>(path: string): Promise<T> {
+  const file = resolveClient(`@modelcontextprotocol/sdk/${path}`);
+  return (await import(pathToFileURL(file).href)) as T;
 }

@@ -2,18 +2,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { packageRoot } from "../../../src/config.ts";
 
-/**
- * Clients that people really use, each reduced to the needs of a test. They come from `test/clients`, a package of its
- * own, and know Berth only by its URL.
- */
-export interface RealClient {
-  /** The name in tests: "the official client in the modern era". */
-  readonly name: string;
-  list(url: string): Promise<string[]>;
-  call(url: string, tool: string, args: Record<string, unknown>): Promise<ToolAnswer>;
-}
-
-export interface ToolAnswer {
+interface ToolAnswer {
   /** The text blocks, one below the other. */
   readonly text: string;
   readonly isError: boolean;

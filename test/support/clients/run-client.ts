@@ -1,22 +1,14 @@
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { clientsFolder, resolveClient } from "./real-client.ts";
 
-export interface Ended {
+interface Ended {
   readonly args: readonly string[];
   readonly exitCode: number | null;
   readonly stdout: string;
   readonly stderr: string;
-}
-
-export interface Running {
-  /** The output so far. */
-  stdout(): string;
-  /** Asks it to end, as Ctrl-C does. */
-  interrupt(): void;
-  readonly ended: Promise<Ended>;
 }
 
 const RUN_MS_MAX = 240_000;
@@ -43,28 +35,18 @@ export async function withHome<T>(use: (home: string) => Promise<T>): Promise<T>
 }
 
 export function runOnNode24(args: readonly string[]): Promise<Ended> {
-  return withHome((home) => startOnNode24(args, home).ended);
+  return withHome((home) => runAtHome(args, home));
 }
 
 /** Command-line clients need Node 24, which the package `node` provides. */
-export function startOnNode24(args: readonly string[], home: string, more: Record<string, string> = {}): Running {
+export function runAtHome(args: readonly string[], home: string): Promise<Ended> {
   const node = join(dirname(resolveClient("node/package.json")), "bin", "node");
   const cache = process.env["BERTH_TEST_COMPILE_CACHE"];
-  const env = { PATH: process.env["PATH"], HOME: home, NO_COLOR: "1", NODE_COMPILE_CACHE: cache, ...more };
-  const child = spawn(node, args, { env, cwd: home, timeout: RUN_MS_MAX, stdio: ["ignore", "pipe", "pipe"] });
-  const [stdout, stderr] = [collect(child, "stdout"), collect(child, "stderr")];
-  return {
-    stdout,
-    interrupt: () => void child.kill("SIGINT"),
-    ended: new Promise((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", (exitCode) => resolve({ args, exitCode, stdout: stdout(), stderr: stderr() }));
-    }),
-  };
-}
-
-function collect(child: ChildProcess, from: "stdout" | "stderr"): () => string {
-  let text = "";
-  child[from]?.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-  return () => text;
+  const env = { PATH: process.env["PATH"], HOME: home, NO_COLOR: "1", NODE_COMPILE_CACHE: cache };
+  return new Promise((resolve) => {
+    const child = execFile(node, args, { env, cwd: home, timeout: RUN_MS_MAX }, (_error, stdout, stderr) =>
+      resolve({ args, exitCode: child.exitCode, stdout, stderr }),
+    );
+    child.stdin!.end();
+  });
 }

@@ -1,3 +1,0 @@
-/** Also with real clients. */
-process.env["BERTH_TEST_CLIENTS"] = "real";
-await import("./resumption-restart.test.ts");
