@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { execFileSync } from "node:child_process";
+import { cp, mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { bundleDefinition } from "../../src/discover/bundle.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
 import type { Problem } from "../../src/lib/problem.ts";
+import { importBundle } from "../support/discovered.ts";
+import { temporaryFolder } from "../support/suite.ts";
 
 type Files = Record<string, string>;
 
@@ -32,7 +32,7 @@ async function onlyProblem(line: string, more: Files = {}): Promise<Problem> {
   return result.problems[0]!;
 }
 
-test("default, named, renamed and re-exported functions are reachable by name in one module", async (context) => {
+test("default, named, renamed and re-exported functions are reachable by name in one module", async () => {
   const code = await bundled({
     "a.ts": `
       import { shout } from "./lib/shout.js";
@@ -47,14 +47,12 @@ test("default, named, renamed and re-exported functions are reachable by name in
     "table.json": '{ "answer": 42 }',
   });
   assert.doesNotMatch(code, /^import /m);
-  const guest = openGuest(context, code);
-  assert.equal(await guest.call("default", "hi"), "HI");
-  assert.equal(await guest.call("arrow"), 42);
-  assert.deepEqual(await guest.call("other"), [1, 2]);
-  assert.deepEqual(await guest.evaluate("Object.keys(m)"), ["arrow", "default", "odd name", "other"]);
+  const exports = await importBundle(code);
+  assert.deepEqual([exports["default"]("hi"), exports["arrow"](), exports["other"]()], ["HI", 42, [1, 2]]);
+  assert.deepEqual(Object.keys(exports), ["arrow", "default", "odd name", "other"]);
 });
 
-test("builtins that compute are allowed with and without node:, and stay imports", async (context) => {
+test("builtins that compute are allowed with and without node:, and stay imports", async () => {
   const code = await bundled({
     "a.ts": `
       import { createHash } from "crypto";
@@ -62,7 +60,7 @@ test("builtins that compute are allowed with and without node:, and stay imports
       export const run = () => join("a", createHash("sha256").update("").digest("hex").slice(0, 4));`,
   });
   assert.match(code, /from "node:crypto"/);
-  assert.equal(await openGuest(context, code).call("run"), "a/e3b0");
+  assert.equal((await importBundle(code))["run"](), "a/e3b0");
 });
 
 test("types of the module berth are free, values of it do not exist", async () => {
@@ -194,24 +192,6 @@ test("a shell definition's bundle is the script itself", async () => {
   assert.deepEqual(result, { bundle: script, problems: [] });
 });
 
-test("a throw is traced to the definition's own file, line and column", async (context) => {
-  const code = await bundled({
-    "a.ts": 'import { fail } from "./lib/fail.ts";\n\nexport const run = () => fail(Date.now());\n',
-    "lib/fail.ts":
-      "export function fail(value: unknown): never {\n  const message = String(value).slice(0, 0);\n  throw new Error(`failed${message}`);\n}\n",
-  });
-  const folder = await mkdtemp(join(tmpdir(), "berth-stack-"));
-  context.after(() => rm(folder, { recursive: true }));
-  await writeFile(join(folder, "bundle.mjs"), code);
-  const script = 'import { run } from "./bundle.mjs"; try { run(); } catch (error) { console.log(error.stack); }';
-  const stack = execFileSync(process.execPath, ["--enable-source-maps", "--input-type=module", "-e", script], {
-    cwd: folder,
-    encoding: "utf8",
-  });
-  assert.match(stack, /definition:lib\/fail\.ts:3:9/);
-  assert.match(stack, /definition:a\.ts:3:26/);
-});
-
 test("the same sources give the same bytes, without a path of the host", async () => {
   const files = {
     "a.ts": 'import "./b.ts"; export const run = () => Date.now();',
@@ -224,8 +204,7 @@ test("the same sources give the same bytes, without a path of the host", async (
 });
 
 test("two installations in different folders give the same bytes", async (context) => {
-  const root = await mkdtemp(join(tmpdir(), "berth-bundle-"));
-  context.after(() => rm(root, { recursive: true }));
+  const root = temporaryFolder(context);
   const script = `
     const { bundleDefinition } = await import(process.argv[1]);
     const text = 'import { sep } from "path"; export const run = () => sep;';
@@ -281,61 +260,3 @@ test("bundleBytes: a bundle that would be longer has no sources, then no map, th
   assert.deepEqual([problems[0]!.code, problems[0]!.severity, problems[0]!.file], ["too-large", "error", "a.ts"]);
   assert.match(problems[0]!.message, /BERTH_BUNDLE_BYTES/);
 });
-
-/** Runs a bundle as a guest would: in a process without files, children and workers, evaluated from a `data:` URL. */
-interface GuestChild {
-  /** The value of an expression over `m`, the bundle's module; rejects with what it threw. */
-  evaluate(expression: string): Promise<unknown>;
-  /** Calls an exported function. */
-  call(name: string, ...args: readonly unknown[]): Promise<unknown>;
-}
-
-const runner = `
-  const lines = (await import("node:readline")).createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-  const next = async () => JSON.parse((await lines.next()).value);
-  const m = await import("data:text/javascript;base64," + Buffer.from(await next()).toString("base64"));
-  for (;;) {
-    const { value, done } = await lines.next();
-    if (done) break;
-    let answer;
-    try {
-      answer = { value: await new Function("m", "return " + JSON.parse(value))(m) };
-    } catch (error) {
-      answer = { error: { name: error?.name, message: String(error?.message ?? error) } };
-    }
-    process.stdout.write(JSON.stringify(answer) + "\\n");
-  }`;
-
-function openGuest(context: Pick<TestContext, "after">, code: string): GuestChild {
-  const permission = process.allowedNodeEnvironmentFlags.has("--permission")
-    ? "--permission"
-    : "--experimental-permission";
-  const child = spawn(process.execPath, ["--no-warnings", permission, "--input-type=module", "-e", runner], {
-    stdio: ["pipe", "pipe", "inherit"],
-    env: {},
-  });
-  const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const send = (value: unknown) => child.stdin.write(`${JSON.stringify(value)}\n`);
-  send(code);
-  context.after(() => void child.kill("SIGKILL"));
-
-  let last: Promise<unknown> = Promise.resolve();
-  const evaluate = (expression: string): Promise<unknown> => {
-    const answer = last
-      .catch(() => undefined)
-      .then(async () => {
-        send(expression);
-        const line = await answers.next();
-        if (line.done) throw new Error("the guest's process ended");
-        const { value, error } = JSON.parse(line.value) as { value?: unknown; error?: Error };
-        if (error) throw Object.assign(new Error(error.message), error);
-        return value;
-      });
-    last = answer;
-    return answer;
-  };
-  return {
-    evaluate,
-    call: (name, ...args) => evaluate(`m[${JSON.stringify(name)}](...${JSON.stringify(args)})`),
-  };
-}

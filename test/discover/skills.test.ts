@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { describe, it, type TestContext } from "node:test";
+import { rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
 import { compileDefinition } from "../../src/discover/compile.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { findSkills } from "../../src/discover/skills.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { folderWith } from "../support/suite.ts";
 
 const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n\n# Tidy\n";
 
@@ -201,18 +201,8 @@ describe("hostile frontmatter", () => {
 });
 
 describe("skills on the disk", () => {
-  async function folder(context: TestContext, files: Record<string, string | Uint8Array>): Promise<string> {
-    const root = await mkdtemp(join(tmpdir(), "berth-skills-"));
-    context.after(() => rm(root, { recursive: true }));
-    for (const [path, content] of Object.entries(files)) {
-      await mkdir(dirname(join(root, path)), { recursive: true });
-      await writeFile(join(root, path), content);
-    }
-    return root;
-  }
-
-  it("are files of the definition, of scripts too", async (context) => {
-    const root = await folder(context, {
+  it("are files of the definition, of scripts too", async () => {
+    const root = folderWith({
       "notes.sh": "#!/bin/sh\n",
       "notes.skills/tidy/SKILL.md": SKILL,
       "notes.skills/tidy/.git/config": "",
@@ -226,9 +216,9 @@ describe("skills on the disk", () => {
     );
   });
 
-  it("follow no link, neither of a file nor of a folder", async (context) => {
-    const outside = await folder(context, { "secret.md": "secret", "tidy/SKILL.md": SKILL });
-    const root = await folder(context, { "notes.ts": "", "notes.skills/tidy/SKILL.md": SKILL });
+  it("follow no link, neither of a file nor of a folder", async () => {
+    const outside = folderWith({ "secret.md": "secret", "tidy/SKILL.md": SKILL });
+    const root = folderWith({ "notes.ts": "", "notes.skills/tidy/SKILL.md": SKILL });
     await symlink(join(outside, "secret.md"), join(root, "notes.skills/tidy/secret.md"));
     await symlink(outside, join(root, "notes.skills/tidy/folder"));
     await symlink("..", join(root, "notes.skills/round"));
@@ -251,7 +241,7 @@ describe("skills on the disk", () => {
   });
 
   it("count for the limits of the definition", async (context) => {
-    const root = await folder(context, {
+    const root = folderWith({
       "notes.ts": "",
       ...Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`notes.skills/tidy/${index}.md`, "x"])),
     });
@@ -260,19 +250,11 @@ describe("skills on the disk", () => {
     assert.equal(Object.keys(files).length, 4);
     assert.match(problems[0]!.message, /more than 4 files/);
   });
-
-  it("that are no UTF-8 and have no name of a file of bytes are told", async (context) => {
-    const root = await folder(context, {
-      "notes.ts": "",
-      "notes.skills/tidy/SKILL.md": SKILL,
-      "notes.skills/tidy/x.dat": Uint8Array.of(255),
-    });
-    const { problems } = await gatherDefinition(root, "notes.ts");
-    assert.match(problems[0]!.message, /"notes\.skills\/tidy\/x\.dat" is not UTF-8 text/);
-  });
 });
 
 describe("scripts in a skill", () => {
+  const notes = { language: "typescript", server: "notes", entry: "notes.ts" } as const;
+
   it("are no code of the definition", async () => {
     const files = {
       "notes.ts": "export function add(a: number) { return a; }",
@@ -280,12 +262,7 @@ describe("scripts in a skill", () => {
       "notes.skills/tidy/run.ts": 'import left from "left-pad"; import(name); export const x: number = "no";',
       "notes.skills/tidy/types.d.ts": "declare function add(a: string): string;",
     };
-    const compiled = await compileDefinition("compile", {
-      language: "typescript",
-      server: "notes",
-      entry: "notes.ts",
-      files,
-    });
+    const compiled = await compileDefinition("compile", { ...notes, files });
     assert.deepEqual(compiled.problems, []);
     assert.ok(compiled.bundle);
     assert.equal(compiled.skills?.[0]?.files.length, 3);
@@ -296,12 +273,7 @@ describe("scripts in a skill", () => {
       "notes.ts": 'import text from "./notes.skills/tidy/SKILL.md"; export function help() { return text; }',
       "notes.skills/tidy/SKILL.md": SKILL,
     };
-    const compiled = await compileDefinition("compile", {
-      language: "typescript",
-      server: "notes",
-      entry: "notes.ts",
-      files,
-    });
+    const compiled = await compileDefinition("compile", { ...notes, files });
     assert.deepEqual(compiled.problems, []);
     assert.match(compiled.bundle!, /Puts notes in order/);
   });

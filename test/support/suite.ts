@@ -1,8 +1,8 @@
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, before } from "node:test";
 import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
 import { openHosted, type Hosted } from "./host.ts";
@@ -58,4 +58,14 @@ async function listen(listener: Listener): Promise<{ url: string; close(): Promi
     await new Promise((resolve) => server.close(resolve));
   };
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close };
+}
+
+/** As `temporaryFolder`, with files. */
+export function folderWith(files: Readonly<Record<string, string | Uint8Array>>, t?: Ending): string {
+  const folder = temporaryFolder(t);
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), content);
+  }
+  return folder;
 }
