@@ -141,23 +141,6 @@ test("an import that cannot be bundled leaves the tools and no bundle", async ()
   assert.deepEqual(await compiler.discover(broken), { ...nothingFound, ...apart });
 });
 
-test("a syntax error stops everything, and says where it is", async () => {
-  const { tools, problems, bundle } = await compiler.compile(source("export function greet(: string) {}\n"));
-  assert.deepEqual([tools, bundle], [[], undefined]);
-  assert.equal(problems[0]?.code, "syntax-error");
-  assert.deepEqual([problems[0].file, problems[0].line, problems[0].column], ["greet.ts", 1, 23]);
-});
-
-test("problems in another file of a definition name that file", async () => {
-  const { problems } = await compiler.discover(
-    source('export * from "./lib/more.ts";', { "lib/more.ts": "\nexport function more(key: symbol): void {}" }),
-  );
-  assert.deepEqual(
-    problems.map(({ file, line, column, tool }) => [file, line, column, tool]),
-    [["lib/more.ts", 2, 22, "more"]],
-  );
-});
-
 test("the child gets nothing of the environment, ends when idle or closed, and starts again when needed", async (context) => {
   const { NODE_OPTIONS } = process.env;
   process.env["NODE_OPTIONS"] = "--require=/nowhere/at-all.cjs";
@@ -169,7 +152,6 @@ test("the child gets nothing of the environment, ends when idle or closed, and s
   const compiler = open(context);
   assert.equal((await compiler.compile(sound)).tools.length, 1);
   await until(() => children().every((pid) => before.includes(pid)));
-
   assert.equal((await compiler.compile(sound)).tools.length, 1);
   await compiler.close();
   assert.deepEqual(
@@ -248,9 +230,6 @@ test("contractValues: functions whose schemas have more values together are left
 });
 
 test("of a definition with very many problems the first leave the compiler, errors before warnings", async () => {
-  const syntax = await compiler.compile(source("x y;\n".repeat(3_000)));
-  assert.equal(syntax.problems.length, 1, "the others follow from the first");
-
   const suspicious = "export function a(x: number) {\n" + "x === NaN;\n".repeat(3_000) + "}\n";
   const untyped = "export function b(x: symbol): void {}\n";
   const warned = await compiler.compile(source(suspicious + untyped));
