@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { after, before, describe, it, test } from "node:test";
+import { after, describe, it, test } from "node:test";
 import { checkEntry, checkMcps } from "../../src/entry/mcps.ts";
 import { faultOfSchema } from "../../src/host/calls/arguments.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { locationOf, type Problem } from "../../src/lib/problem.ts";
 import { cli } from "../support/commands.ts";
-import { openHosted, summariesOf, type Hosted } from "../support/host.ts";
+import { summariesOf } from "../support/host.ts";
 import { removeTemporaryFolders, sourcesWith, writeSources } from "../support/image-sources.ts";
+import { hostedInSuite } from "../support/suite.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -22,11 +23,7 @@ export const all = (): string => "all notes";
 const told = (problems: readonly Problem[]) => problems.map(({ code, pointer, severity }) => [code, pointer, severity]);
 
 describe("what is wrong with an entry of mcps", () => {
-  let hosted: Hosted;
-  before(async () => {
-    hosted = await openHosted({ plain: DEFINITION });
-  });
-  after(() => hosted.close());
+  const hosted = hostedInSuite({ plain: DEFINITION });
 
   const configure = async (mcps: unknown): Promise<void> => {
     const value = rawBlock(JSON.stringify(mcps));
