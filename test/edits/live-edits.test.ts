@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api } from "../support/api.ts";
-import { call, modern, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { describe, it } from "node:test";
+import { apiOf } from "../support/api.ts";
+import { call, modern, startTestBerth } from "../support/berth.ts";
 import { officialSession } from "../support/clients/official-session.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const add = (more = ""): string =>
@@ -16,16 +17,11 @@ const toolsOf = async (url: string): Promise<string[]> => {
 const etag = (cid: string): Record<string, string> => ({ "If-Match": `"${cid}"` });
 
 describe("an edit while Berth runs", () => {
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "demo.ts": add(), "other.ts": hello },
-      env: { BERTH_VARIABLE_BYTES: "5000", BERTH_MCPS_BYTES: "8000" },
-    });
-    api = apiOf(berth);
+  const berth = berthInSuite({
+    texts: { "demo.ts": add(), "other.ts": hello },
+    env: { BERTH_VARIABLE_BYTES: "5000", BERTH_MCPS_BYTES: "8000" },
   });
-  after(() => berth?.close());
+  const api = apiOf(berth);
   const at = (server: string): string => `${berth.url}/mcp/${server}`;
 
   it("of the variable mcps takes effect without a restart, and only in what it says (C7)", async () => {

@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../../src/access/rights.ts";
+import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { compilerCid } from "../../src/discover/key.ts";
 import type { Subject } from "../../src/edits/edits.ts";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import type { BerthError } from "../../src/lib/errors.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import type { Problem } from "../../src/lib/problem.ts";
 import type { NameKind, Store } from "../../src/store/store.ts";
+import { compile } from "../support/compiler.ts";
 import { openHosted, type Hosted } from "../support/host.ts";
 
 const adds = (more: string): string =>
@@ -168,6 +174,22 @@ describe("a save", () => {
       ["say"],
     );
     assert.equal((await store.name("default", "release", "one"))!.cid, release);
+  });
+
+  it("fails with 503 where the compiler does, which is no fault of the source, and is compiled the next time", async () => {
+    const message = "one.ts was not compiled: its process was killed from outside (SIGKILL); try again";
+    const problems: Problem[] = [{ severity: "error", code: "compiler-unavailable", message }];
+    let isBroken = true;
+    const broken = async (source: DefinitionSource) => (isBroken ? { ...nothingFound, problems } : compile(source));
+    await hosted.restart({ compiler: { identity: compilerCid(), compile: broken } });
+    await assert.rejects(savesOne(" + 9"), (error: BerthError) => {
+      assert.deepEqual([error.code, error.status], ["compiler_failed", 503]);
+      assert.ok(error.message.endsWith(message), error.message);
+      return Number((error.data as JsonObject)["retryAfterSeconds"]) > 0;
+    });
+    isBroken = false;
+    await savesOne(" + 9");
+    assert.equal(servers().get("one")!.definition, rawBlock(adds(" + 9")).cid);
   });
 
   it("has a transform that failed run again when the server is loaded", async () => {

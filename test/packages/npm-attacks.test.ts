@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import type { ServerResponse } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import type { RegistryConfig } from "../../src/config.ts";
@@ -13,17 +12,12 @@ import type { PackageSet } from "../../src/packages/package-set.ts";
 import { spawnDirectly, type Spawn, type SpawnRequest } from "../../src/processes/spawn/spawn.ts";
 import { GUESTS } from "../support/guests.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { startTestRegistry, type TestRegistry } from "../support/registry.ts";
+import { registryOf, type TestRegistry } from "../support/registry.ts";
+import { temporaryFolder } from "../support/suite.ts";
 
 const nothing = () => undefined;
 const token = "token-of-the-operator-0f1e2d3c";
 const mode = GUESTS;
-
-async function registryOf(...packages: Parameters<typeof startTestRegistry>): Promise<TestRegistry> {
-  const registry = await startTestRegistry(...packages);
-  after(() => registry.close());
-  return registry;
-}
 
 /** Writes for ever, as fast as it is read. */
 function endless(response: ServerResponse, head: string): void {
@@ -45,8 +39,7 @@ const textOf = (error: unknown): string => {
 let restore = (): void => {};
 after(() => restore());
 
-const folders = mkdtempSync(join(tmpdir(), "berth-npm-attacks-"));
-after(() => rmSync(folders, { recursive: true }));
+const folders = temporaryFolder();
 
 const open = (
   { url }: TestRegistry,

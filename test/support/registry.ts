@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { after } from "node:test";
 import { create } from "tar";
 
 /** A package as its author has it. */
@@ -117,4 +118,11 @@ export function sha512(bytes: Uint8Array): string {
 
 function sha1(bytes: Uint8Array): string {
   return createHash("sha1").update(bytes).digest("hex");
+}
+
+/** A registry that is closed after the test that calls this. */
+export async function registryOf(...packages: TestPackage[]): Promise<TestRegistry> {
+  const registry = await startTestRegistry(...packages);
+  after(() => registry.close());
+  return registry;
 }

@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { after, before } from "node:test";
 import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
 import { openHosted, type Hosted } from "./host.ts";
+import { startTestRegistry, type TestPackage, type TestRegistry } from "./registry.ts";
 
 /** A Berth for the tests of the suite or file that calls this; sources that other hooks prepare are given as a function. */
 export function berthInSuite(sources: TestSources | (() => TestSources | Promise<TestSources>)): TestBerth {
@@ -15,6 +16,10 @@ export function berthInSuite(sources: TestSources | (() => TestSources | Promise
 /** As `berthInSuite`, a host without HTTP. */
 export function hostedInSuite(...args: Parameters<typeof openHosted>): Hosted {
   return inSuite(() => openHosted(...args));
+}
+
+export function registryInSuite(...packages: TestPackage[]): TestRegistry {
+  return inSuite(() => startTestRegistry(...packages));
 }
 
 function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): T {
