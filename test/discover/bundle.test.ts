@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { cp, mkdir, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { test } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { bundleDefinition } from "../../src/discover/bundle.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { importBundle } from "../support/discovered.ts";
-import { temporaryFolder } from "../support/suite.ts";
 
 type Files = Record<string, string>;
 
@@ -201,41 +197,6 @@ test("the same sources give the same bytes, without a path of the host", async (
   assert.equal(first, second);
   assert.ok(!first.includes(packageRoot));
   assert.ok(!first.includes(process.cwd()));
-});
-
-test("two installations in different folders give the same bytes", async (context) => {
-  const root = temporaryFolder(context);
-  const script = `
-    const { bundleDefinition } = await import(process.argv[1]);
-    const text = 'import { sep } from "path"; export const run = () => sep;';
-    const source = { language: "typescript", server: "a", entry: "a.ts", files: { "a.ts": text } };
-    const { bundle, problems } = await bundleDefinition(source);
-    process.stdout.write(bundle ?? JSON.stringify(problems));`;
-  const outputs: string[] = [];
-  // Once as a clone with its packages inside, once as a dependency with its packages beside it.
-  for (const [home, modules] of [
-    ["clone", "clone/node_modules"],
-    ["an/app/node_modules/berth-mcp", "an/app/node_modules"],
-  ] as const) {
-    const [berth, packages] = [join(root, home), join(root, modules)];
-    await mkdir(packages, { recursive: true });
-    await cp(join(packageRoot, "dist/src"), join(berth, "dist/src"), { recursive: true });
-    await writeFile(join(berth, "package.json"), '{ "name": "berth-mcp", "version": "0.1.0", "type": "module" }');
-    await symlink(join(packageRoot, "node_modules/esbuild"), join(packages, "esbuild"));
-    outputs.push(
-      execFileSync(
-        process.execPath,
-        ["--input-type=module", "-e", script, join(berth, "dist/src/discover/bundle.js")],
-        {
-          cwd: berth,
-          encoding: "utf8",
-        },
-      ),
-    );
-  }
-  assert.match(outputs[0]!, /export \{\n {2}run/);
-  assert.equal(outputs[0], outputs[1]);
-  assert.ok(!outputs[0]!.includes(root));
 });
 
 test("bundleBytes: a bundle that would be longer has no sources, then no map, then is refused", async () => {

@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { join } from "node:path";
-import { after, describe, it, test } from "node:test";
+import { describe, it } from "node:test";
 import { checkEntry, checkMcps } from "../../src/entry/mcps.ts";
 import { faultOfSchema } from "../../src/host/calls/arguments.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { locationOf, type Problem } from "../../src/lib/problem.ts";
-import { cli } from "../support/commands.ts";
+import type { Problem } from "../../src/lib/problem.ts";
 import { summariesOf } from "../support/host.ts";
-import { removeTemporaryFolders, sourcesWith, writeSources } from "../support/image-sources.ts";
 import { hostedInSuite } from "../support/suite.ts";
 
 const DEFINITION = `
@@ -166,29 +162,6 @@ describe("what is wrong with an entry of mcps", () => {
     assert.equal(changed.contract, plain.add.contract);
     assert.notEqual(changed.implementation, plain.add.implementation);
   });
-});
-
-test("berth boot says where a source configures something wrongly, in a file of its own too", () => {
-  const prompts = { ask: { messages: [] } };
-  const folder = writeSources(
-    sourcesWith(
-      { a: { tools: { x: { title: 7 } }, options: { x: 1 } }, b: { config_cid: "b.json" } },
-      { "b.json": { prompts } },
-    ),
-  );
-  after(removeTemporaryFolders);
-  const args = [cli, "boot", "--from", folder, "--out", join(folder, "boot"), "--json"];
-  const { status, stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
-  assert.equal(status, 2);
-  const { problems } = JSON.parse(stdout) as { problems: Problem[] };
-  assert.deepEqual(
-    problems.map((problem) => [locationOf(problem), problem.code, problem.tool]),
-    [
-      ["b.json:4:19 /prompts/ask/messages", "no-messages", undefined],
-      ["mcps.source.json:5:18 /a/tools/x/title", "wrong-type", "x"],
-      ["mcps.source.json:9:12 /a/options/x", "wrong-type", "x"],
-    ],
-  );
 });
 
 describe("the text of mcps", () => {
