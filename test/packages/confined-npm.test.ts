@@ -11,7 +11,7 @@ import type { Confinement } from "../../src/processes/own-program.ts";
 import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { registryOf } from "../support/registry.ts";
-import { serve, temporaryFolder } from "../support/suite.ts";
+import { folderWith, serve, temporaryFolder } from "../support/suite.ts";
 
 /** An npm that a hostile package has taken over: it does what `code` says. */
 function autoApproved(code: string): FoundNpm {
@@ -55,8 +55,8 @@ async function openConfined(bounds: Record<string, number> = {}, confinement: Co
 }
 
 /** Runs code where npm runs, and resolves with what it found out. */
-async function told(code: string): Promise<unknown> {
-  const { npm } = await openConfined();
+async function told(code: string, confinement?: Confinement): Promise<unknown> {
+  const { npm } = await openConfined({}, confinement);
   const error: unknown = await bring(npm, code).catch((error: unknown) => error);
   assert.ok(error instanceof NpmFailed, String(error));
   assert.equal(error.code, "TOLD");
@@ -75,17 +75,6 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
       tell(${JSON.stringify(files)}.map((file) => attempt(() => readFileSync(file, "utf8").slice(0, 20))));`;
     const found = (await told(code)) as string[];
     assert.deepEqual(new Set(found), new Set(["ENOENT"]));
-  });
-
-  test("finds no credentials: not in its variables, not in its home", async () => {
-    const code = `const { readdirSync } = require("node:fs");
-      tell({ names: Object.keys(process.env).sort(), home: readdirSync(process.env.HOME) });`;
-    const { names, home } = (await told(code)) as { names: string[]; home: string[] };
-    assert.deepEqual(
-      names.filter((name) => name !== "PWD"),
-      ["HOME", "PATH", "TMPDIR"],
-    );
-    assert.deepEqual(home, []);
   });
 
   test("finds no git and no shell", async () => {
@@ -156,6 +145,22 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
     await assert.rejects(work, /shutting down/);
   });
 });
+
+for (const mode of ["sandboxed", "trusted"] as const) {
+  test(`npm has no credentials in its variables, its arguments and its home, ${mode}`, async (t) => {
+    const home = folderWith({ ".npmrc": "//registry.npmjs.org/:_authToken=a-token-that-is-kept\n" });
+    const { HOME } = process.env;
+    Object.assign(process.env, { HOME: home, BERTH_TEST_SECRET: "a-token-that-is-kept" });
+    t.after(() => {
+      process.env["HOME"] = HOME;
+      delete process.env["BERTH_TEST_SECRET"];
+    });
+    const code = `const { readdirSync } = require("node:fs");
+      const isTold = JSON.stringify([process.env, process.argv]).includes("a-token-that-is-kept");
+      tell([Object.keys(process.env).filter((name) => name !== "PWD").sort(), readdirSync(process.env.HOME), isTold]);`;
+    assert.deepEqual(await told(code, mode), [["HOME", "PATH", "TMPDIR"], [], false]);
+  });
+}
 
 test("an npm that a package has taken over cannot return more values than any set has", async () => {
   const line = {
