@@ -17,6 +17,7 @@ import { callOf, recordsOf } from "../support/audit.ts";
 import { onStore, type AuditedPlace } from "../support/audited-stores.ts";
 import { cli } from "../support/commands.ts";
 import { gathered } from "../support/gathered.ts";
+import { rows } from "../support/rows.ts";
 import { setVariable as change } from "../support/store.ts";
 import { until } from "../support/until.ts";
 
@@ -394,10 +395,7 @@ onStore("the chains of the audit log", (make, kind) => {
     assert.equal((await store.name("default", "variable", "v"))?.cid, cid);
     assert.equal(await store.content("default", value.cid), undefined);
     await assert.rejects(store.tenants.create("acme", { by: "test" }));
-    assert.deepEqual(
-      (await store.tenants.list()).map(({ name }) => name),
-      ["default"],
-    );
+    assert.deepEqual(rows(await store.tenants.list(), "name"), ["default"]);
     const secret = { name: "S", keyId: "k", sealed: new Uint8Array(4), by: "test" };
     await assert.rejects(store.putSecret("default", secret));
     assert.deepEqual(await store.secrets("default"), []);

@@ -13,6 +13,7 @@ import { recordsOf } from "../support/audit.ts";
 import { NODES, post, request, startTestBerth } from "../support/berth.ts";
 import { cli } from "../support/commands.ts";
 import { gathered } from "../support/gathered.ts";
+import { rows } from "../support/rows.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
@@ -195,10 +196,7 @@ describe("the audit log of a service", () => {
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line) as Record<string, unknown>);
-    assert.deepEqual(
-      lines.map(({ tenant, server, tool }) => [tenant, server, tool]),
-      [["acme", "theirs", "shout"]],
-    );
+    assert.deepEqual(rows(lines, "tenant", "server", "tool"), ["acme theirs shout"]);
     const text = await run("--kind", "service", "--format", "text", "--limit", "1");
     assert.match(text.stdout, /^\S+Z - +service +action=started process=\d+ /);
     const bad = await run("--since", "soon").catch((error: unknown) => error as { code: number; stderr: string });
@@ -265,15 +263,12 @@ describe("the audit log in the database", () => {
       return { sql, plan: steps.map((step) => (step as { detail: string }).detail).join("; ") };
     });
     const newest = plans.filter(({ sql }) => sql.includes("ORDER BY at DESC"));
-    assert.deepEqual(
-      newest.map(({ plan }) => plan),
-      [
-        "SEARCH audit USING INDEX audit_by_time (at>? AND at<?)",
-        "SEARCH audit USING INDEX audit_of_all_by_kind (kind=? AND at>? AND at<?)",
-        "SEARCH audit USING INDEX audit_by_tenant (tenant=? AND at>? AND at<?)",
-        "SEARCH audit USING INDEX audit_by_kind (tenant=? AND kind=? AND at>? AND at<?)",
-      ],
-    );
+    assert.deepEqual(rows(newest, "plan"), [
+      "SEARCH audit USING INDEX audit_by_time (at>? AND at<?)",
+      "SEARCH audit USING INDEX audit_of_all_by_kind (kind=? AND at>? AND at<?)",
+      "SEARCH audit USING INDEX audit_by_tenant (tenant=? AND at>? AND at<?)",
+      "SEARCH audit USING INDEX audit_by_kind (tenant=? AND kind=? AND at>? AND at<?)",
+    ]);
     // All statements that search the log, including the steps of retention.
     const seeking = plans.filter(({ sql }) => /FROM audit\s[^]*WHERE|UPDATE audit\s/.test(sql));
     assert.ok(seeking.length > 8);

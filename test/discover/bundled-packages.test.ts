@@ -7,6 +7,7 @@ import type { DefinitionSource } from "../../src/discover/discovery.ts";
 import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.ts";
 import { packagesInReach } from "../../src/packages/package-set.ts";
 import { importBundle } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
 import { packageSet, type MadePackage } from "../support/tarballs.ts";
 
 type Made = Record<string, MadePackage & { version?: string }>;
@@ -324,10 +325,7 @@ describe("types of npm packages", () => {
       }`;
     const { source, files } = await withPackages(code, made);
     const { problems } = discover(source, files);
-    assert.deepEqual(
-      problems.map(({ line, message }) => [line, message]),
-      [[7, "Property 'missing' does not exist on type 'Plain'."]],
-    );
+    assert.deepEqual(rows(problems, "line", "message"), ["7 Property 'missing' does not exist on type 'Plain'."]);
   });
 
   it("of Node itself count where the set asks for them, for packages as for the definition", async () => {
@@ -354,10 +352,7 @@ describe("types of npm packages", () => {
     const { source, files } = await withPackages(code, made);
     assert.ok(source.packages!.packages["node_modules/@types/node"]);
     const { problems } = discover(source, files);
-    assert.deepEqual(
-      problems.map(({ line, message }) => [line, message]),
-      [[4, "Type 'string' is not assignable to type 'number'."]],
-    );
+    assert.deepEqual(rows(problems, "line", "message"), ["4 Type 'string' is not assignable to type 'number'."]);
   });
 
   it("that nobody has written are a warning that says where they may be found", async () => {

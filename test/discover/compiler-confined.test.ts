@@ -18,6 +18,7 @@ import { residentMbOf, treeOf } from "../../src/processes/process-tree.ts";
 import { spawnDirectly, type Spawn } from "../../src/processes/spawn/spawn.ts";
 import { GUESTS } from "../support/guests.ts";
 import { commandOf } from "../support/processes.ts";
+import { rows } from "../support/rows.ts";
 import { until } from "../support/until.ts";
 
 // These tests are about the compiler's own process.
@@ -120,10 +121,7 @@ describe(`what a definition can have the compiler read, ${mode}`, () => {
       "const a = 1;\nexport function x(): string { return String.raw`${a}//# sourceMappingURL=${a}` }",
     );
     assert.equal(raw.bundle, undefined);
-    assert.deepEqual(
-      raw.problems.map(({ severity, line, column }) => [severity, line, column]),
-      [["error", 2, 52]],
-    );
+    assert.deepEqual(rows(raw.problems, "severity", "line", "column"), ["error 2 52"]);
   });
 
   test("no import, reference or tag leads to a file outside of the definition", async () => {

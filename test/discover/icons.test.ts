@@ -4,6 +4,7 @@ import { faultOfIcon, ICON_BYTES_MAX } from "../../src/contract/icons.ts";
 import { compileDefinition } from "../../src/discover/compile.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { modern, post, request } from "../support/berth.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite, folderWith } from "../support/suite.ts";
 
 const PIXEL = Buffer.from([0x89, 0x50, 0x4e, 0x47]);
@@ -61,10 +62,7 @@ describe("@icon", () => {
     });
     const { files, problems } = await gatherDefinition(root, "a.ts");
     assert.deepEqual(Object.keys(files), ["a.ts", "dot.svg"]);
-    assert.deepEqual(
-      problems.map(({ code, line }) => [code, line]),
-      [["outside", 3]],
-    );
+    assert.deepEqual(rows(problems, "code", "line"), ["outside 3"]);
     assert.deepEqual(Object.keys((await gatherDefinition(root, "b.sh")).files), ["b.sh", "dot.svg"]);
   });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JsonSchema } from "../../src/lib/json.ts";
 import { found } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
 
 function outputOf(type: string): JsonSchema | null | undefined {
   const { tools, problems } = found(`interface User { name: string }\nexport function f(): ${type} { throw 0; }`);
@@ -173,8 +174,5 @@ test("a type guard gives a boolean, and an assertion nothing, whether or not its
 test("a result that cannot be described does not save a tool whose arguments cannot be", () => {
   const { tools, problems } = found("export function f(a: bigint): Map<string, string> { throw a; }");
   assert.deepEqual(tools, []);
-  assert.deepEqual(
-    problems.map(({ severity }) => severity),
-    ["error", "warning"],
-  );
+  assert.deepEqual(rows(problems, "severity"), ["error", "warning"]);
 });

@@ -7,6 +7,7 @@ import { compileDefinition } from "../../src/discover/compile.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { findSkills } from "../../src/discover/skills.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
 import { folderWith } from "../support/suite.ts";
 
 const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n\n# Tidy\n";
@@ -150,14 +151,7 @@ describe("the frontmatter of a skill", () => {
     const text = SKILL.replace("---\n\n", "compatibility: 7\nallowed-tools: [a]\nmetadata:\n  version: 1\n---\n\n");
     const { skills, problems } = found({ "notes.skills/tidy/SKILL.md": text });
     assert.equal(skills.length, 1);
-    assert.deepEqual(
-      problems.map(({ severity, line }) => [severity, line]),
-      [
-        ["warning", 4],
-        ["warning", 7],
-        ["warning", 5],
-      ],
-    );
+    assert.deepEqual(rows(problems, "severity", "line"), ["warning 4", "warning 7", "warning 5"]);
   });
 });
 
@@ -224,20 +218,14 @@ describe("skills on the disk", () => {
     await symlink("..", join(root, "notes.skills/round"));
     const { files, problems } = await gatherDefinition(root, "notes.ts");
     assert.deepEqual(Object.keys(files), ["notes.skills/tidy/SKILL.md", "notes.ts"]);
-    assert.deepEqual(
-      problems.map(({ code, file }) => [code, file]),
-      [
-        ["outside", "notes.skills/round"],
-        ["outside", "notes.skills/tidy/folder"],
-        ["outside", "notes.skills/tidy/secret.md"],
-      ],
-    );
+    assert.deepEqual(rows(problems, "code", "file"), [
+      "outside notes.skills/round",
+      "outside notes.skills/tidy/folder",
+      "outside notes.skills/tidy/secret.md",
+    ]);
     await rm(join(root, "notes.skills"), { recursive: true });
     await symlink(outside, join(root, "notes.skills"));
-    assert.deepEqual(
-      (await gatherDefinition(root, "notes.ts")).problems.map(({ file }) => file),
-      ["notes.skills"],
-    );
+    assert.deepEqual(rows((await gatherDefinition(root, "notes.ts")).problems, "file"), ["notes.skills"]);
   });
 
   it("count for the limits of the definition", async (context) => {

@@ -11,6 +11,7 @@ import type { Problem } from "../../src/lib/problem.ts";
 import type { NameKind, Store } from "../../src/store/store.ts";
 import { compile } from "../support/compiler.ts";
 import { openHosted, type Hosted } from "../support/host.ts";
+import { rows } from "../support/rows.ts";
 
 const adds = (more: string): string =>
   `/** Adds. */\nexport function add(a: number): number {\n  return a${more};\n}\n`;
@@ -126,10 +127,7 @@ describe("a save", () => {
     meanwhile = { before: () => store.change("default", { by: "another", put: [mcps], set }) };
     await savesOne(" + 1");
     const { contract } = await hosted.catalog("one");
-    assert.deepEqual(
-      contract.tools.map(({ name }) => name),
-      ["add", "more"],
-    );
+    assert.deepEqual(rows(contract.tools, "name"), ["add", "more"]);
     assert.equal(servers().get("one")!.definition, rawBlock(adds(" + 1")).cid);
   });
 
@@ -152,10 +150,7 @@ describe("a save", () => {
     await save({ kind: "entry", name: "one" }, '{ "description": "Sums" }');
     const { release } = await hosted.catalog("one");
     const history = await store.history("default", "release", "one");
-    assert.deepEqual(
-      history.map(({ by }) => by),
-      ["tester", "tester", "load"],
-    );
+    assert.deepEqual(rows(history, "by"), ["tester", "tester", "load"]);
     assert.equal(history[0]!.cid, release);
   });
 
@@ -169,10 +164,7 @@ describe("a save", () => {
     };
     await savesOne(" + 1");
     const { contract, release } = await hosted.catalog("one");
-    assert.deepEqual(
-      contract.tools.map(({ name }) => name),
-      ["say"],
-    );
+    assert.deepEqual(rows(contract.tools, "name"), ["say"]);
     assert.equal((await store.name("default", "release", "one"))!.cid, release);
   });
 
@@ -213,9 +205,6 @@ export async function generateTools(server: string, context: TransformContext) {
       set: [{ kind: "variable", name: "ready", cid: ready.cid }],
     });
     const { contract } = await hosted.catalog("one");
-    assert.deepEqual(
-      contract.tools.map(({ name }) => name),
-      ["add", "more"],
-    );
+    assert.deepEqual(rows(contract.tools, "name"), ["add", "more"]);
   });
 });

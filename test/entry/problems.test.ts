@@ -5,6 +5,7 @@ import { faultOfSchema } from "../../src/host/calls/arguments.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { summariesOf } from "../support/host.ts";
+import { rows } from "../support/rows.ts";
 import { hostedInSuite } from "../support/suite.ts";
 
 const DEFINITION = `
@@ -177,31 +178,24 @@ describe("the text of mcps", () => {
   "filed": { "config_cid": "bafkqaaa" }
 }`;
     const { problems, entries } = checkMcps(text, faultOfSchema);
-    assert.deepEqual(
-      problems.map(({ file, line, column, pointer, code, tool }) => [file, line, column, pointer, code, tool]),
-      [
-        ["mcps", 7, 3, "/echo", "duplicate-key", undefined],
-        ["mcps", 8, 10, "/a b", "bad-name", undefined],
-      ],
-    );
+    assert.deepEqual(rows(problems, "file", "line", "column", "pointer", "code", "tool"), [
+      "mcps 7 3 /echo duplicate-key -",
+      "mcps 8 10 /a b bad-name -",
+    ]);
     assert.deepEqual([...entries.keys()], ["echo", "a b", "filed"]);
     const once = checkMcps(text.replace('  "echo": {},\n', ""), faultOfSchema);
-    assert.deepEqual(
-      once.problems.map(({ line, column, pointer, code, tool }) => [line, column, pointer, code, tool]),
-      [
-        [4, 35, "/echo/tools/echo/title", "wrong-type", "echo"],
-        [5, 16, "/echo/enabled", "wrong-type", undefined],
-        [7, 10, "/a b", "bad-name", undefined],
-      ],
-    );
+    assert.deepEqual(rows(once.problems, "line", "column", "pointer", "code", "tool"), [
+      "4 35 /echo/tools/echo/title wrong-type echo",
+      "5 16 /echo/enabled wrong-type -",
+      "7 10 /a b bad-name -",
+    ]);
     assert.match(once.problems[0]!.frame!, /"title": 7/);
   });
 
   it("that is no JSON, or no object, says so with its place", () => {
-    assert.deepEqual(
-      checkMcps('{\n  "a": }', faultOfSchema).problems.map(({ line, column, code }) => [line, column, code]),
-      [[2, 8, "invalid-json"]],
-    );
+    assert.deepEqual(rows(checkMcps('{\n  "a": }', faultOfSchema).problems, "line", "column", "code"), [
+      "2 8 invalid-json",
+    ]);
     assert.deepEqual(told(checkMcps("[]", faultOfSchema).problems), [["wrong-type", "", "error"]]);
     assert.deepEqual(told(checkMcps('{"$schema": 1}', faultOfSchema).problems), [["wrong-type", "/$schema", "error"]]);
   });
@@ -211,9 +205,6 @@ describe("the text of mcps", () => {
     assert.deepEqual(told(problems), [["bad-name", "", "error"]]);
     assert.equal(entries.size, 1);
     const { problems: own } = checkEntry("echo", '{\n "tools": { "x": 1 } }', faultOfSchema);
-    assert.deepEqual(
-      own.map(({ file, line, column, pointer }) => [file, line, column, pointer]),
-      [["echo.json", 2, 18, "/tools/x"]],
-    );
+    assert.deepEqual(rows(own, "file", "line", "column", "pointer"), ["echo.json 2 18 /tools/x"]);
   });
 });
