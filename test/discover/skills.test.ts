@@ -107,44 +107,30 @@ describe("a folder beside a definition", () => {
 });
 
 describe("the frontmatter of a skill", () => {
-  it("must be there, and end", () => {
+  it("must be YAML that every reader reads alike, with the name of its folder and a description", () => {
+    const cases: [frontmatter: string, problem: RegExp][] = [
+      ["name: tidy\ndescription: [a", /^\d+:\d+ The frontmatter is not YAML that can be read: /],
+      ["name: tidy\nname: other\ndescription: a", /^3:1 .*unique/],
+      ["name: &a tidy\ndescription: *a", /^3:14 Write the value again/],
+      ["name: tidy\ndescription: a\nsize: .inf", /^4:7 JSON, as which clients/],
+      ["name: tidy\ndescription: !own a", /^3:14 The frontmatter is not YAML/],
+      ["- tidy", /^2:1 The frontmatter must have fields/],
+      ["description: a", /^2:1 The frontmatter needs the name of the skill: name: tidy$/],
+      ["name: Tidy\ndescription: a", /^2:7 A skill's name has 1 to 64 characters/],
+      ["name: -a--b\ndescription: a", /^2:7 A skill's name has/],
+      [`name: ${"a".repeat(65)}\ndescription: a`, /^2:7 A skill's name has 1 to 64 characters/],
+      [
+        "name: neat\ndescription: a",
+        /^2:7 The skill is called "neat", and its folder "tidy": rename the folder to "neat", or write name: tidy$/,
+      ],
+      ["name: tidy", /^2:1 The frontmatter needs a description/],
+      ["name: tidy\ndescription: '  '", /^3:14 The frontmatter needs a description/],
+      [`name: tidy\ndescription: ${"a".repeat(1025)}`, /^3:14 The description has 1025/],
+    ];
+    for (const [frontmatter, problem] of cases) assert.match(ofText(`---\n${frontmatter}\n---\n`).join(), problem);
+    assert.deepEqual(ofText(`---\nname: tidy\ndescription: ${"ä".repeat(1024)}\n---\n`), []);
     assert.match(ofText("# Tidy\n")[0]!, /^1:1 A skill begins with its frontmatter: a line ---/);
     assert.match(ofText("---\nname: tidy\n")[0]!, /^1:1 The frontmatter has no end: write a line ---/);
-  });
-
-  it("must be YAML that every reader reads alike", () => {
-    assert.match(
-      ofText("---\nname: tidy\ndescription: [a\n---\n")[0]!,
-      /^\d+:\d+ The frontmatter is not YAML that can be read: /,
-    );
-    assert.match(ofText("---\nname: tidy\nname: other\ndescription: a\n---\n")[0]!, /^3:1 .*unique/);
-    assert.match(ofText("---\nname: &a tidy\ndescription: *a\n---\n")[0]!, /^3:14 Write the value again/);
-    assert.match(ofText("---\nname: tidy\ndescription: a\nsize: .inf\n---\n")[0]!, /^4:7 JSON, as which clients/);
-    assert.match(ofText("---\nname: tidy\ndescription: !own a\n---\n")[0]!, /^3:14 The frontmatter is not YAML/);
-    assert.match(ofText("---\n- tidy\n---\n")[0]!, /^2:1 The frontmatter must have fields/);
-  });
-
-  it("must have a name that is its folder's", () => {
-    assert.deepEqual(ofText("---\ndescription: a\n---\n"), [
-      "2:1 The frontmatter needs the name of the skill: name: tidy",
-    ]);
-    assert.match(ofText("---\nname: Tidy\ndescription: a\n---\n")[0]!, /^2:7 A skill's name has 1 to 64 characters/);
-    assert.match(ofText("---\nname: -a--b\ndescription: a\n---\n")[0]!, /^2:7 A skill's name has/);
-    const long = "a".repeat(65);
-    assert.match(ofText(`---\nname: ${long}\ndescription: a\n---\n`)[0]!, /^2:7 A skill's name has 1 to 64 characters/);
-    assert.deepEqual(ofText("---\nname: neat\ndescription: a\n---\n"), [
-      '2:7 The skill is called "neat", and its folder "tidy": rename the folder to "neat", or write name: tidy',
-    ]);
-  });
-
-  it("must have a description of at most 1024 characters", () => {
-    assert.match(ofText("---\nname: tidy\n---\n")[0]!, /^2:1 The frontmatter needs a description/);
-    assert.match(ofText("---\nname: tidy\ndescription: '  '\n---\n")[0]!, /^3:14 The frontmatter needs a description/);
-    assert.deepEqual(ofText(`---\nname: tidy\ndescription: ${"ä".repeat(1024)}\n---\n`), []);
-    assert.match(
-      ofText(`---\nname: tidy\ndescription: ${"a".repeat(1025)}\n---\n`)[0]!,
-      /^3:14 The description has 1025/,
-    );
   });
 
   it("is told where another field is not as it should be, and is served", () => {

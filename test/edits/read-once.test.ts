@@ -4,7 +4,7 @@ import { rightsOf } from "../../src/access/rights.ts";
 import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { compilerCid } from "../../src/discover/key.ts";
 import type { Subject } from "../../src/edits/edits.ts";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import type { BerthError } from "../../src/lib/errors.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import type { Problem } from "../../src/lib/problem.ts";
@@ -71,10 +71,11 @@ describe("a save", () => {
     );
   const savesOne = (more: string) => save({ kind: "definition", name: "one" }, adds(more));
   /** As another process makes it: the host is not told. */
-  const changeName = (kind: NameKind, name: string, value: object) => {
-    const block = jsonBlock(value);
-    return store.change("default", { by: "another", put: [block], set: [{ kind, name, cid: block.cid }] });
-  };
+  const changeTo = (kind: NameKind, name: string, block: Block, ...put: Block[]) =>
+    store.change("default", { by: "another", put: [...put, block], set: [{ kind, name, cid: block.cid }] });
+  const changeName = (kind: NameKind, name: string, value: object) => changeTo(kind, name, jsonBlock(value));
+  const changeMcps = (mcps: object, ...put: Block[]) =>
+    changeTo("variable", "mcps", rawBlock(JSON.stringify(mcps)), ...put);
   const describedAs = (description: string): string => JSON.stringify({ one: { description }, two: {} });
   const servers = () => hosted.host.directory("default")!.servers;
 
@@ -122,9 +123,7 @@ describe("a save", () => {
 
   it("is examined again when another process changes the same", async () => {
     const entry = { tools: { more: { function: "add" } }, auto_discover: true };
-    const mcps = rawBlock(JSON.stringify({ one: entry, two: {} }));
-    const set = [{ kind: "variable", name: "mcps", cid: mcps.cid }] as const;
-    meanwhile = { before: () => store.change("default", { by: "another", put: [mcps], set }) };
+    meanwhile = { before: () => changeMcps({ one: entry, two: {} }) };
     await savesOne(" + 1");
     const { contract } = await hosted.catalog("one");
     assert.deepEqual(rows(contract.tools, "name"), ["add", "more"]);
@@ -192,18 +191,11 @@ export async function generateTools(server: string, context: TransformContext) {
   return [{ name: "more", function: "add" }];
 }
 `);
-    const mcps = rawBlock(JSON.stringify({ one: { tools_transform_cid: transform.cid }, two: {} }));
-    const set = [{ kind: "variable", name: "mcps", cid: mcps.cid }] as const;
-    await store.change("default", { by: "another", put: [transform, mcps], set });
+    await changeMcps({ one: { tools_transform_cid: transform.cid }, two: {} }, transform);
     await hosted.host.reload("default");
     const { review } = await savesOne(" + 1");
     assert.match(review.problems[0]!.message, /not ready/);
-    const ready = rawBlock("yes");
-    await store.change("default", {
-      by: "another",
-      put: [ready],
-      set: [{ kind: "variable", name: "ready", cid: ready.cid }],
-    });
+    await changeTo("variable", "ready", rawBlock("yes"));
     const { contract } = await hosted.catalog("one");
     assert.deepEqual(rows(contract.tools, "name"), ["add", "more"]);
   });

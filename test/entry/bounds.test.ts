@@ -381,17 +381,12 @@ describe("an entry of thousands of things", () => {
   ] as const) {
     it(`${limit}: is refused where they have more together, though one function has their schema once`, async (t) => {
       t.after(lower({ [limit]: most }));
-      const definition = rawBlock("export const say = (text: string): string => text;\n");
-      const define = async (count: number): Promise<void> => {
-        const tools = Object.fromEntries(Array.from({ length: count }, (_, n) => [`t${n}`, { function: "say" }]));
-        const value = rawBlock(JSON.stringify({ words: { definition: definition.cid, tools } }));
-        const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-        await hosted.store.change("default", { by: "test", put: [definition, value], set });
-        await hosted.host.reload("default");
-      };
-      await define(20);
+      await hosted.define("words", "export const say = (text: string): string => text;\n");
+      const tools = (count: number) =>
+        Object.fromEntries(Array.from({ length: count }, (_, n) => [`t${n}`, { function: "say" }]));
+      await hosted.configure({ words: { tools: tools(20) } });
       const { release } = await hosted.catalog("words");
-      await define(500);
+      await hosted.configure({ words: { tools: tools(500) } });
       await assert.rejects(hosted.catalog("words"), told);
       assert.equal((await hosted.catalog(`words@${release}`)).contract.tools.length, 20);
     });

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { checkEntry, checkMcps } from "../../src/entry/mcps.ts";
 import { faultOfSchema } from "../../src/host/calls/arguments.ts";
-import { rawBlock } from "../../src/lib/cid.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { summariesOf } from "../support/host.ts";
 import { rows } from "../support/rows.ts";
@@ -22,15 +21,8 @@ const told = (problems: readonly Problem[]) => problems.map(({ code, pointer, se
 describe("what is wrong with an entry of mcps", () => {
   const hosted = hostedInSuite({ plain: DEFINITION });
 
-  const configure = async (mcps: unknown): Promise<void> => {
-    const value = rawBlock(JSON.stringify(mcps));
-    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-    await hosted.store.change("default", { by: "test", put: [value], set });
-    await hosted.host.reload("default");
-  };
-
   it("is told with its pointer on the part that it leaves out, while everything else serves", async () => {
-    await configure({
+    await hosted.configure({
       plain: {
         auto_discover: true,
         tools: {
@@ -86,7 +78,7 @@ describe("what is wrong with an entry of mcps", () => {
       [{ function: "add", annotations: { readOnly: true } }, "unknown-field", "/annotations/readOnly"],
     ];
     for (const [tool, code, pointer] of cases) {
-      await configure({ plain: { auto_discover: true, tools: { wrong: tool, sum: { function: "add" } } } });
+      await hosted.configure({ plain: { auto_discover: true, tools: { wrong: tool, sum: { function: "add" } } } });
       const { problems, contract } = await hosted.catalog("plain");
       assert.deepEqual(told(problems), [[code, `/plain/tools/wrong${pointer}`, "error"]]);
       assert.equal(problems[0]!.tool, "wrong");
@@ -96,7 +88,7 @@ describe("what is wrong with an entry of mcps", () => {
   });
 
   it("refuses the whole server where it is about the whole, and no other", async () => {
-    await configure({
+    await hosted.configure({
       plain: { auto_discvoer: true },
       far: { upstream: "mcp+npx://x" },
       empty: {},
@@ -118,7 +110,7 @@ describe("what is wrong with an entry of mcps", () => {
   });
 
   it("refuses a renamed field with its new name", async () => {
-    await configure({ plain: { approve: ["add"], keep_calls: "1d" } });
+    await hosted.configure({ plain: { approve: ["add"], keep_calls: "1d" } });
     const [{ state, problems }] = (await summariesOf(hosted)) as [Awaited<ReturnType<typeof summariesOf>>[number]];
     assert.equal(state, "refused");
     assert.deepEqual(
@@ -129,20 +121,20 @@ describe("what is wrong with an entry of mcps", () => {
 
   it("keeps a release addressable with its configuration, in the order in which it was written", async () => {
     const entry = { tools: { greet: { inputSchema: { type: "object", properties: { name: {}, a: {} } } }, add: {} } };
-    await configure({ plain: entry });
+    await hosted.configure({ plain: entry });
     const before = await hosted.catalog("plain");
-    await configure({ plain: { ...entry, description: "Other" } });
+    await hosted.configure({ plain: { ...entry, description: "Other" } });
     const now = await hosted.catalog("plain");
     assert.notEqual(now.release, before.release);
     const pinned = await hosted.host.release("default", "plain", before.release);
     assert.deepEqual(JSON.stringify(pinned?.contract), JSON.stringify(before.contract));
-    await configure({ plain: entry });
+    await hosted.configure({ plain: entry });
     assert.equal((await hosted.catalog("plain")).release, before.release);
   });
 
   it("tells two versions of a tool: of what clients see, and of what carries it out", async () => {
     const identities = async (entry: object) => {
-      await configure({ plain: entry });
+      await hosted.configure({ plain: entry });
       const catalog = await hosted.catalog("plain");
       assert.equal(catalog.identity("nobody"), undefined);
       return { add: catalog.identity("add")!, greet: catalog.identity("greet")! };
@@ -157,7 +149,7 @@ describe("what is wrong with an entry of mcps", () => {
     assert.equal(optioned.add.contract, plain.add.contract);
     assert.notEqual(optioned.add.implementation, plain.add.implementation);
     assert.deepEqual(optioned.greet, plain.greet);
-    await configure({});
+    await hosted.configure({});
     await hosted.define("plain", DEFINITION.replace("a + b", "b + a"));
     const changed = (await hosted.catalog("plain")).identity("add")!;
     assert.equal(changed.contract, plain.add.contract);
