@@ -119,13 +119,7 @@ describe("the audit log of a service", () => {
     const query = "?kind=login&outcome=refused&principal=token:" + id;
     await until(async () => (await read(query, { at: "/t/acme", token: theirs.token })).body.records.length === 2);
     const { body } = await read(query, { at: "/t/acme", token: theirs.token });
-    assert.deepEqual(
-      body.records.map(({ code, path }: Record<string, unknown>) => [code, path]),
-      [
-        ["forbidden", "/variables"],
-        ["forbidden", "/mcp/theirs"],
-      ],
-    );
+    assert.deepEqual(rows(body.records, "code", "path"), ["forbidden /variables", "forbidden /mcp/theirs"]);
   });
 
   it("shows a tenant its own records alone, and only to who administers it (C8)", async () => {

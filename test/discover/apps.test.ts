@@ -4,6 +4,7 @@ import { gatherDefinition } from "../../src/discover/gather.ts";
 import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { found } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
 import { folderWith } from "../support/suite.ts";
 
 const CHART = '<!doctype html>\n<!-- ui {"prefersBorder": true} -->\n<p>chart</p>';
@@ -95,10 +96,9 @@ test("the files that @ui names are gathered with a definition, from comments alo
   `);
   assert.deepEqual(Object.keys((await gatherDefinition(root, "tool.ts")).files), ["chart.html", "tool.ts"]);
   const { problems } = await gatherDefinition(files("/** @ui gone.html */\nexport function f() {}"), "tool.ts");
-  assert.deepEqual(
-    problems.map(({ code, message, line, column }) => [code, message, line, column]),
-    [["missing-file", '"gone.html" names no file (looked for gone.html).', 1, 9]],
-  );
+  assert.deepEqual(rows(problems, "code", "message", "line", "column"), [
+    'missing-file "gone.html" names no file (looked for gone.html). 1 9',
+  ]);
 });
 
 test("@ui and @icon are about the function wherever they stand, also after a @param", () => {

@@ -7,6 +7,7 @@ import { discover } from "../../src/discover/discover.ts";
 import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
 import { inOneOf, until } from "../support/until.ts";
 
 const limits: CompilerLimits = {
@@ -56,10 +57,7 @@ function readIfThere(file: string): string {
 test("a definition is discovered and bundled in a child process (T11.1)", async () => {
   const { tools, problems, bundle } = await compiler.compile(sound);
   assert.deepEqual(problems, []);
-  assert.deepEqual(
-    tools.map(({ name, description }) => ({ name, description })),
-    [{ name: "greet", description: "Greets." }],
-  );
+  assert.deepEqual(rows(tools, "name", "description"), ["greet Greets."]);
   assert.match(bundle!, /function greet/);
 });
 
@@ -77,10 +75,7 @@ test("a type made to use up all memory is stopped, and the next definition is co
   const [bad, good] = await Promise.all([compiler.compile(hostile), compiler.compile(sound)]);
   assert.deepEqual(bad.tools, []);
   assert.equal(bad.bundle, undefined);
-  assert.deepEqual(
-    bad.problems.map(({ code, severity, file }) => ({ code, severity, file })),
-    [{ code: "compiler-memory", severity: "error", file: "greet.ts" }],
-  );
+  assert.deepEqual(rows(bad.problems, "code", "severity", "file"), ["compiler-memory error greet.ts"]);
   assert.match(bad.problems[0]!.message, /greet\.ts took more than 128 MB to compile \(BERTH_COMPILE_MEMORY_MB\)/);
   assert.equal(good.tools.length, 1);
 });
@@ -133,10 +128,7 @@ test("an import that cannot be bundled leaves the tools and no bundle", async ()
   const compiled = await compiler.compile(broken);
   assert.equal(compiled.tools.length, 1);
   assert.equal(compiled.bundle, undefined);
-  assert.deepEqual(
-    compiled.problems.map(({ tool, line }) => ({ tool, line })),
-    [{ tool: undefined, line: 1 }],
-  );
+  assert.deepEqual(rows(compiled.problems, "tool", "line"), ["- 1"]);
   const apart = { tools: compiled.tools, problems: [], bundling: compiled.problems };
   assert.deepEqual(await compiler.discover(broken), { ...nothingFound, ...apart });
 });

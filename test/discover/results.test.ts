@@ -70,11 +70,7 @@ test("a result that cannot be described costs the output schema and not the tool
     const text = `interface Growing<T> { value: T; next: Growing<T[]> }\nexport function f(a: string): ${type} { throw a; }`;
     const { tools, problems } = found(text);
     assert.deepEqual(tools[0]?.outputSchema, null, type);
-    assert.deepEqual(
-      problems.map((problem) => [problem.severity, problem.code, problem.line, problem.column]),
-      [["warning", code, 2, 31]],
-      type,
-    );
+    assert.deepEqual(rows(problems, "severity", "code", "line", "column"), [`warning ${code} 2 31`], type);
     assert.match(problems[0]!.message, why);
     assert.match(problems[0]!.message, /^f: the result: .*; the tool is offered without an output schema$/);
   }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 
 const GOOD = "export const one = (): number => 1;\n";
@@ -60,10 +61,7 @@ describe("a definition is loaded when it is saved", () => {
   it("and saved where it loads; a review says what a save would", async () => {
     assert.equal((await api.put("/definitions/good", GOOD)).status, 201);
     const { body } = await api.send("POST", "/definitions/good/review", THROWS);
-    assert.deepEqual(
-      body.problems.map(({ code }: { code: string }) => code),
-      ["load-failed"],
-    );
+    assert.deepEqual(rows(body.problems, "code"), ["load-failed"]);
   });
 
   it("with the environment of its entry, in which placeholders stand for values", async () => {

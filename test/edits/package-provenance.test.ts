@@ -6,6 +6,7 @@ import type { PackageSet } from "../../src/packages/package-set.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
 import { berth as command, type Ran } from "../support/commands.ts";
 import { sha512, tarballOf, type TestPackage } from "../support/registry.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite, registryInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 
@@ -84,13 +85,7 @@ describe("the bytes of a tenant's packages", () => {
     assert.deepEqual(body.packages, [
       { name: "zod", before: ["1.0.0"], after: ["1.0.0"], changedBytes: ["1.0.0"], supplied: ["1.0.0"], direct: true },
     ]);
-    assert.deepEqual(
-      body.problems.map(({ code, severity }: { code: string; severity: string }) => [code, severity]),
-      [
-        ["changed-bytes", "warning"],
-        ["supplied-package", "warning"],
-      ],
-    );
+    assert.deepEqual(rows(body.problems, "code", "severity"), ["changed-bytes warning", "supplied-package warning"]);
   });
 
   it("are listed as from no registry by the API, the pages, and the command", async () => {

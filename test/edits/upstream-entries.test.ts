@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { changing, dataFolder, host, tool } from "../support/hosted-upstreams.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { hostile } from "../support/upstreams.ts";
 
@@ -21,10 +22,7 @@ describe("a save of entries with upstreams", () => {
     const entry = JSON.stringify({ upstream: server.uri });
     const { body: review } = await api.send("POST", "/entries/server/review", entry);
     assert.deepEqual(review.problems, []);
-    assert.deepEqual(
-      review.servers.map(({ server, outcome }: { server: string; outcome: string }) => [server, outcome]),
-      [["server", "added"]],
-    );
+    assert.deepEqual(rows(review.servers, "server", "outcome"), ["server added"]);
     assert.equal((await api.send("GET", "/servers/server/upstream")).status, 404, "a review changes nothing");
     assert.equal((await api.put("/entries/server", entry)).status, 201);
     assert.equal((await call(`${berth.url}/mcp/server`, "aside")).content[0].text, "called Stays as it is.");

@@ -14,6 +14,7 @@ import { PROBLEMS_MAX } from "../../src/lib/problem.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, type TestBerth } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite, hostedInSuite } from "../support/suite.ts";
 import { onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -49,10 +50,8 @@ describe("an entry that nests deep", () => {
     assert.deepEqual(readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX))).problems, []);
     const { problems, refused } = readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX + 1)));
     assert.equal(refused, true);
-    assert.deepEqual(
-      problems.map(({ code, pointer }) => [code, pointer]),
-      [["too-deep", `/demo/options/hello/list${"/0".repeat(ENTRY_NESTING_MAX - 3)}`]],
-    );
+    const pointer = `/demo/options/hello/list${"/0".repeat(ENTRY_NESTING_MAX - 3)}`;
+    assert.deepEqual(rows(problems, "code", "pointer"), [`too-deep ${pointer}`]);
   });
 
   it("is not saved, and costs nobody anything", async () => {
@@ -321,20 +320,13 @@ describe("an entry of thousands of things", () => {
     const all = { tools: resources, resources: entryResources, prompts: resources };
     for (const [field, of] of Object.entries(all)) {
       const { problems, refused, entry } = readNamedEntry("demo", { [field]: of(ENTRY_ITEMS_MAX + 1) });
-      assert.equal(refused, true);
-      assert.deepEqual(
-        problems.map(({ code, pointer }) => [code, pointer]),
-        [["too-many-items", `/demo/${field}`]],
-      );
+      assert.deepEqual([refused, ...rows(problems, "code", "pointer")], [true, `too-many-items /demo/${field}`]);
       assert.match(problems[0]!.message, new RegExp(`${ENTRY_ITEMS_MAX + 1} ${field}.*at most ${ENTRY_ITEMS_MAX}`));
       assert.deepEqual(entry.leftOut, { tools: [], prompts: [], resources: [] });
     }
     for (const field of ["secrets", "variables", "network", "folders", "consent"]) {
       const { problems, refused } = readNamedEntry("demo", { [field]: Array(5_001).fill("a.example") });
-      assert.deepEqual(
-        [refused, problems.map(({ code, pointer }) => [code, pointer])],
-        [true, [["too-many-items", `/demo/${field}`]]],
-      );
+      assert.deepEqual([refused, ...rows(problems, "code", "pointer")], [true, `too-many-items /demo/${field}`]);
     }
     const { problems, entry } = readNamedEntry("demo", { resources: entryResources(ENTRY_ITEMS_MAX) });
     assert.deepEqual([problems, entry.resources.length], [[], ENTRY_ITEMS_MAX]);

@@ -16,7 +16,7 @@ export function greet(name: string): string { return "Hello, " + name; }
 export const all = (): string => "all notes";
 `;
 
-const told = (problems: readonly Problem[]) => problems.map(({ code, pointer, severity }) => [code, pointer, severity]);
+const told = (problems: readonly Problem[]) => rows(problems, "code", "pointer", "severity");
 
 describe("what is wrong with an entry of mcps", () => {
   const hosted = hostedInSuite({ plain: DEFINITION });
@@ -44,18 +44,18 @@ describe("what is wrong with an entry of mcps", () => {
     });
     const catalog = await hosted.catalog("plain");
     assert.deepEqual(told(catalog.problems), [
-      ["wrong-type", "/plain/options/add", "error"],
-      ["bad-schema", "/plain/tools/greet/inputSchema", "error"],
-      ["bad-name", "/plain/tools/a b", "error"],
-      ["missing-field", "/plain/prompts/empty", "error"],
-      ["unknown-argument", "/plain/prompts/ask/messages/0/content", "warning"],
-      ["duplicate-uri", "/plain/resources/same", "error"],
-      ["bad-uri", "/plain/resources/spaced/uri", "error"],
-      ["bad-uri", "/plain/resources/forged/uri", "error"],
-      ["bad-uri", "/plain/resources/other/uriTemplate", "error"],
-      ["unknown-tool", "/plain/tools/gone", "error"],
-      ["no-content", "/plain/resources/none", "error"],
-      ["unknown-tool", "/plain/options/nobody", "warning"],
+      "wrong-type /plain/options/add error",
+      "bad-schema /plain/tools/greet/inputSchema error",
+      "bad-name /plain/tools/a b error",
+      "missing-field /plain/prompts/empty error",
+      "unknown-argument /plain/prompts/ask/messages/0/content warning",
+      "duplicate-uri /plain/resources/same error",
+      "bad-uri /plain/resources/spaced/uri error",
+      "bad-uri /plain/resources/forged/uri error",
+      "bad-uri /plain/resources/other/uriTemplate error",
+      "unknown-tool /plain/tools/gone error",
+      "no-content /plain/resources/none error",
+      "unknown-tool /plain/options/nobody warning",
     ]);
     const { tools, resources, prompts } = catalog.contract;
     assert.deepEqual(tools, [], "a tool that is wrongly configured is not offered as it was discovered either");
@@ -80,7 +80,7 @@ describe("what is wrong with an entry of mcps", () => {
     for (const [tool, code, pointer] of cases) {
       await hosted.configure({ plain: { auto_discover: true, tools: { wrong: tool, sum: { function: "add" } } } });
       const { problems, contract } = await hosted.catalog("plain");
-      assert.deepEqual(told(problems), [[code, `/plain/tools/wrong${pointer}`, "error"]]);
+      assert.deepEqual(told(problems), [`${code} /plain/tools/wrong${pointer} error`]);
       assert.equal(problems[0]!.tool, "wrong");
       const names = contract.tools.map(({ name }) => name);
       assert.deepEqual(names, ["add", "greet", "sum"]);
@@ -113,10 +113,10 @@ describe("what is wrong with an entry of mcps", () => {
     await hosted.configure({ plain: { approve: ["add"], keep_calls: "1d" } });
     const [{ state, problems }] = (await summariesOf(hosted)) as [Awaited<ReturnType<typeof summariesOf>>[number]];
     assert.equal(state, "refused");
-    assert.deepEqual(
-      problems.map(({ message }) => message),
-      ['"approve" is now "consent"; rename the field', '"keep_calls" is now "retain_calls"; rename the field'],
-    );
+    assert.deepEqual(rows(problems, "message"), [
+      '"approve" is now "consent"; rename the field',
+      '"keep_calls" is now "retain_calls"; rename the field',
+    ]);
   });
 
   it("keeps a release addressable with its configuration, in the order in which it was written", async () => {
@@ -188,13 +188,13 @@ describe("the text of mcps", () => {
     assert.deepEqual(rows(checkMcps('{\n  "a": }', faultOfSchema).problems, "line", "column", "code"), [
       "2 8 invalid-json",
     ]);
-    assert.deepEqual(told(checkMcps("[]", faultOfSchema).problems), [["wrong-type", "", "error"]]);
-    assert.deepEqual(told(checkMcps('{"$schema": 1}', faultOfSchema).problems), [["wrong-type", "/$schema", "error"]]);
+    assert.deepEqual(told(checkMcps("[]", faultOfSchema).problems), ["wrong-type  error"]);
+    assert.deepEqual(told(checkMcps('{"$schema": 1}', faultOfSchema).problems), ["wrong-type /$schema error"]);
   });
 
   it("of one entry has pointers that begin at the entry", () => {
     const { problems, entries } = checkEntry("a/b", '{ "tools": { "x": 1 } }', faultOfSchema);
-    assert.deepEqual(told(problems), [["bad-name", "", "error"]]);
+    assert.deepEqual(told(problems), ["bad-name  error"]);
     assert.equal(entries.size, 1);
     const { problems: own } = checkEntry("echo", '{\n "tools": { "x": 1 } }', faultOfSchema);
     assert.deepEqual(rows(own, "file", "line", "column", "pointer"), ["echo.json 2 18 /tools/x"]);
