@@ -33,7 +33,7 @@ async function loaded(code: string, made: Made) {
   return importBundle(bundle!);
 }
 
-/** What the bundle of a definition exports that consists of one package. */
+/** The exports of a bundle whose definition exports all of one package. */
 const ofPackage = (files: Record<string, string>) =>
   loaded('export * from "p";', { "node_modules/p": { manifest: { exports: "./index.mjs" }, files } });
 

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, type ExecFileSyncOptions } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, describe, test } from "node:test";
@@ -19,6 +18,7 @@ import { spawnDirectly, type Spawn } from "../../src/processes/spawn/spawn.ts";
 import { GUESTS } from "../support/guests.ts";
 import { commandOf } from "../support/processes.ts";
 import { rows } from "../support/rows.ts";
+import { temporaryFolder } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 // These tests are about the compiler's own process.
@@ -35,11 +35,10 @@ const source = (text: string, more: Record<string, string> = {}): DefinitionSour
   files: { "m.ts": text, ...more },
 });
 
-const folder = mkdtempSync(join(tmpdir(), "berth-confined-"));
+const folder = temporaryFolder();
 const secret = "c9f1e0-a-secret-that-nobody-is-told";
 const secretFile = join(folder, "secret.key");
 writeFileSync(secretFile, `{"version":3, ${secret}`);
-after(() => rmSync(folder, { recursive: true }));
 
 /** Without the sandbox in the extended suite. */
 const mode: Confinement = isLinux ? GUESTS : "trusted";
@@ -311,7 +310,7 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     for (const name of ["express", "better-sqlite3", "jose", "undici"]) assert.ok(!packages.has(name), name);
   });
 
-  /** What compilers with these settings find in another process: problems, or else that there is a bundle. */
+  /** Compiles in another process, twice in each mode, and prints the problems, or else that there is a bundle. */
   const script = `
     const { openCompiler } = await import(process.argv[1]);
     const told = [], found = [];
@@ -328,8 +327,8 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     console.log(JSON.stringify({ told, found }));`;
   const elsewhere = (modes: string, options: ExecFileSyncOptions = {}, root = packageRoot, prefix: string[] = []) => {
     const node = [process.execPath, "--input-type=module", "-e", script, join(root, "dist/src/discover/compiler.js")];
-    const [file, ...args] = [...prefix, ...node, modes];
-    const printed = execFileSync(file!, args, { cwd: "/", ...options, encoding: "utf8" });
+    const [file = "", ...args] = [...prefix, ...node, modes];
+    const printed = execFileSync(file, args, { cwd: "/", ...options, encoding: "utf8" });
     return JSON.parse(printed) as { told: string[]; found: string[] };
   };
   const works = { told: [], found: ["a bundle", "a bundle"] };
