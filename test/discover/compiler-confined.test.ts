@@ -327,7 +327,7 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     console.log(JSON.stringify({ told, found }));`;
   const elsewhere = (modes: string, options: ExecFileSyncOptions = {}, root = packageRoot, prefix: string[] = []) => {
     const node = [process.execPath, "--input-type=module", "-e", script, join(root, "dist/src/discover/compiler.js")];
-    const [file = "", ...args] = [...prefix, ...node, modes];
+    const [file, ...args] = [...prefix, ...node, modes];
     const printed = execFileSync(file, args, { cwd: "/", ...options, encoding: "utf8" });
     return JSON.parse(printed) as { told: string[]; found: string[] };
   };
