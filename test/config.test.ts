@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { environmentOf } from "../src/commands/environment.ts";
 import { inDatabase } from "../src/compose/service-log.ts";
 import { knownVariables, unknownSettings } from "../src/compose/unknown-settings.ts";
-import { readConfig } from "../src/config.ts";
+import { mayHavePackages, readConfig } from "../src/config.ts";
 import { BerthError } from "../src/lib/errors.ts";
 import { defaultLimits, limitSettings, limitsFrom, limitVariable } from "../src/limits/limits.ts";
+import { folderWith } from "./support/suite.ts";
+
+const token = "npm_0123456789abcdef";
 
 describe("the configuration", () => {
   it("refuses an address that other machines reach, with the reason", () => {
@@ -86,11 +87,9 @@ describe("the configuration", () => {
   });
 
   it("names a Postgres by its address, or by a file with it, and without either the data folder has the store", () => {
-    const folder = mkdtempSync(join(tmpdir(), "berth-config-"));
-    after(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, "database");
     const url = "postgresql://berth:swordfish@db.internal:5432/berth?sslmode=verify-full";
-    writeFileSync(file, `${url}\n`);
+    const folder = folderWith({ database: `${url}\n` });
+    const file = join(folder, "database");
     assert.equal(readConfig({}).database, undefined);
     assert.equal(readConfig({ BERTH_DATABASE: url }).database, url);
     const { database, databaseFile } = readConfig({ BERTH_DATABASE_FILE: file });
@@ -108,22 +107,26 @@ describe("the configuration", () => {
       assert.throws(() => at(wrong), /BERTH_NODE_ADDRESS must be/);
   });
 
-  it("refuses what is no address of a Postgres, and never tells what was given", () => {
-    const folder = mkdtempSync(join(tmpdir(), "berth-config-"));
-    after(() => rmSync(folder, { recursive: true }));
-    const empty = join(folder, "empty");
-    writeFileSync(empty, "\n");
+  it("refuses what is no address of a database or a registry, and never shows a given secret", () => {
+    const empty = join(folderWith({ empty: "\n" }), "empty");
     for (const [env, said] of [
       [{ BERTH_DATABASE: "mysql://berth:swordfish@db/berth" }, /BERTH_DATABASE must be the address of a Postgres/],
       [{ BERTH_DATABASE: "swordfish" }, /BERTH_DATABASE must be/],
       [{ BERTH_DATABASE: "postgres://berth:sword fish@db/berth" }, /BERTH_DATABASE must be/],
       [{ BERTH_DATABASE_FILE: empty }, /BERTH_DATABASE must be/],
-      [{ BERTH_DATABASE_FILE: join(folder, "nowhere") }, /BERTH_DATABASE_FILE cannot be read \(ENOENT\)/],
+      [{ BERTH_DATABASE_FILE: "/nowhere/x" }, /BERTH_DATABASE_FILE cannot be read \(ENOENT\)/],
       [{ BERTH_DATABASE: "postgres://db/x", BERTH_DATABASE_FILE: empty }, /both give the database; set one of them/],
+      [{ BERTH_REGISTRY: "npm.example.com" }, /BERTH_REGISTRY must be the address/],
+      [{ BERTH_REGISTRY: "file:///etc" }, /BERTH_REGISTRY must be the address/],
+      [{ BERTH_REGISTRY: "https://me:swordfish@npm.example.com/" }, /BERTH_REGISTRY must hold no password/],
+      [{ BERTH_REGISTRY_TOKEN: `${token} x` }, /token of the registry must be printable/],
+      [{ BERTH_REGISTRY_TOKEN: token, BERTH_REGISTRY_TOKEN_FILE: "/nowhere/x" }, /set one of them/],
+      [{ BERTH_REGISTRY_TOKEN_FILE: "/nowhere/x" }, /BERTH_REGISTRY_TOKEN_FILE cannot be read \(ENOENT\)/],
+      [{ BERTH_REGISTRY_TARBALL_ORIGINS: "https://cdn.example.com/path" }, /must list origins/],
     ] as const) {
       assert.throws(
         () => readConfig(env),
-        (error: Error) => said.test(error.message) && !/sword ?fish|mysql/.test(error.message),
+        (error: Error) => said.test(error.message) && !/sword ?fish|mysql|npm_0123/.test(error.message),
       );
     }
   });
@@ -133,5 +136,45 @@ describe("the configuration", () => {
     assert.deepEqual(inDatabase(url), [url, "sword%20fish%21", "sword fish!"]);
     assert.deepEqual(inDatabase(undefined), []);
     assert.deepEqual(inDatabase("postgres://a:a@db/a"), ["postgres://a:a@db/a"]);
+  });
+});
+
+describe("the settings of packages", () => {
+  it("are the public registry without a token, for the tenant default alone", () => {
+    const config = readConfig({});
+    const none = { token: undefined, tokenFile: undefined };
+    assert.deepEqual(config.registry, { url: "https://registry.npmjs.org/", ...none, tarballOrigins: [] });
+    assert.deepEqual(
+      ["default", "acme"].map((tenant) => mayHavePackages(config, tenant)),
+      [true, false],
+    );
+  });
+
+  it("give packages to all tenants, or to some", () => {
+    const may = (value: string, tenant: string): boolean =>
+      mayHavePackages(readConfig({ BERTH_TENANT_PACKAGES: value }), tenant);
+    assert.ok(may("on", "acme"));
+    assert.ok(!may("off", "acme"));
+    assert.ok(may("acme, other", "other"));
+    assert.ok(!may("acme", "other"));
+    assert.throws(
+      () => readConfig({ BERTH_TENANT_PACKAGES: "No Name" }),
+      /BERTH_TENANT_PACKAGES must be off, on or names/,
+    );
+  });
+
+  it("name a registry with a path, its token in a file, and where its tarballs are", () => {
+    const tokenFile = join(folderWith({ token: `${token}\n` }), "token");
+    const { registry } = readConfig({
+      BERTH_REGISTRY: "https://npm.example.com/api/npm/all",
+      BERTH_REGISTRY_TOKEN_FILE: tokenFile,
+      BERTH_REGISTRY_TARBALL_ORIGINS: "https://cdn.example.com",
+    });
+    assert.deepEqual(registry, {
+      url: "https://npm.example.com/api/npm/all/",
+      token,
+      tokenFile,
+      tarballOrigins: ["https://cdn.example.com"],
+    });
   });
 });

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Cid } from "../lib/cid.ts";
+import { clock } from "../lib/clock.ts";
 import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -357,16 +358,16 @@ class CompilerProcess {
       usedMs = Math.max(usedMs, processorMsOf(pids) - before);
       if (usedMs > compileMs) return stop({ kind: "timeout" });
       if (residentMbOf(pids) > 2 * compileMemoryMb + BESIDES_HEAP_MB) return stop({ kind: "memory" });
-      looking = setTimeout(look, nextLook());
+      looking = clock.after(nextLook(), look);
     };
     const nextLook = (): number => Math.max(LOOK_MS_MIN, Math.min(LOOK_MS, compileMs - usedMs));
-    let looking = setTimeout(look, nextLook());
+    let looking = clock.after(nextLook(), look);
     const detail = (): string => `the machine has given it ${usedMs} ms of processor time in ${compileElapsedMs} ms`;
-    const waiting = setTimeout(() => stop({ kind: "unavailable", detail: detail() }), compileElapsedMs);
+    const waiting = clock.after(compileElapsedMs, () => stop({ kind: "unavailable", detail: detail() }));
     return {
       end: () => {
-        clearTimeout(looking);
-        clearTimeout(waiting);
+        looking.clear();
+        waiting.clear();
       },
     };
   }

@@ -1,17 +1,16 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { openKeys, proofsOf, readSealKey } from "../../src/compose/keys.ts";
 import { readConfig } from "../../src/config.ts";
+import { temporaryFolder } from "../support/suite.ts";
 
 const SEAL_KEY_FILE = "seal.key";
 
 describe("the seal key of a data folder", () => {
-  const parent = mkdtempSync(join(tmpdir(), "berth-seal-"));
-  after(() => rmSync(parent, { recursive: true, force: true }));
+  const parent = temporaryFolder();
 
   it("is made once, whoever is first, and read by everybody from then on", async () => {
     const folder = join(parent, "data");
@@ -35,8 +34,7 @@ describe("the seal key of a data folder", () => {
 });
 
 describe("the keys of a service", () => {
-  const folder = mkdtempSync(join(tmpdir(), "berth-keys-"));
-  after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   const database = { BERTH_DATABASE: "postgres://berth@localhost/berth" };
   const key = (): string => randomBytes(32).toString("base64");
   const open = (env: NodeJS.ProcessEnv) => openKeys(readConfig({ BERTH_DATA: join(folder, "data"), ...env }));

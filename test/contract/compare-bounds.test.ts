@@ -8,6 +8,7 @@ import type { Contract, ToolContract } from "../../src/contract/contract.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
 import { countedReads } from "../support/counted-reads.ts";
 import * as fc from "../support/fast-check.ts";
+import { rows } from "../support/rows.ts";
 
 const text = { type: "string" };
 const named = (count: number, prefix: string, schema: JsonSchema = text): JsonSchema =>
@@ -195,10 +196,7 @@ describe("the work of comparing contracts", () => {
     const annotated = { ...after!, annotations: { readOnlyHint: true } };
     const changes = compareContracts(contract(before!), contract(annotated));
     assert.equal(changes[0]?.pointer, "/inputSchema/properties/p0/type");
-    assert.deepEqual(
-      changes.slice(-2).map(({ pointer }) => pointer),
-      ["/inputSchema", "/annotations/readOnlyHint"],
-    );
+    assert.deepEqual(rows(changes.slice(-2), "pointer"), ["/inputSchema", "/annotations/readOnlyHint"]);
   });
 
   it("is shared by all tools, and tools that are as they were are never told of", () => {
@@ -224,20 +222,14 @@ describe("the work of comparing contracts", () => {
       contract(tool("t", before)),
       contract(tool("t", { ...before, p7: { type: "string", maxLength: 3 } })),
     );
-    assert.deepEqual(
-      changes.map(({ pointer }) => pointer),
-      ["/inputSchema/properties/p7/maxLength"],
-    );
+    assert.deepEqual(rows(changes, "pointer"), ["/inputSchema/properties/p7/maxLength"]);
   });
 
   it("what is nested in many objects is written without growing by each of them", () => {
     const deep = (levels: number, leaf: JsonSchema): JsonSchema =>
       levels === 0 ? leaf : object({ inner: deep(levels - 1, leaf) });
     const [before, after] = [contract(tool("t", { a: deep(60, text) })), contract(tool("t", { b: deep(60, text) }))];
-    assert.deepEqual(
-      compareContracts(before, after).map(({ renamedTo }) => renamedTo),
-      ["b"],
-    );
+    assert.deepEqual(rows(compareContracts(before, after), "renamedTo"), ["b"]);
   });
 
   it("has turns of others between two tools, and the same answer", async () => {

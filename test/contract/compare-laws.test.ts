@@ -168,11 +168,15 @@ describe("comparing contracts", () => {
     );
   });
 
-  it("calls nothing compatible that refuses what was taken", () => {
+  it("calls nothing compatible that refuses what was taken, and describes each change in a sentence with a pointer", () => {
     let compatible = 0;
     fc.assert(
       fc.property(pair, fc.nat({ max: 1000 }), ([before, after], seed) => {
         const changes = compareContracts(contract(before), contract(after));
+        for (const { message, pointer } of changes) {
+          assert.match(message, /^["A-Z].*\.$/);
+          assert.match(pointer ?? "", /^\/inputSchema/);
+        }
         if (changes.length === 0 || changes.some(({ effect }) => effect !== "compatible")) return;
         compatible++;
         const ajv = new Ajv2020({ strict: false, useDefaults: true, allErrors: false, logger: false });
@@ -186,17 +190,5 @@ describe("comparing contracts", () => {
       { numRuns: runs },
     );
     assert.ok(compatible > runs / 50, `only ${compatible} of ${runs} pairs were compatible`);
-  });
-
-  it("says of every change what it is, in a sentence with a pointer", () => {
-    fc.assert(
-      fc.property(pair, ([before, after]) => {
-        for (const { message, pointer } of compareContracts(contract(before), contract(after))) {
-          assert.match(message, /^["A-Z].*\.$/);
-          assert.match(pointer ?? "", /^\/inputSchema/);
-        }
-      }),
-      { numRuns: runs / 4 },
-    );
   });
 });

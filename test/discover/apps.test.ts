@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { test } from "node:test";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { found } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
+import { folderWith } from "../support/suite.ts";
 
 const CHART = '<!doctype html>\n<!-- ui {"prefersBorder": true} -->\n<p>chart</p>';
 
@@ -61,18 +60,13 @@ test("an app is stored with the CID of its file, and of what clients read, which
 
 test("what is wrong with @ui is said where it stands, and leaves the tool out", () => {
   const on = (tag: string) => `/**\n * Draws.\n * @ui ${tag}\n */\nexport function f() {}`;
-  assert.deepEqual(faults(on("gone.html")), [
-    "missing-file 3: f: @ui gone.html names no file of the definition; put it beside this one",
-  ]);
-  assert.deepEqual(faults(on("../../up.html")), [
-    "missing-file 3: f: @ui ../../up.html names no file of the definition; put it beside this one",
-  ]);
-  assert.deepEqual(faults(on("")), [
-    "missing-file 3: f: @ui needs the HTML file that shows the results of the tool: @ui chart.html",
-  ]);
-  assert.deepEqual(faults(on("a.html models"), { "a.html": "" }), [
-    'unknown-ui-word 3: f: @ui takes an HTML file, model and app, not "models"',
-  ]);
+  for (const [tag, fault] of [
+    ["gone.html", "missing-file 3: f: @ui gone.html names no file of the definition; put it beside this one"],
+    ["../../up.html", "missing-file 3: f: @ui ../../up.html names no file of the definition; put it beside this one"],
+    ["", "missing-file 3: f: @ui needs the HTML file that shows the results of the tool: @ui chart.html"],
+    ["a.html models", 'unknown-ui-word 3: f: @ui takes an HTML file, model and app, not "models"'],
+  ] as const)
+    assert.deepEqual(faults(on(tag), { "a.html": "" }), [fault]);
   for (const [wishes, message] of [
     ["{csp}", "the comment ui is not JSON"],
     ["[]", 'the comment ui must be an object, such as {"prefersBorder": true}'],
@@ -89,13 +83,9 @@ test("what is wrong with @ui is said where it stands, and leaves the tool out", 
   }
 });
 
-test("the files that @ui names are gathered with a definition, from comments alone", async (context) => {
-  const root = await mkdtemp(join(tmpdir(), "berth-apps-"));
-  context.after(() => rm(root, { recursive: true, force: true }));
-  await writeFile(join(root, "chart.html"), CHART);
-  await writeFile(
-    join(root, "tool.ts"),
-    `
+test("the files that @ui names are gathered with a definition, from comments alone", async () => {
+  const files = (text: string) => folderWith({ "chart.html": CHART, "tool.ts": text });
+  const root = files(`
     // @ui no-doc-comment.html
     const text = "@ui in-a-text.html";
     /**
@@ -103,16 +93,12 @@ test("the files that @ui names are gathered with a definition, from comments alo
      * @ui chart.html app
      */
     export function draw() { return text; }
-    `,
-  );
+  `);
   assert.deepEqual(Object.keys((await gatherDefinition(root, "tool.ts")).files), ["chart.html", "tool.ts"]);
-
-  await writeFile(join(root, "tool.ts"), "/** @ui gone.html */\nexport function f() {}");
-  const { problems } = await gatherDefinition(root, "tool.ts");
-  assert.deepEqual(
-    problems.map(({ code, message, line, column }) => [code, message, line, column]),
-    [["missing-file", '"gone.html" names no file (looked for gone.html).', 1, 9]],
-  );
+  const { problems } = await gatherDefinition(files("/** @ui gone.html */\nexport function f() {}"), "tool.ts");
+  assert.deepEqual(rows(problems, "code", "message", "line", "column"), [
+    'missing-file "gone.html" names no file (looked for gone.html). 1 9',
+  ]);
 });
 
 test("@ui and @icon are about the function wherever they stand, also after a @param", () => {

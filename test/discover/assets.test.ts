@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { bundleDefinition } from "../../src/discover/bundle.ts";
 import { discover } from "../../src/discover/discover.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
@@ -10,6 +7,8 @@ import { openProgram } from "../../src/discover/program.ts";
 import { loaderOf } from "../../src/discover/resolve.ts";
 import { loadDefinition, packDefinition } from "../../src/image/definition.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { importBundle } from "../support/discovered.ts";
+import { folderWith } from "../support/suite.ts";
 
 /** The bytes of the shortest module that exports a function, and a byte that is no UTF-8. */
 const PIXEL = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0xff, 0x00]);
@@ -25,20 +24,10 @@ export function sql(): string { return query; }
 export function bytes(): number[] { return [...pixel]; }
 `;
 
-async function folder(context: TestContext, files: Record<string, string | Uint8Array>): Promise<string> {
-  const root = await mkdtemp(join(tmpdir(), "berth-assets-"));
-  context.after(() => rm(root, { recursive: true }));
-  for (const [path, content] of Object.entries(files)) {
-    await mkdir(dirname(join(root, path)), { recursive: true });
-    await writeFile(join(root, path), content);
-  }
-  return root;
-}
-
 const all = { "a.ts": SOURCE, "data/prices.csv": CSV, "query.sql": "select 1", "pixel.png": PIXEL };
 
-test("files beside a definition are its own, and import as text or bytes", async (context) => {
-  const root = await folder(context, { ...all, "unused.csv": "1" });
+test("files beside a definition are its own, and import as text or bytes", async () => {
+  const root = folderWith({ ...all, "unused.csv": "1" });
   const { files, problems } = await gatherDefinition(root, "a.ts");
   assert.deepEqual(problems, []);
   assert.deepEqual(Object.keys(files), ["a.ts", "data/prices.csv", "pixel.png", "query.sql"]);
@@ -51,20 +40,14 @@ test("files beside a definition are its own, and import as text or bytes", async
 
   const { bundle, problems: bundling } = await bundleDefinition(source);
   assert.deepEqual(bundling, []);
-  const module = (await import(`data:text/javascript;base64,${Buffer.from(bundle!).toString("base64")}`)) as {
-    table(): string;
-    sql(): string;
-    bytes(): number[];
-  };
-  assert.equal(module.table(), CSV);
-  assert.equal(module.sql(), "select 1");
-  assert.deepEqual(module.bytes(), [...PIXEL]);
+  const { table, sql, bytes } = await importBundle(bundle!);
+  assert.deepEqual([table(), sql(), bytes()], [CSV, "select 1", [...PIXEL]]);
   const map = Buffer.from(/base64,(\S+)\s*$/.exec(bundle!)![1]!, "base64").toString();
   assert.ok(!map.includes("select 1"), "its source map holds no asset a second time");
 });
 
-test("they are stored as the bytes that they are, and come back as they were", async (context) => {
-  const root = await folder(context, all);
+test("they are stored as the bytes that they are, and come back as they were", async () => {
+  const root = folderWith(all);
   const { files } = await gatherDefinition(root, "a.ts");
   const { cid, blocks } = packDefinition("a.ts", files);
   const stored = new Map(blocks.map((block) => [block.cid, block.bytes]));
@@ -73,22 +56,19 @@ test("they are stored as the bytes that they are, and come back as they were", a
   assert.deepEqual(loaded.files, files);
 });
 
-test("a byte-order mark stays in the file, and is left out of the text", async (context) => {
-  const root = await folder(context, {
+test("a byte-order mark stays in the file, and is left out of the text", async () => {
+  const root = folderWith({
     "a.ts": 'import t from "./t.csv";\nexport const text = (): string => t;',
     "t.csv": "\uFEFFa,b",
   });
   const { files } = await gatherDefinition(root, "a.ts");
   assert.equal(files["t.csv"], "\uFEFFa,b");
   const { bundle } = await bundleDefinition({ language: "typescript", server: "a", entry: "a.ts", files });
-  const module = (await import(`data:text/javascript;base64,${Buffer.from(bundle!).toString("base64")}`)) as {
-    text(): string;
-  };
-  assert.equal(module.text(), "a,b");
+  assert.equal((await importBundle(bundle!))["text"](), "a,b");
 });
 
-test("their limits are those of all files of a definition, counted in bytes", async (context) => {
-  const root = await folder(context, { ...all, "pixel.png": Buffer.alloc(900) });
+test("their limits are those of all files of a definition, counted in bytes", async () => {
+  const root = folderWith({ ...all, "pixel.png": Buffer.alloc(900) });
   const small = { ...defaultLimits, sourceFileBytes: 800 };
   const { problems } = await gatherDefinition(root, "a.ts", small);
   assert.deepEqual(
@@ -96,56 +76,31 @@ test("their limits are those of all files of a definition, counted in bytes", as
     [["too-large", true]],
   );
   assert.deepEqual((await gatherDefinition(root, "a.ts", { ...small, sourceFileBytes: 900 })).problems, []);
-
-  const { files } = await gatherDefinition(root, "a.ts");
-  const { problems: bundling } = await bundleDefinition(
-    { language: "typescript", server: "a", entry: "a.ts", files },
-    1_000,
-  );
-  assert.match(bundling[0]!.message, /more than 1000 bytes \(BERTH_BUNDLE_BYTES\)/);
-});
-
-test("no link leads out of the folder of sources, and what is no text is told", async (context) => {
-  const outside = await folder(context, { "secret.csv": "secret" });
-  const root = await folder(context, {
-    "a.ts": 'import a from "./link.csv";\nimport b from "./not.txt";\nexport const f = (): string => a + b;',
-    "not.txt": Buffer.from([0xff, 0xfe]),
-  });
-  await symlink(join(outside, "secret.csv"), join(root, "link.csv"));
-  const { problems, files } = await gatherDefinition(root, "a.ts");
-  assert.deepEqual(
-    problems.map(({ code, line }) => [code, line]),
-    [
-      ["outside", 1],
-      ["unreadable-file", 2],
-    ],
-  );
-  assert.ok(!JSON.stringify(files).includes("secret"));
 });
 
 test("every kind that can be imported has a type", () => {
   const endings = ".css .csv .graphql .hbs .htm .html .ini .jsonl .md .sql .svg .toml .tsv .txt .xml .xsd .yaml .yml";
   const byteEndings =
     ".bin .bmp .db .docx .gif .gz .ico .jpeg .jpg .mp3 .otf .parquet .pdf .png .sqlite .ttf .wasm .wav .webp .woff .woff2 .xlsx .zip";
-  const lines = [
-    ...endings
-      .split(" ")
-      .map((ending, index) => `import t${index} from "./x${ending}"; export const u${index}: string = t${index};`),
-    ...byteEndings
-      .split(" ")
-      .map((ending, index) => `import b${index} from "./x${ending}"; export const c${index}: Uint8Array = b${index};`),
-  ];
-  for (const ending of endings.split(" ")) assert.equal(loaderOf(`x${ending}`), "text", ending);
-  for (const ending of byteEndings.split(" ")) assert.equal(loaderOf(`x${ending}`), "bytes", ending);
-  const names = [...endings.split(" "), ...byteEndings.split(" ")].map((ending): [string, string] => [
-    `x${ending}`,
-    "",
-  ]);
+  const lines: string[] = [];
+  const files: Record<string, string> = {};
+  for (const [all, loader, type] of [
+    [endings, "text", "string"],
+    [byteEndings, "bytes", "Uint8Array"],
+  ] as const) {
+    for (const ending of all.split(" ")) {
+      assert.equal(loaderOf(`x${ending}`), loader, ending);
+      lines.push(
+        `import a${lines.length} from "./x${ending}"; export const b${lines.length}: ${type} = a${lines.length};`,
+      );
+      files[`x${ending}`] = "";
+    }
+  }
   const { program, entry } = openProgram({
     language: "typescript",
     server: "a",
     entry: "a.ts",
-    files: { "a.ts": lines.join("\n"), ...Object.fromEntries(names) },
+    files: { "a.ts": lines.join("\n"), ...files },
   });
   assert.deepEqual(
     program.getSemanticDiagnostics(entry).map(({ messageText }) => messageText),

@@ -2,30 +2,29 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { printProblems } from "../../src/commands/print-problems.ts";
 import { compileDefinition } from "../../src/discover/compile.ts";
-import type { Problem } from "../../src/lib/problem.ts";
+import type { Compiled } from "../../src/discover/discovery.ts";
 
 /** Common mistakes of authors, and the messages that they get. */
-async function problemsOf(files: string | Readonly<Record<string, string>>): Promise<readonly Problem[]> {
+async function compiled(files: string | Readonly<Record<string, string>>): Promise<Compiled> {
   const own = typeof files === "string" ? { "hello.ts": files } : files;
-  const compiled = await compileDefinition("compile", {
-    language: "typescript",
-    server: "hello",
-    entry: Object.keys(own)[0]!,
-    files: own,
-  });
-  return compiled.problems;
+  const entry = Object.keys(own)[0]!;
+  return compileDefinition("compile", { language: "typescript", server: "hello", entry, files: own });
 }
 
+const problemsOf = async (files: Parameters<typeof compiled>[0]) => (await compiled(files)).problems;
+
 /** The problems as a terminal shows them. */
-async function told(files: string | Readonly<Record<string, string>>): Promise<string> {
+async function told(files: Parameters<typeof compiled>[0]): Promise<string> {
   let text = "";
   printProblems(await problemsOf(files), (more) => (text += more));
   return text;
 }
 
-test("a result of another type than the function says is told in the checker's words, with its line", async () => {
+test("a result of another type than declared is a warning in the words of the type checker, and is served", async () => {
+  const text = "export function size(text: string): number {\n  return text.trim();\n}\n";
+  assert.ok((await compiled(text)).bundle);
   assert.equal(
-    await told("export function size(text: string): number {\n  return text.trim();\n}\n"),
+    await told(text),
     "hello.ts:2:3: warning: Type 'string' is not assignable to type 'number'. [type-error]\n" +
       "    > 2 |   return text.trim();\n" +
       "        |   ^^^^^^\n",
@@ -43,13 +42,6 @@ test("a misspelt property is told with what was meant, in every file of a defini
     /^size\.ts:1:52: warning: Property 'lenght' does not exist on type 'string'\. Did you mean 'length'\?/,
   );
   assert.match(text, /\nsize\.ts:3:33: warning: .*Did you mean to write 'length'\?/);
-});
-
-test("type errors keep nothing from being served", async () => {
-  const source = { language: "typescript", server: "hello", entry: "hello.ts" } as const;
-  const files = { "hello.ts": "export function size(text: string): number {\n  return text;\n}\n" };
-  const { tools, bundle } = await compileDefinition("compile", { ...source, files });
-  assert.deepEqual([tools.length, typeof bundle], [1, "string"]);
 });
 
 test("what follows from types that are not seen here is no mistake of the author's", async () => {
@@ -78,13 +70,6 @@ test("a mistake that keeps a tool from being offered is told once", async () => 
   assert.equal(problems.map(({ code }) => code).join(), "unresolved-type");
 });
 
-test("of very many type errors the first are told, and how many more there are", async () => {
-  const lines = Array.from({ length: 150 }, (_, index) => `export const f${index} = (): number => "${index}";\n`);
-  const problems = await problemsOf(lines.join(""));
-  assert.equal(problems.length, 101);
-  assert.equal(problems.at(-1)!.message, "There are 50 more problems; these are the first 100.");
-});
-
 test("of what one missing parenthesis does to the lines below it only the first is told", async () => {
   const text = await told(
     "export function greet(name: string): string {\n  return shout(name;\n}\n\nfunction shout(text: string): string {\n" +
@@ -96,21 +81,14 @@ test("of what one missing parenthesis does to the lines below it only the first 
   );
 });
 
-test("a definition that exports nothing names what looks like a tool, and is not served", async () => {
-  const source = { language: "typescript", server: "hello", entry: "hello.ts" } as const;
-  const text =
-    "/** Greets. */\nfunction greet(name: string): string {\n  return word(name);\n}\nconst word = (name: string) => name;\n";
+test("a definition without a tool is not served, and its error says what to export", async () => {
   assert.equal(
-    await told(text),
+    await told("/** Greets. */\nfunction greet(name: string): string {\n  return name;\n}\n"),
     "hello.ts:2:10: error: Nothing is exported, so nothing is offered; greet looks like a tool: " +
       'put "export" before it. [nothing-exported]\n' +
       "    > 2 | function greet(name: string): string {\n" +
       "        |          ^^^^^\n",
   );
-  assert.equal((await compileDefinition("compile", { ...source, files: { "hello.ts": text } })).bundle, undefined);
-});
-
-test("what is exported and cannot be a tool is told with what to write instead", async () => {
   const cases: [text: string, message: RegExp][] = [
     ["", /^Nothing is exported, so nothing is offered: a tool is an exported function, such as "export function greet/],
     ["const a = () => 1;\nconst b = () => 2;\n", /; a and b look like tools: put "export" before them\./],
@@ -120,11 +98,20 @@ test("what is exported and cannot be a tool is told with what to write instead",
       "export const limit = 3;",
       /^limit is not a function, and nothing else is exported: a tool is an exported function/,
     ],
+    [
+      "module.exports = { greet() {} };",
+      /^module\.exports exports nothing here: a definition is an ES module; a tool is/,
+    ],
+    ["exports.greet = () => 'x';", /^exports\.greet exports nothing here/],
+    [
+      "export class Tools {\n  greet(name: string) {}\n}",
+      /^Tools is a class, and methods are not tools; export greet as a function of its own: "export function greet\(…\)"\./,
+    ],
   ];
   for (const [text, message] of cases) {
-    const [problem] = await problemsOf(text);
-    assert.equal(problem!.code, "nothing-exported", text);
-    assert.match(problem!.message, message);
+    const { problems, bundle } = await compiled(text);
+    assert.deepEqual([problems[0]!.code, bundle], ["nothing-exported", undefined], text);
+    assert.match(problems[0]!.message, message);
   }
 });
 
@@ -213,20 +200,7 @@ test("tags of JSDoc, TSDoc and TypeDoc are silent, and so are names that a comme
   assert.deepEqual(problems, []);
 });
 
-test("modules of Node that a definition may import are no mistake, with node: and without it", async () => {
-  for (const module of ["path", "util", "zlib", "node:path", "node:util"]) {
-    const problems = await problemsOf(
-      `import * as module from "${module}";\n/** Counts. */\nexport function count(): number { return Object.keys(module).length; }\n`,
-    );
-    assert.deepEqual(problems, [], module);
-  }
-});
-
-test("a package that was not added, and copied code that cannot be bundled, are told as they are", async () => {
-  const missing = await told(
-    'import Papa from "papaparse";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
-  );
-  assert.match(missing, /The package was not added: run berth add papaparse/);
+test("copied code that cannot be bundled is reported with what to copy instead", async () => {
   const copied = await told({
     "hello.ts":
       'import Papa from "./papaparse.js";\nexport const rows = (text: string): number => Papa.parse(text).length;\n',
@@ -239,36 +213,9 @@ test("a package that was not added, and copied code that cannot be bundled, are 
 });
 
 test("a list with an end of its own is told to be taken with its elements in any order", async () => {
-  const text = await told("export const read = (items: [...string[], boolean]): string => String(items);\n");
-  assert.match(
-    text,
-    /^hello\.ts:1:29: warning \(tool read\): read: JSON Schema cannot say what ends a list, so each element may be of any of its types; write the list last/,
-  );
   assert.match(
     await told("export const read = (items: [number, ...string[], boolean]): string => String(items);\n"),
     /so each element after the first 1 may be of any/,
   );
   assert.equal(await told("export const read = (items: [...string[], string]): string => String(items);\n"), "");
-});
-
-test("exports of CommonJS are told to export nothing, and what to write", async () => {
-  const said =
-    /^hello\.ts:2:1: error: module\.exports exports nothing here: a definition is an ES module; a tool is an exported function/;
-  assert.match(
-    await told(
-      "function greet(): string {\n  return '';\n}\n".replaceAll("\n", " ") + "\nmodule.exports = { greet };\n",
-    ),
-    said,
-  );
-  assert.match(
-    await told("exports.greet = () => 'x';\n"),
-    /^hello\.ts:1:1: error: exports\.greet exports nothing here/,
-  );
-});
-
-test("a class with methods is told that those are no tools, and how to export them", async () => {
-  assert.match(
-    await told("export class Tools {\n  greet(name: string): string {\n    return name;\n  }\n}\n"),
-    /^hello\.ts:1:14: error: Tools is a class, and methods are not tools; export greet as a function of its own: "export function greet\(…\)"\./,
-  );
 });

@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
-import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { bundleDefinition } from "../../src/discover/bundle.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
 import type { Problem } from "../../src/lib/problem.ts";
+import { importBundle } from "../support/discovered.ts";
 
 type Files = Record<string, string>;
 
@@ -25,14 +21,14 @@ async function bundled(files: Files): Promise<string> {
 
 async function onlyProblem(line: string, more: Files = {}): Promise<Problem> {
   // Unused imports count as types and vanish.
-  const use = line.startsWith("import x") ? "export { x as used };" : "";
+  const use = /^import (x|\* as x)/.test(line) ? "export { x as used };" : "";
   const result = await bundle({ "a.ts": `export const a = 1;\n${line}\n${use}`, ...more });
   assert.equal(result.bundle, undefined);
   assert.equal(result.problems.length, 1, JSON.stringify(result.problems));
   return result.problems[0]!;
 }
 
-test("default, named, renamed and re-exported functions are reachable by name in one module", async (context) => {
+test("default, named, renamed and re-exported functions are reachable by name in one module", async () => {
   const code = await bundled({
     "a.ts": `
       import { shout } from "./lib/shout.js";
@@ -47,14 +43,12 @@ test("default, named, renamed and re-exported functions are reachable by name in
     "table.json": '{ "answer": 42 }',
   });
   assert.doesNotMatch(code, /^import /m);
-  const guest = openGuest(context, code);
-  assert.equal(await guest.call("default", "hi"), "HI");
-  assert.equal(await guest.call("arrow"), 42);
-  assert.deepEqual(await guest.call("other"), [1, 2]);
-  assert.deepEqual(await guest.evaluate("Object.keys(m)"), ["arrow", "default", "odd name", "other"]);
+  const exports = await importBundle(code);
+  assert.deepEqual([exports["default"]("hi"), exports["arrow"](), exports["other"]()], ["HI", 42, [1, 2]]);
+  assert.deepEqual(Object.keys(exports), ["arrow", "default", "odd name", "other"]);
 });
 
-test("builtins that compute are allowed with and without node:, and stay imports", async (context) => {
+test("builtins that compute are allowed with and without node:, and stay imports", async () => {
   const code = await bundled({
     "a.ts": `
       import { createHash } from "crypto";
@@ -62,7 +56,7 @@ test("builtins that compute are allowed with and without node:, and stay imports
       export const run = () => join("a", createHash("sha256").update("").digest("hex").slice(0, 4));`,
   });
   assert.match(code, /from "node:crypto"/);
-  assert.equal(await openGuest(context, code).call("run"), "a/e3b0");
+  assert.equal((await importBundle(code))["run"](), "a/e3b0");
 });
 
 test("types of the module berth are free, values of it do not exist", async () => {
@@ -99,6 +93,12 @@ test("whatever would read the host's files or load code at run time is refused, 
     ['import x from "file:///etc/passwd";', 15, /A definition cannot import by URL/],
     ['import x from "#internal";', 15, /# imports work inside of packages alone/],
     ['import "./b.scss";', 8, /only \.ts, \.js and \.json files/],
+    ['import * as x from "node:sqlite";', 20, /keep values in variables/],
+    ['import * as x from "child_process";', 20, /shell definition/],
+    ['import * as x from "worker_threads";', 20, /one process and one thread/],
+    ['import * as x from "inspector";', 20, /look into a guest/],
+    ['import * as x from "wasi";', 20, /WebAssembly\.instantiate/],
+    ['import * as x from "node:made_up";', 20, /not among the modules of Node/],
     ['export * from "/etc/passwd";', 15, /absolute path/],
     ['export { x } from "left-pad";', 19, /The package was not added: run berth add/],
     ['import x from "esbuild";', 15, /The package was not added: run berth add/],
@@ -126,24 +126,6 @@ test("whatever would read the host's files or load code at run time is refused, 
       assert.ok(problem.frame!.startsWith(`> 2 | ${line}\n`), problem.frame);
       assert.equal(problem.frame!.split("\n")[1]!.indexOf("^"), "> 2 | ".length + column - 1);
     });
-  }
-});
-
-test("builtins that reach outside of the guest are refused, each with what to use instead", async () => {
-  const expected: [names: string[], reason: RegExp][] = [
-    [["node:sqlite"], /keep values in variables/],
-    [["child_process"], /shell definition/],
-    [["cluster", "worker_threads"], /one process and one thread/],
-    [["repl", "inspector"], /look into a guest/],
-    [["wasi"], /WebAssembly\.instantiate/],
-    [["node:made_up"], /not among the modules of Node/],
-  ];
-  for (const [names, reason] of expected) {
-    for (const name of names) {
-      const problem = await onlyProblem(`import * as x from "${name}"; export const y = x;`);
-      assert.match(problem.message, reason, name);
-      assert.equal(problem.code, "import-refused");
-    }
   }
 });
 
@@ -194,24 +176,6 @@ test("a shell definition's bundle is the script itself", async () => {
   assert.deepEqual(result, { bundle: script, problems: [] });
 });
 
-test("a throw is traced to the definition's own file, line and column", async (context) => {
-  const code = await bundled({
-    "a.ts": 'import { fail } from "./lib/fail.ts";\n\nexport const run = () => fail(Date.now());\n',
-    "lib/fail.ts":
-      "export function fail(value: unknown): never {\n  const message = String(value).slice(0, 0);\n  throw new Error(`failed${message}`);\n}\n",
-  });
-  const folder = await mkdtemp(join(tmpdir(), "berth-stack-"));
-  context.after(() => rm(folder, { recursive: true }));
-  await writeFile(join(folder, "bundle.mjs"), code);
-  const script = 'import { run } from "./bundle.mjs"; try { run(); } catch (error) { console.log(error.stack); }';
-  const stack = execFileSync(process.execPath, ["--enable-source-maps", "--input-type=module", "-e", script], {
-    cwd: folder,
-    encoding: "utf8",
-  });
-  assert.match(stack, /definition:lib\/fail\.ts:3:9/);
-  assert.match(stack, /definition:a\.ts:3:26/);
-});
-
 test("the same sources give the same bytes, without a path of the host", async () => {
   const files = {
     "a.ts": 'import "./b.ts"; export const run = () => Date.now();',
@@ -221,42 +185,6 @@ test("the same sources give the same bytes, without a path of the host", async (
   assert.equal(first, second);
   assert.ok(!first.includes(packageRoot));
   assert.ok(!first.includes(process.cwd()));
-});
-
-test("two installations in different folders give the same bytes", async (context) => {
-  const root = await mkdtemp(join(tmpdir(), "berth-bundle-"));
-  context.after(() => rm(root, { recursive: true }));
-  const script = `
-    const { bundleDefinition } = await import(process.argv[1]);
-    const text = 'import { sep } from "path"; export const run = () => sep;';
-    const source = { language: "typescript", server: "a", entry: "a.ts", files: { "a.ts": text } };
-    const { bundle, problems } = await bundleDefinition(source);
-    process.stdout.write(bundle ?? JSON.stringify(problems));`;
-  const outputs: string[] = [];
-  // Once as a clone with its packages inside, once as a dependency with its packages beside it.
-  for (const [home, modules] of [
-    ["clone", "clone/node_modules"],
-    ["an/app/node_modules/berth-mcp", "an/app/node_modules"],
-  ] as const) {
-    const [berth, packages] = [join(root, home), join(root, modules)];
-    await mkdir(packages, { recursive: true });
-    await cp(join(packageRoot, "dist/src"), join(berth, "dist/src"), { recursive: true });
-    await writeFile(join(berth, "package.json"), '{ "name": "berth-mcp", "version": "0.1.0", "type": "module" }');
-    await symlink(join(packageRoot, "node_modules/esbuild"), join(packages, "esbuild"));
-    outputs.push(
-      execFileSync(
-        process.execPath,
-        ["--input-type=module", "-e", script, join(berth, "dist/src/discover/bundle.js")],
-        {
-          cwd: berth,
-          encoding: "utf8",
-        },
-      ),
-    );
-  }
-  assert.match(outputs[0]!, /export \{\n {2}run/);
-  assert.equal(outputs[0], outputs[1]);
-  assert.ok(!outputs[0]!.includes(root));
 });
 
 test("bundleBytes: a bundle that would be longer has no sources, then no map, then is refused", async () => {
@@ -281,61 +209,3 @@ test("bundleBytes: a bundle that would be longer has no sources, then no map, th
   assert.deepEqual([problems[0]!.code, problems[0]!.severity, problems[0]!.file], ["too-large", "error", "a.ts"]);
   assert.match(problems[0]!.message, /BERTH_BUNDLE_BYTES/);
 });
-
-/** Runs a bundle as a guest would: in a process without files, children and workers, evaluated from a `data:` URL. */
-interface GuestChild {
-  /** The value of an expression over `m`, the bundle's module; rejects with what it threw. */
-  evaluate(expression: string): Promise<unknown>;
-  /** Calls an exported function. */
-  call(name: string, ...args: readonly unknown[]): Promise<unknown>;
-}
-
-const runner = `
-  const lines = (await import("node:readline")).createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-  const next = async () => JSON.parse((await lines.next()).value);
-  const m = await import("data:text/javascript;base64," + Buffer.from(await next()).toString("base64"));
-  for (;;) {
-    const { value, done } = await lines.next();
-    if (done) break;
-    let answer;
-    try {
-      answer = { value: await new Function("m", "return " + JSON.parse(value))(m) };
-    } catch (error) {
-      answer = { error: { name: error?.name, message: String(error?.message ?? error) } };
-    }
-    process.stdout.write(JSON.stringify(answer) + "\\n");
-  }`;
-
-function openGuest(context: Pick<TestContext, "after">, code: string): GuestChild {
-  const permission = process.allowedNodeEnvironmentFlags.has("--permission")
-    ? "--permission"
-    : "--experimental-permission";
-  const child = spawn(process.execPath, ["--no-warnings", permission, "--input-type=module", "-e", runner], {
-    stdio: ["pipe", "pipe", "inherit"],
-    env: {},
-  });
-  const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const send = (value: unknown) => child.stdin.write(`${JSON.stringify(value)}\n`);
-  send(code);
-  context.after(() => void child.kill("SIGKILL"));
-
-  let last: Promise<unknown> = Promise.resolve();
-  const evaluate = (expression: string): Promise<unknown> => {
-    const answer = last
-      .catch(() => undefined)
-      .then(async () => {
-        send(expression);
-        const line = await answers.next();
-        if (line.done) throw new Error("the guest's process ended");
-        const { value, error } = JSON.parse(line.value) as { value?: unknown; error?: Error };
-        if (error) throw Object.assign(new Error(error.message), error);
-        return value;
-      });
-    last = answer;
-    return answer;
-  };
-  return {
-    evaluate,
-    call: (name, ...args) => evaluate(`m[${JSON.stringify(name)}](...${JSON.stringify(args)})`),
-  };
-}

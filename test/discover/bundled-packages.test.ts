@@ -6,6 +6,8 @@ import { discover } from "../../src/discover/discover.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
 import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.ts";
 import { packagesInReach } from "../../src/packages/package-set.ts";
+import { importBundle } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
 import { packageSet, type MadePackage } from "../support/tarballs.ts";
 
 type Made = Record<string, MadePackage & { version?: string }>;
@@ -25,15 +27,15 @@ async function bundled(code: string, made: Made) {
   return bundleDefinition(source, undefined, files);
 }
 
-/** Imports the bundle. */
-async function loaded(code: string, made: Made): Promise<Record<string, unknown>> {
+async function loaded(code: string, made: Made) {
   const { bundle, problems } = await bundled(code, made);
   assert.deepEqual(problems, []);
-  return (await import(`data:text/javascript;base64,${Buffer.from(bundle!).toString("base64")}`)) as Record<
-    string,
-    unknown
-  >;
+  return importBundle(bundle!);
 }
+
+/** The exports of a bundle whose definition exports all of one package. */
+const ofPackage = (files: Record<string, string>) =>
+  loaded('export * from "p";', { "node_modules/p": { manifest: { exports: "./index.mjs" }, files } });
 
 describe("a bundle with npm packages", () => {
   it("holds what is used of them, in both forms of modules, and says what each adds", async () => {
@@ -78,11 +80,13 @@ describe("a bundle with npm packages", () => {
   });
 
   it("goes on without what a package only tries, and is refused without what it imports", async () => {
-    const tries = `let found = "none"; try { found = require("optional"); } catch (error) { found = error.code; } exports.found = found;`;
-    const found = await loaded(`export { found } from "tries";`, {
-      "node_modules/tries": { files: { "index.js": tries } },
+    const tries = `try { exports.found = require("optional"); } catch (error) { exports.found = error.code; }
+      try { exports.fast = require("./fast.node"); } catch (error) { exports.why = error.message; }`;
+    const { found, why } = await loaded(`export { found, why } from "tries";`, {
+      "node_modules/tries": { files: { "index.js": tries, "fast.node": "binary" } },
     });
-    assert.equal(found["found"], "MODULE_NOT_FOUND");
+    assert.equal(found, "MODULE_NOT_FOUND");
+    assert.match(why, /"tries" is a native addon, which does not run here/);
 
     const needs: Made = {
       "node_modules/needs": {
@@ -119,14 +123,6 @@ describe("a bundle with npm packages", () => {
     assert.match(problems[0]!.message, /"sharp" is a native addon, which does not run here: use jimp/);
   });
 
-  it("goes on without a native addon that a package only tries", async () => {
-    const tries = `try { exports.fast = require("./fast.node"); } catch (error) { exports.why = error.message; }`;
-    const found = await loaded(`export { why } from "tries";`, {
-      "node_modules/tries": { files: { "index.js": tries, "fast.node": "binary" } },
-    });
-    assert.match(String(found["why"]), /"tries" is a native addon, which does not run here/);
-  });
-
   it("leaves to the run what a package computes, and never expands a pattern on the disk of the host", async () => {
     const computes = [
       "const own = require; exports.tried = [",
@@ -140,12 +136,9 @@ describe("a bundle with npm packages", () => {
     const { bundle, problems } = await bundled(code, made);
     assert.deepEqual(problems, []);
     assert.doesNotMatch(bundle!, /check-reference|contributing/);
-    const { tried, calendar } = (await loaded(code, made)) as {
-      tried: (() => unknown)[];
-      calendar: Record<string, (to?: string) => unknown>;
-    };
+    const { tried, calendar } = await loaded(code, made);
     for (const each of tried) await assert.rejects(async () => each());
-    assert.deepEqual([calendar["import"]!("a"), calendar["require"]!()], ["a", "./here"]);
+    assert.deepEqual([calendar.import("a"), calendar.require()], ["a", "./here"]);
   });
 
   it("gives an ES module of a package what Node gives it as the default of a CommonJS module", async () => {
@@ -169,9 +162,9 @@ describe("a bundle with npm packages", () => {
     const { bundle } = await bundled(code, made);
     const { fails } = await loaded(code, made);
     const stack = await Promise.resolve()
-      .then(fails as () => never)
+      .then(fails)
       .catch((error: Error) => error.stack!);
-    const [, line, column] = /:(\d+):(\d+)\)?\n/.exec(stack)!.map(Number) as [number, number, number];
+    const [, line, column] = /:(\d+):(\d+)\)?\n/.exec(stack as string)!.map(Number) as [number, number, number];
     const json = Buffer.from(/base64,(.*)\n$/.exec(bundle!)![1]!, "base64").toString();
     const map = JSON.parse(json) as SourceMapPayload;
     assert.deepEqual(map.sources, ["definition:s.ts"], "of packages the map says nothing");
@@ -180,34 +173,77 @@ describe("a bundle with npm packages", () => {
     assert.deepEqual([entry.originalSource, entry.originalLine + 1], ["definition:s.ts", 4]);
   });
 
-  it("tells a package nothing of the machine that made it, and reads no map that a package names", async () => {
-    const asks = `
-      exports.place = __dirname; exports.file = __filename; exports.mode = process.env.NODE_ENV;
-      //# sourceMappingURL=file:///etc/passwd`;
-    const made: Made = {
-      "node_modules/asks": { files: { "index.js": asks } },
-      "node_modules/meta": {
-        manifest: { type: "module" },
-        files: { "index.js": `export const url = import.meta.url;` },
-      },
-    };
-    const exports = await loaded(`export { place, file, mode } from "asks"; export { url } from "meta";`, made);
-    assert.deepEqual(
-      ["place", "file", "mode", "url"].map((name) => exports[name]),
-      ["/bundle", "/bundle/index.mjs", "production", "file:///bundle/index.mjs"],
-    );
+  it("finds a refused module's names in each way that a package imports them, and fails when it calls one", async () => {
+    const exports = await ofPackage({
+      "index.mjs": `
+        export { exec, default as whole } from "child_process";
+        export * as all from "node:child_process";
+        export { required } from "./common.cjs";
+        import { Worker } from "worker_threads";
+        export class Mine extends Worker {}`,
+      "common.cjs": `
+        const { promisify } = require("util");
+        const { spawn, exec } = require("child_process");
+        exports.required = { spawn, run: promisify(exec) };`,
+    });
+    const denied = { code: "ERR_ACCESS_DENIED", message: /child_process\.\w+\(\) is refused\. .* shell definition/ };
+    assert.throws(() => exports["exec"]("ls"), denied);
+    assert.throws(() => exports["whole"].execFileSync("ls"), denied);
+    assert.throws(() => exports["all"].fork("ls"), denied);
+    assert.throws(() => exports["required"].spawn("ls"), denied);
+    await assert.rejects(exports["required"].run("ls"), denied);
+    const worker = { code: "ERR_ACCESS_DENIED", message: /new worker_threads\.Worker/ };
+    assert.throws(() => new exports["Mine"]("x.js"), worker);
   });
 
-  it("has builtins for packages, and for refused ones a stand-in that says so when it is used", async () => {
-    const uses = `
-      const { join } = require("path"); const cp = require("child_process"); const { isMainThread } = require("worker_threads");
-      exports.joined = join("a", "b"); exports.isMain = isMainThread;
-      exports.run = () => cp.execSync("id");`;
-    const exports = await loaded(`export { joined, isMain, run } from "uses";`, {
-      "node_modules/uses": { files: { "index.js": uses } },
+  it("answers a package that asks where it runs", async () => {
+    const { answers } = await ofPackage({
+      "index.mjs": `
+        import * as threads from "worker_threads";
+        import cluster from "cluster";
+        import inspector from "inspector";
+        import { isSea } from "node:sea";
+        threads.setEnvironmentData("a", 1);
+        cluster.on("exit", () => {}).once("online", () => {});
+        export const answers = [
+          threads.isMainThread, threads.parentPort, threads.threadId, threads.getEnvironmentData("a"),
+          threads.MessageChannel === globalThis.MessageChannel, threads.markAsUncloneable({}),
+          cluster.isPrimary, cluster.isWorker, inspector.url(), isSea(),
+        ];`,
     });
-    assert.deepEqual([exports["joined"], exports["isMain"]], ["a/b", true]);
-    assert.throws(exports["run"] as () => void, /cannot start processes/);
+    assert.deepEqual(answers, [true, null, 0, 1, true, undefined, true, false, undefined, false]);
+  });
+
+  it("gives a require with a computed name Node's modules that a guest may use, and nothing else", async () => {
+    const { answers, isMain, resolved, cached } = await ofPackage({
+      "index.mjs": `export { answers, isMain, resolved, cached } from "./common.cjs";`,
+      "common.cjs": `
+        const ask = (name) => { try { return typeof require(name); } catch (error) { return error.code; } };
+        const names = ["fs", "node:path", "child_process", "node:sqlite", "node:no_such", "./x.js", "/etc/passwd"];
+        exports.answers = names.map(ask);
+        exports.isMain = require.main === module;
+        exports.resolved = require.resolve("f" + "s");
+        exports.cached = Object.keys(require.cache).length;`,
+    });
+    assert.deepEqual(answers, ["object", "object", ...Array(5).fill("MODULE_NOT_FOUND")]);
+    assert.deepEqual([isMain, resolved, cached], [false, "node:fs", 0]);
+  });
+
+  it("loads a package with a require of its own, and tells it nothing of the machine that built the bundle", async () => {
+    const { answers, names, mode, url } = await ofPackage({
+      "index.mjs": `
+        import { createRequire } from "node:module";
+        import { sep } from "./common.cjs";
+        const require = createRequire(import.meta.url);
+        export const answers = [require("path").sep === sep, import.meta.dirname, import.meta.filename];
+        export const url = import.meta.url;
+        export { mode, names } from "./common.cjs";`,
+      "common.cjs": `
+        exports.sep = require("path").sep; exports.names = [__dirname, __filename]; exports.mode = process.env.NODE_ENV;
+        //# sourceMappingURL=file:///etc/passwd`,
+    });
+    assert.deepEqual(answers, [true, "/bundle", "/bundle/index.mjs"]);
+    assert.deepEqual([names, mode, url], [["/bundle", "/bundle/index.mjs"], "production", "file:///bundle/index.mjs"]);
   });
 });
 
@@ -289,10 +325,7 @@ describe("types of npm packages", () => {
       }`;
     const { source, files } = await withPackages(code, made);
     const { problems } = discover(source, files);
-    assert.deepEqual(
-      problems.map(({ line, message }) => [line, message]),
-      [[7, "Property 'missing' does not exist on type 'Plain'."]],
-    );
+    assert.deepEqual(rows(problems, "line", "message"), ["7 Property 'missing' does not exist on type 'Plain'."]);
   });
 
   it("of Node itself count where the set asks for them, for packages as for the definition", async () => {
@@ -319,10 +352,7 @@ describe("types of npm packages", () => {
     const { source, files } = await withPackages(code, made);
     assert.ok(source.packages!.packages["node_modules/@types/node"]);
     const { problems } = discover(source, files);
-    assert.deepEqual(
-      problems.map(({ line, message }) => [line, message]),
-      [[4, "Type 'string' is not assignable to type 'number'."]],
-    );
+    assert.deepEqual(rows(problems, "line", "message"), ["4 Type 'string' is not assignable to type 'number'."]);
   });
 
   it("that nobody has written are a warning that says where they may be found", async () => {

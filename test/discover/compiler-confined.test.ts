@@ -1,26 +1,24 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { execFileSync, type ExecFileSyncOptions } from "node:child_process";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, describe, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { packageRoot } from "../../src/config.ts";
 import { compilerCommand, openCompiler } from "../../src/discover/compiler.ts";
 import { isServiceFault, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import type { Confinement } from "../../src/processes/own-program.ts";
 import { residentMbOf, treeOf } from "../../src/processes/process-tree.ts";
 import { spawnDirectly, type Spawn } from "../../src/processes/spawn/spawn.ts";
-import { apiOf } from "../support/api.ts";
-import { startTestBerth } from "../support/berth.ts";
 import { GUESTS } from "../support/guests.ts";
-import { lower } from "../support/lowered-limits.ts";
 import { commandOf } from "../support/processes.ts";
-import { bearer, makeToken } from "../support/tokens.ts";
+import { rows } from "../support/rows.ts";
+import { temporaryFolder } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 // These tests are about the compiler's own process.
@@ -37,11 +35,10 @@ const source = (text: string, more: Record<string, string> = {}): DefinitionSour
   files: { "m.ts": text, ...more },
 });
 
-const folder = mkdtempSync(join(tmpdir(), "berth-confined-"));
+const folder = temporaryFolder();
 const secret = "c9f1e0-a-secret-that-nobody-is-told";
 const secretFile = join(folder, "secret.key");
 writeFileSync(secretFile, `{"version":3, ${secret}`);
-after(() => rmSync(folder, { recursive: true }));
 
 /** Without the sandbox in the extended suite. */
 const mode: Confinement = isLinux ? GUESTS : "trusted";
@@ -123,10 +120,7 @@ describe(`what a definition can have the compiler read, ${mode}`, () => {
       "const a = 1;\nexport function x(): string { return String.raw`${a}//# sourceMappingURL=${a}` }",
     );
     assert.equal(raw.bundle, undefined);
-    assert.deepEqual(
-      raw.problems.map(({ severity, line, column }) => [severity, line, column]),
-      [["error", 2, 52]],
-    );
+    assert.deepEqual(rows(raw.problems, "severity", "line", "column"), ["error 2 52"]);
   });
 
   test("no import, reference or tag leads to a file outside of the definition", async () => {
@@ -171,49 +165,6 @@ describe(`what a definition can have the compiler read, ${mode}`, () => {
   });
 });
 
-test("who may edit one server reads no file of the host by a review or a save of it", async (context) => {
-  const admin = "the-operators-own-token";
-  const berth = await startTestBerth({
-    texts: { "m.ts": "export function x(): string { return '' }" },
-    mcps: { m: { definition: "m.ts", variables: [] } },
-    env: { BERTH_ADMIN_TOKEN: admin, BERTH_ACCESS: "required" },
-  });
-  context.after(() => berth.close());
-  const { token } = await makeToken(berth, { can: ["edit"], servers: ["m"] });
-  const api = apiOf(berth);
-  const kept = await api.send("PUT", "/secrets/API_TOKEN", "a-longer-value", {
-    ...bearer(admin),
-    "If-None-Match": "*",
-  });
-  assert.ok(kept.status < 300, JSON.stringify(kept.body));
-  const key = join(berth.folder, "data", "secret.key");
-  const targets = [key, "/etc/passwd", "/proc/self/environ", `/proc/${process.pid}/environ`, "/dev/zero"];
-  const files = (target: string): Record<string, string>[] => [
-    { "m.ts": `export function x(): string { return "" }\n//# sourceMappingURL=file://${target}` },
-    { "m.ts": `import x from ${JSON.stringify(target)} with { type: "text" };\nexport const f = (): string => x;` },
-    {
-      "m.ts": 'export { x } from "./n.js";',
-      "n.js": `export function x() { return "" }\n/*@ sourceMappingURL=file://${target} */`,
-    },
-  ];
-  for (const target of targets) {
-    const bytes = target === "/dev/zero" ? "\0\0\0" : readFileSync(target, "latin1");
-    const lines = bytes.split(/[\n\0]/).filter((line) => line.length > 7);
-    for (const each of files(target)) {
-      for (const [method, path] of [
-        ["POST", "/definitions/m/review"],
-        ["PUT", "/definitions/m"],
-      ] as const) {
-        const body = JSON.stringify({ entry: "m.ts", files: each });
-        const reply = await api.send(method, path, body, { ...bearer(token), "If-Match": "*" });
-        const said = JSON.stringify(reply);
-        assert.ok([200, 409, 422].includes(reply.status), said);
-        for (const line of lines) assert.ok(!said.includes(line), `${target} in ${said}`);
-      }
-    }
-  }
-});
-
 const sound = source("export function f(): string { return ''; }");
 
 /** A warm compiler that can be stopped, with the id of its first process. */
@@ -241,28 +192,25 @@ async function held(
 }
 
 describe("the limits of the compiler", { skip: !isLinux && "only Linux tells what processes use" }, () => {
-  test("compileMs counts processor time: a compiler that stands still is not blamed on the source", async (context) => {
+  test("compileMs counts CPU time: a compiler that makes no progress is not blamed on the source", async (context) => {
     const { compile, tell } = await held(context, { compileMs: 4_000 });
     tell("SIGSTOP");
     const compiling = compile();
-    // The time itself is tested here.
-    await sleep(4_500);
+    await nextTurn();
+    clock.leap(60_000);
     tell("SIGCONT");
     assert.deepEqual((await compiling).problems, []);
   });
 
   test("compileElapsedMs: a machine that does not let it work is told as that", async (context) => {
-    const start: Spawn = async (request) => {
-      const started = await spawnDirectly(request);
-      process.kill(started.pid, "SIGSTOP");
-      return started;
-    };
-    context.after(lower({ compileElapsedMs: 500 }));
-    const compiler = openCompiler(limits, { start });
-    context.after(() => compiler.close());
-    const { problems } = await compiler.compile(sound);
+    const { compile, tell } = await held(context);
+    tell("SIGSTOP");
+    const compiling = compile();
+    await nextTurn();
+    clock.leap(120_000);
+    const { problems } = await compiling;
     assert.deepEqual(problems.map(isServiceFault), [true]);
-    assert.match(problems[0]!.message, /given it \d+ ms of processor time in 500 ms/);
+    assert.match(problems[0]!.message, /given it \d+ ms of processor time in 120000 ms/);
   });
 
   test("a compiler or bundler that is ended from outside is the machine's fault, and the next one works", async (context) => {
@@ -362,25 +310,33 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
     for (const name of ["express", "better-sqlite3", "jose", "undici"]) assert.ok(!packages.has(name), name);
   });
 
+  /** Compiles in another process, twice in each mode, and prints the problems, or else that there is a bundle. */
+  const script = `
+    const { openCompiler } = await import(process.argv[1]);
+    const told = [], found = [];
+    const files = { "a.ts": 'import { sep } from "path"; export function f(): string { return sep; }' };
+    const source = { language: "typescript", server: "a", entry: "a.ts", files };
+    for (const mode of process.argv[2].split(" ")) {
+      const compiler = openCompiler(${JSON.stringify(limits)}, { mode, onTrusted: (reason) => told.push(reason) });
+      for (let time = 0; time < 2; time++) {
+        const { problems, bundle } = await compiler.compile(source);
+        found.push(problems.map(({ code }) => code).join() || (bundle.includes("function f") ? "a bundle" : "nothing"));
+      }
+      await compiler.close();
+    }
+    console.log(JSON.stringify({ told, found }));`;
+  const elsewhere = (modes: string, options: ExecFileSyncOptions = {}, root = packageRoot, prefix: string[] = []) => {
+    const node = [process.execPath, "--input-type=module", "-e", script, join(root, "dist/src/discover/compiler.js")];
+    const [file, ...args] = [...prefix, ...node, modes];
+    const printed = execFileSync(file, args, { cwd: "/", ...options, encoding: "utf8" });
+    return JSON.parse(printed) as { told: string[]; found: string[] };
+  };
+  const works = { told: [], found: ["a bundle", "a bundle"] };
+
   test(
     "works for an ordinary user, and from a folder that only root may enter",
     { skip: !isRoot && "only root can become another" },
     () => {
-      const script = `
-      const { openCompiler } = await import(process.argv[1]);
-      const compiler = openCompiler(${JSON.stringify(limits)}, { mode: "sandboxed" });
-      const files = { "a.ts": 'import { sep } from "path"; export function f(): string { return sep; }' };
-      const { problems, bundle } = await compiler.compile({ language: "typescript", server: "a", entry: "a.ts", files });
-      await compiler.close();
-      console.log(JSON.stringify([problems, bundle?.includes("function f") ?? false]));`;
-      const run = (root: string, identity: { uid?: number; gid?: number }): unknown =>
-        JSON.parse(
-          execFileSync(
-            process.execPath,
-            ["--input-type=module", "-e", script, join(root, "dist/src/discover/compiler.js")],
-            { cwd: "/", encoding: "utf8", ...identity },
-          ),
-        );
       const closed = mkdtempSync(join(folder, "closed-"));
       const home = join(closed, "berth");
       for (const path of ["dist/src", "package.json", "reference_templates"])
@@ -389,70 +345,39 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
       for (const name of ["@humanwhocodes/momoa", "esbuild", "re2js", "typescript"])
         symlinkSync(join(packageRoot, "node_modules", name), join(home, "node_modules", name));
       chmodSync(closed, 0o700);
-      assert.deepEqual(run(home, {}), [[], true]);
-      assert.deepEqual(run(packageRoot, { uid: 65_534, gid: 65_534 }), [[], true]);
+      assert.deepEqual(elsewhere("sandboxed", {}, home), works);
+      assert.deepEqual(elsewhere("sandboxed", { uid: 65_534, gid: 65_534 }), works);
     },
   );
 
-  test("where there is no sandbox it works without one and says why, unless it must not", async () => {
-    const script = `
-      const { openCompiler } = await import(process.argv[1]);
-      const told = [];
-      const files = { "a.ts": "export function f(): string { return ''; }" };
-      const found = [];
-      for (const mode of ["auto", "sandboxed"]) {
-        const compiler = openCompiler(${JSON.stringify(limits)}, { mode, onTrusted: (reason) => told.push(reason) });
-        for (let time = 0; time < 2; time++)
-          found.push((await compiler.compile({ language: "typescript", server: "a", entry: "a.ts", files })).problems);
-        await compiler.close();
-      }
-      console.log(JSON.stringify({ told, found }));`;
-    const run = (
-      programs: Record<string, string>,
-    ): { told: string[]; found: { code: string; message: string }[][] } => {
+  test("works where the system limits Berth more than the sandbox would", () => {
+    const limited = ["prlimit", "--data=700000000", "--nofile=200"];
+    assert.deepEqual(elsewhere("sandboxed", {}, packageRoot, limited), works);
+  });
+
+  test("works without a sandbox where there is none and reports why, unless the sandbox is required", () => {
+    const prlimit = 'while [ "$1" != "${1#--}" ]; do shift; done; exec "$@"';
+    const run = (programs: Record<string, string>) => {
       const path = mkdtempSync(join(folder, "path-"));
       for (const [name, body] of Object.entries(programs))
         writeFileSync(join(path, name), `#!/bin/sh\n${body}\n`, { mode: 0o755 });
-      const args = ["--input-type=module", "-e", script, join(packageRoot, "dist/src/discover/compiler.js")];
-      return JSON.parse(execFileSync(process.execPath, args, { encoding: "utf8", env: { PATH: path } }));
+      return elsewhere("auto sandboxed", { env: { PATH: path } });
     };
-    const exec = (found: { code: string }[][]): string[][] => found.map((each) => each.map(({ code }) => code));
-    const unavailable = ["compiler-unavailable"];
-
-    const without = run({});
-    assert.deepEqual(exec(without.found), [[], [], unavailable, unavailable]);
-    assert.deepEqual(without.told.length, 1);
-    assert.match(without.told[0]!, /^bwrap is not installed/);
-
-    const forbidden = run({
-      prlimit: 'while [ "$1" != "${1#--}" ]; do shift; done; exec "$@"',
-      bwrap: "echo 'bwrap: No permissions' >&2; exit 1",
-    });
-    assert.deepEqual(exec(forbidden.found), [[], [], unavailable, unavailable]);
-    assert.match(forbidden.told.join(), /^the compiler does not start in the sandbox here \(bwrap: No permissions\)/);
-
+    const unavailable = ["compiler-unavailable", "compiler-unavailable"];
+    const cases: [programs: Record<string, string>, why: RegExp][] = [
+      [{}, /^bwrap is not installed/],
+      [
+        { prlimit, bwrap: "echo 'bwrap: No permissions' >&2; exit 1" },
+        /^the compiler does not start in the sandbox here \(bwrap: No permissions\)/,
+      ],
+    ];
+    for (const [programs, why] of cases) {
+      const { told, found } = run(programs);
+      assert.deepEqual([told.length, found], [1, [...works.found, ...unavailable]]);
+      assert.match(told[0]!, why);
+    }
     // A passing shortage is no reason to do without the sandbox.
-    const short = run({
-      prlimit: 'while [ "$1" != "${1#--}" ]; do shift; done; exec "$@"',
-      bwrap: "echo 'bwrap: Resource temporarily unavailable' >&2; exit 1",
-    });
-    assert.deepEqual(exec(short.found), [unavailable, unavailable, unavailable, unavailable]);
-    assert.deepEqual(short.told, []);
+    const short = run({ prlimit, bwrap: "echo 'bwrap: Resource temporarily unavailable' >&2; exit 1" });
+    assert.deepEqual(short, { told: [], found: [...unavailable, ...unavailable] });
   });
 });
-
-test(
-  "the sandbox stands where the system limits Berth more than the sandbox would",
-  { skip: !isLinux && "Linux alone has it" },
-  () => {
-    const limited = ["--data=700000000", "--nofile=200", process.execPath, "--input-type=module", "-e"];
-    const program = `
-      import { openCompiler } from ${JSON.stringify(new URL("../../src/discover/compiler.js", import.meta.url).href)};
-      const compiler = openCompiler(${JSON.stringify(limits)}, { mode: "sandboxed" });
-      const files = { "m.ts": "export function f(): string { return ''; }" };
-      const { tools, problems } = await compiler.compile({ language: "typescript", server: "m", entry: "m.ts", files });
-      console.log(tools.length, JSON.stringify(problems));
-      await compiler.close();`;
-    assert.equal(execFileSync("prlimit", [...limited, program], { encoding: "utf8" }), "1 []\n");
-  },
-);

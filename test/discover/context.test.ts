@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { discover } from "../../src/discover/discover.ts";
-import type { Discovery } from "../../src/discover/discovery.ts";
+import { found as discovered } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
 
 const IMPORT = 'import type { ToolContext } from "berth";';
 
-function found(text: string, entry = "demo.ts"): Discovery {
-  const files = { [entry]: `${IMPORT}\n${text}` };
-  return discover({ language: "typescript", server: "demo", entry, files });
-}
+const found = (text: string) => discovered(`${IMPORT}\n${text}`);
 
 /** The arguments of the only tool, with `+` for the host's context after them, and its problems. */
 function taken(text: string): string {
@@ -45,8 +42,7 @@ test("a last parameter called context is the host's where nothing is said of its
 
 test("ToolContext of a module that is not there can be nothing but the host's context", () => {
   const text = 'import type { ToolContext } from "@acme/host";\nexport function f(a: string, c: ToolContext): void {}';
-  const files = { "demo.ts": text };
-  const { tools, problems } = discover({ language: "typescript", server: "demo", entry: "demo.ts", files });
+  const { tools, problems } = discovered(text);
   assert.deepEqual([tools[0]?.call.params, tools[0]?.call.context, problems], [["a"], true, []]);
   const other = 'import type { PageContext } from "@acme/host";\nexport function f(a: string, c: PageContext): void {}';
   assert.equal(taken(other), "no tool; error unresolved-type 3:30");
@@ -71,17 +67,11 @@ test("an argument that looks like the host's context is offered with a warning t
   ];
   for (const parameter of objects) {
     const own = "export interface ToolContext { topic: string }\nexport type Alias = SearchContext;\n";
-    const files = {
-      "demo.ts": `import type { SearchContext, ToolContext } from "./own.ts";\nexport function f(a: string, ${parameter}): void {}`,
-      "own.ts": `${own}export interface SearchContext { topic: string }`,
-    };
-    const { tools, problems } = discover({ language: "typescript", server: "demo", entry: "demo.ts", files });
+    const types = `${own}export interface SearchContext { topic: string }`;
+    const text = `import type { SearchContext, ToolContext } from "./own.ts";\nexport function f(a: string, ${parameter}): void {}`;
+    const { tools, problems } = discovered(text, { "own.ts": types });
     assert.equal(tools[0]?.call.params.length, 2, parameter);
-    assert.deepEqual(
-      problems.map(({ severity, code, line, column }) => `${severity} ${code} ${line}:${column}`),
-      ["warning not-the-context 2:30"],
-      parameter,
-    );
+    assert.deepEqual(rows(problems, "severity", "code", "line", "column"), ["warning not-the-context 2 30"], parameter);
     assert.match(problems[0]!.message, /write \w+: ToolContext, and import type \{ ToolContext \} from "berth"/);
   }
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { found, said, signatures } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
 
 test("the types of globals that guests have are known", () => {
   const all = found(`
@@ -43,13 +44,10 @@ test("a warning about what a type of the language holds stands where the author 
     ) {}
     export function pick({ name, result }: { name: string; result: PromiseRejectedResult }) {}
   `);
-  assert.deepEqual(
-    problems.map(({ code, tool, file, line, column }) => [code, tool, file, line, column]),
-    [
-      ["any-accepted", "settle", "demo.ts", 4, 7],
-      ["any-accepted", "pick", "demo.ts", 6, 34],
-    ],
-  );
+  assert.deepEqual(rows(problems, "code", "tool", "file", "line", "column"), [
+    "any-accepted settle demo.ts 4 7",
+    "any-accepted pick demo.ts 6 34",
+  ]);
 });
 
 test("declarations beside a definition are its types, and what they declare without code is no tool", () => {

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { discover } from "../../src/discover/discover.ts";
 import type { DiscoveredTool } from "../../src/discover/discovery.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
+import { found } from "../support/discovered.ts";
 
 function only(text: string): DiscoveredTool {
-  const files = { "demo.ts": text };
-  const { tools, problems } = discover({ language: "typescript", server: "demo", entry: "demo.ts", files });
+  const { tools, problems } = found(text);
   assert.deepEqual(problems, [], text);
   return tools[0]!;
 }

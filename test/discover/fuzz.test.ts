@@ -34,47 +34,32 @@ const typescript = (text: string) => {
 };
 
 const shell = (text: string) => {
-  const files = { "a.sh": text };
+  const files = { "a.sh": `#!/bin/sh\n# ${text}` };
   checkSound(discoverShell({ language: "shell", server: "fuzz", entry: "a.sh", files }), files);
 };
 
-test("no text at all makes discovery throw", () => {
-  fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 200 }), typescript), runs);
-  fc.assert(
-    fc.property(fc.string({ unit: "binary", maxLength: 200 }), (text) => shell(`#!/bin/sh\n# ${text}`)),
-    runs,
-  );
-});
+const words = (text: string) => fc.array(fc.constantFrom(...text.split(" ")), { maxLength: 60 });
+const code =
+  "export function const async * type interface class enum A B a b ( ) { } [ ] < > = => : ; , . ... ? | & string number null undefined keyof typeof infer extends readonly unique symbol Record Partial Promise Date Map `${ } ` ' \" 1 -1 @param @minimum @pattern /** */ // import from default as const satisfies this new void never any \n";
+const header =
+  "# @param {string number integer boolean | [] } [ ] = - text name \" ' @minimum @pattern @title 1 \n \n#";
+const sound = caseNames().map((name) => Object.values(caseSource(name).files)[0]!);
+const instead = fc.constantFrom("", "?", "[]", "| null", "<T>");
+const any = fc.string({ unit: "binary", maxLength: 200 });
 
-test("no heap of words and signs makes discovery throw", () => {
-  const words =
-    "export function const async * type interface class enum A B a b ( ) { } [ ] < > = => : ; , . ... ? | & string number null undefined keyof typeof infer extends readonly unique symbol Record Partial Promise Date Map `${ } ` ' \" 1 -1 @param @minimum @pattern /** */ // import from default as const satisfies this new void never any \n";
-  const soup = fc.array(fc.constantFrom(...words.split(" ")), { maxLength: 60 }).map((parts) => parts.join(" "));
-  fc.assert(
-    fc.property(soup, (text) => typescript(`export function f(a: ${text}): void {}\n${text}`)),
-    runs,
-  );
-  const header =
-    "# @param {string number integer boolean | [] } [ ] = - text name \" ' @minimum @pattern @title 1 \n".split(" ");
-  const lines = fc.array(fc.constantFrom(...header, "\n# @param"), { maxLength: 40 }).map((parts) => parts.join(" "));
-  fc.assert(
-    fc.property(lines, (text) => shell(`#!/bin/sh\n# ${text}`)),
-    runs,
-  );
-});
-
-test("no piece cut out of a sound definition makes discovery throw", () => {
-  const texts = caseNames().map((name) => Object.values(caseSource(name).files)[0]!);
-  const cut = fc.tuple(
-    fc.constantFrom(...texts),
-    fc.nat(3_000),
-    fc.nat(40),
-    fc.constantFrom("", "?", "[]", "| null", "<T>"),
-  );
-  fc.assert(
-    fc.property(cut, ([text, at, length, instead]) =>
-      typescript(text.slice(0, at) + instead + text.slice(at + length)),
-    ),
-    runs,
-  );
-});
+const sources: [what: string, text: fc.Arbitrary<string>, check: (text: string) => void][] = [
+  ["text", any, typescript],
+  ["text in a header", any, shell],
+  ["heap of words", words(code).map((all) => `export function f(a: ${all.join(" ")}): void {}`), typescript],
+  ["heap of words in a header", words(header).map((all) => all.join(" ")), shell],
+  [
+    "piece cut out of a sound definition",
+    fc
+      .tuple(fc.constantFrom(...sound), fc.nat(3_000), fc.nat(40), instead)
+      .map(([text, at, length, by]) => text.slice(0, at) + by + text.slice(at + length)),
+    typescript,
+  ],
+];
+for (const [what, text, check] of sources) {
+  test(`no ${what} makes discovery throw`, () => fc.assert(fc.property(text, check), runs));
+}

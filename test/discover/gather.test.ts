@@ -1,29 +1,20 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { findImports } from "../../src/discover/imports.ts";
 import { codeFrame } from "../../src/lib/code-frame.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
+import { folderWith } from "../support/suite.ts";
 
 const byText = (left: unknown, right: unknown) => String(left).localeCompare(String(right));
 const small = { sourceFileBytes: 1000, sourceBytes: 2000 };
 
-async function folder(context: TestContext, files: Record<string, string | Uint8Array>): Promise<string> {
-  const root = await mkdtemp(join(tmpdir(), "berth-gather-"));
-  context.after(() => rm(root, { recursive: true }));
-  for (const [path, content] of Object.entries(files)) {
-    await mkdir(dirname(join(root, path)), { recursive: true });
-    await writeFile(join(root, path), content);
-  }
-  return root;
-}
-
-test("a definition's files are its entry and what it imports by a relative path, types and JSON included", async (context) => {
-  const root = await folder(context, {
+test("a definition's files are its entry and what it imports by a relative path, types and JSON included", async () => {
+  const root = folderWith({
     "echo/index.ts": [
       'import { a } from "../lib/a.js";',
       'import type { T } from "./types";',
@@ -54,16 +45,16 @@ test("a definition's files are its entry and what it imports by a relative path,
   ]);
 });
 
-test("a shell definition is its one file", async (context) => {
-  const root = await folder(context, { "disk.sh": "#!/bin/sh\n# import './x'\ndf\n" });
+test("a shell definition is its one file", async () => {
+  const root = folderWith({ "disk.sh": "#!/bin/sh\n# import './x'\ndf\n" });
   assert.deepEqual(await gatherDefinition(root, "disk.sh"), {
     files: { "disk.sh": "#!/bin/sh\n# import './x'\ndf\n" },
     problems: [],
   });
 });
 
-test("every missing file and every one outside is reported where it is imported", async (context) => {
-  const root = await folder(context, {
+test("every missing file and every one outside is reported where it is imported", async () => {
+  const root = folderWith({
     "a.ts": 'import "./b.ts";\n/* é */ import { x } from "./gone.ts";\nexport * from "../../etc/passwd";\n',
     "b.ts": 'import "./nowhere";\n',
   });
@@ -79,8 +70,8 @@ test("every missing file and every one outside is reported where it is imported"
   assert.equal(gone.frame, '> 2 | /* é */ import { x } from "./gone.ts";\n    |                           ^^^^^^^^^^^');
 });
 
-test("an entry that is missing, absolute or outside is a problem, not an exception", async (context) => {
-  const root = await folder(context, {});
+test("an entry that is missing, absolute or outside is a problem, not an exception", async () => {
+  const root = folderWith({});
   const codes = async (entry: string) => (await gatherDefinition(root, entry)).problems.map(({ code }) => code);
   assert.deepEqual(await codes("gone.ts"), ["missing-file"]);
   assert.deepEqual(await codes("../gone.ts"), ["outside"]);
@@ -90,9 +81,9 @@ test("an entry that is missing, absolute or outside is a problem, not an excepti
   assert.deepEqual((await gatherDefinition(join(root, "no-such-folder"), "a.ts")).problems[0]!.code, "missing-file");
 });
 
-test("a symbolic link that leaves the folder is refused, one that stays is followed", async (context) => {
-  const elsewhere = await folder(context, { "secret.ts": "export const secret = 1;", "d/e.ts": "" });
-  const root = await folder(context, {
+test("a symbolic link that leaves the folder is refused, one that stays is followed", async () => {
+  const elsewhere = folderWith({ "secret.ts": "export const secret = 1;", "d/e.ts": "" });
+  const root = folderWith({
     "a.ts": 'import "./link.ts"; import "./inside.ts"; import "./folder/e.ts";',
     "real.ts": "export const real = 1;",
   });
@@ -101,24 +92,18 @@ test("a symbolic link that leaves the folder is refused, one that stays is follo
   await symlink(join(root, "real.ts"), join(root, "inside.ts"));
   const { files, problems } = await gatherDefinition(root, "a.ts");
   assert.deepEqual(Object.keys(files), ["a.ts", "inside.ts"]);
-  assert.deepEqual(
-    problems.map(({ code, file, column }) => [code, file, column]),
-    [
-      ["outside", "a.ts", 8],
-      ["outside", "a.ts", 50],
-    ],
-  );
+  assert.deepEqual(rows(problems, "code", "file", "column"), ["outside a.ts 8", "outside a.ts 50"]);
 });
 
-test("a root that is itself a link serves its files", async (context) => {
-  const root = await folder(context, { "real/a.ts": "export {};" });
+test("a root that is itself a link serves its files", async () => {
+  const root = folderWith({ "real/a.ts": "export {};" });
   await symlink(join(root, "real"), join(root, "link"));
   assert.deepEqual((await gatherDefinition(join(root, "link"), "a.ts")).problems, []);
 });
 
 test("sourceFileBytes, sourceBytes and sourceFiles limit what is read", async (context) => {
   context.after(lower({ sourceFiles: 4 }));
-  const root = await folder(context, {
+  const root = folderWith({
     "long.ts": "/".repeat(1001),
     "sum.ts": `import "./one.ts"; import "./two.ts"; /*${"x".repeat(900)}*/`,
     "one.ts": `/*${"x".repeat(900)}*/`,
@@ -136,8 +121,8 @@ test("sourceFileBytes, sourceBytes and sourceFiles limit what is read", async (c
   assert.match(await messages("many.ts"), /more than 4 files/);
 });
 
-test("what is no plain UTF-8 file is refused without waiting for it", async (context) => {
-  const root = await folder(context, { "latin.ts": Buffer.from([0x2f, 0x2f, 0xe9]), "folder.ts/x": "" });
+test("what is no plain UTF-8 file is refused without waiting for it", async () => {
+  const root = folderWith({ "latin.ts": Buffer.from([0x2f, 0x2f, 0xe9]), "folder.ts/x": "" });
   execFileSync("mkfifo", [join(root, "pipe.ts")]);
   const message = async (entry: string) => (await gatherDefinition(root, entry)).problems[0]!.message;
   assert.match(await message("latin.ts"), /is not UTF-8 text/);
@@ -167,9 +152,9 @@ test("imports are found in tokens: not in comments, strings, templates or regula
   assert.deepEqual(specifiers('let x: typeof import("./yes.ts"); export default from1;'), ["./yes.ts", last]);
 });
 
-test("a megabyte made to be slow is read in a moment", { timeout: 120_000 }, async (context) => {
+test("a megabyte made to be slow is read in a moment", { timeout: 120_000 }, async () => {
   const repeated = (text: string) => text.repeat(Math.floor(1_000_000 / text.length));
-  const root = await folder(context, {
+  const root = folderWith({
     "classes.ts": `import "./x.ts";${repeated("(/[")}`,
     "imports.ts": Array.from({ length: 40_000 }, (_, index) => `import "./${index}";`).join("\n"),
     "same.ts": repeated('import "./same.ts";'),
@@ -194,8 +179,8 @@ test("a frame shows the part of a long line that matters", () => {
   assert.equal(codeFrame("\tx = 1", 12, 2, 99), "> 12 | \tx = 1\n     | \t^^^^^");
 });
 
-test("declarations belong to a definition when its JavaScript has them, or when it speaks of what they declare", async (context) => {
-  const root = await folder(context, {
+test("declarations belong to a definition when its JavaScript has them, or when it speaks of what they declare", async () => {
+  const root = folderWith({
     "a/tool.ts":
       'import type { User } from "./user"; import { half } from "./math.js"; import pad from "pad"; export function f(o: Options) {}',
     "a/user.d.ts": "export interface User {}",

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { faultOfIcon, ICON_BYTES_MAX } from "../../src/contract/icons.ts";
 import { compileDefinition } from "../../src/discover/compile.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
-import { modern, post, request, startTestBerth } from "../support/berth.ts";
+import { modern, post, request } from "../support/berth.ts";
+import { rows } from "../support/rows.ts";
+import { berthInSuite, folderWith } from "../support/suite.ts";
 
 const PIXEL = Buffer.from([0x89, 0x50, 0x4e, 0x47]);
 const SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>';
@@ -54,49 +53,39 @@ describe("@icon", () => {
     assert.deepEqual([tools[0]!.icons, problems], [[OF_SVG], []]);
   });
 
-  it("has the files of icons gathered, and none from elsewhere", async (t) => {
-    const root = await mkdtemp(join(tmpdir(), "berth-icons-"));
-    t.after(() => rm(root, { recursive: true }));
-    await writeFile(join(root, "dot.svg"), SVG);
-    await writeFile(
-      join(root, "a.ts"),
-      "/**\n * @icon dot.svg\n * @icon ../../etc/x.png\n * @icon https://x.org/a.png */\nexport const f = () => 1;",
-    );
+  it("has the files of icons gathered, and none from elsewhere", async () => {
+    const root = folderWith({
+      "dot.svg": SVG,
+      "a.ts":
+        "/**\n * @icon dot.svg\n * @icon ../../etc/x.png\n * @icon https://x.org/a.png */\nexport const f = () => 1;",
+      "b.sh": "#!/bin/sh\n# @icon dot.svg\n",
+    });
     const { files, problems } = await gatherDefinition(root, "a.ts");
     assert.deepEqual(Object.keys(files), ["a.ts", "dot.svg"]);
-    assert.deepEqual(
-      problems.map(({ code, line }) => [code, line]),
-      [["outside", 3]],
-    );
-    await writeFile(join(root, "b.sh"), "#!/bin/sh\n# @icon dot.svg\n");
+    assert.deepEqual(rows(problems, "code", "line"), ["outside 3"]);
     assert.deepEqual(Object.keys((await gatherDefinition(root, "b.sh")).files), ["b.sh", "dot.svg"]);
   });
 
-  for (const [tag, message] of [
-    ["javascript:alert(1)", /https: URL/],
-    ["http://example.org/a.png", /https: URL/],
-    ["https://user:pass@example.org/a.png", /https: URL/],
-    ["data:text/html;base64,AAAA", /mimeType of an image/],
-    ["data:image/svg+xml,<svg/>", /image in base64/],
-    ["missing.png", /names no file of the definition/],
-    ["https://example.org/a.png huge", /not "huge"/],
-    ["https://example.org/a text/html", /mimeType of an image/],
-    ["big.png", /at most|may have/],
-  ] as const) {
-    it(`leaves out ${tag}, with its place, and offers the tool`, async () => {
-      const big = Buffer.alloc(ICON_BYTES_MAX + 1).toString("base64");
-      const { tools, problems } = await compiled({
-        "a.ts": `/**\n * Adds.\n * @icon ${tag}\n */\nexport function add() { return 1; }`,
-        "big.png": big,
-      });
+  it("leaves out what is wrong, with its place, and offers the tool", async () => {
+    const big = Buffer.alloc(ICON_BYTES_MAX + 1).toString("base64");
+    for (const [tag, message] of [
+      ["javascript:alert(1)", /https: URL/],
+      ["http://example.org/a.png", /https: URL/],
+      ["https://user:pass@example.org/a.png", /https: URL/],
+      ["data:text/html;base64,AAAA", /mimeType of an image/],
+      ["data:image/svg+xml,<svg/>", /image in base64/],
+      ["missing.png", /names no file of the definition/],
+      ["https://example.org/a.png huge", /not "huge"/],
+      ["https://example.org/a text/html", /mimeType of an image/],
+      ["big.png", /at most|may have/],
+    ] as const) {
+      const text = `/**\n * Adds.\n * @icon ${tag}\n */\nexport function add() { return 1; }`;
+      const { tools, problems } = await compiled({ "a.ts": text, "big.png": big });
       assert.equal(tools[0]!.icons, undefined);
-      assert.deepEqual(
-        problems.map(({ severity, line }) => [severity, line]),
-        [["warning", 3]],
-      );
+      assert.deepEqual([problems.length, problems[0]!.severity, problems[0]!.line], [1, "warning", 3]);
       assert.match(problems[0]!.message, message);
-    });
-  }
+    }
+  });
 });
 
 describe("an icon", () => {
@@ -119,14 +108,14 @@ describe("an icon", () => {
 });
 
 describe("icons that clients get", () => {
-  it("are in lists and in what the server says of itself, and small ones are on its page", async (t) => {
-    const icons = [{ src: "https://example.org/s.png", sizes: ["48x48"] }, OF_SVG];
-    const berth = await startTestBerth({
-      texts: { "a.ts": SOURCE },
-      beside: { "art/plus.png": PIXEL, "dot.svg": SVG },
-      mcps: { a: { definition: "a.ts", icons: [...icons, { src: "http://x" }] } },
-    });
-    t.after(() => berth.close());
+  const icons = [{ src: "https://example.org/s.png", sizes: ["48x48"] }, OF_SVG];
+  const berth = berthInSuite({
+    texts: { "a.ts": SOURCE },
+    beside: { "art/plus.png": PIXEL, "dot.svg": SVG },
+    mcps: { a: { definition: "a.ts", icons: [...icons, { src: "http://x" }] } },
+  });
+
+  it("are in lists and in what the server says of itself, and small ones are on its page", async () => {
     const url = `${berth.url}/mcp/a`;
     const { body } = await modern(url, "tools/list");
     assert.equal(body.result.tools[0].icons.length, 2);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JsonSchema } from "../../src/lib/json.ts";
 import { found } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
 
 function outputOf(type: string): JsonSchema | null | undefined {
   const { tools, problems } = found(`interface User { name: string }\nexport function f(): ${type} { throw 0; }`);
@@ -69,11 +70,7 @@ test("a result that cannot be described costs the output schema and not the tool
     const text = `interface Growing<T> { value: T; next: Growing<T[]> }\nexport function f(a: string): ${type} { throw a; }`;
     const { tools, problems } = found(text);
     assert.deepEqual(tools[0]?.outputSchema, null, type);
-    assert.deepEqual(
-      problems.map((problem) => [problem.severity, problem.code, problem.line, problem.column]),
-      [["warning", code, 2, 31]],
-      type,
-    );
+    assert.deepEqual(rows(problems, "severity", "code", "line", "column"), [`warning ${code} 2 31`], type);
     assert.match(problems[0]!.message, why);
     assert.match(problems[0]!.message, /^f: the result: .*; the tool is offered without an output schema$/);
   }
@@ -173,8 +170,5 @@ test("a type guard gives a boolean, and an assertion nothing, whether or not its
 test("a result that cannot be described does not save a tool whose arguments cannot be", () => {
   const { tools, problems } = found("export function f(a: bigint): Map<string, string> { throw a; }");
   assert.deepEqual(tools, []);
-  assert.deepEqual(
-    problems.map(({ severity }) => severity),
-    ["error", "warning"],
-  );
+  assert.deepEqual(rows(problems, "severity"), ["error", "warning"]);
 });

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { describe, it, type TestContext } from "node:test";
+import { rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
 import { compileDefinition } from "../../src/discover/compile.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import { findSkills } from "../../src/discover/skills.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
+import { folderWith } from "../support/suite.ts";
 
 const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n\n# Tidy\n";
 
@@ -106,58 +107,37 @@ describe("a folder beside a definition", () => {
 });
 
 describe("the frontmatter of a skill", () => {
-  it("must be there, and end", () => {
+  it("must be YAML that every reader reads alike, with the name of its folder and a description", () => {
+    const cases: [frontmatter: string, problem: RegExp][] = [
+      ["name: tidy\ndescription: [a", /^\d+:\d+ The frontmatter is not YAML that can be read: /],
+      ["name: tidy\nname: other\ndescription: a", /^3:1 .*unique/],
+      ["name: &a tidy\ndescription: *a", /^3:14 Write the value again/],
+      ["name: tidy\ndescription: a\nsize: .inf", /^4:7 JSON, as which clients/],
+      ["name: tidy\ndescription: !own a", /^3:14 The frontmatter is not YAML/],
+      ["- tidy", /^2:1 The frontmatter must have fields/],
+      ["description: a", /^2:1 The frontmatter needs the name of the skill: name: tidy$/],
+      ["name: Tidy\ndescription: a", /^2:7 A skill's name has 1 to 64 characters/],
+      ["name: -a--b\ndescription: a", /^2:7 A skill's name has/],
+      [`name: ${"a".repeat(65)}\ndescription: a`, /^2:7 A skill's name has 1 to 64 characters/],
+      [
+        "name: neat\ndescription: a",
+        /^2:7 The skill is called "neat", and its folder "tidy": rename the folder to "neat", or write name: tidy$/,
+      ],
+      ["name: tidy", /^2:1 The frontmatter needs a description/],
+      ["name: tidy\ndescription: '  '", /^3:14 The frontmatter needs a description/],
+      [`name: tidy\ndescription: ${"a".repeat(1025)}`, /^3:14 The description has 1025/],
+    ];
+    for (const [frontmatter, problem] of cases) assert.match(ofText(`---\n${frontmatter}\n---\n`).join(), problem);
+    assert.deepEqual(ofText(`---\nname: tidy\ndescription: ${"ä".repeat(1024)}\n---\n`), []);
     assert.match(ofText("# Tidy\n")[0]!, /^1:1 A skill begins with its frontmatter: a line ---/);
     assert.match(ofText("---\nname: tidy\n")[0]!, /^1:1 The frontmatter has no end: write a line ---/);
-  });
-
-  it("must be YAML that every reader reads alike", () => {
-    assert.match(
-      ofText("---\nname: tidy\ndescription: [a\n---\n")[0]!,
-      /^\d+:\d+ The frontmatter is not YAML that can be read: /,
-    );
-    assert.match(ofText("---\nname: tidy\nname: other\ndescription: a\n---\n")[0]!, /^3:1 .*unique/);
-    assert.match(ofText("---\nname: &a tidy\ndescription: *a\n---\n")[0]!, /^3:14 Write the value again/);
-    assert.match(ofText("---\nname: tidy\ndescription: a\nsize: .inf\n---\n")[0]!, /^4:7 JSON, as which clients/);
-    assert.match(ofText("---\nname: tidy\ndescription: !own a\n---\n")[0]!, /^3:14 The frontmatter is not YAML/);
-    assert.match(ofText("---\n- tidy\n---\n")[0]!, /^2:1 The frontmatter must have fields/);
-  });
-
-  it("must have a name that is its folder's", () => {
-    assert.deepEqual(ofText("---\ndescription: a\n---\n"), [
-      "2:1 The frontmatter needs the name of the skill: name: tidy",
-    ]);
-    assert.match(ofText("---\nname: Tidy\ndescription: a\n---\n")[0]!, /^2:7 A skill's name has 1 to 64 characters/);
-    assert.match(ofText("---\nname: -a--b\ndescription: a\n---\n")[0]!, /^2:7 A skill's name has/);
-    const long = "a".repeat(65);
-    assert.match(ofText(`---\nname: ${long}\ndescription: a\n---\n`)[0]!, /^2:7 A skill's name has 1 to 64 characters/);
-    assert.deepEqual(ofText("---\nname: neat\ndescription: a\n---\n"), [
-      '2:7 The skill is called "neat", and its folder "tidy": rename the folder to "neat", or write name: tidy',
-    ]);
-  });
-
-  it("must have a description of at most 1024 characters", () => {
-    assert.match(ofText("---\nname: tidy\n---\n")[0]!, /^2:1 The frontmatter needs a description/);
-    assert.match(ofText("---\nname: tidy\ndescription: '  '\n---\n")[0]!, /^3:14 The frontmatter needs a description/);
-    assert.deepEqual(ofText(`---\nname: tidy\ndescription: ${"ä".repeat(1024)}\n---\n`), []);
-    assert.match(
-      ofText(`---\nname: tidy\ndescription: ${"a".repeat(1025)}\n---\n`)[0]!,
-      /^3:14 The description has 1025/,
-    );
   });
 
   it("is told where another field is not as it should be, and is served", () => {
     const text = SKILL.replace("---\n\n", "compatibility: 7\nallowed-tools: [a]\nmetadata:\n  version: 1\n---\n\n");
     const { skills, problems } = found({ "notes.skills/tidy/SKILL.md": text });
     assert.equal(skills.length, 1);
-    assert.deepEqual(
-      problems.map(({ severity, line }) => [severity, line]),
-      [
-        ["warning", 4],
-        ["warning", 7],
-        ["warning", 5],
-      ],
-    );
+    assert.deepEqual(rows(problems, "severity", "line"), ["warning 4", "warning 7", "warning 5"]);
   });
 });
 
@@ -201,18 +181,8 @@ describe("hostile frontmatter", () => {
 });
 
 describe("skills on the disk", () => {
-  async function folder(context: TestContext, files: Record<string, string | Uint8Array>): Promise<string> {
-    const root = await mkdtemp(join(tmpdir(), "berth-skills-"));
-    context.after(() => rm(root, { recursive: true }));
-    for (const [path, content] of Object.entries(files)) {
-      await mkdir(dirname(join(root, path)), { recursive: true });
-      await writeFile(join(root, path), content);
-    }
-    return root;
-  }
-
-  it("are files of the definition, of scripts too", async (context) => {
-    const root = await folder(context, {
+  it("are files of the definition, of scripts too", async () => {
+    const root = folderWith({
       "notes.sh": "#!/bin/sh\n",
       "notes.skills/tidy/SKILL.md": SKILL,
       "notes.skills/tidy/.git/config": "",
@@ -226,32 +196,26 @@ describe("skills on the disk", () => {
     );
   });
 
-  it("follow no link, neither of a file nor of a folder", async (context) => {
-    const outside = await folder(context, { "secret.md": "secret", "tidy/SKILL.md": SKILL });
-    const root = await folder(context, { "notes.ts": "", "notes.skills/tidy/SKILL.md": SKILL });
+  it("follow no link, neither of a file nor of a folder", async () => {
+    const outside = folderWith({ "secret.md": "secret", "tidy/SKILL.md": SKILL });
+    const root = folderWith({ "notes.ts": "", "notes.skills/tidy/SKILL.md": SKILL });
     await symlink(join(outside, "secret.md"), join(root, "notes.skills/tidy/secret.md"));
     await symlink(outside, join(root, "notes.skills/tidy/folder"));
     await symlink("..", join(root, "notes.skills/round"));
     const { files, problems } = await gatherDefinition(root, "notes.ts");
     assert.deepEqual(Object.keys(files), ["notes.skills/tidy/SKILL.md", "notes.ts"]);
-    assert.deepEqual(
-      problems.map(({ code, file }) => [code, file]),
-      [
-        ["outside", "notes.skills/round"],
-        ["outside", "notes.skills/tidy/folder"],
-        ["outside", "notes.skills/tidy/secret.md"],
-      ],
-    );
+    assert.deepEqual(rows(problems, "code", "file"), [
+      "outside notes.skills/round",
+      "outside notes.skills/tidy/folder",
+      "outside notes.skills/tidy/secret.md",
+    ]);
     await rm(join(root, "notes.skills"), { recursive: true });
     await symlink(outside, join(root, "notes.skills"));
-    assert.deepEqual(
-      (await gatherDefinition(root, "notes.ts")).problems.map(({ file }) => file),
-      ["notes.skills"],
-    );
+    assert.deepEqual(rows((await gatherDefinition(root, "notes.ts")).problems, "file"), ["notes.skills"]);
   });
 
   it("count for the limits of the definition", async (context) => {
-    const root = await folder(context, {
+    const root = folderWith({
       "notes.ts": "",
       ...Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`notes.skills/tidy/${index}.md`, "x"])),
     });
@@ -260,19 +224,11 @@ describe("skills on the disk", () => {
     assert.equal(Object.keys(files).length, 4);
     assert.match(problems[0]!.message, /more than 4 files/);
   });
-
-  it("that are no UTF-8 and have no name of a file of bytes are told", async (context) => {
-    const root = await folder(context, {
-      "notes.ts": "",
-      "notes.skills/tidy/SKILL.md": SKILL,
-      "notes.skills/tidy/x.dat": Uint8Array.of(255),
-    });
-    const { problems } = await gatherDefinition(root, "notes.ts");
-    assert.match(problems[0]!.message, /"notes\.skills\/tidy\/x\.dat" is not UTF-8 text/);
-  });
 });
 
 describe("scripts in a skill", () => {
+  const notes = { language: "typescript", server: "notes", entry: "notes.ts" } as const;
+
   it("are no code of the definition", async () => {
     const files = {
       "notes.ts": "export function add(a: number) { return a; }",
@@ -280,12 +236,7 @@ describe("scripts in a skill", () => {
       "notes.skills/tidy/run.ts": 'import left from "left-pad"; import(name); export const x: number = "no";',
       "notes.skills/tidy/types.d.ts": "declare function add(a: string): string;",
     };
-    const compiled = await compileDefinition("compile", {
-      language: "typescript",
-      server: "notes",
-      entry: "notes.ts",
-      files,
-    });
+    const compiled = await compileDefinition("compile", { ...notes, files });
     assert.deepEqual(compiled.problems, []);
     assert.ok(compiled.bundle);
     assert.equal(compiled.skills?.[0]?.files.length, 3);
@@ -296,12 +247,7 @@ describe("scripts in a skill", () => {
       "notes.ts": 'import text from "./notes.skills/tidy/SKILL.md"; export function help() { return text; }',
       "notes.skills/tidy/SKILL.md": SKILL,
     };
-    const compiled = await compileDefinition("compile", {
-      language: "typescript",
-      server: "notes",
-      entry: "notes.ts",
-      files,
-    });
+    const compiled = await compileDefinition("compile", { ...notes, files });
     assert.deepEqual(compiled.problems, []);
     assert.match(compiled.bundle!, /Puts notes in order/);
   });

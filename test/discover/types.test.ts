@@ -3,21 +3,16 @@ import { test } from "node:test";
 import { signatureOf } from "../../src/contract/signature.ts";
 import type { Discovery } from "../../src/discover/discovery.ts";
 import { found, said, signatures } from "../support/discovered.ts";
+import { rows } from "../support/rows.ts";
 
 test("a list with members of its own is the list, with a warning; one with a brand is the list without a word", () => {
   const { tools, problems } = found(`
     export function speed(at: [number, number] & { time: number }) { return at.time; }
     export function total(ids: string[] & { readonly __brand: "ids" }) { return ids.length; }
   `);
-  assert.deepEqual(
-    problems.map(({ code, message }) => [code, message]),
-    [
-      [
-        "list-members",
-        'speed: a list cannot have "time" in JSON, so callers give only the list: take an object that has the list (at at)',
-      ],
-    ],
-  );
+  assert.deepEqual(rows(problems, "code", "message"), [
+    'list-members speed: a list cannot have "time" in JSON, so callers give only the list: take an object that has the list (at at)',
+  ]);
   assert.equal(tools.length, 2);
 });
 

@@ -1,26 +1,32 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { rawBlock, type Block } from "../../src/lib/cid.ts";
 import type { CollectionResult } from "../../src/store/store.ts";
-import { apiOf, type Api, type ApiReply } from "../support/api.ts";
-import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { startTestRegistry, tarballOf, type TestPackage, type TestRegistry } from "../support/registry.ts";
+import { apiOf, type ApiReply } from "../support/api.ts";
+import { call, post, request } from "../support/berth.ts";
+import { tarballOf, type TestPackage } from "../support/registry.ts";
+import { berthInSuite, registryInSuite } from "../support/suite.ts";
 import { onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
 const say = (text: string): string => `export function say(): string {\n  return "${text}";\n}\n`;
 
-describe("what was saved, after a collection", () => {
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    berth = await startTestBerth({ texts: { "demo.ts": say("zero") } });
-    api = apiOf(berth);
-  });
-  after(() => berth?.close());
-
+const greet = (version: string): TestPackage => ({
+  name: "greet",
+  version,
+  manifest: { type: "module", main: "index.js", types: "index.d.ts" },
+  files: {
+    "index.js": `export const greet = () => "${version} greets";\n`,
+    "index.d.ts": "export declare const greet: () => string;\n",
+  },
+});
+describe("after a collection", () => {
+  const registry = registryInSuite(greet("1.0.0"));
+  const berth = berthInSuite(() => ({ texts: { "demo.ts": say("zero") }, env: { BERTH_REGISTRY: registry.url } }));
+  const api = apiOf(berth);
   const collect = (historyMs = 0): Promise<CollectionResult> =>
     onStoreOf(berth, (store) => store.collect({ tenants: [{ tenant: "default", historyMs }], graceMs: 0 }));
+
   const current = async (): Promise<string> => {
     const { body } = await api.send("GET", "/servers/demo/releases");
     return (body.releases as { release: string; current: boolean }[]).find((each) => each.current)!.release;
@@ -28,7 +34,7 @@ describe("what was saved, after a collection", () => {
   const saidAt = async (release: string): Promise<unknown> =>
     (await call(`${berth.url}/mcp/demo@${release}`, "say")).structuredContent;
 
-  it("every version opens, answers at its pinned address, and can be restored, and the rest is gone", async () => {
+  it("every saved version opens, answers at its pinned address, and can be restored, and the rest is gone", async () => {
     assert.deepEqual((await call(`${berth.url}/mcp/demo`, "say")).structuredContent, { result: "zero" });
     const releases = [await current()];
     const definitions = [(await api.send("GET", "/definitions/demo")).cid];
@@ -55,7 +61,7 @@ describe("what was saved, after a collection", () => {
     assert.deepEqual((await call(`${berth.url}/mcp/demo`, "say")).structuredContent, { result: "zero" });
   });
 
-  it("what was replaced longer ago than history is kept is gone with its code, and what is served stays", async () => {
+  it("a version that was replaced longer ago than history is kept is gone with its code, and what is served stays", async () => {
     await api.put("/definitions/demo", say("three"));
     const gone = await current();
     const code = say("three");
@@ -76,7 +82,7 @@ describe("what was saved, after a collection", () => {
     assert.deepEqual((await call(`${berth.url}/mcp/demo`, "say")).structuredContent, { result: "three" });
   });
 
-  it("is told to administrators by kind, with the most that there may be", async () => {
+  it("storage use is reported to administrators by kind, with the most that there may be", async () => {
     const { body } = await api.send("GET", "/use");
     assert.deepEqual(Object.keys(body.use), [
       "packages",
@@ -94,41 +100,14 @@ describe("what was saved, after a collection", () => {
     assert.match(page, /The tenant stores [\d.]+ [kM]?B of 4\.3 GB: content [^<]*, compiled [^<]*\./);
     assert.equal((await post(`${berth.url}/api/use`, request("x"))).status, 405);
   });
-});
-
-describe("the packages of a tenant, after a collection", () => {
-  const greet = (version: string): TestPackage => ({
-    name: "greet",
-    version,
-    manifest: { type: "module", main: "index.js", types: "index.d.ts" },
-    files: {
-      "index.js": `export const greet = () => "${version} greets";\n`,
-      "index.d.ts": "export declare const greet: () => string;\n",
-    },
-  });
   const tarball = (version: string): Block => rawBlock(tarballOf(greet(version)));
-  let registry: TestRegistry;
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    registry = await startTestRegistry(greet("1.0.0"));
-    berth = await startTestBerth({ texts: { "alone.ts": say("alone") }, env: { BERTH_REGISTRY: registry.url } });
-    api = apiOf(berth);
-  });
-  after(async () => {
-    await berth?.close();
-    await registry?.close();
-  });
-
-  const collect = (historyMs: number): Promise<CollectionResult> =>
-    onStoreOf(berth, (store) => store.collect({ tenants: [{ tenant: "default", historyMs }], graceMs: 0 }));
   const has = (version: string): Promise<boolean> =>
     onStoreOf(berth, async (store) => (await store.content("default", tarball(version).cid)) !== undefined);
   const hello = async (release = ""): Promise<unknown> =>
     (await call(`${berth.url}/mcp/hello${release && `@${release}`}`, "hello")).structuredContent;
   const done = ({ status, body }: ApiReply): void => assert.ok(status < 300, JSON.stringify(body));
 
-  it("stay with the sets and releases of the past, and go with them", async () => {
+  it("packages stay with the sets and releases of the past, and go with them", async () => {
     done(await api.send("POST", "/packages", { add: ["greet@^1"] }));
     const source = 'import { greet } from "greet";\nexport function hello(): string {\n  return greet();\n}\n';
     done(await api.put("/definitions/hello", source));

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { DraftRoom } from "../../src/edits/draft-checks.ts";
 import { apiOf } from "../support/api.ts";
-import { startTestBerth } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const say = (text: string): string =>
@@ -34,17 +35,13 @@ describe("the drafts of saves and reviews under way", () => {
     await last;
   });
 
-  it("are refused beyond that, and there is room again when those before are answered or given up", async (t) => {
-    const berth = await startTestBerth({
-      texts: { "say.ts": say("hello") },
-      env: { BERTH_DRAFT_BYTES_PER_TENANT: "5000" },
-    });
-    t.after(() => berth.close());
-    const api = apiOf(berth);
+  const berth = berthInSuite({ texts: { "say.ts": say("hello") }, env: { BERTH_DRAFT_BYTES_PER_TENANT: "5000" } });
+  const api = apiOf(berth);
+
+  it("are refused beyond that, and there is room again when those before are answered or given up", async () => {
     const review = (name: string) => api.send("POST", `/definitions/${name}/review`, say("x".repeat(3_000)));
-    const [first, ...others] = await Promise.all([review("a"), review("b"), review("c")]);
-    const statuses = [first, ...others].map(({ status }) => status).sort((one, other) => one - other);
-    assert.deepEqual(statuses, [200, 429, 429]);
+    const replies = await Promise.all([review("a"), review("b"), review("c")]);
+    assert.deepEqual(rows(replies, "status").sort(), ["200", "429", "429"]);
     const leaving = new AbortController();
     const url = `${berth.url}/api/definitions/d/review`;
     const headers = { "Content-Type": "text/plain" };

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api } from "../support/api.ts";
-import { call, modern, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { describe, it } from "node:test";
+import { apiOf } from "../support/api.ts";
+import { call, modern, startTestBerth } from "../support/berth.ts";
 import { officialSession } from "../support/clients/official-session.ts";
+import { rows } from "../support/rows.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const add = (more = ""): string =>
@@ -16,16 +18,11 @@ const toolsOf = async (url: string): Promise<string[]> => {
 const etag = (cid: string): Record<string, string> => ({ "If-Match": `"${cid}"` });
 
 describe("an edit while Berth runs", () => {
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "demo.ts": add(), "other.ts": hello },
-      env: { BERTH_VARIABLE_BYTES: "5000", BERTH_MCPS_BYTES: "8000" },
-    });
-    api = apiOf(berth);
+  const berth = berthInSuite({
+    texts: { "demo.ts": add(), "other.ts": hello },
+    env: { BERTH_VARIABLE_BYTES: "5000", BERTH_MCPS_BYTES: "8000" },
   });
-  after(() => berth?.close());
+  const api = apiOf(berth);
   const at = (server: string): string => `${berth.url}/mcp/${server}`;
 
   it("of the variable mcps takes effect without a restart, and only in what it says (C7)", async () => {
@@ -34,10 +31,7 @@ describe("an edit while Berth runs", () => {
     const described = text.replace('"demo": {', '"demo": {\n    "description":   "Sums",');
     const saved = await api.send("PUT", "/variables/mcps", described, etag(cid));
     assert.equal(saved.status, 200, JSON.stringify(saved.body));
-    assert.deepEqual(
-      saved.body.review.servers.map(({ server, outcome }: { server: string; outcome: string }) => [server, outcome]),
-      [["demo", "changed"]],
-    );
+    assert.deepEqual(rows(saved.body.review.servers, "server", "outcome"), ["demo changed"]);
     const { body: discovered } = await modern(at("demo"), "server/discover");
     assert.equal(discovered.result.instructions, "Sums");
     assert.equal((await api.send("GET", "/variables/mcps")).body.files.mcps, described);
@@ -116,14 +110,8 @@ describe("an edit while Berth runs", () => {
     const fields = (body.files.mcps as string).replace('"demo": {', '"demo": {\n    "enabled": 3,\n    "tols": {},');
     const wrong = await api.put("/variables/mcps", fields);
     assert.equal(wrong.status, 422);
-    const places = wrong.body.error.data.problems.map((each: { line: number; pointer: string }) => [
-      each.line,
-      each.pointer,
-    ]);
-    assert.deepEqual(places, [
-      [3, "/demo/enabled"],
-      [4, "/demo/tols"],
-    ]);
+    const { problems } = wrong.body.error.data;
+    assert.deepEqual(rows(problems, "line", "pointer"), ["3 /demo/enabled", "4 /demo/tols"]);
     const none = await api.put("/variables/mcps", "bafkreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy");
     assert.equal(none.body.error.data.problems[0].code, "missing-content");
     assert.equal((await api.send("GET", "/variables/mcps")).cid, body.cid);
@@ -179,10 +167,7 @@ describe("an edit while Berth runs", () => {
     assert.equal((await modern(at("fresh"), "tools/list")).status, 404);
     assert.equal((await api.send("GET", "/entries/fresh")).status, 404);
     const { body } = await api.send("GET", "/definitions/fresh/history");
-    assert.deepEqual(
-      body.versions.map((each: { cid: string | null }) => each.cid),
-      [null, made.cid],
-    );
+    assert.deepEqual(rows(body.versions, "cid"), ["-", made.cid]);
   });
 
   it("of several files is one definition", async () => {
@@ -208,10 +193,7 @@ describe("an edit while Berth runs", () => {
     const { cid } = await api.send("GET", "/definitions/demo");
     const texts = ["one", "two"].map((name) => `${add()}export const ${name} = (): number => 1;\n`);
     const replies = await Promise.all(texts.map((text) => api.send("PUT", "/definitions/demo", text, etag(cid))));
-    assert.deepEqual(
-      replies.map(({ status }) => status).sort((a, b) => a - b),
-      [200, 412],
-    );
+    assert.deepEqual(rows(replies, "status").sort(), ["200", "412"]);
     const won = replies.find(({ status }) => status === 200)!;
     const lost = replies.find(({ status }) => status === 412)!;
     assert.equal(lost.body.error.data.current, won.cid);
@@ -221,10 +203,7 @@ describe("an edit while Berth runs", () => {
       api.put("/definitions/demo", add(", d = 1"), { "Berth-Allow-Breaking": "true" }),
       api.put("/definitions/other", hello.replace("Hello", "Good day")),
     ]);
-    assert.deepEqual(
-      both.map(({ status }) => status),
-      [200, 200],
-    );
+    assert.deepEqual(rows(both, "status"), ["200", "200"]);
     assert.equal((await call(at("other"), "hello", { name: "you" })).content[0].text, "Good day you");
     assert.deepEqual((await call(at("demo"), "add", { a: 1, b: 2, d: 3 })).structuredContent, { result: 3 });
   });
@@ -257,10 +236,7 @@ describe("an edit while Berth runs", () => {
     assert.equal((await api.put("/variables/no%20name", "x")).body.error.data.problems[0].code, "bad-name");
     assert.equal((await api.send("DELETE", "/variables/nothing", undefined, { "If-Match": "*" })).status, 412);
     const { body: list } = await api.send("GET", "/variables");
-    assert.deepEqual(
-      list.variables.map(({ name }: { name: string }) => name),
-      ["greeting", "mcps"],
-    );
+    assert.deepEqual(rows(list.variables, "name"), ["greeting", "mcps"]);
   });
 
   it("says what it replaces, and in what form", async () => {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api } from "../support/api.ts";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { describe, it } from "node:test";
+import { apiOf } from "../support/api.ts";
+import { rows } from "../support/rows.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 const GOOD = "export const one = (): number => 1;\n";
 const FETCHES = `const rates = await fetch("https://example.com/rates");\n${GOOD}`;
@@ -10,14 +11,8 @@ const ENDLESS = `for (let n = 0; ; n++) if (n < 0) break;\n${GOOD}`;
 const FORGETS = `export const one = (): number => 1;\nconst rates = fetch("https://example.com/rates");\n`;
 
 describe("a definition is loaded when it is saved", () => {
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    // The service detects an endless top level by its processor time, so a busy machine makes no difference.
-    berth = await startTestBerth({ texts: { "old.ts": THROWS }, env: { BERTH_LOAD_MS: "1000" } });
-    api = apiOf(berth);
-  });
-  after(() => berth?.close());
+  // The service detects an endless top level by its processor time, so a busy machine makes no difference.
+  const api = apiOf(berthInSuite({ texts: { "old.ts": THROWS }, env: { BERTH_LOAD_MS: "1000" } }));
 
   const problemsOf = async (source: string): Promise<Record<string, unknown>[]> => {
     const { status, body } = await api.put("/definitions/tried", source);
@@ -66,10 +61,7 @@ describe("a definition is loaded when it is saved", () => {
   it("and saved where it loads; a review says what a save would", async () => {
     assert.equal((await api.put("/definitions/good", GOOD)).status, 201);
     const { body } = await api.send("POST", "/definitions/good/review", THROWS);
-    assert.deepEqual(
-      body.problems.map(({ code }: { code: string }) => code),
-      ["load-failed"],
-    );
+    assert.deepEqual(rows(body.problems, "code"), ["load-failed"]);
   });
 
   it("with the environment of its entry, in which placeholders stand for values", async () => {

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { PackageSet } from "../../src/packages/package-set.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { berth as command, type Ran } from "../support/commands.ts";
-import { sha512, startTestRegistry, tarballOf, type TestPackage, type TestRegistry } from "../support/registry.ts";
+import { sha512, tarballOf, type TestPackage } from "../support/registry.ts";
+import { rows } from "../support/rows.ts";
+import { berthInSuite, registryInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 
 const packageNamed = (name: string, what: string, version = "1.0.0"): TestPackage => ({
@@ -20,29 +21,23 @@ const own = tarballOf(packageNamed("zod", "the tenant's own"));
 const SOURCE = 'import { is } from "zod";\nexport function what(): string { return is; }\n';
 
 describe("the bytes of a tenant's packages", () => {
-  let registry: TestRegistry;
-  let berth: TestBerth;
+  const registry = registryInSuite(real, other);
+  const berth = berthInSuite(() => ({
+    texts: { "alone.ts": "export function alone(): void {}" },
+    env: {
+      BERTH_REGISTRY: registry.url,
+      BERTH_TENANT_PACKAGES: "acme",
+      BERTH_SAVES_PER_MINUTE_PER_TENANT: "0",
+      BERTH_REVIEWS_PER_MINUTE_PER_TENANT: "0",
+    },
+  }));
   let api: Api;
   before(async () => {
-    registry = await startTestRegistry(real, other);
-    berth = await startTestBerth({
-      texts: { "alone.ts": "export function alone(): void {}" },
-      env: {
-        BERTH_REGISTRY: registry.url,
-        BERTH_TENANT_PACKAGES: "acme",
-        BERTH_SAVES_PER_MINUTE_PER_TENANT: "0",
-        BERTH_REVIEWS_PER_MINUTE_PER_TENANT: "0",
-      },
-    });
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "acme");
       await store.change("acme", { by: "test", put: [rawBlock(own)] });
     });
     api = apiOf({ url: `${berth.url}/t/acme` });
-  });
-  after(async () => {
-    await berth.close();
-    await registry.close();
   });
 
   const line = (bytes: Uint8Array, name = "zod", tarball: string | null = rawBlock(bytes).cid): object => ({
@@ -90,13 +85,7 @@ describe("the bytes of a tenant's packages", () => {
     assert.deepEqual(body.packages, [
       { name: "zod", before: ["1.0.0"], after: ["1.0.0"], changedBytes: ["1.0.0"], supplied: ["1.0.0"], direct: true },
     ]);
-    assert.deepEqual(
-      body.problems.map(({ code, severity }: { code: string; severity: string }) => [code, severity]),
-      [
-        ["changed-bytes", "warning"],
-        ["supplied-package", "warning"],
-      ],
-    );
+    assert.deepEqual(rows(body.problems, "code", "severity"), ["changed-bytes warning", "supplied-package warning"]);
   });
 
   it("are listed as from no registry by the API, the pages, and the command", async () => {

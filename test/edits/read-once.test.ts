@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { rightsOf } from "../../src/access/rights.ts";
+import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { compilerCid } from "../../src/discover/key.ts";
 import type { Subject } from "../../src/edits/edits.ts";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
+import type { BerthError } from "../../src/lib/errors.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import type { Problem } from "../../src/lib/problem.ts";
 import type { NameKind, Store } from "../../src/store/store.ts";
+import { compile } from "../support/compiler.ts";
 import { openHosted, type Hosted } from "../support/host.ts";
+import { rows } from "../support/rows.ts";
 
 const adds = (more: string): string =>
   `/** Adds. */\nexport function add(a: number): number {\n  return a${more};\n}\n`;
@@ -64,10 +71,11 @@ describe("a save", () => {
     );
   const savesOne = (more: string) => save({ kind: "definition", name: "one" }, adds(more));
   /** As another process makes it: the host is not told. */
-  const changeName = (kind: NameKind, name: string, value: object) => {
-    const block = jsonBlock(value);
-    return store.change("default", { by: "another", put: [block], set: [{ kind, name, cid: block.cid }] });
-  };
+  const changeTo = (kind: NameKind, name: string, block: Block, ...put: Block[]) =>
+    store.change("default", { by: "another", put: [...put, block], set: [{ kind, name, cid: block.cid }] });
+  const changeName = (kind: NameKind, name: string, value: object) => changeTo(kind, name, jsonBlock(value));
+  const changeMcps = (mcps: object, ...put: Block[]) =>
+    changeTo("variable", "mcps", rawBlock(JSON.stringify(mcps)), ...put);
   const describedAs = (description: string): string => JSON.stringify({ one: { description }, two: {} });
   const servers = () => hosted.host.directory("default")!.servers;
 
@@ -115,15 +123,10 @@ describe("a save", () => {
 
   it("is examined again when another process changes the same", async () => {
     const entry = { tools: { more: { function: "add" } }, auto_discover: true };
-    const mcps = rawBlock(JSON.stringify({ one: entry, two: {} }));
-    const set = [{ kind: "variable", name: "mcps", cid: mcps.cid }] as const;
-    meanwhile = { before: () => store.change("default", { by: "another", put: [mcps], set }) };
+    meanwhile = { before: () => changeMcps({ one: entry, two: {} }) };
     await savesOne(" + 1");
     const { contract } = await hosted.catalog("one");
-    assert.deepEqual(
-      contract.tools.map(({ name }) => name),
-      ["add", "more"],
-    );
+    assert.deepEqual(rows(contract.tools, "name"), ["add", "more"]);
     assert.equal(servers().get("one")!.definition, rawBlock(adds(" + 1")).cid);
   });
 
@@ -146,10 +149,7 @@ describe("a save", () => {
     await save({ kind: "entry", name: "one" }, '{ "description": "Sums" }');
     const { release } = await hosted.catalog("one");
     const history = await store.history("default", "release", "one");
-    assert.deepEqual(
-      history.map(({ by }) => by),
-      ["tester", "tester", "load"],
-    );
+    assert.deepEqual(rows(history, "by"), ["tester", "tester", "load"]);
     assert.equal(history[0]!.cid, release);
   });
 
@@ -163,11 +163,24 @@ describe("a save", () => {
     };
     await savesOne(" + 1");
     const { contract, release } = await hosted.catalog("one");
-    assert.deepEqual(
-      contract.tools.map(({ name }) => name),
-      ["say"],
-    );
+    assert.deepEqual(rows(contract.tools, "name"), ["say"]);
     assert.equal((await store.name("default", "release", "one"))!.cid, release);
+  });
+
+  it("fails with 503 where the compiler does, which is no fault of the source, and is compiled the next time", async () => {
+    const message = "one.ts was not compiled: its process was killed from outside (SIGKILL); try again";
+    const problems: Problem[] = [{ severity: "error", code: "compiler-unavailable", message }];
+    let isBroken = true;
+    const broken = async (source: DefinitionSource) => (isBroken ? { ...nothingFound, problems } : compile(source));
+    await hosted.restart({ compiler: { identity: compilerCid(), compile: broken } });
+    await assert.rejects(savesOne(" + 9"), (error: BerthError) => {
+      assert.deepEqual([error.code, error.status], ["compiler_failed", 503]);
+      assert.ok(error.message.endsWith(message), error.message);
+      return Number((error.data as JsonObject)["retryAfterSeconds"]) > 0;
+    });
+    isBroken = false;
+    await savesOne(" + 9");
+    assert.equal(servers().get("one")!.definition, rawBlock(adds(" + 9")).cid);
   });
 
   it("has a transform that failed run again when the server is loaded", async () => {
@@ -178,22 +191,12 @@ export async function generateTools(server: string, context: TransformContext) {
   return [{ name: "more", function: "add" }];
 }
 `);
-    const mcps = rawBlock(JSON.stringify({ one: { tools_transform_cid: transform.cid }, two: {} }));
-    const set = [{ kind: "variable", name: "mcps", cid: mcps.cid }] as const;
-    await store.change("default", { by: "another", put: [transform, mcps], set });
+    await changeMcps({ one: { tools_transform_cid: transform.cid }, two: {} }, transform);
     await hosted.host.reload("default");
     const { review } = await savesOne(" + 1");
     assert.match(review.problems[0]!.message, /not ready/);
-    const ready = rawBlock("yes");
-    await store.change("default", {
-      by: "another",
-      put: [ready],
-      set: [{ kind: "variable", name: "ready", cid: ready.cid }],
-    });
+    await changeTo("variable", "ready", rawBlock("yes"));
     const { contract } = await hosted.catalog("one");
-    assert.deepEqual(
-      contract.tools.map(({ name }) => name),
-      ["add", "more"],
-    );
+    assert.deepEqual(rows(contract.tools, "name"), ["add", "more"]);
   });
 });

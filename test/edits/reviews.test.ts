@@ -1,26 +1,21 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { withdraw } from "../../src/host/catalog/withdrawn.ts";
 import { jsonBlock } from "../../src/lib/cid.ts";
 import type { Change, Store } from "../../src/store/store.ts";
-import { apiOf, type Api } from "../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { apiOf } from "../support/api.ts";
+import { call } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 
 const say = (text: string): string =>
   `/** Says it. */\nexport function say(): string { return ${JSON.stringify(text)}; }\n`;
 
 describe("a review", () => {
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    berth = await startTestBerth({ texts: { "say.ts": say("hello") } });
-    api = apiOf(berth);
-    await onStoreOf(berth, (store) => addTenant(store, "small", { limits: { storedBytes: 14_000 } }));
-  });
-  after(() => berth.close());
+  const berth = berthInSuite({ texts: { "say.ts": say("hello") } });
+  const api = apiOf(berth);
 
   const rows = (): Record<string, number> => {
     const database = new Database(join(berth.folder, "data", "berth.sqlite"), { readonly: true });
@@ -57,7 +52,6 @@ describe("a review", () => {
     const before = await compiled();
     const { status, body } = await api.put("/definitions/saved", text);
     assert.equal(status, 201, JSON.stringify(body));
-    assert.equal(status, 201, JSON.stringify(body));
     assert.equal((await call(`${berth.url}/mcp/saved`, "say")).content[0].text, "saved");
     assert.equal(await compiled(), before);
     const { status: again } = await api.put("/definitions/saved", say("saved at once"));
@@ -74,19 +68,13 @@ describe("a review", () => {
   });
 
   it("leaves nothing behind either as a save that is refused; the code of one counts to storedBytes", async () => {
-    const { url } = berth;
-    const put = (text: string): Promise<Response> =>
-      fetch(`${url}/t/small/api/definitions/say`, {
-        method: "PUT",
-        headers: { "Content-Type": "text/plain", "If-None-Match": "*" },
-        body: text,
-      });
+    await onStoreOf(berth, (store) => addTenant(store, "small", { limits: { storedBytes: 14_000 } }));
+    const small = apiOf({ url: `${berth.url}/t/small` });
     const before = rows();
     // Its text alone would fit, twice.
-    const refused = await put(say("x".repeat(7_000)));
-    assert.equal(refused.status, 507);
+    assert.equal((await small.put("/definitions/say", say("x".repeat(7_000)))).status, 507);
     assert.deepEqual(rows(), before);
-    assert.equal((await put(say("short"))).status, 201);
+    assert.equal((await small.put("/definitions/say", say("short"))).status, 201);
   });
 });
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { ToolContract } from "../../src/contract/contract.ts";
 import { typeText } from "../../src/contract/signature.ts";
 import { entryText } from "../../src/edits/mcps-text.ts";
@@ -8,12 +8,14 @@ import { readNamedEntry } from "../../src/entry/mcps.ts";
 import { schemaTables } from "../../src/http/pages/parts/schema-rows.ts";
 import { toolView } from "../../src/http/pages/parts/tool-view.ts";
 import { mergeMcps } from "../../src/image/apply.ts";
-import { decodeJson, jsonBlock, rawBlock } from "../../src/lib/cid.ts";
+import { decodeJson, jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import { ENTRY_NESTING_MAX, type JsonSchema } from "../../src/lib/json.ts";
+import { PROBLEMS_MAX } from "../../src/lib/problem.ts";
 import { apiOf, type Api } from "../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { openHosted } from "../support/host.ts";
+import { call, type TestBerth } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
+import { berthInSuite, hostedInSuite } from "../support/suite.ts";
 import { onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -22,26 +24,34 @@ const deep = (levels: number, inner = ""): string =>
   `{"options":{"hello":{"list":${"[".repeat(levels - 3)}${inner}${"]".repeat(levels - 3)}}}}`;
 const zeros = (count: number): string => Array(count).fill(0).join(",");
 
+const hello = "export const hello = (): string => 'hello';\n";
+const helloAt = async (berth: TestBerth, server: string): Promise<unknown> =>
+  (await call(`${berth.url}/mcp/${server}`, "hello")).structuredContent;
+/** Changes `mcps` as an earlier version could, until the server hello is refused. */
+const setMcps = async (berth: TestBerth, text: string, ...put: Block[]): Promise<void> => {
+  const value = rawBlock(text);
+  const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+  await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [...put, value], set }));
+  await until(async () => /"error"|isError/.test(JSON.stringify(await call(`${berth.url}/mcp/hello`, "hello"))));
+};
+
+const nestedEnum = JSON.parse(`[${"[".repeat(40)}${zeros(20_000)}${"]".repeat(40)}]`) as unknown[];
+const nestedSchema = { type: "object", properties: { a: { enum: nestedEnum } } };
+const berth = berthInSuite({
+  texts: { "hello.ts": hello, "other.ts": hello },
+  mcps: { nested: { definition: "hello.ts", tools: { hello: { inputSchema: nestedSchema } } } },
+});
+
 describe("an entry that nests deep", () => {
-  let berth: TestBerth;
-  let api: Api;
-  const hello = "export const hello = (): string => 'hello';\n";
-  before(async () => {
-    berth = await startTestBerth({ texts: { "hello.ts": hello, "other.ts": hello } });
-    api = apiOf(berth);
-  });
-  after(() => berth?.close());
-  const helloOf = async (server: string): Promise<unknown> =>
-    (await call(`${berth.url}/mcp/${server}`, "hello")).structuredContent;
+  const api = apiOf(berth);
+  const helloOf = (server: string) => helloAt(berth, server);
 
   it("is refused by its first field that is too deep, with the place of that", () => {
     assert.deepEqual(readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX))).problems, []);
     const { problems, refused } = readNamedEntry("demo", JSON.parse(deep(ENTRY_NESTING_MAX + 1)));
     assert.equal(refused, true);
-    assert.deepEqual(
-      problems.map(({ code, pointer }) => [code, pointer]),
-      [["too-deep", `/demo/options/hello/list${"/0".repeat(ENTRY_NESTING_MAX - 3)}`]],
-    );
+    const pointer = `/demo/options/hello/list${"/0".repeat(ENTRY_NESTING_MAX - 3)}`;
+    assert.deepEqual(rows(problems, "code", "pointer"), [`too-deep ${pointer}`]);
   });
 
   it("is not saved, and costs nobody anything", async () => {
@@ -83,11 +93,7 @@ describe("an entry that nests deep", () => {
     const entries = JSON.parse(body.files.mcps) as Record<string, unknown>;
     const kept = JSON.stringify(entries["hello"]);
     for (const text of [deep(1_000, zeros(20_000)), deep(20_000)]) {
-      const whole = JSON.stringify({ ...entries, hello: "HELLO" }).replace('"HELLO"', text);
-      const value = rawBlock(whole);
-      const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-      await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [value], set }));
-      await until(async () => (await call(`${berth.url}/mcp/hello`, "hello")).error !== undefined);
+      await setMcps(berth, JSON.stringify({ ...entries, hello: "HELLO" }).replace('"HELLO"', text));
       assert.deepEqual(await helloOf("other"), { result: "hello" });
       const read = await api.send("GET", "/entries/hello");
       assert.equal(read.status, 200, JSON.stringify(read.body).slice(0, 500));
@@ -102,19 +108,14 @@ describe("an entry that nests deep", () => {
 });
 
 describe("a configuration of very many entries, or values", () => {
-  let berth: TestBerth;
-  let api: Api;
+  const env = { BERTH_MCPS_ENTRIES: "4", BERTH_ENTRY_VALUES: "100", BERTH_VARIABLES_PER_TENANT: "2" };
+  const small = berthInSuite({ texts: { "hello.ts": hello, "other.ts": hello }, env });
+  const api = apiOf(small);
+  const helloOf = (server: string) => helloAt(small, server);
   let own: string;
-  const hello = "export const hello = (): string => 'hello';\n";
   before(async () => {
-    const env = { BERTH_MCPS_ENTRIES: "4", BERTH_ENTRY_VALUES: "100", BERTH_VARIABLES_PER_TENANT: "2" };
-    berth = await startTestBerth({ texts: { "hello.ts": hello, "other.ts": hello }, env });
-    api = apiOf(berth);
     own = JSON.stringify(JSON.parse((await api.send("GET", "/variables/mcps")).body.files.mcps));
   });
-  after(() => berth?.close());
-  const helloOf = async (server: string): Promise<unknown> =>
-    (await call(`${berth.url}/mcp/${server}`, "hello")).structuredContent;
   /** The configuration with further members. */
   const withMore = (members: string): string => `${own.slice(0, -1)},${members}}`;
   const disabled = (count: number): string =>
@@ -139,22 +140,14 @@ describe("a configuration of very many entries, or values", () => {
     assert.equal((await api.put("/variables/two", "2")).status, 201);
   });
 
-  const cases = [
-    { what: "one entry", members: () => disabled(3), says: /more than 4 entries/ },
-    { what: "20,000 entries", members: () => disabled(20_000), says: /more than 4 entries/ },
-    {
-      what: "one value",
-      members: () => `"a":${listOf(zeros(97))}`,
-      says: /at most 100 values/,
-    },
-    { what: "100,000 numbers", members: () => `"a":${listOf(zeros(100_000))}`, says: /at most 100 values/ },
-    {
-      what: "100,000 lists",
-      members: () => `"a":${listOf(Array(100_000).fill("[]").join())}`,
-      says: /at most 100 values/,
-    },
+  const cases: [what: string, members: () => string, message: RegExp][] = [
+    ["one entry", () => disabled(3), /more than 4 entries/],
+    ["20,000 entries", () => disabled(20_000), /more than 4 entries/],
+    ["one value", () => `"a":${listOf(zeros(97))}`, /at most 100 values/],
+    ["100,000 numbers", () => `"a":${listOf(zeros(100_000))}`, /at most 100 values/],
+    ["100,000 lists", () => `"a":${listOf(Array(100_000).fill("[]").join())}`, /at most 100 values/],
   ];
-  for (const { what, members, says } of cases) {
+  for (const [what, members, message] of cases) {
     it(`is refused before any of them is read: ${what} too many`, async () => {
       const value = withMore(members());
       let answers: Awaited<ReturnType<Api["send"]>>[] = [];
@@ -165,8 +158,8 @@ describe("a configuration of very many entries, or values", () => {
         ];
       });
       const [saved, reviewed] = answers.map(({ body }) => body);
-      assert.match(saved.error.message, says);
-      assert.match(reviewed.problems[0].message, says);
+      assert.match(saved.error.message, message);
+      assert.match(reviewed.problems[0].message, message);
       assert.deepEqual(reviewed.servers, []);
       if (value.length > 100_000) assert.ok(read.longest < 50_000 && read.count < 200, JSON.stringify(read));
       assert.deepEqual(await helloOf("hello"), { result: "hello" });
@@ -204,10 +197,8 @@ describe("a configuration of very many entries, or values", () => {
       [list, []],
       [`{"config_cid":"${apart.cid}"}`, [apart]],
     ] as const) {
-      const value = rawBlock(own.replace(/"hello":\{[^}]*\}/, `"hello":${entry}`));
-      const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-      await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [...put, value], set }));
-      await until(async () => /at most 100 values/.test(JSON.stringify(await call(`${berth.url}/mcp/hello`, "hello"))));
+      await setMcps(small, own.replace(/"hello":\{[^}]*\}/, `"hello":${entry}`), ...put);
+      assert.match(JSON.stringify(await call(`${small.url}/mcp/hello`, "hello")), /at most 100 values/);
       assert.deepEqual(await helloOf("other"), { result: "hello" });
       const mended = await api.put("/entries/hello", JSON.stringify((JSON.parse(own) as { hello: object }).hello));
       assert.equal(mended.status, 200, JSON.stringify(mended.body));
@@ -216,12 +207,50 @@ describe("a configuration of very many entries, or values", () => {
   });
 
   it("gives no servers where it stands in a store already, and the others serve on", async () => {
-    const value = rawBlock(withMore(disabled(3)));
-    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-    await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [value], set }));
-    await until(async () => (await call(`${berth.url}/mcp/hello`, "hello")).error !== undefined);
+    await setMcps(small, withMore(disabled(3)));
     assert.equal((await api.put("/variables/mcps", own)).status, 200);
     assert.deepEqual(await helloOf("hello"), { result: "hello" });
+  });
+});
+
+const unknown = (count: number): Record<string, number> =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 1]));
+
+describe("an entry with many faults", () => {
+  it("is told of the first, and how many there are beyond", () => {
+    const { problems, refused } = readNamedEntry("demo", unknown(20_000));
+    assert.equal(refused, true);
+    assert.equal(problems.length, PROBLEMS_MAX + 1);
+    assert.match(problems[PROBLEMS_MAX]!.message, /There are 19900 more problems/);
+  });
+
+  it("offers nothing that is wrong, whether anybody is told of it or not", () => {
+    const wrong = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`tool${index}`, { title: 1 }]));
+    const { entry } = readNamedEntry("demo", { tools: { ...wrong, right: { title: "Right" } } });
+    assert.deepEqual(Object.keys(entry.tools), ["right"]);
+    assert.equal(entry.leftOut.tools.length, 300);
+  });
+
+  it("is refused with a small answer, each problem where it stands, and the service serves on", async () => {
+    const text = JSON.stringify(unknown(20_000), null, 1);
+    const { status, body } = await apiOf(berth).put("/entries/hello", text);
+    assert.equal(status, 422);
+    const { problems } = body.error.data;
+    assert.equal(problems.length, PROBLEMS_MAX + 1);
+    assert.deepEqual([problems[0].line, problems[99].line], [2, 101]);
+    assert.match(problems[99].frame, /> 101 \|  "k99": 1,/);
+    assert.ok(JSON.stringify(body).length < 200_000, `${JSON.stringify(body).length} characters`);
+    assert.deepEqual(await helloAt(berth, "hello"), { result: "hello" });
+  });
+
+  it("in many servers of the configuration is refused with a small answer, errors first", async () => {
+    const servers = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`server${index}`, unknown(50)]));
+    const { status, body } = await apiOf(berth).put("/variables/mcps", JSON.stringify(servers));
+    assert.equal(status, 422);
+    const { problems } = body.error.data;
+    assert.equal(problems.length, PROBLEMS_MAX + 1);
+    assert.match(problems[PROBLEMS_MAX].message, /There are \d+ more problems/);
+    assert.ok(problems.slice(0, PROBLEMS_MAX).every(({ severity }: { severity: string }) => severity === "error"));
   });
 });
 
@@ -273,20 +302,9 @@ describe("a schema that is far longer written out than as it is", () => {
   });
 
   it("is given as JSON without indents", async () => {
-    const enumerated = JSON.parse(`[${"[".repeat(40)}${zeros(20_000)}${"]".repeat(40)}]`) as unknown[];
-    const inputSchema = { type: "object", properties: { a: { enum: enumerated } } };
-    const demo = { definition: "demo.ts", tools: { say: { inputSchema } } };
-    const berth = await startTestBerth({
-      texts: { "demo.ts": "export const say = (a: string): string => a;\n" },
-      mcps: { demo },
-    });
-    try {
-      const text = await (await fetch(`${berth.url}/mcp/meta/demo?tool=say`)).text();
-      assert.deepEqual((JSON.parse(text) as ToolContract).inputSchema, inputSchema);
-      assert.ok(text.length < 50_000, `${text.length} characters`);
-    } finally {
-      await berth.close();
-    }
+    const text = await (await fetch(`${berth.url}/mcp/meta/nested?tool=hello`)).text();
+    assert.deepEqual((JSON.parse(text) as ToolContract).inputSchema, nestedSchema);
+    assert.ok(text.length < 50_000, `${text.length} characters`);
   });
 });
 
@@ -296,17 +314,19 @@ const entryResources = (count: number) =>
   Object.fromEntries(Object.entries(resources(count)).map(([name, uri]) => [name, { uri, text: name }]));
 
 describe("an entry of thousands of things", () => {
+  const hosted = hostedInSuite({ words: "export const say = (): string => 'one';\n" });
+
   it("is refused, and none of them is looked at", () => {
     const all = { tools: resources, resources: entryResources, prompts: resources };
     for (const [field, of] of Object.entries(all)) {
       const { problems, refused, entry } = readNamedEntry("demo", { [field]: of(ENTRY_ITEMS_MAX + 1) });
-      assert.equal(refused, true);
-      assert.deepEqual(
-        problems.map(({ code, pointer }) => [code, pointer]),
-        [["too-many-items", `/demo/${field}`]],
-      );
+      assert.deepEqual([refused, ...rows(problems, "code", "pointer")], [true, `too-many-items /demo/${field}`]);
       assert.match(problems[0]!.message, new RegExp(`${ENTRY_ITEMS_MAX + 1} ${field}.*at most ${ENTRY_ITEMS_MAX}`));
       assert.deepEqual(entry.leftOut, { tools: [], prompts: [], resources: [] });
+    }
+    for (const field of ["secrets", "variables", "network", "folders", "consent"]) {
+      const { problems, refused } = readNamedEntry("demo", { [field]: Array(5_001).fill("a.example") });
+      assert.deepEqual([refused, ...rows(problems, "code", "pointer")], [true, `too-many-items /demo/${field}`]);
     }
     const { problems, entry } = readNamedEntry("demo", { resources: entryResources(ENTRY_ITEMS_MAX) });
     assert.deepEqual([problems, entry.resources.length], [[], ENTRY_ITEMS_MAX]);
@@ -317,72 +337,50 @@ describe("an entry of thousands of things", () => {
     const message = { role: "user", content: "Hi" };
     const prompts = Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`p${n}`, { messages: [message] }]));
     const many = { resources: { ...entryResources(150), template }, prompts };
-    const berth = await startTestBerth({ mcps: { many } });
-    try {
-      const page = await (await fetch(`${berth.url}/mcp/meta/many`, { headers: { Accept: "text/html" } })).text();
-      assert.equal(page.match(/<dt><code>a:/g)?.length, 100);
-      assert.equal(page.match(/<dt><code>p\d/g)?.length, 100);
-      assert.match(page, /51 more resources; clients get all/);
-      assert.match(page, /1 more prompt; clients get all/);
-    } finally {
-      await berth.close();
-    }
+    const saved = await apiOf(berth).put("/entries/hello", JSON.stringify(many), { "Berth-Allow-Breaking": "true" });
+    assert.equal(saved.status, 200, JSON.stringify(saved.body).slice(0, 500));
+    const page = await (await fetch(`${berth.url}/mcp/meta/hello`, { headers: { Accept: "text/html" } })).text();
+    assert.equal(page.match(/<dt><code>a:/g)?.length, 100);
+    assert.equal(page.match(/<dt><code>p\d/g)?.length, 100);
+    assert.match(page, /51 more resources; clients get all/);
+    assert.match(page, /1 more prompt; clients get all/);
   });
 
   it("or one that nests deep, of an earlier release, is served as it was", async () => {
-    const hosted = await openHosted({ words: "export const say = (): string => 'one';\n" });
-    try {
-      const structure = async (cid: string) =>
-        decodeJson((await hosted.store.content("default", cid))!) as Record<string, unknown>;
-      const parts = await structure((await hosted.catalog("words")).release);
-      const count = ENTRY_ITEMS_MAX + 500;
-      const options = { say: { list: (JSON.parse(deep(200)) as { options: unknown }).options } };
-      const config = rawBlock(JSON.stringify({ options, resources: entryResources(count) }));
-      const listed = Object.entries(resources(count)).map(([name, uri]) => ({ uri, name }));
-      const contract = jsonBlock({ ...(await structure(parts["contract"] as string)), resources: listed });
-      const release = jsonBlock({ ...parts, config: config.cid, contract: contract.cid });
-      const set = [{ kind: "release", name: "words", cid: release.cid }] as const;
-      await hosted.store.change("default", { by: "test", put: [config, contract, release], set });
-      const catalog = await hosted.catalog(`words@${release.cid}`);
-      assert.equal(catalog.contract.resources.length, count);
-      assert.deepEqual(await (await catalog.resource("a:1499"))!.read({}), {
-        contents: [{ uri: "a:1499", mimeType: "text/plain", text: "r1499" }],
-      });
-      assert.equal(await catalog.gives("a:1500"), false);
-      assert.equal(await catalog.gives("a:1499"), true);
-    } finally {
-      await hosted.close();
-    }
+    const structure = async (cid: string) =>
+      decodeJson((await hosted.store.content("default", cid))!) as Record<string, unknown>;
+    const parts = await structure((await hosted.catalog("words")).release);
+    const count = ENTRY_ITEMS_MAX + 500;
+    const options = { say: { list: (JSON.parse(deep(200)) as { options: unknown }).options } };
+    const config = rawBlock(JSON.stringify({ options, resources: entryResources(count) }));
+    const listed = Object.entries(resources(count)).map(([name, uri]) => ({ uri, name }));
+    const contract = jsonBlock({ ...(await structure(parts["contract"] as string)), resources: listed });
+    const release = jsonBlock({ ...parts, config: config.cid, contract: contract.cid });
+    const set = [{ kind: "release", name: "words", cid: release.cid }] as const;
+    await hosted.store.change("default", { by: "test", put: [config, contract, release], set });
+    const catalog = await hosted.catalog(`words@${release.cid}`);
+    assert.equal(catalog.contract.resources.length, count);
+    assert.deepEqual(await (await catalog.resource("a:1499"))!.read({}), {
+      contents: [{ uri: "a:1499", mimeType: "text/plain", text: "r1499" }],
+    });
+    assert.equal(await catalog.gives("a:1500"), false);
+    assert.equal(await catalog.gives("a:1499"), true);
   });
 
   for (const [limit, most, told] of [
     ["contractBytes", 20_000, /more than 20000 bytes together/],
     ["contractValues", 1_000, /more than 1000 values together/],
   ] as const) {
-    it(`${limit}: is refused where they have more together, though one function has their schema once`, async () => {
-      const hosted = await openHosted({});
-      const restore = lower({ [limit]: most });
-      try {
-        const definition = rawBlock("export const say = (text: string): string => text;\n");
-        const tools = (count: number) =>
-          Object.fromEntries(Array.from({ length: count }, (_, n) => [`t${n}`, { function: "say" }]));
-        const mcps = (count: number) =>
-          rawBlock(JSON.stringify({ words: { definition: definition.cid, tools: tools(count) } }));
-        const define = async (count: number): Promise<void> => {
-          const value = mcps(count);
-          const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-          await hosted.store.change("default", { by: "test", put: [definition, value], set });
-          await hosted.host.reload("default");
-        };
-        await define(20);
-        const { release } = await hosted.catalog("words");
-        await define(500);
-        await assert.rejects(hosted.catalog("words"), told);
-        assert.equal((await hosted.catalog(`words@${release}`)).contract.tools.length, 20);
-      } finally {
-        restore();
-        await hosted.close();
-      }
+    it(`${limit}: is refused where they have more together, though one function has their schema once`, async (t) => {
+      t.after(lower({ [limit]: most }));
+      await hosted.define("words", "export const say = (text: string): string => text;\n");
+      const tools = (count: number) =>
+        Object.fromEntries(Array.from({ length: count }, (_, n) => [`t${n}`, { function: "say" }]));
+      await hosted.configure({ words: { tools: tools(20) } });
+      const { release } = await hosted.catalog("words");
+      await hosted.configure({ words: { tools: tools(500) } });
+      await assert.rejects(hosted.catalog("words"), told);
+      assert.equal((await hosted.catalog(`words@${release}`)).contract.tools.length, 20);
     });
   }
 });

@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { join } from "node:path";
-import { after, before, describe, it, test } from "node:test";
+import { describe, it } from "node:test";
 import { checkEntry, checkMcps } from "../../src/entry/mcps.ts";
 import { faultOfSchema } from "../../src/host/calls/arguments.ts";
-import { rawBlock } from "../../src/lib/cid.ts";
-import { locationOf, type Problem } from "../../src/lib/problem.ts";
-import { cli } from "../support/commands.ts";
-import { openHosted, summariesOf, type Hosted } from "../support/host.ts";
-import { removeTemporaryFolders, sourcesWith, writeSources } from "../support/image-sources.ts";
+import type { Problem } from "../../src/lib/problem.ts";
+import { summariesOf } from "../support/host.ts";
+import { rows } from "../support/rows.ts";
+import { hostedInSuite } from "../support/suite.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -19,24 +16,13 @@ export function greet(name: string): string { return "Hello, " + name; }
 export const all = (): string => "all notes";
 `;
 
-const told = (problems: readonly Problem[]) => problems.map(({ code, pointer, severity }) => [code, pointer, severity]);
+const told = (problems: readonly Problem[]) => rows(problems, "code", "pointer", "severity");
 
 describe("what is wrong with an entry of mcps", () => {
-  let hosted: Hosted;
-  before(async () => {
-    hosted = await openHosted({ plain: DEFINITION });
-  });
-  after(() => hosted.close());
-
-  const configure = async (mcps: unknown): Promise<void> => {
-    const value = rawBlock(JSON.stringify(mcps));
-    const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
-    await hosted.store.change("default", { by: "test", put: [value], set });
-    await hosted.host.reload("default");
-  };
+  const hosted = hostedInSuite({ plain: DEFINITION });
 
   it("is told with its pointer on the part that it leaves out, while everything else serves", async () => {
-    await configure({
+    await hosted.configure({
       plain: {
         auto_discover: true,
         tools: {
@@ -58,18 +44,18 @@ describe("what is wrong with an entry of mcps", () => {
     });
     const catalog = await hosted.catalog("plain");
     assert.deepEqual(told(catalog.problems), [
-      ["wrong-type", "/plain/options/add", "error"],
-      ["bad-schema", "/plain/tools/greet/inputSchema", "error"],
-      ["bad-name", "/plain/tools/a b", "error"],
-      ["missing-field", "/plain/prompts/empty", "error"],
-      ["unknown-argument", "/plain/prompts/ask/messages/0/content", "warning"],
-      ["duplicate-uri", "/plain/resources/same", "error"],
-      ["bad-uri", "/plain/resources/spaced/uri", "error"],
-      ["bad-uri", "/plain/resources/forged/uri", "error"],
-      ["bad-uri", "/plain/resources/other/uriTemplate", "error"],
-      ["unknown-tool", "/plain/tools/gone", "error"],
-      ["no-content", "/plain/resources/none", "error"],
-      ["unknown-tool", "/plain/options/nobody", "warning"],
+      "wrong-type /plain/options/add error",
+      "bad-schema /plain/tools/greet/inputSchema error",
+      "bad-name /plain/tools/a b error",
+      "missing-field /plain/prompts/empty error",
+      "unknown-argument /plain/prompts/ask/messages/0/content warning",
+      "duplicate-uri /plain/resources/same error",
+      "bad-uri /plain/resources/spaced/uri error",
+      "bad-uri /plain/resources/forged/uri error",
+      "bad-uri /plain/resources/other/uriTemplate error",
+      "unknown-tool /plain/tools/gone error",
+      "no-content /plain/resources/none error",
+      "unknown-tool /plain/options/nobody warning",
     ]);
     const { tools, resources, prompts } = catalog.contract;
     assert.deepEqual(tools, [], "a tool that is wrongly configured is not offered as it was discovered either");
@@ -92,9 +78,9 @@ describe("what is wrong with an entry of mcps", () => {
       [{ function: "add", annotations: { readOnly: true } }, "unknown-field", "/annotations/readOnly"],
     ];
     for (const [tool, code, pointer] of cases) {
-      await configure({ plain: { auto_discover: true, tools: { wrong: tool, sum: { function: "add" } } } });
+      await hosted.configure({ plain: { auto_discover: true, tools: { wrong: tool, sum: { function: "add" } } } });
       const { problems, contract } = await hosted.catalog("plain");
-      assert.deepEqual(told(problems), [[code, `/plain/tools/wrong${pointer}`, "error"]]);
+      assert.deepEqual(told(problems), [`${code} /plain/tools/wrong${pointer} error`]);
       assert.equal(problems[0]!.tool, "wrong");
       const names = contract.tools.map(({ name }) => name);
       assert.deepEqual(names, ["add", "greet", "sum"]);
@@ -102,7 +88,7 @@ describe("what is wrong with an entry of mcps", () => {
   });
 
   it("refuses the whole server where it is about the whole, and no other", async () => {
-    await configure({
+    await hosted.configure({
       plain: { auto_discvoer: true },
       far: { upstream: "mcp+npx://x" },
       empty: {},
@@ -124,31 +110,31 @@ describe("what is wrong with an entry of mcps", () => {
   });
 
   it("refuses a renamed field with its new name", async () => {
-    await configure({ plain: { approve: ["add"], keep_calls: "1d" } });
+    await hosted.configure({ plain: { approve: ["add"], keep_calls: "1d" } });
     const [{ state, problems }] = (await summariesOf(hosted)) as [Awaited<ReturnType<typeof summariesOf>>[number]];
     assert.equal(state, "refused");
-    assert.deepEqual(
-      problems.map(({ message }) => message),
-      ['"approve" is now "consent"; rename the field', '"keep_calls" is now "retain_calls"; rename the field'],
-    );
+    assert.deepEqual(rows(problems, "message"), [
+      '"approve" is now "consent"; rename the field',
+      '"keep_calls" is now "retain_calls"; rename the field',
+    ]);
   });
 
   it("keeps a release addressable with its configuration, in the order in which it was written", async () => {
     const entry = { tools: { greet: { inputSchema: { type: "object", properties: { name: {}, a: {} } } }, add: {} } };
-    await configure({ plain: entry });
+    await hosted.configure({ plain: entry });
     const before = await hosted.catalog("plain");
-    await configure({ plain: { ...entry, description: "Other" } });
+    await hosted.configure({ plain: { ...entry, description: "Other" } });
     const now = await hosted.catalog("plain");
     assert.notEqual(now.release, before.release);
     const pinned = await hosted.host.release("default", "plain", before.release);
     assert.deepEqual(JSON.stringify(pinned?.contract), JSON.stringify(before.contract));
-    await configure({ plain: entry });
+    await hosted.configure({ plain: entry });
     assert.equal((await hosted.catalog("plain")).release, before.release);
   });
 
   it("tells two versions of a tool: of what clients see, and of what carries it out", async () => {
     const identities = async (entry: object) => {
-      await configure({ plain: entry });
+      await hosted.configure({ plain: entry });
       const catalog = await hosted.catalog("plain");
       assert.equal(catalog.identity("nobody"), undefined);
       return { add: catalog.identity("add")!, greet: catalog.identity("greet")! };
@@ -163,35 +149,12 @@ describe("what is wrong with an entry of mcps", () => {
     assert.equal(optioned.add.contract, plain.add.contract);
     assert.notEqual(optioned.add.implementation, plain.add.implementation);
     assert.deepEqual(optioned.greet, plain.greet);
-    await configure({});
+    await hosted.configure({});
     await hosted.define("plain", DEFINITION.replace("a + b", "b + a"));
     const changed = (await hosted.catalog("plain")).identity("add")!;
     assert.equal(changed.contract, plain.add.contract);
     assert.notEqual(changed.implementation, plain.add.implementation);
   });
-});
-
-test("berth boot says where a source configures something wrongly, in a file of its own too", () => {
-  const prompts = { ask: { messages: [] } };
-  const folder = writeSources(
-    sourcesWith(
-      { a: { tools: { x: { title: 7 } }, options: { x: 1 } }, b: { config_cid: "b.json" } },
-      { "b.json": { prompts } },
-    ),
-  );
-  after(removeTemporaryFolders);
-  const args = [cli, "boot", "--from", folder, "--out", join(folder, "boot"), "--json"];
-  const { status, stdout } = spawnSync(process.execPath, args, { encoding: "utf8" });
-  assert.equal(status, 2);
-  const { problems } = JSON.parse(stdout) as { problems: Problem[] };
-  assert.deepEqual(
-    problems.map((problem) => [locationOf(problem), problem.code, problem.tool]),
-    [
-      ["b.json:4:19 /prompts/ask/messages", "no-messages", undefined],
-      ["mcps.source.json:5:18 /a/tools/x/title", "wrong-type", "x"],
-      ["mcps.source.json:9:12 /a/options/x", "wrong-type", "x"],
-    ],
-  );
 });
 
 describe("the text of mcps", () => {
@@ -207,43 +170,33 @@ describe("the text of mcps", () => {
   "filed": { "config_cid": "bafkqaaa" }
 }`;
     const { problems, entries } = checkMcps(text, faultOfSchema);
-    assert.deepEqual(
-      problems.map(({ file, line, column, pointer, code, tool }) => [file, line, column, pointer, code, tool]),
-      [
-        ["mcps", 7, 3, "/echo", "duplicate-key", undefined],
-        ["mcps", 8, 10, "/a b", "bad-name", undefined],
-      ],
-    );
+    assert.deepEqual(rows(problems, "file", "line", "column", "pointer", "code", "tool"), [
+      "mcps 7 3 /echo duplicate-key -",
+      "mcps 8 10 /a b bad-name -",
+    ]);
     assert.deepEqual([...entries.keys()], ["echo", "a b", "filed"]);
     const once = checkMcps(text.replace('  "echo": {},\n', ""), faultOfSchema);
-    assert.deepEqual(
-      once.problems.map(({ line, column, pointer, code, tool }) => [line, column, pointer, code, tool]),
-      [
-        [4, 35, "/echo/tools/echo/title", "wrong-type", "echo"],
-        [5, 16, "/echo/enabled", "wrong-type", undefined],
-        [7, 10, "/a b", "bad-name", undefined],
-      ],
-    );
+    assert.deepEqual(rows(once.problems, "line", "column", "pointer", "code", "tool"), [
+      "4 35 /echo/tools/echo/title wrong-type echo",
+      "5 16 /echo/enabled wrong-type -",
+      "7 10 /a b bad-name -",
+    ]);
     assert.match(once.problems[0]!.frame!, /"title": 7/);
   });
 
   it("that is no JSON, or no object, says so with its place", () => {
-    assert.deepEqual(
-      checkMcps('{\n  "a": }', faultOfSchema).problems.map(({ line, column, code }) => [line, column, code]),
-      [[2, 8, "invalid-json"]],
-    );
-    assert.deepEqual(told(checkMcps("[]", faultOfSchema).problems), [["wrong-type", "", "error"]]);
-    assert.deepEqual(told(checkMcps('{"$schema": 1}', faultOfSchema).problems), [["wrong-type", "/$schema", "error"]]);
+    assert.deepEqual(rows(checkMcps('{\n  "a": }', faultOfSchema).problems, "line", "column", "code"), [
+      "2 8 invalid-json",
+    ]);
+    assert.deepEqual(told(checkMcps("[]", faultOfSchema).problems), ["wrong-type  error"]);
+    assert.deepEqual(told(checkMcps('{"$schema": 1}', faultOfSchema).problems), ["wrong-type /$schema error"]);
   });
 
   it("of one entry has pointers that begin at the entry", () => {
     const { problems, entries } = checkEntry("a/b", '{ "tools": { "x": 1 } }', faultOfSchema);
-    assert.deepEqual(told(problems), [["bad-name", "", "error"]]);
+    assert.deepEqual(told(problems), ["bad-name  error"]);
     assert.equal(entries.size, 1);
     const { problems: own } = checkEntry("echo", '{\n "tools": { "x": 1 } }', faultOfSchema);
-    assert.deepEqual(
-      own.map(({ file, line, column, pointer }) => [file, line, column, pointer]),
-      [["echo.json", 2, 18, "/tools/x"]],
-    );
+    assert.deepEqual(rows(own, "file", "line", "column", "pointer"), ["echo.json 2 18 /tools/x"]);
   });
 });

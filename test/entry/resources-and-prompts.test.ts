@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { isCid, rawBlock } from "../../src/lib/cid.ts";
-import { modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { modern, post, request } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 const DEFINITION = `
 /** Doubles. */
@@ -18,50 +19,46 @@ const names = (from: number, to: number): string =>
   Array.from({ length: to - from }, (_, number) => `v${from + number}`).join(",");
 
 describe("resources and prompts that are configured", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "plain.ts": DEFINITION },
-      mcps: {
-        whole: {
-          definition: "plain.ts",
-          resources: {
-            motto: { uri: "note://motto", title: "The motto", mimeType: "text/markdown", text: "*Float*" },
-            pixel: { uri: "note://pixel", mimeType: "image/png", blob: "AAECAw==" },
-            source: { uri: "note://source", mimeType: "text/plain", content: `cid://${CONTENT.cid}` },
-            "the configuration": { uri: "variable://mcps" },
-            doubled: { uriTemplate: "double://{value}", content: "server://whole/double?value={value}" },
-            own: { uri: "note://own", description: "Curated" },
-          },
-          prompts: {
-            plain: { description: "As it is", messages: [{ role: "user", content: "Hello" }] },
-            review: {
-              title: "Review",
-              arguments: [
-                { name: "what", description: "What to review", required: true },
-                { name: "tone", description: "How" },
-              ],
-              messages: [
-                { role: "user", content: "Review {{what}} {{ tone }}, {{unknown}}." },
-                { role: "assistant", content: { type: "resource_link", uri: "note://{{what}}", name: "{{what}}" } },
-              ],
-            },
-          },
+  const berth = berthInSuite({
+    texts: { "plain.ts": DEFINITION },
+    mcps: {
+      whole: {
+        definition: "plain.ts",
+        resources: {
+          motto: { uri: "note://motto", title: "The motto", mimeType: "text/markdown", text: "*Float*" },
+          pixel: { uri: "note://pixel", mimeType: "image/png", blob: "AAECAw==" },
+          source: { uri: "note://source", mimeType: "text/plain", content: `cid://${CONTENT.cid}` },
+          "the configuration": { uri: "variable://mcps" },
+          doubled: { uriTemplate: "double://{value}", content: "server://whole/double?value={value}" },
+          own: { uri: "note://own", description: "Curated" },
         },
-        written: {
-          description: "No code at all",
-          resources: {
-            many: { uriTemplate: `note:{+${names(0, 400)}}{+${names(400, 800)}}{+${names(800, 1200)}}{x}`, text: "" },
-          },
-          prompts: {
-            echo: { arguments: [{ name: "a" }], messages: [{ role: "user", content: "{{a}}".repeat(100_000) }] },
-            plain: { messages: [{ role: "user", content: "Hello" }] },
+        prompts: {
+          plain: { description: "As it is", messages: [{ role: "user", content: "Hello" }] },
+          review: {
+            title: "Review",
+            arguments: [
+              { name: "what", description: "What to review", required: true },
+              { name: "tone", description: "How" },
+            ],
+            messages: [
+              { role: "user", content: "Review {{what}} {{ tone }}, {{unknown}}." },
+              { role: "assistant", content: { type: "resource_link", uri: "note://{{what}}", name: "{{what}}" } },
+            ],
           },
         },
       },
-    });
+      written: {
+        description: "No code at all",
+        resources: {
+          many: { uriTemplate: `note:{+${names(0, 400)}}{+${names(400, 800)}}{+${names(800, 1200)}}{x}`, text: "" },
+        },
+        prompts: {
+          echo: { arguments: [{ name: "a" }], messages: [{ role: "user", content: "{{a}}".repeat(100_000) }] },
+          plain: { messages: [{ role: "user", content: "Hello" }] },
+        },
+      },
+    },
   });
-  after(() => berth.close());
 
   const ask = async (server: string, method: string, params: Record<string, unknown> = {}) => {
     const { body } = await modern(`${berth.url}/mcp/${server}`, method, params);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call, modern, post, request } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 const DEFINITION = `
 import type { ToolContext } from "berth";
@@ -20,45 +21,41 @@ const SHELL = `#!/bin/bash\n# Says its options.\nprintf '%s' "\${BERTH_OPTIONS:-
 const found = { type: "object", properties: { found: { type: "integer" } }, required: ["found"] };
 
 describe("tools that are configured", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "plain.ts": DEFINITION, "options.sh": SHELL },
-      mcps: {
-        curated: {
-          definition: "plain.ts",
-          description: "Curated",
-          tools: {
-            welcome: {
-              function: "greet",
-              title: "Welcome",
-              description: "Welcomes somebody",
-              arguments: { greeting: "Welcome" },
-              annotations: { idempotentHint: true },
-            },
-            add: {
-              inputSchema: {
-                type: "object",
-                properties: { a: { type: "number", maximum: 10 }, b: { type: ["number", "string"] } },
-                required: ["a", "b"],
-              },
-            },
-            anything: { outputSchema: found },
+  const berth = berthInSuite({
+    texts: { "plain.ts": DEFINITION, "options.sh": SHELL },
+    mcps: {
+      curated: {
+        definition: "plain.ts",
+        description: "Curated",
+        tools: {
+          welcome: {
+            function: "greet",
+            title: "Welcome",
+            description: "Welcomes somebody",
+            arguments: { greeting: "Welcome" },
+            annotations: { idempotentHint: true },
           },
-          options: { welcome: { prefix: "¡" } },
+          add: {
+            inputSchema: {
+              type: "object",
+              properties: { a: { type: "number", maximum: 10 }, b: { type: ["number", "string"] } },
+              required: ["a", "b"],
+            },
+          },
+          anything: { outputSchema: found },
         },
-        both: {
-          definition: "plain.ts",
-          auto_discover: true,
-          tools: { hello: { function: "greet" }, add: { title: "Sum" } },
-        },
-        none: { definition: "plain.ts", auto_discover: false },
-        options: { definition: "options.sh", options: { options: { depth: 2 } } },
-        off: { definition: "plain.ts", mcp_enabled: false },
+        options: { welcome: { prefix: "¡" } },
       },
-    });
+      both: {
+        definition: "plain.ts",
+        auto_discover: true,
+        tools: { hello: { function: "greet" }, add: { title: "Sum" } },
+      },
+      none: { definition: "plain.ts", auto_discover: false },
+      options: { definition: "options.sh", options: { options: { depth: 2 } } },
+      off: { definition: "plain.ts", mcp_enabled: false },
+    },
   });
-  after(() => berth.close());
 
   const list = async (server: string) => (await modern(`${berth.url}/mcp/${server}`, "tools/list")).body.result.tools;
   const names = async (server: string) => (await list(server)).map(({ name }: { name: string }) => name);

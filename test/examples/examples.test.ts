@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
 import { call, post, request, type TestBerth } from "../support/berth.ts";
 import { startExamples } from "../support/examples.ts";
+import { serverInSuite } from "../support/suite.ts";
 
 const TOKEN = "ghp_the-token-of-the-tests";
 const PAGE = `<!doctype html><html><head><title>Bread &amp; butter</title><script>alert("no")</script></head>
@@ -52,21 +51,16 @@ function standIn(request: IncomingMessage, response: ServerResponse): void {
 }
 
 describe("the examples", () => {
-  let site: Server;
+  const site = serverInSuite(standIn);
   let served: TestBerth;
   let at: string;
   before(async () => {
-    site = createServer(standIn).listen(0, "127.0.0.1");
-    await once(site, "listening");
-    at = `127.0.0.1:${(site.address() as AddressInfo).port}`;
+    at = new URL(site.url).host;
     const env = { GITHUB_TOKEN: "${GITHUB_TOKEN}", GITHUB_API_URL: `http://${at}` };
     served = await startExamples({ web: { network: [at] }, github: { network: [at], env }, loan: {} });
     assert.equal((await apiOf(served).send("PUT", "/secrets/GITHUB_TOKEN", TOKEN)).status, 204);
   });
-  after(async () => {
-    await served?.close();
-    site.close();
-  });
+  after(() => served?.close());
 
   const result = async (server: string, name: string, args: JsonObject) =>
     call(`${served.url}/mcp/${server}`, name, args);

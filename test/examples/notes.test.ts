@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { packageRoot } from "../../src/config.ts";
-import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { post, request, type Reply } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 /** The example `examples/notes.ts`, served as it stands. */
 describe("the server notes", () => {
-  let berth: TestBerth;
-  before(async () => (berth = await startTestBerth({ files: [join(packageRoot, "examples", "notes.ts")] })));
-  after(() => berth.close());
+  const berth = berthInSuite({ files: [join(packageRoot, "examples", "notes.ts")] });
 
   const send = async (method: string, params: object): Promise<Reply["body"]> =>
     (await post(`${berth.url}/mcp/notes`, request(method, params), { "MCP-Protocol-Version": "2025-06-18" })).body;

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call, modern, post, request } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 const texts = {
   "words.ts": `
@@ -14,11 +15,7 @@ const texts = {
 };
 
 describe("figures for monitoring", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({ texts, env: { BERTH_METRIC_TOOLS: "4", BERTH_ADMIN_TOKEN: "a-token-for-figures" } });
-  });
-  after(() => berth.close());
+  const berth = berthInSuite({ texts, env: { BERTH_METRIC_TOOLS: "4", BERTH_ADMIN_TOKEN: "a-token-for-figures" } });
 
   const figures = async (): Promise<Map<string, number>> => {
     const response = await fetch(`${berth.url}/metrics`);

@@ -1,8 +1,5 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { defaultLimits } from "../../src/limits/limits.ts";
@@ -13,12 +10,12 @@ import { NpmFailed } from "../../src/packages/npm-runs.ts";
 import type { Confinement } from "../../src/processes/own-program.ts";
 import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { startTestRegistry } from "../support/registry.ts";
+import { registryOf } from "../support/registry.ts";
+import { folderWith, serve, temporaryFolder } from "../support/suite.ts";
 
 /** An npm that a hostile package has taken over: it does what `code` says. */
 function autoApproved(code: string): FoundNpm {
-  const folder = mkdtempSync(join(tmpdir(), "berth-taken-"));
-  after(() => rmSync(folder, { recursive: true }));
+  const folder = temporaryFolder();
   mkdirSync(join(folder, "bin"));
   const cli = join(folder, "bin", "npm-cli.js");
   writeFileSync(join(folder, "package.json"), '{"name":"npm","version":"11.0.0"}');
@@ -34,7 +31,8 @@ function autoApproved(code: string): FoundNpm {
   return { cli, version: "11.0.0", folder };
 }
 
-const packages = [{ name: "a", version: "1.0.0", integrity: "" }];
+const bring = (npm: ConfinedNpm, code: string): Promise<void> =>
+  npm.bring(autoApproved(code), [{ name: "a", version: "1.0.0", integrity: "" }], async () => {});
 
 let restore = (): void => {};
 after(() => restore());
@@ -42,10 +40,8 @@ after(() => restore());
 async function openConfined(bounds: Record<string, number> = {}, confinement: Confinement = "sandboxed") {
   restore();
   restore = lower({ packageFetchMs: 120_000, ...bounds });
-  const registry = await startTestRegistry({ name: "a" });
-  after(() => registry.close());
-  const folders = mkdtempSync(join(tmpdir(), "berth-confined-npm-"));
-  after(() => rmSync(folders, { recursive: true }));
+  const registry = await registryOf({ name: "a" });
+  const folders = temporaryFolder();
   const npm = new ConfinedNpm({
     registry: { url: registry.url, token: "a-token-that-is-kept", tarballOrigins: [] },
     confinement,
@@ -59,9 +55,9 @@ async function openConfined(bounds: Record<string, number> = {}, confinement: Co
 }
 
 /** Runs code where npm runs, and resolves with what it found out. */
-async function told(code: string): Promise<unknown> {
-  const { npm } = await openConfined();
-  const error: unknown = await npm.bring(autoApproved(code), packages, async () => {}).catch((error: unknown) => error);
+async function told(code: string, confinement?: Confinement): Promise<unknown> {
+  const { npm } = await openConfined({}, confinement);
+  const error: unknown = await bring(npm, code).catch((error: unknown) => error);
   assert.ok(error instanceof NpmFailed, String(error));
   assert.equal(error.code, "TOLD");
   return (JSON.parse(error.message) as { found: unknown }).found;
@@ -71,26 +67,14 @@ const skip = process.platform === "linux" ? false : "the sandbox is Linux's";
 
 describe("an npm that a package has taken over, in the sandbox,", { skip }, () => {
   test("reads no file of the host", async () => {
-    const secret = join(mkdtempSync(join(tmpdir(), "berth-secret-")), "key");
+    const secret = join(temporaryFolder(), "key");
     writeFileSync(secret, "a secret");
     chmodSync(secret, 0o644);
-    after(() => rmSync(join(secret, ".."), { recursive: true }));
     const files = [secret, "/etc/passwd", "/root/.npmrc", "/home", "/proc/1/environ", `/proc/${process.pid}/environ`];
     const code = `const { readFileSync } = require("node:fs");
       tell(${JSON.stringify(files)}.map((file) => attempt(() => readFileSync(file, "utf8").slice(0, 20))));`;
     const found = (await told(code)) as string[];
     assert.deepEqual(new Set(found), new Set(["ENOENT"]));
-  });
-
-  test("finds no credentials: not in its variables, not in its home", async () => {
-    const code = `const { readdirSync } = require("node:fs");
-      tell({ names: Object.keys(process.env).sort(), home: readdirSync(process.env.HOME) });`;
-    const { names, home } = (await told(code)) as { names: string[]; home: string[] };
-    assert.deepEqual(
-      names.filter((name) => name !== "PWD"),
-      ["HOME", "PATH", "TMPDIR"],
-    );
-    assert.deepEqual(home, []);
   });
 
   test("finds no git and no shell", async () => {
@@ -100,19 +84,15 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
   });
 
   test("reaches nothing but the relay, whatever it connects to", async () => {
-    const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
-    after(() => void server.close());
-    await new Promise((resolve) => server.once("listening", resolve));
     let connections = 0;
-    server.on("connection", () => (connections += 1));
-    const { port } = server.address() as AddressInfo;
+    const url = await serve({ after }, (_request, response) => {
+      connections += 1;
+      response.end();
+    });
     const code = `const http = require("node:http");
-      http.get("http://127.0.0.1:${port}/-/whoami", (response) => tell(response.statusCode));`;
+      http.get("${url}/-/whoami", (response) => tell(response.statusCode));`;
     const { npm, registry } = await openConfined();
-    await assert.rejects(
-      npm.bring(autoApproved(code), packages, async () => {}),
-      /npm asked for "\/-\/whoami"/,
-    );
+    await assert.rejects(bring(npm, code), /npm asked for "\/-\/whoami"/);
     assert.equal(connections, 0);
     assert.deepEqual(registry.requests, []);
     const around = `const socket = require("node:dgram").createSocket("udp4");
@@ -130,10 +110,7 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
     const filling = `const { appendFileSync } = require("node:fs");
       try { for (;;) appendFileSync(process.env.TMPDIR + "/x", Buffer.alloc(1024 * 1024)); }
       catch (error) { process.stderr.write("npm error code " + error.code + "\\n", () => process.exit(1)); }`;
-    await assert.rejects(
-      npm.bring(autoApproved(filling), packages, async () => {}),
-      /more than 8 MB for its files/,
-    );
+    await assert.rejects(bring(npm, filling), /more than 8 MB for its files/);
   });
 
   test("is ended where it makes files without end", async () => {
@@ -141,24 +118,15 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
     const filling = `const { openSync, closeSync } = require("node:fs");
       for (let n = 0; n < 80_000; n++) closeSync(openSync(process.env.TMPDIR + "/" + n, "w"));
       setInterval(() => {}, 1_000);`;
-    await assert.rejects(
-      npm.bring(autoApproved(filling), packages, async () => {}),
-      /npm wrote more than 50000 files/,
-    );
+    await assert.rejects(bring(npm, filling), /npm wrote more than 50000 files/);
   });
 
   test("is ended where it takes too much memory or time", async () => {
     const { npm } = await openConfined({ packageFetchMemoryMb: 64 });
     const growing = `const all = []; for (;;) all.push(new Array(1e5).fill(all.length));`;
-    await assert.rejects(
-      npm.bring(autoApproved(growing), packages, async () => {}),
-      /more than 64 MB of memory|npm failed/,
-    );
+    await assert.rejects(bring(npm, growing), /more than 64 MB of memory|npm failed/);
     const slow = (await openConfined({ packageFetchMs: 3_000 })).npm;
-    await assert.rejects(
-      slow.bring(autoApproved("for (;;);"), packages, async () => {}),
-      /more than 3000 ms/,
-    );
+    await assert.rejects(bring(slow, "for (;;);"), /more than 3000 ms/);
   });
 
   test("brings nothing that is not wanted, and no file without an end", async () => {
@@ -166,20 +134,33 @@ describe("an npm that a package has taken over, in the sandbox,", { skip }, () =
     const code = `const { truncateSync, writeFileSync } = require("node:fs");
       const out = process.argv.find((each) => each.startsWith("--pack-destination=")).split("=")[1];
       writeFileSync(out + "/a.tgz", ""); truncateSync(out + "/a.tgz", 2 * 1024 * 1024);`;
-    await assert.rejects(
-      npm.bring(autoApproved(code), packages, async () => {}),
-      /broke its protocol.*more than 1048576/,
-    );
+    await assert.rejects(bring(npm, code), /broke its protocol.*more than 1048576/);
   });
 
   test("ends when Berth does", async () => {
     const { npm } = await openConfined();
-    const work = npm.bring(autoApproved("setInterval(() => {}, 1000);"), packages, async () => {});
+    const work = bring(npm, "setInterval(() => {}, 1000);");
     work.catch(() => {});
     await npm.close();
     await assert.rejects(work, /shutting down/);
   });
 });
+
+for (const mode of ["sandboxed", "trusted"] as const) {
+  test(`npm has no credentials in its variables, its arguments and its home, ${mode}`, async (t) => {
+    const home = folderWith({ ".npmrc": "//registry.npmjs.org/:_authToken=a-token-that-is-kept\n" });
+    const { HOME } = process.env;
+    Object.assign(process.env, { HOME: home, BERTH_TEST_SECRET: "a-token-that-is-kept" });
+    t.after(() => {
+      process.env["HOME"] = HOME;
+      delete process.env["BERTH_TEST_SECRET"];
+    });
+    const code = `const { readdirSync } = require("node:fs");
+      const isTold = JSON.stringify([process.env, process.argv]).includes("a-token-that-is-kept");
+      tell([Object.keys(process.env).filter((name) => name !== "PWD").sort(), readdirSync(process.env.HOME), isTold]);`;
+    assert.deepEqual(await told(code, mode), [["HOME", "PATH", "TMPDIR"], [], false]);
+  });
+}
 
 test("an npm that a package has taken over cannot return more values than any set has", async () => {
   const line = {

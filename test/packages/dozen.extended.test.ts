@@ -61,15 +61,6 @@ describe("a dozen packages that people import", () => {
     });
   }
 
-  it("give the same bundles whatever the order of the lines in the lock is", async () => {
-    for (const name of ["cheerio", "@octokit/rest"]) {
-      const { packages, ...source } = definitionOf(name, set);
-      const turned = { ...packages!, packages: Object.fromEntries(Object.entries(packages!.packages).toReversed()) };
-      const { bundle } = await compiler.compile({ ...source, packages: turned }, tarball);
-      assert.equal(rawBlock(Buffer.from(bundle!)).cid, cidOf(name), name);
-    }
-  });
-
   it("give the same bundles on Node 24", async (t) => {
     if (process.version.startsWith("v24.")) return t.skip("this is Node 24");
     const node = join(packageRoot, "test", "clients", "node_modules", ".bin", "node");

@@ -5,6 +5,7 @@ import { prettyJson } from "../../src/lib/pretty-json.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { readLock, type ReadLockOptions } from "../../src/packages/lock.ts";
 import type { PackageSet } from "../../src/packages/package-set.ts";
+import { rows } from "../support/rows.ts";
 
 type Line = Readonly<Record<string, unknown>>;
 
@@ -280,14 +281,11 @@ describe("a lock comes with a warning", () => {
       },
     );
     assert.ok(set);
-    assert.deepEqual(
-      problems.map(({ code, severity, pointer }) => [code, severity, pointer]),
-      [
-        ["install-script", "warning", "/packages/node_modules~1a"],
-        ["native-addon", "warning", "/packages/node_modules~1bcrypt"],
-        ["native-addon", "warning", "/packages/node_modules~1n"],
-      ],
-    );
+    assert.deepEqual(rows(problems, "code", "severity", "pointer"), [
+      "install-script warning /packages/node_modules~1a",
+      "native-addon warning /packages/node_modules~1bcrypt",
+      "native-addon warning /packages/node_modules~1n",
+    ]);
     assert.match(problems[0]!.message, /its install script is never run/);
     assert.match(problems[1]!.message, /native addons do not run here: use bcryptjs/);
     assert.match(problems[2]!.message, /it needs prebuild-install/);

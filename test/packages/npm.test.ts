@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import type { RegistryConfig } from "../../src/config.ts";
@@ -13,7 +12,8 @@ import { openNpm, type Npm, type NpmLimits } from "../../src/packages/npm.ts";
 import type { PackageSet } from "../../src/packages/package-set.ts";
 import { spawnDirectly } from "../../src/processes/spawn/spawn.ts";
 import { makeTemporary } from "../../src/processes/work-folders.ts";
-import { sha512, startTestRegistry, tarballOf, type TestRegistry } from "../support/registry.ts";
+import { registryOf, sha512, startTestRegistry, tarballOf, type TestRegistry } from "../support/registry.ts";
+import { temporaryFolder } from "../support/suite.ts";
 
 const nothing = () => undefined;
 
@@ -32,8 +32,7 @@ function confined(registry: Pick<RegistryConfig, "url">, limits: Partial<NpmLimi
 
 /** npm as its user has it, with a home and a cache of its own. */
 function own(registry: TestRegistry, env: NodeJS.ProcessEnv = {}): { npm: Npm; folder: string } {
-  const folder = mkdtempSync(join(tmpdir(), "berth-author-"));
-  after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder();
   writeFileSync(join(folder, ".npmrc"), `registry=${registry.url}\nignore-scripts=false\n`);
   const npm = openNpm({
     mode: "own",
@@ -48,12 +47,6 @@ function own(registry: TestRegistry, env: NodeJS.ProcessEnv = {}): { npm: Npm; f
     limits: defaultLimits,
   });
   return { npm, folder };
-}
-
-async function registryOf(...packages: Parameters<typeof startTestRegistry>): Promise<TestRegistry> {
-  const registry = await startTestRegistry(...packages);
-  after(() => registry.close());
-  return registry;
 }
 
 const versionsIn = ({ packages }: PackageSet): Record<string, string> =>
@@ -180,8 +173,7 @@ describe(`npm, ${mode}`, () => {
   });
 
   test("runs no install script, and warns of it", async () => {
-    const marker = join(mkdtempSync(join(tmpdir(), "berth-marker-")), "ran");
-    after(() => rmSync(join(marker, ".."), { recursive: true }));
+    const marker = join(temporaryFolder(), "ran");
     const scripts = Object.fromEntries(
       ["preinstall", "install", "postinstall", "prepare", "prepack"].map((name) => [name, `touch ${marker}`]),
     );
@@ -233,8 +225,7 @@ describe("npm itself", () => {
   });
 
   test("is found on PATH, through links, where Node has none beside it", () => {
-    const folder = mkdtempSync(join(tmpdir(), "berth-node-"));
-    after(() => rmSync(folder, { recursive: true }));
+    const folder = temporaryFolder();
     const { cli } = findNpm({ PATH: process.env["PATH"] }, join(folder, "node"));
     assert.equal(cli, findNpm({}).cli);
     assert.throws(() => findNpm({ PATH: folder }, join(folder, "node")), /no npm beside Node.*install npm/s);

@@ -1,29 +1,26 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
 import { request, type IncomingHttpHeaders } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, describe, test } from "node:test";
 import { openAgentToAnywhere } from "../../src/network/agent.ts";
 import { RegistryRelay } from "../../src/packages/registry-relay.ts";
-import { startTestRegistry, type TestRegistry } from "../support/registry.ts";
+import { registryOf, type TestRegistry } from "../support/registry.ts";
+import { temporaryFolder } from "../support/suite.ts";
 
 const token = "token-of-the-operator";
 
 async function relayOf(registry: TestRegistry, path = "") {
-  const folder = mkdtempSync(join(tmpdir(), "berth-relay-"));
   const dispatcher = openAgentToAnywhere();
   const relay = new RegistryRelay({
     registry: { url: registry.url + path, token, tarballOrigins: [] },
     dispatcher,
   });
-  const socketPath = join(folder, "registry");
+  const socketPath = join(temporaryFolder(), "registry");
   await relay.listen(socketPath, undefined);
   after(async () => {
     await relay.close();
     await dispatcher.close();
-    rmSync(folder, { recursive: true });
   });
   const ask = (
     method: string,
@@ -41,12 +38,6 @@ async function relayOf(registry: TestRegistry, path = "") {
       asked.end();
     });
   return { relay, ask };
-}
-
-async function registryOf(...packages: Parameters<typeof startTestRegistry>): Promise<TestRegistry> {
-  const registry = await startTestRegistry(...packages);
-  after(() => registry.close());
-  return registry;
 }
 
 describe("the relay of the registry", () => {

@@ -14,14 +14,7 @@ await describe("the jq definition", async () => {
       [".", { a: 1 }, [{ a: 1 }]],
       [".a.b[1]", { a: { b: [1, 2] } }, [2]],
       [".[1:], .[-1]", [1, 2, 3], [[2, 3], 3]],
-      [
-        ".[] | select(.price > 10) | .name",
-        [
-          { name: "a", price: 5 },
-          { name: "b", price: 20 },
-        ],
-        ["b"],
-      ],
+      [".[] | select(.b > 10) | .a", [{ b: 5 }, { a: "x", b: 20 }], ["x"]],
       ["reduce .[] as $x (0; . + $x)", [1, 2, 3], [6]],
       ["with_entries(.value += 1)", { a: 1 }, [{ a: 2 }]],
       ["del(.a) | .b.c = 1", { a: 1 }, [{ b: { c: 1 } }]],
@@ -49,10 +42,7 @@ await describe("the jq definition", async () => {
   await test("a text is jq's input: several values, or lines of raw text", async () => {
     assert.deepEqual(await query(".a", '{"a":1} {"a":2}\n{"a":3}'), [1, 2, 3]);
     assert.deepEqual(await query("map(.a)", '{"a":1} {"a":2}', { slurp: true }), [[1, 2]]);
-    assert.deepEqual(await query("[., input]", "1 2 3 4"), [
-      [1, 2],
-      [3, 4],
-    ]);
+    assert.deepEqual(await query("[., input]", "1 2"), [[1, 2]]);
     assert.deepEqual(await query("length", "one\nthree", { rawInput: true }), [3, 5]);
     assert.deepEqual(await query(".", "one\ntwo", { rawInput: true, slurp: true }), ["one\ntwo"]);
     assert.deepEqual(await query(".", ""), []);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import { openTemplate } from "../support/reference.ts";
+import { rows } from "../support/rows.ts";
 
 const inputSchema = { type: "object", properties: { message: { type: "string" } }, required: ["message"] };
 const servers = [
@@ -34,10 +35,7 @@ await describe("the server mcp", async () => {
 
   await test("lists what is hosted, with the reason for what is not", async () => {
     const list = (await mcp("list_servers")) as { name: string }[];
-    assert.deepEqual(
-      list.map(({ name }) => name),
-      ["echo", "it's", "worn", "zones"],
-    );
+    assert.deepEqual(rows(list, "name"), ["echo", "it's", "worn", "zones"]);
     assert.deepEqual(list[0], { ...servers[0], tools: ["echo"] });
     assert.deepEqual(list[2], servers[2]);
   });

@@ -1,9 +1,9 @@
 import { strict as assert } from "node:assert";
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { temporaryFolder } from "../support/suite.ts";
 
 const script = `
   import { installPrograms } from ${JSON.stringify(new URL("../../../scripts/install-programs.mjs", import.meta.url).href)};
@@ -17,25 +17,21 @@ function run(programs: Record<string, string>): {
   log: string;
   installed: boolean;
 } {
-  const folder = mkdtempSync(join(tmpdir(), "berth-setup-"));
+  const folder = temporaryFolder();
   const add = (name: string, text: string): void => {
     writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`);
     chmodSync(join(folder, name), 0o755);
   };
-  try {
-    for (const [name, text] of Object.entries(programs)) add(name, `echo "${name} $*" >> '${folder}/log'\n${text}`);
-    // As root the script needs no sudo; as anyone else it asks for it, and this one gives way.
-    add("sudo", 'shift; test "$1" = true || exec "$@"');
-    const env = { PATH: folder, FOLDER: folder };
-    const { status, stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
-      env,
-      encoding: "utf8",
-    });
-    const log = existsSync(join(folder, "log")) ? readFileSync(join(folder, "log"), "utf8") : "";
-    return { status, said: stdout + stderr, log, installed: existsSync(join(folder, "bwrap")) };
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  for (const [name, text] of Object.entries(programs)) add(name, `echo "${name} $*" >> '${folder}/log'\n${text}`);
+  // As root the script needs no sudo; as anyone else it asks for it, and this one gives way.
+  add("sudo", 'shift; test "$1" = true || exec "$@"');
+  const env = { PATH: folder, FOLDER: folder };
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
+    env,
+    encoding: "utf8",
+  });
+  const log = existsSync(join(folder, "log")) ? readFileSync(join(folder, "log"), "utf8") : "";
+  return { status, said: stdout + stderr, log, installed: existsSync(join(folder, "bwrap")) };
 }
 
 describe("setting up the programs of the system", () => {

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { isAlive } from "../support/processes.ts";
+import { folderWith, temporaryFolder } from "../support/suite.ts";
 import { runTests } from "../support/test-run.ts";
 import { until } from "../support/until.ts";
 
@@ -14,8 +14,7 @@ const LINUX = { skip: process.platform === "linux" ? false : "processes are look
 
 /** The report of a test run, on request, about a file that does not end; then the file is ended. */
 async function whereIs(t: TestContext, code: string): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "berth-hanging-"));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder(t);
   const [file, mark] = [join(folder, "hanging.test.mjs"), join(folder, "there")];
   const imports = `import { test, describe } from "node:test"; import { writeFileSync } from "node:fs";`;
   await writeFile(
@@ -94,15 +93,17 @@ describe("a run of the tests", () => {
   });
 
   it("passes while another run goes on with processes of the same project", LINUX, async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-beside-"));
-    t.after(() => rm(folder, { recursive: true, force: true }));
+    const folder = temporaryFolder(t);
     const [begun, beside] = [join(folder, "begun"), join(folder, "beside")];
+    await writeFile(beside, "");
     const run = runOf(
       t,
-      `import { existsSync, writeFileSync } from "node:fs"; import { setTimeout as later } from "node:timers/promises";
+      `import { watch, writeFileSync } from "node:fs"; import { once } from "node:events";
       test("lasts", async () => {
+        const watching = watch(${JSON.stringify(beside)});
         writeFileSync(${JSON.stringify(begun)}, "");
-        while (!existsSync(${JSON.stringify(beside)})) await later(10);
+        await once(watching, "change");
+        watching.close();
       });`,
     );
     await until(() => existsSync(begun));
@@ -110,7 +111,7 @@ describe("a run of the tests", () => {
     const guest = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)", resolve("dist")], { env: {} });
     t.after(() => guest.kill());
     await once(guest, "spawn");
-    await writeFile(beside, "");
+    await writeFile(beside, "now");
     const { code, told } = await run;
     assert.equal(code, 0, told);
     assert.equal(guest.exitCode, null);
@@ -118,9 +119,6 @@ describe("a run of the tests", () => {
 });
 
 async function runOf(t: TestContext, code: string, more: NodeJS.ProcessEnv = {}) {
-  const folder = await mkdtemp(join(tmpdir(), "berth-alone-"));
-  t.after(() => rm(folder, { recursive: true, force: true }));
-  const file = join(folder, "alone.test.mjs");
-  await writeFile(file, `import { test } from "node:test";\n${code}`);
-  return runTests(process.execPath, [file], more);
+  const folder = folderWith({ "alone.test.mjs": `import { test } from "node:test";\n${code}` }, t);
+  return runTests(process.execPath, [join(folder, "alone.test.mjs")], more);
 }

@@ -16,3 +16,12 @@ export function signatures({ tools }: Discovery): string[] {
 export function said({ problems }: Discovery): string[] {
   return problems.map(({ severity, message }) => `${severity}: ${message}`);
 }
+
+/** The exports of a bundle. */
+// oxlint-disable-next-line typescript/no-explicit-any -- a bundle exports anything, and tests look into it freely
+export async function importBundle(bundle: string): Promise<Record<string, any>> {
+  return (await import(`data:text/javascript;base64,${Buffer.from(bundle).toString("base64")}`)) as Record<
+    string,
+    unknown
+  >;
+}

@@ -30,6 +30,8 @@ export interface Hosted {
   catalog(server: string): Promise<Catalog>;
   /** Gives a server another definition, and has the host read its names again. */
   define(server: string, text: string): Promise<void>;
+  /** Sets the variable `mcps`, and has the host read it again. */
+  configure(mcps: unknown): Promise<void>;
   /** As `define`, without telling the host. */
   change(server: string, text: string): Promise<void>;
   /** Closes and reopens everything except the store's data. */
@@ -99,6 +101,12 @@ export async function openHosted(
     catalog: async (server) => parts.host.server(TENANT, server),
     async define(server, text) {
       await hosted.change(server, text);
+      await parts.host.reload(TENANT);
+    },
+    async configure(mcps) {
+      const value = rawBlock(JSON.stringify(mcps));
+      const set = [{ kind: "variable", name: "mcps", cid: value.cid }] as const;
+      await parts.store.change(TENANT, { by: "test", put: [value], set });
       await parts.host.reload(TENANT);
     },
     async change(server, text) {

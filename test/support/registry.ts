@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { after } from "node:test";
 import { create } from "tar";
 import { listening } from "./listening.ts";
 
@@ -116,4 +117,11 @@ export function sha512(bytes: Uint8Array): string {
 
 function sha1(bytes: Uint8Array): string {
   return createHash("sha1").update(bytes).digest("hex");
+}
+
+/** A registry that is closed after the test that calls this. */
+export async function registryOf(...packages: TestPackage[]): Promise<TestRegistry> {
+  const registry = await startTestRegistry(...packages);
+  after(() => registry.close());
+  return registry;
 }

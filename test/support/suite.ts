@@ -1,9 +1,12 @@
+import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
+import { dirname, join } from "node:path";
 import { after, before } from "node:test";
 import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
 import { openHosted, type Hosted } from "./host.ts";
 import { listening } from "./listening.ts";
-import { type Ending } from "./temporary-folder.ts";
+import { startTestRegistry, type TestPackage, type TestRegistry } from "./registry.ts";
+import { temporaryFolder, type Ending } from "./temporary-folder.ts";
 
 export { temporaryFolder, type Ending } from "./temporary-folder.ts";
 
@@ -15,6 +18,10 @@ export function berthInSuite(sources: TestSources | (() => TestSources | Promise
 /** As `berthInSuite`, a host without HTTP. */
 export function hostedInSuite(...args: Parameters<typeof openHosted>): Hosted {
   return inSuite(() => openHosted(...args));
+}
+
+export function registryInSuite(...packages: TestPackage[]): TestRegistry {
+  return inSuite(() => startTestRegistry(...packages));
 }
 
 function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): T {
@@ -46,4 +53,14 @@ async function listen(listener: Listener): Promise<{ url: string; close(): Promi
     await new Promise((resolve) => server.close(resolve));
   };
   return { url: `http://127.0.0.1:${port}`, close };
+}
+
+/** As `temporaryFolder`, with files. */
+export function folderWith(files: Readonly<Record<string, string | Uint8Array>>, t?: Ending): string {
+  const folder = temporaryFolder(t);
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), content);
+  }
+  return folder;
 }
