@@ -100,34 +100,6 @@ describe("outcomes", () => {
     assert.equal((await settled()).result.content[0].text, "/work: true");
   });
 
-  it("an answer that is none of the options is asked for again (P4)", async (t) => {
-    let tries = 0;
-    const wrongAtFirst = (params: { message: string }) =>
-      ++tries === 1 ? { action: "accept", content: { answer: "moon" } } : accept(params);
-    const { client } = await openClient(t, at("functions"), "legacy", wrongAtFirst);
-    const result = await client.callTool({ name: "deploy", arguments: {} });
-    assert.equal((result.content[0] as { text: string }).text, "deployed to prod: true");
-    assert.equal(tries, 3);
-  });
-
-  it("a modern client's answers travel sealed, and its question names what it takes (P4)", async () => {
-    const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
-    const params = { name: "deploy", arguments: {}, _meta: { ...MODERN_META, ...capabilities } };
-    const { body } = await modern(at("asker"), "tools/call", params);
-    const { resultType, inputRequests, requestState } = body.result;
-    assert.equal(resultType, "input_required");
-    const [key] = Object.keys(inputRequests);
-    assert.deepEqual(inputRequests[key!].params.requestedSchema.properties.answer.enum, ["dev", "prod"]);
-    const inputResponses = { [key!]: { action: "accept", content: { answer: "dev" } } };
-    const second = (await modern(at("asker"), "tools/call", { ...params, requestState, inputResponses })).body.result;
-    const [next] = Object.keys(second.inputRequests);
-    assert.notEqual(next, key);
-    const last = { [next!]: { action: "accept", content: { answer: false } } };
-    const sent = { ...params, requestState: second.requestState, inputResponses: last };
-    const third = (await modern(at("asker"), "tools/call", sent)).body.result;
-    assert.equal(third.content[0].text, "deployed to dev: false");
-  });
-
   it("an upstream hears nothing of a context while there is nothing to say (P3)", async () => {
     assert.deepEqual(await told(await call(at("asker"), "told")), null);
   });
@@ -261,36 +233,6 @@ describe("outcomes with other settings", () => {
     assert.deepEqual(JSON.parse(content[0].text.split("|")[1]), both);
     const plain = await call(`${berth.url}/mcp/functions`, "told");
     assert.deepEqual(plain.structuredContent.options, options);
-  });
-
-  it("questions go through two Berths, and defaults count where the first cannot ask (P4)", async (t) => {
-    const far = await startOutcomes(t);
-    const address = far.url.replace("http://", "mcp+http://");
-    const servers = ["functions", "asker"];
-    const mcps = Object.fromEntries(servers.map((name) => [`far-${name}`, { upstream: `${address}/mcp/${name}` }]));
-    const near = await startTestBerth({ mcps });
-    t.after(() => near.close());
-    const accept = ({ message }: { message: string }) => ({
-      action: "accept",
-      content: { answer: message === "Which stage?" ? "prod" : false },
-    });
-    const text = ({ content }: { content: unknown }): string => (content as { text: string }[])[0]!.text;
-    for (const mode of ["legacy", "auto"] as const) {
-      for (const server of servers) {
-        const { client, asked } = await openClient(t, `${near.url}/mcp/far-${server}`, mode, accept);
-        assert.equal(text(await client.callTool({ name: "deploy", arguments: {} })), "deployed to prod: false", server);
-        assert.deepEqual(asked, ["Which stage?", "Really?"]);
-      }
-      for (const server of servers) {
-        const { client } = await openClient(t, `${near.url}/mcp/far-${server}`, mode);
-        assert.equal(text(await client.callTool({ name: "preset", arguments: {} })), "deployed to dev: true", server);
-      }
-    }
-    const _meta = { ...MODERN_META, [TOOL]: { answers: { stage: "dev", sure: true }, options: { depth: 1 } } };
-    const params = { name: "told", arguments: {}, _meta };
-    const { body } = await modern(`${near.url}/mcp/far-functions`, "tools/call", params);
-    assert.deepEqual(body.result.structuredContent.answers, { stage: "dev", sure: true });
-    assert.deepEqual(body.result.structuredContent.options, { depth: 1 });
   });
 
   it("retries is a limit, and no try begins after the call's deadline (P5)", async (t) => {

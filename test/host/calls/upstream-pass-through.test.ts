@@ -9,31 +9,6 @@ import { connect, everything } from "../../support/upstreams.ts";
 const EVERY = `${everything}&env.BERTH_TEST_MARK=hosting-${process.pid}`;
 const berth = berthInSuite({ mcps: { every: { upstream: EVERY } }, env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
 
-test("resources, templates, prompts and completions of a hosted server pass through (J9)", async (t) => {
-  const direct = await connect(everything);
-  t.after(() => direct.close());
-  const resources = await direct.listResources();
-  const uri = resources.items[0]!.uri;
-  for (const mode of ["legacy", "auto"] as const) {
-    const client = await open(t, berth, "every", mode);
-    const listed = await client.listResources();
-    assert.deepEqual(
-      listed.resources.map((each) => each.uri),
-      resources.items.map((each) => each.uri),
-    );
-    assert.deepEqual((await client.readResource({ uri })).contents, (await direct.readResource(uri)).contents);
-    const { contents } = await client.readResource({ uri: "demo://resource/dynamic/text/1" });
-    assert.equal(contents[0]!.uri, "demo://resource/dynamic/text/1");
-    await assert.rejects(client.readResource({ uri: "demo://resource/none" }));
-    const args = { city: "Paris", state: "Texas" };
-    const prompt = await client.getPrompt({ name: "args-prompt", arguments: args });
-    assert.deepEqual(prompt.messages, (await direct.getPrompt("args-prompt", args)).messages);
-    const ref = { type: "ref/prompt" as const, name: "completable-prompt" };
-    const params = { ref, argument: { name: "department", value: "E" } };
-    assert.deepEqual((await client.complete(params)).completion.values, (await direct.complete(params)).values);
-  }
-});
-
 test("every tool of a hosted server gives what it gives directly, to several clients at once, in both eras (J9)", async (t) => {
   const direct = await connect(everything, {
     capabilities: ALL,

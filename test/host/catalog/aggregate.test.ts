@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { Client, SSEClientTransport } from "@modelcontextprotocol/client";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { composeServers, partOf } from "../../../src/host/catalog/aggregate-catalog.ts";
 import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
@@ -11,7 +11,7 @@ import { openHosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
-import { inOneOf, until } from "../../support/until.ts";
+import { until } from "../../support/until.ts";
 
 const ALPHA = `
 /** Says which server it is of. */
@@ -91,24 +91,6 @@ describe("one endpoint for all servers (S10)", () => {
     for (const name of ["who", "alpha", "alpha.", ".who", "gamma.who", "off.off", "alpha.who.who"]) {
       const { body } = await post(url, request("tools/call", { name, arguments: {} }));
       assert.equal(body.error.code, -32602, name);
-    }
-  });
-
-  it("the official client works with it as with any server, in both eras (S10)", async () => {
-    for (const mode of ["legacy", { pin: "2026-07-28" as const }] as const) {
-      const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
-      await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-      // The client forgets progress that comes in one piece with the result.
-      await inOneOf(10, async () => {
-        const seen: string[] = [];
-        const answer = await client.callTool(
-          { name: "streaming.drip", arguments: { count: 3, ms: 60 } },
-          { onprogress: ({ message }) => void seen.push(message ?? "") },
-        );
-        assert.equal(toAnswer(answer).text, "dripped 3");
-        assert.ok(seen.length >= 2);
-      });
-      await client.close();
     }
   });
 

@@ -157,26 +157,6 @@ describe("the variable mcps", () => {
     assert.match(servers.get("one")!.problems[0]!.message, /does not lead to a JSON object within 4 steps/);
   });
 
-  it("tells which definitions a server had by reading each of its entries' contents once", async () => {
-    const entries = [1, 2].map((at) => JSON.stringify({ definition: DEFINITION.cid, description: `${at}` }));
-    for (let at = 0; at < 20; at++) {
-      await read(JSON.stringify({ one: { config_cid: rawBlock(entries[at % 2]!).cid } }), entries);
-    }
-    const { spied, reads } = readsOf(store);
-    const past = openPast(spied, defaultLimits);
-    assert.deepEqual(
-      (await past.history("default", definition)).map(({ cid }) => cid),
-      [DEFINITION.cid],
-    );
-    assert.equal(
-      reads.filter((member) => member === "content").length,
-      2 + 2,
-      "the variable in its two forms, and those",
-    );
-    await past.history("default", definition);
-    assert.equal(reads.filter((member) => member === "content").length, 2 + 2);
-  });
-
   it("gives no servers and a problem when it is malformed (T1.4)", async () => {
     for (const mcps of ["{", "", "[]", '"text"', rawBlock("nobody has this").cid]) {
       const { servers, problems } = await read(mcps);
@@ -228,14 +208,6 @@ describe("the variable mcps", () => {
       assert.equal(foreseen.servers.get("one")?.definition, next);
       assert.equal(foreseen.servers.get("two"), before.servers.get("two"));
     }
-  });
-
-  it("is read again for a server whose own record has changed", async () => {
-    await setRecord("server", "one", { definition: DEFINITION.cid, enabled: true });
-    const before = await readDirectory(store, "default");
-    assert.equal((await readDirectory(store, "default", before)).servers.get("one"), before.servers.get("one"));
-    await setRecord("server", "one", { definition: DEFINITION.cid, enabled: false });
-    assert.equal((await readDirectory(store, "default", before)).servers.get("one")?.enabled, false);
   });
 
   it("is the same directory until a record comes, changes or goes, or something is hidden", async () => {

@@ -13,7 +13,6 @@ import {
   scripted,
   type Script,
 } from "../../support/hosted-upstreams.ts";
-import { lower } from "../../support/lowered-limits.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
@@ -206,18 +205,6 @@ describe("skills of upstreams", () => {
       assert.deepEqual(await last.own.skills(), [TIDY, OTHER]);
       assert.equal(await last.own.read(FORMS), ANOTHER);
     });
-
-    it("is taken over with its change if its entry holds nothing back, which the audit log records (J6)", async (t) => {
-      const { server, own, restart } = await hosted(t, script(SKILLS, FILES), { hold: "none" });
-      await restart(script([CHANGED, OTHER_SKILL], CHANGED_FILES));
-      await until(async () => (await own.read(FORMS)) === ANOTHER);
-      assert.deepEqual(await own.skills(), [TIDY, OTHER]);
-      const { records } = (await apiOf(berth).send("GET", "/audit?kind=approval")).body;
-      const { autoApproved } = records.find(
-        ({ subject }: { subject: { name: string } }) => subject.name === server.name,
-      );
-      assert.deepEqual(autoApproved, { items: [{ subject: "skill", name: TIDY }] });
-    });
   });
 
   describe("a hostile upstream with skills", () => {
@@ -276,14 +263,6 @@ describe("skills of upstreams", () => {
         assert.match(await own.read(forms), OTHER_BYTES);
       });
     }
-
-    it("upstreamListItems: gets no more skills approved; more new ones are withheld (J9)", async (t) => {
-      t.after(lower({ upstreamListItems: 2 }));
-      const { own, change } = await hosted(t);
-      await change(script([TIDY_SKILL, skill("third", { "SKILL.md": "Third." })], { [TIDY]: FILES[TIDY] }));
-      assert.deepEqual(await own.skills(), [TIDY]);
-      assert.match(await own.read("skill://third/SKILL.md"), /until a person approves/);
-    });
 
     it("does not get its skill served at /mcp in place of another server's that is withheld (J6)", async (t) => {
       const mine = await hosted(t, script([TIDY_SKILL], { [TIDY]: FILES[TIDY] }));
