@@ -100,10 +100,6 @@ describe("outcomes", () => {
     assert.equal((await settled()).result.content[0].text, "/work: true");
   });
 
-  it("an upstream hears nothing of a context while there is nothing to say (P3)", async () => {
-    assert.deepEqual(await told(await call(at("asker"), "told")), null);
-  });
-
   it("a caller's answers, options and root reach functions, scripts and upstreams (P3)", async () => {
     const _meta = {
       ...MODERN_META,
@@ -132,12 +128,6 @@ describe("outcomes", () => {
       const { body } = await modern(at(server), "tools/call", { name: "deploy", arguments: {}, _meta });
       assert.equal(body.result.content[0].text, "deployed to prod: false", server);
     }
-  });
-
-  it("a context of the wrong form is none (P3)", async () => {
-    const _meta = { ...MODERN_META, [TOOL]: { answers: [1], options: "x" }, [CONTEXT]: { action: 7, root: {} } };
-    const { body } = await modern(at("functions"), "tools/call", { name: "told", arguments: {}, _meta });
-    assert.deepEqual(body.result.structuredContent, { answers: {}, options: {}, root: null, action: "run" });
   });
 
   it("a transient error is tried again, told of in the log, and counted on the page (P5)", async (t) => {
@@ -179,22 +169,6 @@ describe("outcomes", () => {
       const wiped = await call(at(server), "wipe", { key: "wiped", times: 1 });
       assert.match(wiped.content[0].text, /^broken at call 1\n/, server);
     }
-  });
-
-  it("exactly one block of text that is an envelope is unwrapped, and nothing else (P1)", async () => {
-    const envelope = '{"type":"success","content":"inner"}';
-    const say = async (content: object[], isError = false) => call(at("asker"), "say", { content, isError });
-    const block = { type: "text", text: envelope };
-    assert.deepEqual(await say([block]), { content: [{ type: "text", text: "inner" }] });
-    for (const content of [
-      [block, block],
-      [block, { type: "image", data: "AA==", mimeType: "image/png" }],
-      [{ type: "resource", resource: { uri: "x://y", text: envelope } }],
-      [{ type: "text", text: `see ${envelope}` }],
-    ]) {
-      assert.deepEqual((await say(content)).content, content);
-    }
-    assert.equal((await call(at("functions"), "value")).structuredContent.content, "a value");
   });
 
   it("a result that says to be an error is one, whatever its envelope says (P2)", async () => {

@@ -4,15 +4,7 @@ import { describe, it, type TestContext } from "node:test";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
 import { apiOf } from "../../support/api.ts";
 import { modern, type TestBerth } from "../../support/berth.ts";
-import {
-  addUpstream,
-  dataFolder,
-  host,
-  hostedServer,
-  idle,
-  scripted,
-  type Script,
-} from "../../support/hosted-upstreams.ts";
+import { addUpstream, scripted, type Script } from "../../support/hosted-upstreams.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
@@ -179,31 +171,6 @@ describe("skills of upstreams", () => {
       assert.match(await own.read(TIDY), /it no longer has the skill/);
       await server.approve(pending);
       assert.deepEqual(await own.resources(), [TIDY, OTHER], "once approved, it is a resource like others");
-    });
-
-    it("stays approved, and stays withheld, after a restart of Berth (J6, J9)", async (t) => {
-      const upstream = scripted(t, script(SKILLS, FILES));
-      const [mcps, env] = [{ server: { upstream: upstream.uri } }, { BERTH_DATA: dataFolder(t) }];
-      const start = async () => {
-        const started = await host(t, mcps, env);
-        return { started, server: hostedServer(started), own: offersAt(started, "/mcp/server") };
-      };
-      const first = await start();
-      assert.deepEqual(await first.own.skills(), [TIDY, OTHER]);
-      await idle(first.started);
-      upstream.write(script([CHANGED, OTHER_SKILL], CHANGED_FILES));
-      await first.own.read(NOWHERE);
-      await first.server.pending();
-      await first.started.close();
-      const { started, server, own } = await start();
-      assert.deepEqual(await own.skills(), [OTHER]);
-      assert.match(await own.read(FORMS), HELD);
-      assert.equal(await own.read(OTHER), FILES[OTHER]);
-      await server.approve(await server.pending());
-      await started.close();
-      const last = await start();
-      assert.deepEqual(await last.own.skills(), [TIDY, OTHER]);
-      assert.equal(await last.own.read(FORMS), ANOTHER);
     });
   });
 

@@ -55,21 +55,6 @@ describe("hosted servers that behave badly", () => {
     assert.deepEqual(processesWith(mark), []);
   });
 
-  it("that flood, end or never answer in a call fail that call alone (J9)", async (t) => {
-    const mark = `incall-${process.pid}`;
-    const env = { BERTH_UPSTREAM_CALL_MS: "5000" };
-    const server = hostedServer(await host(t, { server: { upstream: marked(SOUND, mark) } }, env));
-    for (const [tool, told] of [
-      ["hang", /^The upstream took too long/],
-      ["garbage", /^The upstream has ended; try again: .* more than 1048576 bytes that are not messages/],
-      ["die", /^The upstream has ended; try again/],
-    ] as const) {
-      assert.match(await server.call(tool), told);
-      assert.equal(await server.call("echo"), "fine");
-    }
-    await until(() => processesWith(mark).length === 1);
-  });
-
   it("a call that ends its server again and again waits itself, and nobody else does", async (t) => {
     const env = { BERTH_UPSTREAM_BACKOFF_MS: "60000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "90000" };
     const server = hostedServer(await host(t, { server: { upstream: hostile(SOUND) } }, env));

@@ -178,19 +178,6 @@ describe("URIs of Berth's own (C4)", () => {
     });
   }
 
-  it("what the entry lists stands in the lists (T6.1)", async () => {
-    const { resources } = (await modern(`${berth.url}/mcp/notes`, "resources/list")).body.result;
-    assert.deepEqual(
-      resources.find(({ uri }: { uri: string }) => uri === "variable://motd"),
-      { uri: "variable://motd", name: "motd", mimeType: "text/markdown" },
-    );
-    const { result } = (await modern(`${berth.url}/mcp/notes`, "resources/templates/list")).body;
-    assert.deepEqual(
-      result.resourceTemplates.map((each: { uriTemplate: string }) => each.uriTemplate),
-      ["note://by/{word}", "server://other/open{?x}"],
-    );
-  });
-
   it("a URI of a tool is only what is read: the tool itself can still be called", async () => {
     assert.equal((await call(`${berth.url}/mcp/notes`, "erase")).content[0].text, "erased");
   });
