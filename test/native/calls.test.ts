@@ -6,12 +6,11 @@ import type { JsonObject } from "../../src/lib/json.ts";
 import { nativeTool } from "../../src/mcp/native.ts";
 import type { ServerPlace } from "../../src/mcp/protocol.ts";
 import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../../src/native/client.ts";
-import { call, modern, MODERN_META, post, request } from "../support/berth.ts";
+import { modern, MODERN_META, post, request } from "../support/berth.ts";
 import * as fc from "../support/fast-check.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
 import { berthInSuite } from "../support/suite.ts";
-import { until } from "../support/until.ts";
 
 const ASKING = `
 import type { ToolContext } from "berth";
@@ -61,9 +60,6 @@ describe("native calls", () => {
     texts: { ...AMBIGUOUS, "asking.ts": ASKING },
     mcps: { off: { definition: "everyday.ts", enabled: false } },
   });
-
-  const stateNow = async (): Promise<{ yielded: number; stopped: number; begun: number }> =>
-    (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent;
 
   it("a tool is a method of its own, with its events as notifications and its result at the end (S9)", async () => {
     const body = request("streaming.drip", { count: 2, ms: 0, bytes: 1 }, "call-1");
@@ -265,37 +261,6 @@ describe("native calls", () => {
     );
   });
 
-  it("who stops taking events ends the work, and so does a signal (S5, S9)", async () => {
-    const before = await stateNow();
-    const calling = callNative({ url: berth.url, method: "streaming.drip", args: { count: 1000, ms: 20 } });
-    await calling.next();
-    await calling.return(undefined as never);
-    await until(async () => (await stateNow()).stopped > before.stopped);
-
-    const cancelling = new AbortController();
-    const waiting = native(berth.url, "streaming.quiet", { ms: 60_000 }, { signal: cancelling.signal });
-    await until(async () => (await stateNow()).begun > before.begun);
-    cancelling.abort(new Error("enough"));
-    await assert.rejects(waiting, /enough/);
-    await until(async () => (await stateNow()).stopped > before.stopped + 1);
-  });
-
-  it("a client that takes nothing holds the tool back (S3, S9)", async () => {
-    const connection = await connectRaw(berth.url);
-    connection.socket.pause();
-    connection.socket.write(rawPost("/mcp", request("streaming.drip", { count: 100_000, ms: 0, bytes: 1000 })));
-    // Each look is another call of the same process, which would have gone on meanwhile.
-    let last = -1;
-    const hasStopped = async (): Promise<boolean> => {
-      const before = last;
-      ({ yielded: last } = await stateNow());
-      return last > 0 && last === before;
-    };
-    await until(async () => (await hasStopped()) && (await hasStopped()) && hasStopped());
-    assert.ok(last < 50_000, `${last} events were yielded to nobody`);
-    connection.socket.destroy();
-  });
-
   it("clients of both eras may call natively, within a session or a version of theirs (S9)", async () => {
     const legacy = await LegacyClient.start(`${berth.url}/mcp/everyday`);
     const reader = await legacy.request("everyday.add", { a: 1 }, "native");
@@ -309,13 +274,5 @@ describe("native calls", () => {
       { Accept: "application/json" },
     );
     assert.deepEqual(body.result.structuredContent, { sum: 11 });
-  });
-
-  it("an address where nobody is, or no Berth, is said so (S9)", async () => {
-    await assert.rejects(
-      native("http://127.0.0.1:9", "everyday.echo"),
-      /nothing answers at http:\/\/127\.0\.0\.1:9\/mcp/,
-    );
-    await assert.rejects(native(`${berth.url}/nowhere`, "everyday.echo"), NativeCallError);
   });
 });

@@ -180,22 +180,6 @@ describe("a change of the tools of a hosted server", () => {
     assert.match((await instructions())!, /^Be quick/);
   });
 
-  it("with hold breaking, withholds a narrowing, and an approval also accepts what was taken over (J6, J9)", async (t) => {
-    const { upstream, server } = await hosted(t, { hold: "breaking" });
-    upstream.offer([wider(["greeting"]), ASIDE]);
-    await server.autoApproved();
-    upstream.offer([HELLO, ASIDE]);
-    const pending = await server.pending();
-    assert.deepEqual(await server.tools(), ["aside"]);
-    const page = await server.page();
-    assert.match(page, /since it was approved.*taken over without a person/s);
-    assert.doesNotMatch(page, /I have seen this/);
-    assert.equal((await server.approve(pending)).status, 200);
-    const state = await server.state();
-    assert.deepEqual([state.pending, state.autoApproved], [undefined, undefined]);
-    assert.deepEqual(await server.tools(), ["hello", "aside"]);
-  });
-
   it("with hold breaking, shows the sum of many small steps until a person approves it (J6, J9)", async (t) => {
     const { upstream, server } = await hosted(t, { hold: "breaking" });
     const names: string[] = [];
