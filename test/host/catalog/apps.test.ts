@@ -83,18 +83,4 @@ describe("the app of a definition", () => {
       .result;
     assert.equal(pinned.contents[0].text, html);
   });
-
-  it("is refused where its file is missing, or what stands in it cannot be read", async () => {
-    const { entry, files } = (await api.send("GET", "/definitions/board")).body;
-    const { "board.html": _, ...rest } = files;
-    for (const [html, message] of [
-      [undefined, /show: @ui board\.html names no file of the definition; put it beside this one/],
-      ["<!-- ui {] -->", /show: board\.html, line 1: the comment ui is not JSON/],
-    ] as const) {
-      const draft = { entry, files: { ...rest, ...(html !== undefined && { "board.html": html }) } };
-      const review = (await api.send("POST", "/definitions/board/review", draft)).body;
-      assert.match(JSON.stringify(review.problems ?? review), message);
-    }
-    assert.match((await contentsOf())[0].text, /Other board/);
-  });
 });

@@ -70,6 +70,7 @@ export function blocks(count: number): any { return numbers(count).map((n) => ({
 export function links(count: number): any {
   return numbers(count).map((n) => ({ type: "resource_link", uri: "urn:" + n, name: String(n) }));
 }
+export function audio(count: number): any { return { content: [{ type: "audio", data: "AAAA".repeat(count), mimeType: "audio/wav" }, ...links(1)] }; }
 export function failed(count: number): any {
   return { content: blocks(count), isError: true, structuredContent: { count } };
 }
@@ -87,7 +88,7 @@ export function wrong(count: number): any { return numbers(count); }
 export async function* steps(count: number): AsyncGenerator<unknown, string> { yield numbers(count); return "done"; }
 export async function* stages(count: number, context: any): AsyncGenerator<unknown> { context.log.info(numbers(count)); yield numbers(count); yield "last"; }
 `;
-  const tools = ["numbers", "named", "texts", "blocks", "links", "failed", "bytes", "envelope", "empty"];
+  const tools = ["numbers", "named", "texts", "blocks", "links", "audio", "failed", "bytes", "envelope", "empty"];
   const texts = { "long.ts": source };
   const written = ["a", "constructor", "__proto__"].map((name) => `{{${name}}}`).join(" ");
   const prompts = {
@@ -153,6 +154,7 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
   it("is neither read nor written by the serving thread", async () => {
     const asks = [
       ["tools/call", { name: "named", arguments: { count: 300_000 } }],
+      ["tools/call", { name: "links", arguments: { count: 30_000 } }],
       ["resources/read", { uri: "n:30000" }],
       ["resources/read", { uri: "n:30001" }],
       ["prompts/get", { name: "asked", arguments: { count: "30001" } }],
@@ -160,7 +162,10 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
       ["prompts/get", { name: "filled", arguments: { a: "a".repeat(60_000) } }],
       ["completion/complete", { ref: { type: "ref/prompt", name: "asked" }, argument: { name: "count", value: "1" } }],
     ] as const;
-    for (const [method, params] of asks) await answerUnread(`${berth.url}/mcp/long`, request(method, params));
+    for (const version of versions) {
+      for (const [method, params] of asks)
+        await answerUnread(`${berth.url}/mcp/long`, request(method, params), version);
+    }
   });
 
   it("is a text where it is progress or a log line", async () => {
@@ -259,11 +264,17 @@ describe("an answer of an upstream that is too long to be read by who serves", (
 });
 
 /** The answer to a request, of which the serving thread parses and writes no long text. */
-async function answerUnread(url: string, body: object): Promise<string> {
+async function answerUnread(url: string, body: object, version = "2025-06-18"): Promise<string> {
   let text = "";
-  const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream", ...current };
+  const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
   const seen = await longJsonIn(async () => {
-    text = await (await fetch(url, { method: "POST", headers, body: JSON.stringify(body) })).text();
+    text = await (
+      await fetch(url, {
+        method: "POST",
+        headers: { ...headers, "MCP-Protocol-Version": version },
+        body: JSON.stringify(body),
+      })
+    ).text();
   });
   assert.deepEqual(seen, []);
   return text;
