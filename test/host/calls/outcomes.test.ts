@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
-import { openExecutor } from "../../../src/executor/open-executor.ts";
-import { scriptRun } from "../../../src/host/calls/run.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
+import { pino } from "pino";
 import { call, modern, MODERN_META, startTestBerth } from "../../support/berth.ts";
 import { asker, openClient, OUTCOMES, startOutcomes, type Mode } from "../../support/outcomes.ts";
 import { berthInSuite } from "../../support/suite.ts";
@@ -19,7 +17,9 @@ const KINDS = [
 ] as const;
 
 describe("outcomes", () => {
-  const berth = berthInSuite(OUTCOMES);
+  const lines: string[] = [];
+  const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+  const berth = berthInSuite({ ...OUTCOMES, log });
 
   const at = (server: string): string => `${berth.url}/mcp/${server}`;
   const ask = async (
@@ -177,6 +177,8 @@ describe("outcomes", () => {
     assert.deepEqual(upstream, { content: [{ type: "text", text: "fine" }], isError: true });
     const script = await call(at("print"), "print", { text: block.text, code: 3 });
     assert.deepEqual(script, upstream);
+    const warnings = lines.filter((line) => line.includes("a result with isError holds a success envelope"));
+    assert.equal(warnings.length, 2);
     const error = '{"type":"error","message":"no disk","trace":["a","b"]}';
     for (const code of [0, 3]) {
       const { content, isError } = await call(at("print"), "print", { text: error, code });
@@ -225,24 +227,6 @@ describe("outcomes with other settings", () => {
         assert.ok(performance.now() - beganAt < 30_000);
       });
     }
-  });
-
-  it("the service's log hears of a script that contradicts itself (P2)", async (t) => {
-    const executor = await openExecutor({ mode: "trusted", limits: { ...defaultLimits, guestSpareProcesses: 0 } });
-    t.after(() => executor.close());
-    const warnings: string[] = [];
-    const script = {
-      tenant: "default",
-      server: "x",
-      text: () => Promise.resolve(`printf '{"type":"success","content":"x"}'; exit 4`),
-      textsIn: assert.fail,
-    };
-    const shape = { export: "", style: "positional" as const, params: [] };
-    const warn = (message: string): void => void warnings.push(message);
-    const run = scriptRun(executor, script, shape, { name: "x", callMs: defaultLimits.callMs, toolOptions: {}, warn });
-    const error = { reason: "thrown", message: "x", retriable: false };
-    assert.deepEqual(await run({}, {}), { ok: false, error });
-    assert.deepEqual(warnings, ["a result with isError holds a success envelope; it counts as an error"]);
   });
 
   it("a function whose result is an Outcome has no output schema (P1)", async (t) => {

@@ -43,9 +43,6 @@ export const flood = async (times: number, length: number, { state }: C): Promis
   const ends = await Promise.allSettled(Array.from({ length: times }, (_, n) => state.set("flood " + n, "x".repeat(length))));
   return ends.map((end) => (end.status === "rejected" ? end.reason.code ?? end.reason.message : "kept"));
 };
-let leaked: C["state"];
-export const leak = ({ state }: C): void => { leaked = state; };
-export const later = async (): Promise<any> => leaked.get("a").catch((error: Error) => error.message);
 `;
 
 const MEBIBYTE = 1024 * 1024;
@@ -239,11 +236,6 @@ describe(`the state of a server whose code is ${mode}`, () => {
     });
     broken = undefined;
     assert.equal(await call("get", { key: "a" }), 1, "nothing was changed");
-  });
-
-  it("cannot be reached outside of a call, and not by a call that has ended", async () => {
-    await call("leak");
-    assert.match(await call("later"), /only be asked while a call is in flight/);
   });
 
   it("can be read and not changed on a read-only instance", async () => {

@@ -121,23 +121,6 @@ describe("one endpoint for all servers (S10)", () => {
     }
   });
 
-  it("resources are named server.name and read by their URIs; what two servers give is read at their own addresses (S10)", async () => {
-    assert.deepEqual(
-      (await listAll("resources")).map(({ name }) => name).sort((a, b) => a.localeCompare(b)),
-      ["alpha.place"],
-    );
-    const read = async (uri: string): Promise<string> =>
-      (await post(url, request("resources/read", { uri }))).body.result.contents[0].text;
-    assert.equal(await read("test://alpha"), "of alpha");
-    const { error } = (await post(url, request("resources/read", { uri: "test://shared" }))).body;
-    assert.match(
-      error.message,
-      /test:\/\/shared: both alpha and beta offer it; read it at \/mcp\/alpha or at \/mcp\/beta/,
-    );
-    assert.equal(await read("test://beta/7"), "item 7");
-    assert.ok((await post(url, request("resources/read", { uri: "test://gamma" }))).body.error);
-  });
-
   it("prompts are named server.prompt, with the completions of their arguments (S10)", async () => {
     assert.deepEqual(
       (await listAll("prompts")).map(({ name }) => name),
