@@ -1,9 +1,8 @@
 import { strict as assert } from "node:assert";
-import { execFileSync, spawn, type ChildProcessByStdio } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
 import { after, describe, it } from "node:test";
 import type { ExecutorLog } from "../../src/executor/guest-log.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
@@ -11,7 +10,7 @@ import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { assertNothingLeft } from "../support/executor.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { commandOf, descendants, isAlive } from "../support/processes.ts";
+import { commandOf, descendants } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
 after(assertNothingLeft);
@@ -124,36 +123,4 @@ describe("opening an executor", () => {
         },
       ));
   });
-
-  it("leaves no process behind when the service is killed", async () => {
-    const service = startService(`
-      void call("never");
-      await call("one");
-      console.log("ready");
-    `);
-    await new Promise((resolve, reject) => {
-      service.stdout.once("data", resolve);
-      service.once("exit", (code) => reject(new Error(`the service ended with ${code} before it was ready`)));
-    });
-    const guests = descendants(service.pid);
-    assert.ok(guests.length > 0 || process.platform !== "linux");
-    service.kill("SIGKILL");
-    await until(() => guests.every((pid) => !isAlive(pid)), "its guests are gone");
-  });
 });
-
-/**
- * A process with an executor of its own; `body` may use `executor` and `call(name)` of a program with `one` and
- * `never`.
- */
-function startService(body: string): ChildProcessByStdio<null, Readable, null> {
-  const program = `
-    import { openExecutor } from ${JSON.stringify(new URL("../../src/executor/open-executor.js", import.meta.url).href)};
-    const executor = await openExecutor({ mode: "auto", limits: ${JSON.stringify({ ...defaultLimits, guestSpareProcesses: 0 })} });
-    const code = () => Promise.resolve("export const never = () => new Promise((r) => setTimeout(r, 1e6)); export const one = () => 1");
-    const program = { tenant: "default", bundle: "b", code };
-    const call = (name) =>
-      executor.call(program, { shape: { export: name, style: "positional", params: [] }, args: {}, deadlineMs: 60_000 });
-    ${body}`;
-  return spawn(process.execPath, ["--input-type=module", "-e", program], { stdio: ["ignore", "pipe", "inherit"] });
-}

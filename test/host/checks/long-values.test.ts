@@ -136,19 +136,13 @@ export async function* stages(count: number, context: any): AsyncGenerator<unkno
     for (const args of [{ a: "é/\u0001\ud800 ".repeat(100), constructor: "c" }, { a: "{{a}}" }, {}]) {
       const [long, short] = await both(async ({ url }) => {
         const params = { name: "filled", arguments: args };
-        return (await post(`${url}/mcp/long`, request("prompts/get", params), { "MCP-Protocol-Version": "2025-06-18" }))
-          .body.result;
+        return (await post(`${url}/mcp/long`, request("prompts/get", params), current)).body.result;
       });
       assert.deepEqual(long, short);
       const { a = "", constructor } = { constructor: "", ...args };
       assert.equal(short.messages[0].content.text, `${a} ${constructor}  ${a}`);
       assert.equal(short.messages[1].content.uri, `note://${encodeURIComponent(Buffer.from(a).toString())}`);
     }
-    const most = { name: "filled", arguments: { a: "\u0001".repeat(200_000) } };
-    const { body } = await post(`${berth.url}/mcp/long`, request("prompts/get", most), {
-      "MCP-Protocol-Version": "2025-06-18",
-    });
-    assert.match(body.error.message, /with these values it has more than 4194304 characters/);
   });
 
   it("is neither read nor written by the serving thread", async () => {
