@@ -34,7 +34,7 @@ describe("a long JSON text", () => {
   });
 
   it("holds nobody up while its problems are looked for", async () => {
-    const text = many(`  "last": [${'{ "a": 1 }, '.repeat(5_000)}{ "a": 1, "a": 2 }]`);
+    const text = many(`  "last": [${'{ "a": 1 }, '.repeat(100)}{ "a": 1, "a": 2 }]`);
     let turns = 0;
     let isOver = false;
     const turn = (): void => {

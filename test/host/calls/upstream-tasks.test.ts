@@ -168,12 +168,6 @@ describe("a task of an upstream", () => {
     await until(async () => (await client.seen()).some(({ method }) => method === "tasks/cancel"));
   });
 
-  it("upstreamCallMs: who knows no tasks waits as long as for any call", async (t) => {
-    const berth = await started(t, { BERTH_UPSTREAM_CALL_MS: "1500" });
-    const url = `${berth.url}/mcp/tasker`;
-    await inOneOf(3, async () => assert.equal((await call(url, "forced")).content[0].text, "done"));
-  });
-
   it("upstreamRounds: it asks no more rounds of questions than a call", async (t) => {
     const berth = await started(t, { BERTH_UPSTREAM_ROUNDS: "2" });
     const client = taskClient(`${berth.url}/mcp/tasker`);

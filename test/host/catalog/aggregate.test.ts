@@ -5,13 +5,11 @@ import { createPrincipal } from "../../../src/access/principal.ts";
 import { composeServers, partOf } from "../../../src/host/catalog/aggregate-catalog.ts";
 import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
-import { call, modern, post, request } from "../../support/berth.ts";
+import { modern, post, request } from "../../support/berth.ts";
 import { toAnswer } from "../../support/clients/real-client.ts";
 import { openHosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
-import { addTenant, onStoreOf } from "../../support/tenants.ts";
-import { until } from "../../support/until.ts";
 
 const ALPHA = `
 /** Says which server it is of. */
@@ -92,20 +90,6 @@ describe("one endpoint for all servers (S10)", () => {
       const { body } = await post(url, request("tools/call", { name, arguments: {} }));
       assert.equal(body.error.code, -32602, name);
     }
-  });
-
-  it("leaves /mcp/sse to a server of that name, also in a tenant that nobody has asked for yet (S10)", async () => {
-    const say = "export function say(): string { return 'said'; }";
-    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { sse: say } }));
-    const address = `${berth.url}/t/acme/mcp/sse`;
-    const answered = await until(async () => {
-      const response = await fetch(address, { headers: { Accept: "text/event-stream" } });
-      if (response.ok) await response.body?.cancel();
-      const text = response.ok ? "a stream" : await response.text();
-      return text.includes("tenant") ? undefined : text;
-    });
-    assert.notEqual(answered, "a stream");
-    assert.equal((await call(address, "say")).content[0].text, "said");
   });
 
   it("is there over HTTP+SSE, too, at /mcp/sse (S10)", async () => {
