@@ -58,10 +58,6 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.deepEqual(valueOf(await call("three", answers)), [{ action: "accept" }, sampled, [{ uri: "file:///" }]]);
   });
 
-  it("asks again for what is missing only", async () => {
-    assert.deepEqual(Object.keys(await asks("later", { b: accept({ name: "B" }) })), ["a"]);
-  });
-
   it("asks sequential questions under stable keys", async () => {
     const answers: JsonObject = {};
     for (let round = 1; round <= 3; round++) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { rawBlock } from "../../../../src/lib/cid.ts";
-import { call, modern, post, request, type Reply } from "../../../support/berth.ts";
+import { modern, post, request, type Reply } from "../../../support/berth.ts";
 import { berthInSuite, hostedInSuite } from "../../../support/suite.ts";
 
 const NOTES = `
@@ -223,10 +223,6 @@ describe("URIs of Berth's own (C4)", () => {
     assert.deepEqual(read, ["The whole", "One half", "The other half", "The smallest part"]);
     const missing = await ask("resources/read", { uri: "tree://main/node/twig" });
     assert.match(missing.error.message, /No such resource/);
-  });
-
-  it("a URI of a tool is only what is read: the tool itself can still be called", async () => {
-    assert.equal((await call(`${berth.url}/mcp/notes`, "erase")).content[0].text, "erased");
   });
 });
 
