@@ -165,6 +165,12 @@ describe(`the folders of a ${mode} guest`, () => {
     await rm(join(home, "docs/later.txt"));
   });
 
+  it("are read-only unless they are writable, and an error says who may declare them so", async () => {
+    const refused = await message("write", { name: place("docs", "a.txt"), text: "x" });
+    assert.match(refused, /The folder "docs" is read-only: the operator may declare it as "writable"/);
+    assert.equal(await readFile(join(home, "docs/a.txt"), "utf8"), "first");
+  });
+
   it("are named in errors about other paths, with the line to add", async () => {
     const said = await message("read", { name: join(home, "other/secret.txt") });
     if (said.includes("ENOENT")) return assert.equal(mode, "sandboxed");

@@ -185,4 +185,10 @@ describe(`in a ${mode} executor, a function that asks`, () => {
       assert.match(failureOf(outcome).message, message, kind);
     }
   });
+
+  it("becomes a task once", async () => {
+    let tasks = 0;
+    assert.equal(valueOf(await call("task", {}, { onTask: () => void tasks++ })), "result");
+    assert.equal(tasks, 1);
+  });
 });

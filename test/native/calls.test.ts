@@ -240,6 +240,17 @@ describe("native calls", () => {
     );
   });
 
+  it("ends a call with the reason of its signal (S9)", async () => {
+    const cancelling = new AbortController();
+    const more = { signal: cancelling.signal };
+    const calling = callNative({ url: berth.url, method: "streaming.drip", args: { count: 2, ms: 60_000 }, ...more });
+    await calling.next();
+    cancelling.abort(new Error("enough"));
+    await assert.rejects(async () => {
+      while (!(await calling.next()).done);
+    }, /enough/);
+  });
+
   it("clients of both eras may call natively, within a session or a version of theirs (S9)", async () => {
     const legacy = await LegacyClient.start(`${berth.url}/mcp/everyday`);
     const reader = await legacy.request("everyday.add", { a: 1 }, "native");
