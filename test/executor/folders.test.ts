@@ -188,18 +188,6 @@ describe(`the folders of a ${mode} guest`, () => {
     );
   });
 
-  it("end the processes of a server that loses one of them", async () => {
-    const mine = { ...programWith(CODE), folders: given, server: "mine" };
-    const where = shape("where", [], { context: true });
-    assert.ok((await rig.call(where, {}, { program: mine })).ok);
-    rig.executor.withdrawFolders("default", (server, folder) => server !== "mine" || folder !== "out");
-    assert.match(failureOf(await rig.call(where, {}, { program: mine })).message, /a folder was taken from its server/);
-    const less = { ...mine, folders: [given[0]!], realm: "less" };
-    assert.ok((await rig.call(where, {}, { program: less })).ok);
-    assert.ok((await rig.call(where, {}, { program: { ...mine, server: "other", realm: "other" } })).ok);
-    rig.executor.withdrawFolders("default", () => true);
-  });
-
   describe("with a link before `..`", () => {
     const reading = (): GuestProgram => ({ ...programWith(READING), folders: given });
     before(async () => {

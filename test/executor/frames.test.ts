@@ -2,7 +2,6 @@ import { strict as assert } from "node:assert";
 import { describe, it } from "node:test";
 import { FrameReader } from "../../src/executor/guest-process.ts";
 import { toHost } from "../../src/executor/guest/wire.mts";
-import { MessageRooms, unfinishedGuest } from "../../src/lib/message-room.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 
 describe("frames", () => {
@@ -42,33 +41,6 @@ describe("frames", () => {
         faults: ["wrote a frame of more than 99 bytes"],
       });
     }
-  });
-
-  it("that are never ended have bounded room together: where it is full, the one that was begun first ends", () => {
-    const unfinished = new MessageRooms(unfinishedGuest, {
-      unfinishedGuestBytes: 1e9,
-      unfinishedGuestBytesPerTenant: 200_000,
-    });
-    const faults: string[] = [];
-    const [first, second, other] = ["first", "second", "other"].map((name) => {
-      const onFault = (why: string): void => void faults.push(`${name} ${why}`);
-      const reader = new FrameReader(defaultLimits, { onFrame: () => {}, onFault });
-      reader.room = unfinished.of(name === "other" ? "two" : "one");
-      return reader;
-    });
-    const bytes = (length: number): Buffer => Buffer.from("x".repeat(length));
-    // Ended frames count no more.
-    for (let frames = 0; frames < 5; frames++) {
-      for (const text of ["[", `"${"x".repeat(150_000)}`, '"]\n']) first!.push(Buffer.from(text));
-    }
-    for (const reader of [first!, other!, second!]) reader.push(bytes(120_000));
-    const why =
-      "was in the middle of a frame when more than 200000 bytes of frames of its tenant's guests were incomplete";
-    assert.deepEqual(faults, [`first ${why}`]);
-    second!.push(bytes(70_000));
-    assert.equal(faults.length, 1, "what was given up counts no more");
-    second!.push(bytes(20_000));
-    assert.deepEqual(faults[1], `second ${why}`);
   });
 
   it("of long results are passed on as bytes, undecoded", () => {

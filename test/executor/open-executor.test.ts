@@ -1,18 +1,16 @@
 import { strict as assert } from "node:assert";
-import { execFileSync, spawn, type ChildProcessByStdio } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
 import { after, describe, it } from "node:test";
-import type { GuestOutcome } from "../../src/executor/executor.ts";
 import type { ExecutorLog } from "../../src/executor/guest-log.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { assertNothingLeft, failureOf } from "../support/executor.ts";
+import { assertNothingLeft } from "../support/executor.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { commandOf, descendants, isAlive } from "../support/processes.ts";
+import { commandOf, descendants } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
 after(assertNothingLeft);
@@ -125,66 +123,4 @@ describe("opening an executor", () => {
         },
       ));
   });
-
-  it("leaves no process behind when the service is killed", async () => {
-    const service = startService(`
-      void call("never");
-      await call("one");
-      console.log("ready");
-    `);
-    await new Promise((resolve, reject) => {
-      service.stdout.once("data", resolve);
-      service.once("exit", (code) => reject(new Error(`the service ended with ${code} before it was ready`)));
-    });
-    const guests = descendants(service.pid);
-    assert.ok(guests.length > 0 || process.platform !== "linux");
-    service.kill("SIGKILL");
-    await until(() => guests.every((pid) => !isAlive(pid)), "its guests are gone");
-  });
-
-  it("fails calls, not the service, without free file descriptors", async () => {
-    const service = startService(
-      `
-      const taken = [];
-      try { for (;;) taken.push(openSync("/dev/null")); } catch {}
-      const outcomes = [await call("one"), await executor.runScript({ tenant: "default", script: "echo 1", argv: [], env: {}, deadlineMs: 60_000 })];
-      for (const descriptor of taken) closeSync(descriptor);
-      let later;
-      do later = await call("one");
-      while (!later.ok && later.error.retriable);
-      outcomes.push(later);
-      await executor.close();
-      console.log(JSON.stringify(outcomes));
-    `,
-      "ulimit -n 64; ",
-    );
-    const chunks: Buffer[] = [];
-    service.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
-    await new Promise((resolve) => service.once("close", resolve));
-    const [call, script, later] = JSON.parse(Buffer.concat(chunks).toString()) as GuestOutcome[];
-    for (const outcome of [call!, script!]) {
-      const { reason, message, retriable } = failureOf(outcome);
-      assert.deepEqual([reason, retriable], ["descriptors", true]);
-      assert.match(message, /could not be started \(E(MFILE|NFILE|AGAIN|BADF)\)/);
-    }
-    assert.deepEqual(later, { ok: true, value: { kind: "json", value: 1 } });
-  });
 });
-
-/**
- * A process with an executor of its own; `body` may use `executor` and `call(name)` of a program with `one` and
- * `never`.
- */
-function startService(body: string, setup = ""): ChildProcessByStdio<null, Readable, null> {
-  const program = `
-    import { closeSync, openSync } from "node:fs";
-    import { openExecutor } from ${JSON.stringify(new URL("../../src/executor/open-executor.js", import.meta.url).href)};
-    const executor = await openExecutor({ mode: "auto", limits: ${JSON.stringify({ ...defaultLimits, guestSpareProcesses: 0 })} });
-    const code = () => Promise.resolve("export const never = () => new Promise((r) => setTimeout(r, 1e6)); export const one = () => 1");
-    const program = { tenant: "default", bundle: "b", code };
-    const call = (name) =>
-      executor.call(program, { shape: { export: name, style: "positional", params: [] }, args: {}, deadlineMs: 60_000 });
-    ${body}`;
-  const script = `${setup}exec "$0" --input-type=module -e "$1"`;
-  return spawn("sh", ["-c", script, process.execPath, program], { stdio: ["ignore", "pipe", "inherit"] });
-}

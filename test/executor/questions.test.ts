@@ -58,10 +58,6 @@ describe(`in a ${mode} executor, a function that asks`, () => {
     assert.deepEqual(valueOf(await call("three", answers)), [{ action: "accept" }, sampled, [{ uri: "file:///" }]]);
   });
 
-  it("asks again for what is missing only", async () => {
-    assert.deepEqual(Object.keys(await asks("later", { b: accept({ name: "B" }) })), ["a"]);
-  });
-
   it("asks sequential questions under stable keys", async () => {
     const answers: JsonObject = {};
     for (let round = 1; round <= 3; round++) {
@@ -189,45 +185,10 @@ describe(`in a ${mode} executor, a function that asks`, () => {
       assert.match(failureOf(outcome).message, message, kind);
     }
   });
-});
 
-describe(`in a ${mode} executor, a function`, () => {
-  const rig = useRig(mode);
-  const program = programOf("asking");
-  const call = (name: string, more: Partial<GuestCall> = {}): Promise<GuestOutcome> =>
-    rig.call(shape(name, [], withContext), {}, { program, ...more });
-
-  it("logs any JSON, under a name if it likes", async () => {
-    const lines: GuestLog[] = [];
-    await call("logs", { onLog: (line) => void lines.push(line) });
-    assert.deepEqual(lines, [
-      { level: "info", message: { found: [1, null] } },
-      { level: "warning", message: "slow", logger: "db" },
-    ]);
-  });
-
-  it("becomes a task once, and ends as any other", async () => {
+  it("becomes a task once", async () => {
     let tasks = 0;
-    assert.equal(valueOf(await call("task", { onTask: () => void tasks++ })), "result");
+    assert.equal(valueOf(await call("task", {}, { onTask: () => void tasks++ })), "result");
     assert.equal(tasks, 1);
-    assert.equal(valueOf(await call("task")), "result");
-  });
-
-  it("lets go of its caller's connection", async () => {
-    let closed = 0;
-    assert.equal(valueOf(await call("letGo", { onCloseStream: () => void closed++ })), "result");
-    assert.equal(closed, 1);
-    assert.equal(valueOf(await call("letGo")), "result");
-  });
-
-  it("can fail as a request", async () => {
-    const failure = failureOf(await call("refuse"));
-    assert.deepEqual([failure.reason, failure.message, failure.protocol], ["thrown", "not served", true]);
-    assert.equal(failureOf(await call("wrong")).protocol, undefined);
-  });
-
-  it("sees its client", async () => {
-    const client = { name: "c", capabilities: { sampling: {} } };
-    assert.deepEqual(valueOf(await call("client", { context: { client } })), client);
   });
 });

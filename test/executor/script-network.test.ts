@@ -55,16 +55,6 @@ describe("a script's network in the sandbox", { skip }, () => {
   const reach = (host: string, port: number): string =>
     `(exec 3<>/dev/tcp/${host}/${port} && echo hello >&3 && cat <&3);`;
 
-  it("resolves each listed host, at any port", async () => {
-    assert.equal(
-      await printed(reach("db.test", 5432) + reach("db.test", 22)),
-      "db.test:5432 hello\ndb.test:22 hello\n",
-    );
-    assert.equal(await printed(reach("127.0.0.9", 80)), "127.0.0.9:80 hello\n");
-    assert.match(await printed("cat /etc/hosts"), /^127\.1\.0\.\d+ db\.test$/m);
-    assert.match(await printed("id -un; cat /etc/passwd"), /^nobody\nnobody:/);
-  });
-
   it("resolves hosts of listed domains on demand, and no others", async () => {
     const said = await printed(reach("a.wild.test", 443) + reach("b.wild.test", 5432) + reach("a.wild.test", 5432));
     assert.equal(said, "a.wild.test:443 hello\nb.wild.test:5432 hello\na.wild.test:5432 hello\n");
@@ -160,14 +150,6 @@ describe("a script's network in the sandbox", { skip }, () => {
       `ulimit -n; ulimit -u; (for i in $(seq 200); do sleep 5 & done) 2>&1 | grep -c -m1 fork; :`,
     );
     assert.equal(said, "256\n64\n1\n");
-  });
-
-  it("reports why it is unavailable", async () => {
-    const grant = { tenant: "default", server: "script", hosts: [], privateToo: false, privateHosts: [] };
-    const outcome = await run("echo never", { network: { server: "script", grant: () => grant } });
-    assert.ok(outcome.ok);
-    assert.equal(outcome.exitCode, 1);
-    assert.equal(outcome.stderr, "There is no network for this script: nothing is listed\n");
   });
 
   it("contains nothing of the machine, of other scripts, or of its own setup", async () => {

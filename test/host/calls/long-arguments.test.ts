@@ -124,19 +124,21 @@ printf '%s %s %s %s' "$(printf '%s\\n' "$values" | wc -l)" "$2" "$more" "$#"
     },
   }));
 
-  for (const server of ["far", "older"]) {
-    for (const [way, path, body] of waysTo(server, "count", long)) {
-      it(`go to a remote server as they are, ${way} (${server})`, async () => {
-        await answerTo(far.url + path, body, namedAsJson(said));
-      });
-    }
-  }
-
   const options = `{"options":{"region":"süd","other":"x"},${long.slice(1)}`;
-  for (const [way, path, body] of waysTo("far", "there", options)) {
-    it(`of which some go into headers are not read for that, ${way}`, async () => {
-      await answerTo(far.url + path, body, namedAsJson(`süd ${said}`));
-    });
+  const zeros = (count: number): string => JSON.stringify(Array.from({ length: count }, () => 0));
+  const numbers = `{"text":"${escaped}","values":${zeros(50_000)}}`;
+  const textless = long.replace(`"text": "${escaped}",`, "");
+  const cases = [
+    ["go to a remote server as they are", far, "far", "count", long, said],
+    ["go to a remote server without `server/discover` as they are", far, "older", "count", long, said],
+    ["of which some go into headers are not read for that", far, "far", "there", options, `süd ${said}`],
+    ["are completed with fixed ones", berth, "set", "count", textless, `${many} fixed`],
+    ["of a script become its texts in another process", berth, "lines", "lines", numbers, `50000 ${text} x 3`],
+  ] as const;
+  for (const [what, at, server, tool, args, expected] of cases) {
+    for (const [way, path, body] of waysTo(server, tool, args)) {
+      it(`${what}, ${way}`, () => answerTo(at.url + path, body, namedAsJson(expected)));
+    }
   }
 
   it("are repeated to a remote server in the context of the call", async () => {
@@ -156,20 +158,6 @@ printf '%s %s %s %s' "$(printf '%s\\n' "$values" | wc -l)" "$2" "$more" "$#"
     await answerTo(url, body, wrong, { ...headers, "Mcp-Param-Region": "north" });
     await answerTo(url, body, "the header mcp-param-region is missing", headers);
   });
-
-  for (const [way, path, body] of waysTo("set", "count", long.replace(`"text": "${escaped}",`, ""))) {
-    it(`are completed with fixed ones, ${way}`, async () => {
-      await answerTo(berth.url + path, body, `${many} fixed`);
-    });
-  }
-
-  const zeros = (count: number): string => JSON.stringify(Array.from({ length: count }, () => 0));
-  const shown = `"${escaped}"`;
-  for (const [way, path, body] of waysTo("lines", "lines", `{"text":${shown},"values":${zeros(50_000)}}`)) {
-    it(`of a script become its texts elsewhere, ${way}`, async () => {
-      await answerTo(berth.url + path, body, namedAsJson(`50000 ${text} x 3`));
-    });
-  }
 
   it("of a script that are longer than a program can be given are refused", async () => {
     const [, , [, path, body]] = waysTo("lines", "lines", `{"text":"","values":${zeros(70_000)}}`);

@@ -9,22 +9,15 @@ const UNIT = 'long ä "quoted" ';
 const TEXT = UNIT.repeat(20_000);
 const DEFINITION = `
 const long = ${JSON.stringify(UNIT)}.repeat(20_000);
-const audio = { type: "audio", data: "AAAA".repeat(50_000), mimeType: "audio/wav" };
 const link = { type: "resource_link", uri: "test://a", name: "a", description: "The first" };
 export function text(): string { return long; }
 export function untyped() { return { content: [{ type: "text", text: long }] }; }
 export function several() { return { content: [{ type: "text", text: long }, link] }; }
 export function bytes(): Uint8Array { return new TextEncoder().encode(long); }
 export function value(): { long: string } { return { long }; }
-export function rich() { return { content: [{ type: "text", text: long }, audio, link] }; }
 export function broken() { return { content: [{ type: "text", text: long }], isError: true }; }
-/** @prompt */
-export function talk() { return { messages: [{ role: "user", content: audio }, { role: "user", content: link }] }; }
 `;
-const AUDIO = { type: "audio", data: "AAAA".repeat(50_000), mimeType: "audio/wav" };
 const LINK = { type: "resource_link", uri: "test://a", name: "a", description: "The first" };
-const NO_AUDIO = { type: "text", text: "[audio, audio/wav: revision 2024-11-05 carries no audio]" };
-const NO_LINK = { type: "text", text: "a <test://a>: The first" };
 
 describe("a long result is written as it was made where long values are read", () => {
   const berth = berthInSuite({ texts: { "demo.ts": DEFINITION }, mcps: { demo: { definition: "demo.ts" } } });
@@ -70,29 +63,6 @@ describe("a long result is written as it was made where long values are read", (
       seen.join(),
     );
   });
-
-  for (const [version, content] of [
-    ["2025-06-18", [said, AUDIO, LINK]],
-    ["2025-03-26", [said, AUDIO, NO_LINK]],
-    ["2024-11-05", [said, NO_AUDIO, NO_LINK]],
-  ] as const) {
-    it(`to a client of ${version}`, async () => {
-      const client = await LegacyClient.start(`${berth.url}/mcp/demo`, version);
-      const [, ...others] = content;
-      let result: JsonObject = {};
-      let prompt: JsonObject = {};
-      const seen = await longJsonIn(async () => {
-        result = await client.result("tools/call", { name: "rich", arguments: {} });
-        prompt = await client.result("prompts/get", { name: "talk" });
-      });
-      assert.deepEqual(seen, []);
-      assert.deepEqual(result, { content });
-      assert.deepEqual(
-        prompt["messages"],
-        others.map((block) => ({ role: "user", content: block })),
-      );
-    });
-  }
 
   it("in a batch and in a stream of a session, decoded nowhere at a stretch", async () => {
     const url = `${berth.url}/mcp/demo`;

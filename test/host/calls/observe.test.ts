@@ -3,7 +3,6 @@ import { describe, it } from "node:test";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
 import { CallNotes, Observers, type ObservedCall } from "../../../src/host/calls/observe.ts";
-import { lower } from "../../support/lowered-limits.ts";
 
 const tool = { tenant: "default", server: "echo", release: "bafyrelease", tool: "say" };
 const principal = createPrincipal({ id: "ada", tenant: "default" }, []);
@@ -33,31 +32,6 @@ describe("calls that are observed", () => {
       rejection: undefined,
       failure: undefined,
     });
-  });
-
-  it("the page of a server and observers hear of the same calls", (t) => {
-    t.after(lower({ recentCalls: 2 }));
-    const heard: ObservedCall[] = [];
-    const observers = new Observers();
-    const activity = new Activity();
-    const notes = new CallNotes(tool, activity, observers);
-    notes.ended("invalid", performance.now(), {}, {}, undefined);
-    const end = observers.add((call) => heard.push(call));
-    notes.ended("ok", performance.now(), {}, {}, result);
-    end();
-    notes.ended("error", performance.now(), {}, {}, undefined);
-
-    assert.deepEqual(
-      heard.map(({ outcome }) => outcome),
-      ["ok"],
-    );
-    assert.deepEqual(
-      activity.recent().map(({ outcome, size }) => [outcome, size]),
-      [
-        ["error", 0],
-        ["ok", 5],
-      ],
-    );
   });
 
   it("an observer that fails keeps neither the call nor other observers from going on", () => {

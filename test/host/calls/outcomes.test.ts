@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
-import { openExecutor } from "../../../src/executor/open-executor.ts";
-import { scriptRun } from "../../../src/host/calls/run.ts";
-import { defaultLimits } from "../../../src/limits/limits.ts";
+import { pino } from "pino";
 import { call, modern, MODERN_META, startTestBerth } from "../../support/berth.ts";
 import { asker, openClient, OUTCOMES, startOutcomes, type Mode } from "../../support/outcomes.ts";
 import { berthInSuite } from "../../support/suite.ts";
@@ -19,7 +17,9 @@ const KINDS = [
 ] as const;
 
 describe("outcomes", () => {
-  const berth = berthInSuite(OUTCOMES);
+  const lines: string[] = [];
+  const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+  const berth = berthInSuite({ ...OUTCOMES, log });
 
   const at = (server: string): string => `${berth.url}/mcp/${server}`;
   const ask = async (
@@ -100,38 +100,6 @@ describe("outcomes", () => {
     assert.equal((await settled()).result.content[0].text, "/work: true");
   });
 
-  it("an answer that is none of the options is asked for again (P4)", async (t) => {
-    let tries = 0;
-    const wrongAtFirst = (params: { message: string }) =>
-      ++tries === 1 ? { action: "accept", content: { answer: "moon" } } : accept(params);
-    const { client } = await openClient(t, at("functions"), "legacy", wrongAtFirst);
-    const result = await client.callTool({ name: "deploy", arguments: {} });
-    assert.equal((result.content[0] as { text: string }).text, "deployed to prod: true");
-    assert.equal(tries, 3);
-  });
-
-  it("a modern client's answers travel sealed, and its question names what it takes (P4)", async () => {
-    const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
-    const params = { name: "deploy", arguments: {}, _meta: { ...MODERN_META, ...capabilities } };
-    const { body } = await modern(at("asker"), "tools/call", params);
-    const { resultType, inputRequests, requestState } = body.result;
-    assert.equal(resultType, "input_required");
-    const [key] = Object.keys(inputRequests);
-    assert.deepEqual(inputRequests[key!].params.requestedSchema.properties.answer.enum, ["dev", "prod"]);
-    const inputResponses = { [key!]: { action: "accept", content: { answer: "dev" } } };
-    const second = (await modern(at("asker"), "tools/call", { ...params, requestState, inputResponses })).body.result;
-    const [next] = Object.keys(second.inputRequests);
-    assert.notEqual(next, key);
-    const last = { [next!]: { action: "accept", content: { answer: false } } };
-    const sent = { ...params, requestState: second.requestState, inputResponses: last };
-    const third = (await modern(at("asker"), "tools/call", sent)).body.result;
-    assert.equal(third.content[0].text, "deployed to dev: false");
-  });
-
-  it("an upstream hears nothing of a context while there is nothing to say (P3)", async () => {
-    assert.deepEqual(await told(await call(at("asker"), "told")), null);
-  });
-
   it("a caller's answers, options and root reach functions, scripts and upstreams (P3)", async () => {
     const _meta = {
       ...MODERN_META,
@@ -160,12 +128,6 @@ describe("outcomes", () => {
       const { body } = await modern(at(server), "tools/call", { name: "deploy", arguments: {}, _meta });
       assert.equal(body.result.content[0].text, "deployed to prod: false", server);
     }
-  });
-
-  it("a context of the wrong form is none (P3)", async () => {
-    const _meta = { ...MODERN_META, [TOOL]: { answers: [1], options: "x" }, [CONTEXT]: { action: 7, root: {} } };
-    const { body } = await modern(at("functions"), "tools/call", { name: "told", arguments: {}, _meta });
-    assert.deepEqual(body.result.structuredContent, { answers: {}, options: {}, root: null, action: "run" });
   });
 
   it("a transient error is tried again, told of in the log, and counted on the page (P5)", async (t) => {
@@ -209,28 +171,14 @@ describe("outcomes", () => {
     }
   });
 
-  it("exactly one block of text that is an envelope is unwrapped, and nothing else (P1)", async () => {
-    const envelope = '{"type":"success","content":"inner"}';
-    const say = async (content: object[], isError = false) => call(at("asker"), "say", { content, isError });
-    const block = { type: "text", text: envelope };
-    assert.deepEqual(await say([block]), { content: [{ type: "text", text: "inner" }] });
-    for (const content of [
-      [block, block],
-      [block, { type: "image", data: "AA==", mimeType: "image/png" }],
-      [{ type: "resource", resource: { uri: "x://y", text: envelope } }],
-      [{ type: "text", text: `see ${envelope}` }],
-    ]) {
-      assert.deepEqual((await say(content)).content, content);
-    }
-    assert.equal((await call(at("functions"), "value")).structuredContent.content, "a value");
-  });
-
   it("a result that says to be an error is one, whatever its envelope says (P2)", async () => {
     const block = { type: "text", text: '{"type":"success","content":"fine"}' };
     const upstream = await call(at("asker"), "say", { content: [block], isError: true });
     assert.deepEqual(upstream, { content: [{ type: "text", text: "fine" }], isError: true });
     const script = await call(at("print"), "print", { text: block.text, code: 3 });
     assert.deepEqual(script, upstream);
+    const warnings = lines.filter((line) => line.includes("a result with isError holds a success envelope"));
+    assert.equal(warnings.length, 2);
     const error = '{"type":"error","message":"no disk","trace":["a","b"]}';
     for (const code of [0, 3]) {
       const { content, isError } = await call(at("print"), "print", { text: error, code });
@@ -263,36 +211,6 @@ describe("outcomes with other settings", () => {
     assert.deepEqual(plain.structuredContent.options, options);
   });
 
-  it("questions go through two Berths, and defaults count where the first cannot ask (P4)", async (t) => {
-    const far = await startOutcomes(t);
-    const address = far.url.replace("http://", "mcp+http://");
-    const servers = ["functions", "asker"];
-    const mcps = Object.fromEntries(servers.map((name) => [`far-${name}`, { upstream: `${address}/mcp/${name}` }]));
-    const near = await startTestBerth({ mcps });
-    t.after(() => near.close());
-    const accept = ({ message }: { message: string }) => ({
-      action: "accept",
-      content: { answer: message === "Which stage?" ? "prod" : false },
-    });
-    const text = ({ content }: { content: unknown }): string => (content as { text: string }[])[0]!.text;
-    for (const mode of ["legacy", "auto"] as const) {
-      for (const server of servers) {
-        const { client, asked } = await openClient(t, `${near.url}/mcp/far-${server}`, mode, accept);
-        assert.equal(text(await client.callTool({ name: "deploy", arguments: {} })), "deployed to prod: false", server);
-        assert.deepEqual(asked, ["Which stage?", "Really?"]);
-      }
-      for (const server of servers) {
-        const { client } = await openClient(t, `${near.url}/mcp/far-${server}`, mode);
-        assert.equal(text(await client.callTool({ name: "preset", arguments: {} })), "deployed to dev: true", server);
-      }
-    }
-    const _meta = { ...MODERN_META, [TOOL]: { answers: { stage: "dev", sure: true }, options: { depth: 1 } } };
-    const params = { name: "told", arguments: {}, _meta };
-    const { body } = await modern(`${near.url}/mcp/far-functions`, "tools/call", params);
-    assert.deepEqual(body.result.structuredContent.answers, { stage: "dev", sure: true });
-    assert.deepEqual(body.result.structuredContent.options, { depth: 1 });
-  });
-
   it("retries is a limit, and no try begins after the call's deadline (P5)", async (t) => {
     const none = await startOutcomes(t, { env: { BERTH_RETRIES: "0" } });
     const once = await call(`${none.url}/mcp/functions`, "flaky", { key: "x", times: 1 });
@@ -309,24 +227,6 @@ describe("outcomes with other settings", () => {
         assert.ok(performance.now() - beganAt < 30_000);
       });
     }
-  });
-
-  it("the service's log hears of a script that contradicts itself (P2)", async (t) => {
-    const executor = await openExecutor({ mode: "trusted", limits: { ...defaultLimits, guestSpareProcesses: 0 } });
-    t.after(() => executor.close());
-    const warnings: string[] = [];
-    const script = {
-      tenant: "default",
-      server: "x",
-      text: () => Promise.resolve(`printf '{"type":"success","content":"x"}'; exit 4`),
-      textsIn: assert.fail,
-    };
-    const shape = { export: "", style: "positional" as const, params: [] };
-    const warn = (message: string): void => void warnings.push(message);
-    const run = scriptRun(executor, script, shape, { name: "x", callMs: defaultLimits.callMs, toolOptions: {}, warn });
-    const error = { reason: "thrown", message: "x", retriable: false };
-    assert.deepEqual(await run({}, {}), { ok: false, error });
-    assert.deepEqual(warnings, ["a result with isError holds a success envelope; it counts as an error"]);
   });
 
   it("a function whose result is an Outcome has no output schema (P1)", async (t) => {

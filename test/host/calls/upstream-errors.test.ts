@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
 import { call, modern, post, request } from "../../support/berth.ts";
-import { berth as run } from "../../support/commands.ts";
 import { scripted, tool } from "../../support/hosted-upstreams.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { berthInSuite } from "../../support/suite.ts";
@@ -52,16 +51,13 @@ describe("what upstreams say", () => {
       "tools/call sample": { asks: "sampling/createMessage" },
     },
   };
-  const marks = scripted({ after }, {
-    capabilities: { tools: {} },
-    answers: { "tools/list": { result: { tools: MARKS } } },
-  } as never).uri;
+  const marks = { capabilities: { tools: {} }, answers: { "tools/list": { result: { tools: MARKS } } } } as never;
   const berth = berthInSuite({
     mcps: {
       old: { upstream: scripted({ after }, errors).uri },
       modern: { upstream: scripted({ after }, errors, "modern").uri },
       asks: { upstream: scripted({ after }, asks).uri },
-      marks: { upstream: marks },
+      marks: { upstream: scripted({ after }, marks).uri },
       bad: { upstream: hostile("dies at start") },
     },
     env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_UPSTREAM_ERROR_BYTES: "1000" },
@@ -125,18 +121,17 @@ describe("what upstreams say", () => {
       body.result.tools.map(({ name }: { name: string }) => name),
       ["good"],
     );
-    const { stdout } = await run(["inspect", marks]);
-    assert.match(stdout, /Tools \(1\)\n {2}good/);
+    const { problems } = (await apiOf(berth).send("GET", "/servers")).body.servers.find(
+      ({ name }: { name: string }) => name === "marks",
+    );
+    const messages = problems.map(({ message }: { message: string }) => message).join("\n");
     for (const why of [
       /The tool "number" is left out: the header "Region" can carry a string, an integer or a boolean/,
       /The tool "twice" is left out: the header "region" is named twice/,
       /The tool "space" is left out: the header name "two words" must be one word/,
     ]) {
-      assert.match(stdout, why);
+      assert.match(messages, why);
     }
-    const { code, stderr } = await run(["cat", `${marks}&tool=number&size=1`]);
-    assert.notEqual(code, 0);
-    assert.match(stderr, /no tool/);
   });
 
   it("on stderr before it fails to start is shown to who may change its entry, and to nobody else", async () => {

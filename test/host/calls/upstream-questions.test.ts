@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { modern, MODERN_META, call } from "../../support/berth.ts";
+import { modern, MODERN_META } from "../../support/berth.ts";
 import { ALL, host, open, textOf } from "../../support/hosted-upstreams.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { hostile } from "../../support/upstreams.ts";
@@ -107,16 +107,6 @@ describe("questions of a hosted legacy server", () => {
       }),
     );
     for (const who of people) assert.deepEqual(asked.get(who), [`For ${who}`, `For ${who}`]);
-  });
-
-  it("upstreamQuestionMs: one that cannot be told to be of one call is answered by nobody (J9)", async (t) => {
-    const env = { BERTH_UPSTREAM_QUESTION_MS: "150" };
-    const berth = await host(t, { asks: { upstream: hostile("asks while another waits") } }, env);
-    const url = `${berth.url}/mcp/asks`;
-    // Any number of callers that cannot be asked may call at once, so a question may belong to any of them.
-    const [asked, waited] = await Promise.all([call(url, "ask"), call(url, "wait")]);
-    assert.match(textOf(asked), /^nobody: .*several calls are under way/);
-    assert.equal(textOf(waited), "waited");
   });
 
   it("upstreamSuspended: calls that wait for an answer are not without number (J9)", async (t) => {

@@ -4,7 +4,6 @@ import { before, describe, it, type TestContext } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { call, modern, type TestBerth } from "../../support/berth.ts";
 import { host } from "../../support/hosted-upstreams.ts";
-import { openStream } from "../../support/mcp-host.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { taskClient, WITHOUT, WITH_TASKS } from "../../support/task-offer.ts";
 import { inOneOf, until } from "../../support/until.ts";
@@ -70,33 +69,6 @@ for (const era of ["modern", "legacy"] as const) {
       const inputResponses = { [key]: { action: "accept", content: { name: "Ada" } } };
       await client.send("tasks/update", { taskId, inputResponses });
       assert.equal((await client.over(taskId)).result.content[0].text, "Hello, Ada!");
-    });
-
-    it("is cancelled there when its client cancels it, while it works and while it asks", async () => {
-      for (const [name, status] of [
-        ["never", "working"],
-        ["asks", "input_required"],
-      ] as const) {
-        const before = (await client.seen()).filter(({ method }) => method === "tasks/cancel").length;
-        const { taskId } = await client.begin(name);
-        await until(async () => (await client.get(taskId)).status === status);
-        await client.send("tasks/cancel", { taskId });
-        assert.equal((await client.get(taskId)).status, "cancelled");
-        const cancels = (): Promise<unknown[]> =>
-          client.seen().then((all) => all.filter(({ method }) => method === "tasks/cancel"));
-        await until(async () => (await cancels()).length > before, `${name} is cancelled there`);
-      }
-    });
-
-    it("is reported to clients that listen", async () => {
-      const { taskId } = await client.begin("works");
-      const filter = { notifications: { taskIds: [taskId] } };
-      const stream = await openStream(url, "subscriptions/listen", { _meta: WITH_TASKS, ...filter });
-      assert.deepEqual((await stream.next()).params.notifications.taskIds, [taskId]);
-      let told = (await stream.next()).params;
-      while (told.status === "working") told = (await stream.next()).params;
-      assert.deepEqual([told.taskId, told.status], [taskId, "completed"]);
-      stream.close();
     });
 
     it("keeps long results and the notation of numbers", async () => {
@@ -194,12 +166,6 @@ describe("a task of an upstream", () => {
       assert.match(error.message, /it took more than 1 s/);
     });
     await until(async () => (await client.seen()).some(({ method }) => method === "tasks/cancel"));
-  });
-
-  it("upstreamCallMs: who knows no tasks waits as long as for any call", async (t) => {
-    const berth = await started(t, { BERTH_UPSTREAM_CALL_MS: "1500" });
-    const url = `${berth.url}/mcp/tasker`;
-    await inOneOf(3, async () => assert.equal((await call(url, "forced")).content[0].text, "done"));
   });
 
   it("upstreamRounds: it asks no more rounds of questions than a call", async (t) => {

@@ -1,17 +1,15 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { Client, SSEClientTransport, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { Client, SSEClientTransport } from "@modelcontextprotocol/client";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { composeServers, partOf } from "../../../src/host/catalog/aggregate-catalog.ts";
 import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
-import { call, modern, post, request } from "../../support/berth.ts";
+import { modern, post, request } from "../../support/berth.ts";
 import { toAnswer } from "../../support/clients/real-client.ts";
 import { openHosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
-import { addTenant, onStoreOf } from "../../support/tenants.ts";
-import { inOneOf, until } from "../../support/until.ts";
 
 const ALPHA = `
 /** Says which server it is of. */
@@ -94,38 +92,6 @@ describe("one endpoint for all servers (S10)", () => {
     }
   });
 
-  it("the official client works with it as with any server, in both eras (S10)", async () => {
-    for (const mode of ["legacy", { pin: "2026-07-28" as const }] as const) {
-      const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
-      await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-      // The client forgets progress that comes in one piece with the result.
-      await inOneOf(10, async () => {
-        const seen: string[] = [];
-        const answer = await client.callTool(
-          { name: "streaming.drip", arguments: { count: 3, ms: 60 } },
-          { onprogress: ({ message }) => void seen.push(message ?? "") },
-        );
-        assert.equal(toAnswer(answer).text, "dripped 3");
-        assert.ok(seen.length >= 2);
-      });
-      await client.close();
-    }
-  });
-
-  it("leaves /mcp/sse to a server of that name, also in a tenant that nobody has asked for yet (S10)", async () => {
-    const say = "export function say(): string { return 'said'; }";
-    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { sse: say } }));
-    const address = `${berth.url}/t/acme/mcp/sse`;
-    const answered = await until(async () => {
-      const response = await fetch(address, { headers: { Accept: "text/event-stream" } });
-      if (response.ok) await response.body?.cancel();
-      const text = response.ok ? "a stream" : await response.text();
-      return text.includes("tenant") ? undefined : text;
-    });
-    assert.notEqual(answered, "a stream");
-    assert.equal((await call(address, "say")).content[0].text, "said");
-  });
-
   it("is there over HTTP+SSE, too, at /mcp/sse (S10)", async () => {
     const client = new Client({ name: "test", version: "1" });
     await client.connect(new SSEClientTransport(new URL(`${url}/sse`)));
@@ -137,23 +103,6 @@ describe("one endpoint for all servers (S10)", () => {
       const reply = await post(`${url}/${path}`, request("ping"));
       assert.match(reply.body.error.message, /^No such server/, path);
     }
-  });
-
-  it("resources are named server.name and read by their URIs; what two servers give is read at their own addresses (S10)", async () => {
-    assert.deepEqual(
-      (await listAll("resources")).map(({ name }) => name).sort((a, b) => a.localeCompare(b)),
-      ["alpha.place"],
-    );
-    const read = async (uri: string): Promise<string> =>
-      (await post(url, request("resources/read", { uri }))).body.result.contents[0].text;
-    assert.equal(await read("test://alpha"), "of alpha");
-    const { error } = (await post(url, request("resources/read", { uri: "test://shared" }))).body;
-    assert.match(
-      error.message,
-      /test:\/\/shared: both alpha and beta offer it; read it at \/mcp\/alpha or at \/mcp\/beta/,
-    );
-    assert.equal(await read("test://beta/7"), "item 7");
-    assert.ok((await post(url, request("resources/read", { uri: "test://gamma" }))).body.error);
   });
 
   it("prompts are named server.prompt, with the completions of their arguments (S10)", async () => {

@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { modern, post, request, type Reply } from "../../support/berth.ts";
+import { call, modern, MODERN_META, post, request, type Reply } from "../../support/berth.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
+const html = readFileSync("test/fixtures/servers/board.html", "utf8");
 const UI = "io.modelcontextprotocol/ui";
 const URI = "ui://board/board.html";
 const MIME_TYPE = "text/html;profile=mcp-app";
 
 describe("the app of a definition", () => {
-  const html = readFileSync("test/fixtures/servers/board.html", "utf8");
   const berth = berthInSuite({
     files: ["test/fixtures/servers/board.ts"],
     texts: { "plain.ts": "export function plain() {}" },
@@ -83,18 +83,54 @@ describe("the app of a definition", () => {
       .result;
     assert.equal(pinned.contents[0].text, html);
   });
+});
 
-  it("is refused where its file is missing, or what stands in it cannot be read", async () => {
-    const { entry, files } = (await api.send("GET", "/definitions/board")).body;
-    const { "board.html": _, ...rest } = files;
-    for (const [html, message] of [
-      [undefined, /show: @ui board\.html names no file of the definition; put it beside this one/],
-      ["<!-- ui {] -->", /show: board\.html, line 1: the comment ui is not JSON/],
-    ] as const) {
-      const draft = { entry, files: { ...rest, ...(html !== undefined && { "board.html": html }) } };
-      const review = (await api.send("POST", "/definitions/board/review", draft)).body;
-      assert.match(JSON.stringify(review.problems ?? review), message);
-    }
-    assert.match((await contentsOf())[0].text, /Other board/);
+const OTHER = "/** @ui board.html */\nexport function other() { return { count: 0 }; }\n";
+
+describe("the apps of all servers at POST /mcp", () => {
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/board.ts"],
+    texts: {
+      "second.ts": `${OTHER}/** @ui app */\nexport function both() { return { count: 2 }; }\n`,
+      "third.ts": `${OTHER}/** @ui app */\nexport function both() { return { count: 3 }; }\n`,
+      "plain.ts": "export function more() { return { count: 99 }; }\nexport function lonely() { return 1; }\n",
+    },
+    beside: { "board.html": html },
+  });
+
+  it("reach the tools of their own server by plain names, and no server without apps", async () => {
+    const url = `${berth.url}/mcp`;
+    assert.deepEqual((await call(url, "more", { count: 4 })).structuredContent, { count: 5 });
+    assert.match((await call(url, "lonely")).error.message, /lonely/);
+    assert.match((await call(url, "forModels")).error.message, /forModels/);
+    assert.equal((await call(url, "board.forModels")).content[0].text, "a model called");
+  });
+
+  it("are told where to connect when two servers have a tool of one name for their apps", async () => {
+    const { error } = await call(`${berth.url}/mcp`, "both");
+    assert.match(
+      error.message,
+      /apps of both second and third may call both; connect to \/mcp\/second or to \/mcp\/third/,
+    );
+  });
+
+  it("have tools of their own, which clients without apps are not shown", async () => {
+    const namesFor = async (capabilities: object): Promise<string[]> => {
+      const _meta = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": capabilities };
+      const { body } = await modern(`${berth.url}/mcp`, "tools/list", { _meta });
+      return body.result.tools.map(({ name }: { name: string }) => name);
+    };
+    const ui = { [UI]: { mimeTypes: [MIME_TYPE] } };
+    const models = ["board.show", "board.forModels", "plain.more", "plain.lonely", "second.other", "third.other"];
+    const named = (all: string[]): string[] => all.filter((name) => /^(?:board|plain|second|third)\./.test(name));
+    assert.deepEqual(named(await namesFor({})), models);
+    assert.deepEqual(named(await namesFor({ extensions: ui })).length, models.length + 3);
+    assert.deepEqual(named(await namesFor({})), models);
+  });
+
+  it("are read there under the URIs of their servers", async () => {
+    const uri = "ui://second/board.html";
+    const { body } = await modern(`${berth.url}/mcp`, "resources/read", { uri });
+    assert.equal(body.result.contents[0].uri, uri);
   });
 });

@@ -53,14 +53,6 @@ describe("defaults", () => {
     return result.content[0].text;
   };
 
-  it("of comments are told to clients", async () => {
-    const { body } = await modern(url, "tools/list");
-    const [{ inputSchema }] = body.result.tools;
-    assert.equal(inputSchema.properties.limit.default, 10);
-    assert.equal(inputSchema.properties.folder.description, "Default: process.cwd()");
-    assert.equal(inputSchema.properties.unit.default, "m");
-  });
-
   it("of comments are never given to the function, those of its code are its own", async () => {
     assert.equal(await said("defaults", "list", { inner: {} }), '["none","none","none","m","none"]');
     assert.equal(await said("fixed", "list", {}), '["none","none","none","ft","none"]');

@@ -157,26 +157,6 @@ describe("the variable mcps", () => {
     assert.match(servers.get("one")!.problems[0]!.message, /does not lead to a JSON object within 4 steps/);
   });
 
-  it("tells which definitions a server had by reading each of its entries' contents once", async () => {
-    const entries = [1, 2].map((at) => JSON.stringify({ definition: DEFINITION.cid, description: `${at}` }));
-    for (let at = 0; at < 20; at++) {
-      await read(JSON.stringify({ one: { config_cid: rawBlock(entries[at % 2]!).cid } }), entries);
-    }
-    const { spied, reads } = readsOf(store);
-    const past = openPast(spied, defaultLimits);
-    assert.deepEqual(
-      (await past.history("default", definition)).map(({ cid }) => cid),
-      [DEFINITION.cid],
-    );
-    assert.equal(
-      reads.filter((member) => member === "content").length,
-      2 + 2,
-      "the variable in its two forms, and those",
-    );
-    await past.history("default", definition);
-    assert.equal(reads.filter((member) => member === "content").length, 2 + 2);
-  });
-
   it("gives no servers and a problem when it is malformed (T1.4)", async () => {
     for (const mcps of ["{", "", "[]", '"text"', rawBlock("nobody has this").cid]) {
       const { servers, problems } = await read(mcps);
@@ -184,21 +164,6 @@ describe("the variable mcps", () => {
       assert.equal(problems.length, 1, mcps);
       assert.match(problems[0]!.message, /mcps/);
     }
-  });
-
-  it("is read again for what has changed, and the rest stays the same objects", async () => {
-    const entries = { one: { definition: DEFINITION.cid }, two: { enabled: false }, wrong: { enabled: 1 } };
-    const before = await read(JSON.stringify(entries));
-    const again = await readDirectory(store, "default", before);
-    for (const name of ["one", "two"]) assert.equal(again.servers.get(name), before.servers.get(name));
-    assert.deepEqual(again, before);
-
-    await setVariable("mcps", JSON.stringify({ ...entries, two: { description: "Two" }, wrong: {} }));
-    const after = await readDirectory(store, "default", before);
-    assert.equal(after.servers.get("one"), before.servers.get("one"));
-    assert.equal(after.servers.get("two")?.entry.description, "Two");
-    assert.deepEqual(after.servers.get("wrong")?.problems, []);
-    assert.deepEqual(after, await readDirectory(store, "default"));
   });
 
   it("is known after a definition is saved as it would be read (C7)", async () => {
@@ -228,14 +193,6 @@ describe("the variable mcps", () => {
       assert.equal(foreseen.servers.get("one")?.definition, next);
       assert.equal(foreseen.servers.get("two"), before.servers.get("two"));
     }
-  });
-
-  it("is read again for a server whose own record has changed", async () => {
-    await setRecord("server", "one", { definition: DEFINITION.cid, enabled: true });
-    const before = await readDirectory(store, "default");
-    assert.equal((await readDirectory(store, "default", before)).servers.get("one"), before.servers.get("one"));
-    await setRecord("server", "one", { definition: DEFINITION.cid, enabled: false });
-    assert.equal((await readDirectory(store, "default", before)).servers.get("one")?.enabled, false);
   });
 
   it("is the same directory until a record comes, changes or goes, or something is hidden", async () => {

@@ -4,16 +4,7 @@ import { describe, it, type TestContext } from "node:test";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
 import { apiOf } from "../../support/api.ts";
 import { modern, type TestBerth } from "../../support/berth.ts";
-import {
-  addUpstream,
-  dataFolder,
-  host,
-  hostedServer,
-  idle,
-  scripted,
-  type Script,
-} from "../../support/hosted-upstreams.ts";
-import { lower } from "../../support/lowered-limits.ts";
+import { addUpstream, scripted, type Script } from "../../support/hosted-upstreams.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
@@ -181,43 +172,6 @@ describe("skills of upstreams", () => {
       await server.approve(pending);
       assert.deepEqual(await own.resources(), [TIDY, OTHER], "once approved, it is a resource like others");
     });
-
-    it("stays approved, and stays withheld, after a restart of Berth (J6, J9)", async (t) => {
-      const upstream = scripted(t, script(SKILLS, FILES));
-      const [mcps, env] = [{ server: { upstream: upstream.uri } }, { BERTH_DATA: dataFolder(t) }];
-      const start = async () => {
-        const started = await host(t, mcps, env);
-        return { started, server: hostedServer(started), own: offersAt(started, "/mcp/server") };
-      };
-      const first = await start();
-      assert.deepEqual(await first.own.skills(), [TIDY, OTHER]);
-      await idle(first.started);
-      upstream.write(script([CHANGED, OTHER_SKILL], CHANGED_FILES));
-      await first.own.read(NOWHERE);
-      await first.server.pending();
-      await first.started.close();
-      const { started, server, own } = await start();
-      assert.deepEqual(await own.skills(), [OTHER]);
-      assert.match(await own.read(FORMS), HELD);
-      assert.equal(await own.read(OTHER), FILES[OTHER]);
-      await server.approve(await server.pending());
-      await started.close();
-      const last = await start();
-      assert.deepEqual(await last.own.skills(), [TIDY, OTHER]);
-      assert.equal(await last.own.read(FORMS), ANOTHER);
-    });
-
-    it("is taken over with its change if its entry holds nothing back, which the audit log records (J6)", async (t) => {
-      const { server, own, restart } = await hosted(t, script(SKILLS, FILES), { hold: "none" });
-      await restart(script([CHANGED, OTHER_SKILL], CHANGED_FILES));
-      await until(async () => (await own.read(FORMS)) === ANOTHER);
-      assert.deepEqual(await own.skills(), [TIDY, OTHER]);
-      const { records } = (await apiOf(berth).send("GET", "/audit?kind=approval")).body;
-      const { autoApproved } = records.find(
-        ({ subject }: { subject: { name: string } }) => subject.name === server.name,
-      );
-      assert.deepEqual(autoApproved, { items: [{ subject: "skill", name: TIDY }] });
-    });
   });
 
   describe("a hostile upstream with skills", () => {
@@ -276,14 +230,6 @@ describe("skills of upstreams", () => {
         assert.match(await own.read(forms), OTHER_BYTES);
       });
     }
-
-    it("upstreamListItems: gets no more skills approved; more new ones are withheld (J9)", async (t) => {
-      t.after(lower({ upstreamListItems: 2 }));
-      const { own, change } = await hosted(t);
-      await change(script([TIDY_SKILL, skill("third", { "SKILL.md": "Third." })], { [TIDY]: FILES[TIDY] }));
-      assert.deepEqual(await own.skills(), [TIDY]);
-      assert.match(await own.read("skill://third/SKILL.md"), /until a person approves/);
-    });
 
     it("does not get its skill served at /mcp in place of another server's that is withheld (J6)", async (t) => {
       const mine = await hosted(t, script([TIDY_SKILL], { [TIDY]: FILES[TIDY] }));

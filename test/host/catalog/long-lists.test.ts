@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { queryArguments } from "../../../src/host/calls/uris/query-arguments.ts";
 import { openAssets } from "../../../src/http/assets.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";
-import { compareDrafts } from "../../../src/http/pages/subject.ts";
 import { nearNames } from "../../../src/lib/near-names.ts";
 import { apiOf } from "../../support/api.ts";
 import { startTestBerth } from "../../support/berth.ts";
@@ -13,32 +11,6 @@ const namesOf = (count: number, name: (index: number) => string): string[] =>
   Array.from({ length: count }, (_, index) => name(index));
 
 describe("lists that others wrote without an end", () => {
-  it("of types in a schema are looked through once for a query, and too many alternatives not at all", () => {
-    let [types, alternatives] = [0, 0];
-    const names = namesOf(256, (index) => `a${index}`);
-    const counted = <T extends object>(list: T, count: () => void): T =>
-      new Proxy(list, { get: (all, key) => (/^\d+$/.test(String(key)) && count(), Reflect.get(all, key) as unknown) });
-    const d = {
-      type: counted(
-        namesOf(16_000, (index) => index.toString(36)),
-        () => types++,
-      ),
-    };
-    const e = { anyOf: counted([...Array.from({ length: 4_000 }, () => 0), { type: "number" }], () => alternatives++) };
-    const schema = {
-      type: "object",
-      $defs: { d, e },
-      properties: Object.fromEntries(
-        names.map((name, index) => [name, { $ref: index % 2 ? "#/$defs/d" : "#/$defs/e" }]),
-      ),
-    };
-    const query = names.map((name) => `${name}=1`).join("&");
-    const found = queryArguments(query, schema);
-    assert.deepEqual([found["a0"], found["a1"]], ["1", 1]);
-    assert.equal(types, 16_000);
-    assert.ok(alternatives <= 128 * 512, `${alternatives} alternatives`);
-  });
-
   it("of names are not all compared with a word, and those that begin like it come first", async () => {
     const word = `${"y".repeat(62)}z`;
     const nearest = (likeIt: string, far: string): Promise<string[]> =>
@@ -60,14 +32,6 @@ describe("lists that others wrote without an end", () => {
     assert.deepEqual([shown[0]!.rows.length, shown.flatMap(({ rows }) => rows).length], [60, 1_000]);
     assert.equal(shown[0]!.moreArguments, "6,940 more arguments; clients get all of them.");
     assert.equal(shown.at(-1)!.rows.length, 0);
-  });
-
-  it("of lines are not compared", () => {
-    const draftOf = (text: string) => ({ entry: "a.txt", files: { "a.txt": text } });
-    const [before, after] = ["a\nb\n", "b\na\n"].map((text) => draftOf(text.repeat(6_000)));
-    assert.deepEqual(compareDrafts(before!, after!), [
-      { path: "a.txt", hunks: [], tooDifferent: false, tooLong: true },
-    ]);
   });
 
   it("of tools are in the overview of servers in part", async (t) => {

@@ -96,26 +96,6 @@ describe("what a definition offers", () => {
     catalog.prompt(name)!.get(args, {});
   const said = (...texts: string[]) => texts.map((text) => ({ role: "user", content: { type: "text", text } }));
 
-  it("stands in the contract in the order of the source, without a problem", () => {
-    assert.deepEqual(catalog.problems, []);
-    const { tools, resources, resourceTemplates, prompts } = catalog.contract;
-    assert.deepEqual(
-      tools.map(({ name }) => name),
-      ["ask", "work", "refuse", "slow"],
-    );
-    assert.deepEqual(
-      resources.map(({ uri }) => uri.slice("a://".length)),
-      "text typed bytes utf8 latin1 picture blob json ready nothing null broken asking exact/7".split(" "),
-    );
-    assert.deepEqual(resources[1], { uri: "a://typed", name: "typed", mimeType: "text/csv" });
-    assert.deepEqual(resourceTemplates, [
-      { uriTemplate: "a://exact/{id}", name: "byId" },
-      { uriTemplate: "a://exact/{name}{?tags,deep}", name: "byName" },
-    ]);
-    assert.deepEqual(prompts[0], { name: "word" });
-    assert.deepEqual(prompts[3], { name: "messages", arguments: [{ name: "name", required: true }] });
-  });
-
   it("is read as what the function returns: text, bytes, JSON, or contents of its own (T6.2, T6.3)", async () => {
     assert.deepEqual(await read("a://text"), [{ uri: "a://text", mimeType: "text/plain", text: "plain" }]);
     assert.deepEqual(await read("a://typed"), [{ uri: "a://typed", mimeType: "text/csv", text: "a,b" }]);

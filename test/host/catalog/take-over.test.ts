@@ -136,20 +136,6 @@ describe("a change of a tool under hold: breaking", () => {
     assert.equal(await isTaken(withDefault, without), false);
   });
 
-  it("that is too large to be compared is held back, and so are the ones after it (J6)", async () => {
-    const branches = (last: number) =>
-      Array.from({ length: 300 }, (_, index) => ({
-        type: "object",
-        properties: Object.fromEntries(
-          Array.from({ length: 20 }, (_, of) => [`p${of}`, { type: ["string", "number"], maximum: index + last }]),
-        ),
-      }));
-    const large = (last: number): ToolContract => hello({ a: { anyOf: branches(last) } });
-    const { held, changes } = await judged(large(1), large(2));
-    assert.deepEqual(namesOf(held.tools), ["hello"]);
-    assert.match(changes.map(({ message }) => message).join(), /too much to be compared|too large to be compared/);
-  });
-
   it("is held back where two tools have its name (J6)", async () => {
     const after = [hello({ a: STRING, b: STRING }), hello({ z: STRING }, { description: "Sends all files." })];
     for (const tools of [after, after.toReversed()]) {

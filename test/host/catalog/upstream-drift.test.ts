@@ -104,14 +104,6 @@ describe("a change of the tools of a hosted server", () => {
     });
   }
 
-  it("never passes a call to a tool that changed while the server was idle (J9)", async (t) => {
-    const { upstream, server } = await hosted(t, {}, { manner: "silent" });
-    await server.idle();
-    upstream.offer([OTHER, ASIDE]);
-    assert.match(await server.call("hello", { name: "x" }), /^The upstream has changed/);
-    assert.deepEqual(upstream.called(), []);
-  });
-
   it("refuses the whole server until approval with schema_validation error, also where a tool is gone (J6, J9)", async (t) => {
     for (const changed of [[OTHER, ASIDE], [ASIDE]]) {
       const { upstream, server } = await hosted(t, { schema_validation: "error" });
@@ -178,22 +170,6 @@ describe("a change of the tools of a hosted server", () => {
     assert.equal(await instructions(), "Be kind.");
     await server.approve(pending);
     assert.match((await instructions())!, /^Be quick/);
-  });
-
-  it("with hold breaking, withholds a narrowing, and an approval also accepts what was taken over (J6, J9)", async (t) => {
-    const { upstream, server } = await hosted(t, { hold: "breaking" });
-    upstream.offer([wider(["greeting"]), ASIDE]);
-    await server.autoApproved();
-    upstream.offer([HELLO, ASIDE]);
-    const pending = await server.pending();
-    assert.deepEqual(await server.tools(), ["aside"]);
-    const page = await server.page();
-    assert.match(page, /since it was approved.*taken over without a person/s);
-    assert.doesNotMatch(page, /I have seen this/);
-    assert.equal((await server.approve(pending)).status, 200);
-    const state = await server.state();
-    assert.deepEqual([state.pending, state.autoApproved], [undefined, undefined]);
-    assert.deepEqual(await server.tools(), ["hello", "aside"]);
   });
 
   it("with hold breaking, shows the sum of many small steps until a person approves it (J6, J9)", async (t) => {

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
 import { request, post } from "../../support/berth.ts";
-import { berth as run } from "../../support/commands.ts";
 import { hostedServer, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
@@ -57,14 +56,6 @@ describe("an upstream that advertises methods and does not have them", () => {
       for (const [, message] of expected) assert.ok(page.includes(message!), message);
     });
   }
-
-  it("is inspected all the same", async (t) => {
-    const { code, stdout, stderr } = await run(["inspect", scripted(t, FEW).uri]);
-    assert.equal(code, 0, stderr);
-    assert.match(stdout, /Tools \(1\)\n {2}echo\(\)/);
-    assert.match(stdout, /warning: It advertises resources\/list but does not know that method/);
-    assert.match(stdout, /error: prompts\/list fails and is left out: .*No database/);
-  });
 
   it("is refused with the reason where none of its lists works", async () => {
     assert.match(await hostedServer(berth, "none").call("echo"), /tools\/list: Method not found/);

@@ -51,18 +51,6 @@ describe("which tenants a process serves", () => {
     assert.deepEqual(asked().slice(0, 3), ["open idle", "rest idle", "open idle"]);
   });
 
-  it("a tenant that is suspended is ended, and refused until it is resumed", async () => {
-    busy.add("umbrella");
-    await tenancy.admit("umbrella");
-    await store.tenants.change("umbrella", { by: "test", suspended: true });
-    await until(async () => done.includes("end umbrella"));
-    await assert.rejects(async () => tenancy.admit("umbrella"), { code: "tenant_suspended" });
-    done.length = 0;
-    await store.tenants.change("umbrella", { by: "test", suspended: false });
-    await tenancy.admit("umbrella");
-    assert.ok(asked().includes("open umbrella"));
-  });
-
   it("a host name stands for its tenant as soon as it is mapped, and no longer than that", async () => {
     assert.equal(tenancy.unmapped, true);
     await store.tenants.change("acme", { by: "test", hosts: ["acme.example"] });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { pino } from "pino";
 import { clock } from "../../../src/lib/clock.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { apiOf } from "../../support/api.ts";
 import { call, startTestBerth } from "../../support/berth.ts";
 import { changing, host, hostedServer, tool } from "../../support/hosted-upstreams.ts";
@@ -14,18 +15,16 @@ const badStarts = {
   "dies at start": /cannot be started or reached/,
   "floods one line": /sent a line of more than 16777216 bytes/,
   "prints garbage": /broke the protocol|cannot be started/,
-  "never answers": /took too long/,
-  "reads nothing": /took too long/,
 } as const;
 
 describe("hosted servers that behave badly", () => {
-  it("are refused in time at a bad start, leave no process, and others do not notice (J9)", async (t) => {
+  it("are refused at a bad start, leave no process, and others do not notice (J9)", async (t) => {
     const markOf = (way: string): string => `bad-${way.replaceAll(" ", "-")}-${process.pid}`;
     const bad = Object.keys(badStarts).map((way) => [way.replaceAll(" ", "-"), { upstream: marked(way, markOf(way)) }]);
     const berth = await host(
       t,
       { ...Object.fromEntries(bad), good: { upstream: hostile(SOUND) } },
-      { BERTH_UPSTREAM_START_MS: "10000", BERTH_UPSTREAM_PROBE_MS: "300", BERTH_UPSTREAM_END_MS: "300" },
+      { BERTH_UPSTREAM_PROBE_MS: "300", BERTH_UPSTREAM_END_MS: "300" },
     );
     const good = hostedServer(berth, "good");
     await until(async () => (await good.call("echo")) === "fine");
@@ -53,21 +52,6 @@ describe("hosted servers that behave badly", () => {
     assert.equal(processesWith(mark).length, 1);
     await berth.close();
     assert.deepEqual(processesWith(mark), []);
-  });
-
-  it("that flood, end or never answer in a call fail that call alone (J9)", async (t) => {
-    const mark = `incall-${process.pid}`;
-    const env = { BERTH_UPSTREAM_CALL_MS: "5000" };
-    const server = hostedServer(await host(t, { server: { upstream: marked(SOUND, mark) } }, env));
-    for (const [tool, told] of [
-      ["hang", /^The upstream took too long/],
-      ["garbage", /^The upstream has ended; try again: .* more than 1048576 bytes that are not messages/],
-      ["die", /^The upstream has ended; try again/],
-    ] as const) {
-      assert.match(await server.call(tool), told);
-      assert.equal(await server.call("echo"), "fine");
-    }
-    await until(() => processesWith(mark).length === 1);
   });
 
   it("a call that ends its server again and again waits itself, and nobody else does", async (t) => {
@@ -104,29 +88,28 @@ describe("hosted servers that behave badly", () => {
   });
 
   it("upstreamRequests: more requests at once are refused and may be tried again (J9)", async (t) => {
-    const env = { BERTH_UPSTREAM_REQUESTS: "2", BERTH_UPSTREAM_CALL_MS: "5000" };
+    const env = { BERTH_UPSTREAM_REQUESTS: "2" };
     const server = hostedServer(await host(t, { server: { upstream: hostile(SOUND) } }, env));
     await server.call("echo");
     const hanging = [server.call("hang"), server.call("hang")];
     await until(async () => (await server.state()).requests === 2);
     assert.match(await server.call("echo"), /^The upstream is too busy; try again/);
+    clock.leap(defaultLimits.upstreamCallMs);
     await Promise.all(hanging);
     assert.equal(await server.call("echo"), "fine");
   });
 
-  it("are fifty without a process, and cost next to nothing at boot, while none is used (J9)", async (t) => {
+  it("are fifty without a process while none is used (J9)", async (t) => {
     const mark = `fifty-${process.pid}`;
     const entries = Array.from({ length: 50 }, (_, index) => [
       `server${index}`,
       { upstream: `${marked(SOUND, mark)}&env.NUMBER=${index}` },
     ]);
     const berth = await host(t, Object.fromEntries(entries));
-    const before = heapMb();
     const { body } = await apiOf(berth).send("GET", "/servers");
     const states = body.servers.map(({ state }: { state: string }) => state);
     assert.deepEqual(states, Array(50).fill("unstarted"));
     assert.deepEqual(processesWith(mark), []);
-    assert.ok(heapMb() - before < 20, "a list of them takes megabytes");
   });
 });
 
@@ -172,8 +155,3 @@ it("variables of a hosted server are never Berth's own settings, and are shown n
 const SOUND = "misbehaves in calls";
 
 const marked = (way: string, mark: string): string => hostile(way, `&env.BERTH_TEST_MARK=${mark}`);
-
-function heapMb(): number {
-  globalThis.gc?.();
-  return process.memoryUsage().heapUsed / 1024 / 1024;
-}

@@ -60,21 +60,6 @@ for (const how of ["stopped", "endless"]) {
   });
 }
 
-test("a call that silences its server again and again waits itself, and nobody else does", async (t) => {
-  const waits = { BERTH_UPSTREAM_BACKOFF_MS: "600000", BERTH_UPSTREAM_BACKOFF_MAX_MS: "900000" };
-  const { server, echo, hang, failure } = await hosted(t, waits);
-  for (let times = 0; times < 2; times++) {
-    await echo();
-    const { answer } = await hang({ how: "stopped" });
-    clock.leap(upstreamCallMs);
-    await answer;
-    await failure();
-  }
-  await echo();
-  const refused = await server.call("hang", { how: "stopped" });
-  assert.match(refused, /sent nothing .* whenever this call was made; the next try is in 5\d\d s/);
-});
-
 test("a server that is silent to clients that wait for less than a call may take is replaced, too", async (t) => {
   const { echo, hang, failure } = await hosted(t);
   const { pid } = await echo();

@@ -99,18 +99,6 @@ describe("a spawn helper", () => {
     await helper.close();
   });
 
-  it("is the parent of what it starts, so that who serves is held up by none of it", async () => {
-    const helper = await openReady();
-    const started = await helper.start(sh("read line"));
-    const { parent } = statOf(started.pid)!;
-    assert.notEqual(parent, process.pid);
-    assert.ok(descendants().includes(parent));
-    started.pipes[0]!.end();
-    await started.exited;
-    await helper.close();
-    assert.deepEqual(descendants(), []);
-  });
-
   it("takes what it has started with it when it is killed, and processes start all the same", async () => {
     let gone = 0;
     const helper = await openReady(() => (gone += 1));

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseUriTemplate } from "../../../../src/discover/uri-template.ts";
 import { templateMatcher } from "../../../../src/host/calls/uris/find-resource.ts";
-import { assert as forAll, property, string } from "../../../support/fast-check.ts";
 
 type Variables = Record<string, string | string[]>;
 
@@ -64,15 +63,6 @@ test("a URI that the template never gives is none of its", () => {
     ["a:b{/x}", "a:b/1/2"],
   ];
   for (const [template, uri] of cases) assert.equal(match(template, uri), undefined, `${template} in ${uri}`);
-});
-
-test("whatever a simple variable holds, its encoded form is found again", () => {
-  forAll(
-    property(string({ unit: "grapheme", minLength: 1 }), string({ unit: "grapheme", minLength: 1 }), (a, b) => {
-      const uri = `t://${encodeURIComponent(a)}/x?b=${encodeURIComponent(b)}`;
-      assert.deepEqual(match("t://{a}/x{?b}", uri), { a, b });
-    }),
-  );
 });
 
 test("no URI takes more work than it has characters, for each character of the template", () => {

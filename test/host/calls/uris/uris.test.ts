@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { rawBlock } from "../../../../src/lib/cid.ts";
-import { call, modern, post, request, type Reply } from "../../../support/berth.ts";
+import { modern, post, request, type Reply } from "../../../support/berth.ts";
 import { berthInSuite, hostedInSuite } from "../../../support/suite.ts";
 
 const NOTES = `
@@ -20,6 +20,27 @@ const OTHER = `
 export function open(x = ""): string { return "open " + x; }
 export function closed(): string { return "closed"; }
 `;
+const TREE = `
+const nodes: Record<string, { text: string; children: string[] }> = {
+  root: { text: "The whole", children: ["left", "right"] },
+  left: { text: "One half", children: ["leaf"] },
+  right: { text: "The other half", children: [] },
+  leaf: { text: "The smallest part", children: [] },
+};
+/**
+ * Where the tree begins.
+ * @resource tree://main/node/root application/json
+ */
+export function root() { return node("root"); }
+/**
+ * One node, with the addresses of those below it.
+ * @resource tree://main/node/{id} application/json
+ */
+export function node(id: string) {
+  const found = Object.hasOwn(nodes, id) ? nodes[id] : undefined;
+  return found && { text: found.text, children: found.children.map((child) => "tree://main/node/" + child) };
+}
+`;
 const SECRET = "only for those whom it is for";
 const RAW = JSON.stringify({ a: [1] });
 
@@ -28,7 +49,7 @@ type Read = (server: string, uri: string) => Promise<{ contents?: Reply["body"];
 
 describe("URIs of Berth's own (C4)", () => {
   const berth = berthInSuite({
-    texts: { "notes.ts": NOTES, "other.ts": OTHER, "off.ts": OTHER },
+    texts: { "notes.ts": NOTES, "other.ts": OTHER, "off.ts": OTHER, "tree.ts": TREE },
     variables: {
       motd: "häl",
       "odd-name": "odd",
@@ -178,21 +199,30 @@ describe("URIs of Berth's own (C4)", () => {
     });
   }
 
-  it("what the entry lists stands in the lists (T6.1)", async () => {
-    const { resources } = (await modern(`${berth.url}/mcp/notes`, "resources/list")).body.result;
+  it("a tree of content is listed by its root, and read from there node by node (S11)", async () => {
+    const ask = async (method: string, params = {}) =>
+      (await post(`${berth.url}/mcp/tree`, request(method, params))).body;
+    const { resources } = (await ask("resources/list")).result;
+    const [start] = resources;
+    assert.deepEqual([resources.length, start.name, start.mimeType], [1, "root", "application/json"]);
+    const { resourceTemplates } = (await ask("resources/templates/list")).result;
     assert.deepEqual(
-      resources.find(({ uri }: { uri: string }) => uri === "variable://motd"),
-      { uri: "variable://motd", name: "motd", mimeType: "text/markdown" },
+      resourceTemplates.map(({ uriTemplate }: { uriTemplate: string }) => uriTemplate),
+      ["tree://main/node/{id}"],
     );
-    const { result } = (await modern(`${berth.url}/mcp/notes`, "resources/templates/list")).body;
-    assert.deepEqual(
-      result.resourceTemplates.map((each: { uriTemplate: string }) => each.uriTemplate),
-      ["note://by/{word}", "server://other/open{?x}"],
-    );
-  });
 
-  it("a URI of a tool is only what is read: the tool itself can still be called", async () => {
-    assert.equal((await call(`${berth.url}/mcp/notes`, "erase")).content[0].text, "erased");
+    const read: string[] = [];
+    const open = [start.uri];
+    for (const uri of open) {
+      const [content] = (await ask("resources/read", { uri })).result.contents;
+      assert.equal(content.uri, uri);
+      const { text, children } = JSON.parse(content.text);
+      read.push(text);
+      open.push(...children);
+    }
+    assert.deepEqual(read, ["The whole", "One half", "The other half", "The smallest part"]);
+    const missing = await ask("resources/read", { uri: "tree://main/node/twig" });
+    assert.match(missing.error.message, /No such resource/);
   });
 });
 
