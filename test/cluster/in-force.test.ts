@@ -6,7 +6,7 @@ import { changing, tool, type Changing } from "../support/hosted-upstreams.ts";
 import { Nodes, NODES_TITLE } from "../support/nodes.ts";
 import { stopwatch } from "../support/stopwatch.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
-import { bearer } from "../support/tokens.ts";
+import { bearer, signIn } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const ADMIN = "the-admin-token-of-this-test";
@@ -207,7 +207,7 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
     "sign-out": [
       60,
       async () => async () => {
-        const cookie = await signIn();
+        const { Cookie: cookie } = await signIn(nodes.urls[ONE]!, ADMIN);
         const isSignedIn = async (): Promise<boolean> => (await get("/mcp", { Cookie: cookie })).status === 200;
         assert.ok(await isSignedIn());
         await signOut(cookie);
@@ -215,15 +215,6 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
       },
     ],
   };
-
-  async function signIn(): Promise<string> {
-    const { headers } = await fetch(`${nodes.urls[ONE]}/sign-in`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Origin: nodes.urls[ONE]! },
-      body: JSON.stringify({ token: ADMIN }),
-    });
-    return headers.get("set-cookie")!.split(";")[0]!;
-  }
 
   async function signOut(cookie: string): Promise<void> {
     const headers = { Cookie: cookie, Origin: nodes.urls[ONE]! };
@@ -252,7 +243,7 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
   });
 
   it("ends the streams of a user that signs out", async () => {
-    const cookie = await signIn();
+    const { Cookie: cookie } = await signIn(nodes.urls[ONE]!, ADMIN);
     const stream = await listenTo(`${nodes.urls[OTHER]}/mcp/served`, { Cookie: cookie, Origin: nodes.urls[OTHER]! });
     await stream.nextMessage();
     await signOut(cookie);

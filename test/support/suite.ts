@@ -17,11 +17,16 @@ export function hostedInSuite(...args: Parameters<typeof openHosted>): Hosted {
   return inSuite(() => openHosted(...args));
 }
 
-function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): T {
+/** What `open` resolves with, for the tests of the suite or file that calls this. */
+export function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): T {
   let opened: T | undefined;
   before(async () => void (opened = await open()));
   after(() => opened?.close());
-  return new Proxy({} as T, { get: (_, name) => Reflect.get(opened!, name) as unknown });
+  const get = (_: T, name: string | symbol): unknown => {
+    const value: unknown = Reflect.get(opened!, name);
+    return typeof value === "function" ? (value.bind(opened) as unknown) : value;
+  };
+  return new Proxy({} as T, { get });
 }
 
 /** A test, or `{ after }` of the suite or file. */
