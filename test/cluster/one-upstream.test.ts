@@ -194,16 +194,6 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
     await until(() => processesWith(`${MARK}-secretive`).length === 0);
   });
 
-  it("is run by the other node as soon as its own ends", async () => {
-    const [owner, other] = await rolesOf("counting");
-    const before = await textOf(other, "counting", "pid");
-    await nodes.endNode(owner, "SIGTERM");
-    assert.notEqual(await textOf(other, "counting", "pid"), before);
-    assert.equal(processesWith(`${MARK}-counting`).length, 1);
-    await nodes.startNode(owner);
-    assert.equal(await textOf(owner, "counting", "pid"), await textOf(other, "counting", "pid"));
-  });
-
   it("cannot be called by guests, which do not see the sockets of nodes", async () => {
     const sockets = readdirSync(tmpdir())
       .filter((name) => name.startsWith("berth-work-"))

@@ -159,20 +159,6 @@ describe("nodes of two versions", () => {
     assert.deepEqual(await onDatabase(database, "SELECT 1 FROM name_change"), []);
   });
 
-  it("refuse a database with another schema: each command is refused, and changes nothing", async () => {
-    const database = await postgres.database();
-    const env = await nodeSaying("hello", database);
-    await onStore(database, async () => {});
-    await onDatabase(database, "UPDATE berth_schema SET version = 2, min_reader = 1");
-    for (const command of [["serve"], ["migrate"], ["tenant", "list"]]) {
-      const { code, stderr } = await berth(command, { env });
-      assert.equal(code, 2, stderr);
-      assert.match(stderr, /has another schema than any released version .*; create an empty/);
-    }
-    assert.deepEqual(await onDatabase(database, "SELECT version FROM berth_schema"), [{ version: 2 }]);
-    assert.deepEqual(await onDatabase(database, "SELECT 1 FROM name_change"), []);
-  });
-
   it("serve the newest image: one that starts again with an older one reverts nothing, and says so", async (t) => {
     const database = await postgres.database();
     const [older, newer] = [await nodeSaying("older", database), await nodeSaying("newer", database)];
