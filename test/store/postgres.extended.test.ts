@@ -75,12 +75,6 @@ test("five that open an empty database at once make its tables once", async (t) 
   assert.equal((await queryAt(url, "SELECT * FROM berth_schema")).length, 1);
 });
 
-test("a database that a newer Berth has made is refused", async () => {
-  const url = await fresh();
-  await queryAt(url, "UPDATE berth_schema SET version = version + 1, min_reader = 2");
-  await assert.rejects(openPostgresStore({ database: url }), { code: "store_failed", message: /newer Berth/ });
-});
-
 test("a database that cannot keep every text is refused, and one whose user may make no tables there", async () => {
   const urlOf = (name: string, user = "postgres"): string => {
     const url = new URL(postgres.url);

@@ -8,13 +8,9 @@ import { BerthError } from "../../src/lib/errors.ts";
 import { PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { apiOf } from "../support/api.ts";
-import { keysOfAll, startPostgres, type TestPostgres } from "../support/postgres.ts";
-import { ServeProcess } from "../support/serve-process.ts";
-import { stopwatch } from "../support/stopwatch.ts";
+import { startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 
-const READY = JSON.stringify({ status: "ready" });
 
 describe("a Postgres that accepts statements and does not answer", () => {
   let postgres: TestPostgres;
@@ -81,48 +77,5 @@ describe("a Postgres that accepts statements and does not answer", () => {
     for (const { reason } of (await short) as PromiseRejectedResult[]) assert.equal(reason.code, "store_failed");
     assert.equal((await long).length, 1);
     assert.equal((await database.run("SELECT 1")).length, 1);
-  });
-
-  it("makes saves and pages fail and is named by /readyz, long before a statement's time is over", async (t) => {
-    const env = { BERTH_DATABASE: await postgres.database(), ...keysOfAll(), BERTH_DATA: folder };
-    const served = await ServeProcess.start(["--port", "0"], env);
-    t.after(() => served.end("SIGKILL"));
-    t.after(() => postgres.resume());
-    const api = apiOf(served);
-    assert.equal((await api.put("/variables/motto", "before")).status, 201);
-    const ready = async (): Promise<[number, string]> => {
-      const response = await fetch(`${served.url}/readyz`);
-      return [response.status, await response.text()];
-    };
-    await until(async () => (await ready())[1] === READY);
-
-    postgres.pause();
-    const tookMs = stopwatch();
-    const page = fetch(`${served.url}/variables/motto`, { headers: { Accept: "text/html" } });
-    const [saved, { status }, unwell] = await Promise.all([
-      api.put("/variables/motto", "refused"),
-      page,
-      // An answer is reused for a second.
-      until(async () => {
-        const answer = await ready();
-        return answer[1] === READY ? undefined : answer;
-      }),
-    ]);
-    const allMs = tookMs();
-    assert.equal(saved.status, 503, JSON.stringify(saved.body));
-    assert.match(saved.body.error.code, /^store_(failed|unsure)$/);
-    assert.equal(status, 503);
-    assert.equal(unwell[0], 200, "other nodes do not reach it either");
-    assert.match(unwell[1], /out of reach|does not answer|cannot be written/);
-    await until(async () => (await ready())[1].includes("The database has been out of reach for"));
-    assert.ok(allMs < 15_000, `answered after ${allMs} ms`);
-
-    postgres.resume();
-    await until(async () => (await api.put("/variables/motto", "after")).status === 200);
-    await until(async () => (await ready())[1] === READY);
-    const { body } = await api.send("GET", "/variables/motto");
-    assert.deepEqual(Object.values(body.files), ["after"]);
-    await served.end("SIGTERM");
-    assert.equal(served.child.exitCode, 0);
   });
 });
