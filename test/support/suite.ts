@@ -17,7 +17,7 @@ export function hostedInSuite(...args: Parameters<typeof openHosted>): Hosted {
   return inSuite(() => openHosted(...args));
 }
 
-/** What `open` resolves with, for the tests of the suite or file that calls this. */
+/** Opens something for the tests of the suite or file that calls this, and closes it after them. */
 export function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): T {
   let opened: T | undefined;
   before(async () => void (opened = await open()));
