@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, afterEach, beforeEach, describe, test } from "node:test";
+import { afterEach, beforeEach, describe, test } from "node:test";
 import { applyImage, type ApplyReport, mergeThreeWays } from "../../src/image/apply.ts";
 import { claimedNow } from "../../src/image/claimed.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
@@ -16,13 +16,10 @@ import {
   imageOf,
   type WantedImage,
   generated,
-  removeTemporaryFolders,
   sourcesWith,
   temporaryFolder,
   writeSources,
 } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 describe("the three-way rule", () => {
   const sides = ["a", "b", "c", undefined];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
@@ -12,12 +12,9 @@ import {
   generated,
   helloSource,
   mcpsVariable,
-  removeTemporaryFolders,
   sourcesWith,
   writeSources,
 } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 const text = (image: GeneratedImage, file: string): string => new TextDecoder().decode(image.files.get(file));
 const json = (image: GeneratedImage, file: string) => JSON.parse(text(image, file));
