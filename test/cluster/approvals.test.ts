@@ -1,7 +1,4 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { soundContract } from "../../src/contract/sound.ts";
 import { unnamedEntry } from "../../src/entry/entry.ts";
@@ -11,13 +8,13 @@ import type { HostedUpstream } from "../../src/host/serving/hosted.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { tool } from "../support/hosted-upstreams.ts";
+import { temporaryFolder } from "../support/suite.ts";
 
 const hello = (text: string) => tool("hello", text);
 
 describe("an upstream that two processes serve", () => {
   it("is approved as one of them sees it first, and the other one holds back what differs", async (t) => {
-    const dataDir = mkdtempSync(join(tmpdir(), "berth-approvals-"));
-    t.after(() => rmSync(dataDir, { recursive: true }));
+    const dataDir = temporaryFolder(t);
     const stores = [await openStore({ dataDir }), await openStore({ dataDir })];
     t.after(() => Promise.all(stores.map((store) => store.close())));
     // Both have read that nothing is approved before either of them writes.

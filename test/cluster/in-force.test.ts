@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { post, request } from "../support/berth.ts";
-import { changing, tool, type Changing } from "../support/hosted-upstreams.ts";
+import { changing, tool } from "../support/hosted-upstreams.ts";
 import { Nodes, NODES_TITLE } from "../support/nodes.ts";
 import { stopwatch } from "../support/stopwatch.ts";
+import { inSuite } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { bearer, signIn } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -29,14 +30,11 @@ type Change = (number: number) => Promise<() => Promise<boolean>>;
 
 describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: true }, () => {
   const began = performance.now();
-  let nodes: Nodes;
-  let upstream: Changing;
-  const cleanUps: (() => void)[] = [];
+  const upstream = changing({ after }, [hello(0)]);
   const latencies: { readonly what: string; readonly ms: number }[] = [];
 
-  before(async () => {
-    upstream = changing({ after: (clean) => void cleanUps.push(clean) }, [hello(0)]);
-    nodes = await Nodes.start({
+  const nodes = inSuite(() =>
+    Nodes.start({
       texts: { "served.ts": SERVED, "edited.ts": SERVED, "pinned.ts": SERVED },
       mcps: {
         served: { definition: "served.ts", secrets: ["KEY"] },
@@ -51,14 +49,14 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
         // Streams look into the store as often: only the other node's news can end them sooner.
         BERTH_STREAM_KEEP_ALIVE_MS: "600000",
       },
-    });
+    }),
+  );
+  before(async () => {
     await onStoreOf(nodes, async (store) => {
       for (const name of ["suspended", "limited", "identified"]) await addTenant(store, name);
     });
   });
-  after(async () => {
-    await nodes?.close();
-    for (const clean of cleanUps) clean();
+  after(() => {
     const sorted = latencies.map(({ ms }) => ms).toSorted((one, other) => one - other);
     const at = (part: number): number => Math.round(sorted[Math.ceil(sorted.length * part) - 1] ?? 0);
     const figures = `of ${sorted.length} changes in ${Math.round((performance.now() - began) / 1_000)} s: p50 ${at(0.5)}, p90 ${at(0.9)}, p99 ${at(0.99)}, most ${at(1)} ms; slowest: ${slowest()}`;
