@@ -12,7 +12,7 @@ const TESTS = "dist/test";
  */
 const ALONE = [
   /^(cluster|commands|executor|processes|product|scripts|store|upstream)\b/,
-  /^access\/(tokens-from-another|rights)/,
+  /^access\/rights/,
   /^admission\/abandoned/,
   /^clients\/(reference-servers|setup|stdio)/,
   /^discover\/(author-mistakes|compiler|fuzz)/,

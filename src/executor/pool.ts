@@ -1,4 +1,5 @@
 import { BoundedMap } from "../lib/bounded-map.ts";
+import { clock, type Timer } from "../lib/clock.ts";
 import { MessageRooms, unfinishedGuest } from "../lib/message-room.ts";
 import { ReadingTime } from "../lib/reading-time.ts";
 import { TokenBuckets } from "../lib/token-buckets.ts";
@@ -41,7 +42,7 @@ export class Pool {
   readonly #backoff = new Backoff();
   readonly #starts: TokenBuckets;
   readonly #unfinished: MessageRooms<"unfinishedGuestBytes">;
-  #admitTimer: NodeJS.Timeout | undefined;
+  #admitTimer: Timer | undefined;
   readonly #sessions = new Map<string, GuestSession>();
   /** The sessions in `#sessions` and those that are about to end. */
   readonly #live = new Set<GuestSession>();
@@ -115,7 +116,7 @@ export class Pool {
     if (startsInMs === Infinity) return;
     this.#owner.fairness.noteWaiting(program.tenant);
     // Another tenant's turn may come sooner than the one that is waited for.
-    this.#admitTimer ??= setTimeout(this.#admitLater, Math.min(startsInMs, ADMIT_MAX_MS)).unref();
+    this.#admitTimer ??= clock.after(Math.min(startsInMs, ADMIT_MAX_MS), this.#admitLater).unref();
   }
 
   /** Removes a call that has no process yet; false when it has one. */
@@ -137,7 +138,7 @@ export class Pool {
   /** Ends everything; resolves when nothing is alive. */
   async close(reason: GuestFailure): Promise<void> {
     clearInterval(this.#idleTimer);
-    clearTimeout(this.#admitTimer);
+    this.#admitTimer?.clear();
     for (const session of this.#live) session.kill(reason);
     await this.#spares.close(reason);
   }
@@ -153,7 +154,7 @@ export class Pool {
     const needsOther = isFull || this.#sessions.size >= guestProcesses;
     const instead = needsOther ? this.#idleLongest(isFull ? tenant : undefined) : undefined;
     if (needsOther && !instead) return NO_SLOT;
-    const startsInMs = this.#starts.take(tenant, performance.now());
+    const startsInMs = this.#starts.take(tenant, clock.now());
     return instead ? { startsInMs, instead } : { startsInMs };
   }
 

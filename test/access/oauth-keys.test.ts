@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it, test } from "node:test";
+import { describe, it, test } from "node:test";
 import { decodeJwt, SignJWT, type JWTPayload } from "jose";
 import { Issuers } from "../../src/access/oauth/issuers.ts";
 import { clock } from "../../src/lib/clock.ts";
@@ -7,6 +7,7 @@ import { startAuthorizationServer, type AuthorizationServer } from "../support/a
 import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
+import { inSuite } from "../support/suite.ts";
 import { bearer } from "../support/tokens.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
@@ -25,16 +26,8 @@ const signed = (issuer: AuthorizationServer, claims: JWTPayload, kid = issuer.ke
   new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid, typ: "at+jwt" }).sign(issuer.privateKey);
 
 describe("the keys of an authorization server", () => {
-  let issuer: AuthorizationServer;
-  let berth: TestBerth;
-  before(async () => {
-    issuer = await startAuthorizationServer();
-    berth = await start(issuer, { BERTH_JWKS_COOLDOWN_MS: "0" });
-  });
-  after(async () => {
-    await berth?.close();
-    await issuer?.close();
-  });
+  const issuer = inSuite(startAuthorizationServer);
+  const berth = inSuite(() => start(issuer, { BERTH_JWKS_COOLDOWN_MS: "0" }));
 
   it("a new one is found without a restart, and those that stay go on counting", async () => {
     const before = await tokenFor(berth, issuer);

@@ -1,16 +1,14 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type RequestListener, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { after, before, describe, it } from "node:test";
+import { type RequestListener } from "node:http";
+import { before, describe, it } from "node:test";
 import { SignJWT } from "jose";
 import { pino } from "pino";
 import { logOptions } from "../../src/lib/log.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
-import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { post, request, startTestBerth, type Reply } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
+import { berthInSuite, inSuite, serverInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -25,17 +23,18 @@ const say = (url: string, token: string): Promise<Reply> =>
   post(url, request("tools/call", { name: "say", arguments: {} }), bearer(token));
 
 describe("authorization servers of tenants", () => {
-  let ours: AuthorizationServer;
-  let theirs: AuthorizationServer;
-  let berth: TestBerth;
-  let at: (tenant: string, server?: string) => string;
-  before(async () => {
-    [ours, theirs] = await Promise.all([startAuthorizationServer(), startAuthorizationServer()]);
-    const env = {
+  const ours = inSuite(startAuthorizationServer);
+  const theirs = inSuite(startAuthorizationServer);
+  const berth = berthInSuite(() => ({
+    texts: { "x.ts": SAY },
+    env: {
       BERTH_ACCESS: "required",
       BERTH_OAUTH_PRIVATE_ISSUERS: [ours, theirs].map(({ issuer }) => new URL(issuer).host).join(),
-    };
-    berth = await startTestBerth({ texts: { "x.ts": SAY }, env });
+    },
+  }));
+  const at = (tenant: string, server = "x"): string =>
+    `${berth.url}${tenant === "default" ? "" : `/t/${tenant}`}/mcp/${server}`;
+  before(async () => {
     await onStoreOf(berth, async (store) => {
       const servers = { x: SAY, y: SAY };
       await addTenant(store, "acme", { servers, oauth: { issuer: ours.issuer } });
@@ -44,21 +43,6 @@ describe("authorization servers of tenants", () => {
       await addTenant(store, "carol", { servers, oauth: { issuer: theirs.issuer, audience: "urn:carol", scopes } });
       await addTenant(store, "plain", { servers });
     });
-    at = (tenant, server = "x") => `${berth.url}${tenant === "default" ? "" : `/t/${tenant}`}/mcp/${server}`;
-  });
-  after(async () => {
-    await berth?.close();
-    await Promise.all([ours?.close(), theirs?.close()]);
-  });
-
-  it("the official client finds a tenant's authorization server, gets a token, and calls", async () => {
-    const ada = new Ada();
-    const client = await connectAs(ada, at("acme"), ours);
-    assert.equal(ada.asked?.searchParams.get("resource"), at("acme"));
-    assert.equal(ada.asked?.origin, ours.issuer);
-    const called = await client.callTool({ name: "say", arguments: {} });
-    assert.deepEqual(called.content, [{ type: "text", text: "hello" }]);
-    await client.close();
   });
 
   it("a refusal names the tenant's own metadata and scopes, which name its own authorization server", async () => {
@@ -159,100 +143,79 @@ describe("authorization servers of tenants", () => {
 });
 
 describe("authorization servers of tenants at host names", () => {
-  it("are told of at the host name, and take what was made for it", async () => {
+  it("are told of at the host name, and take what was made for it", async (t) => {
     const issuer = await startAuthorizationServer();
+    t.after(() => issuer.close());
     const env = {
       BERTH_ACCESS: "required",
       BERTH_PUBLIC_URL: "https://mcp.example.com",
       BERTH_OAUTH_PRIVATE_ISSUERS: new URL(issuer.issuer).host,
     };
     const berth = await startTestBerth({ env });
-    try {
-      const oauth = { issuer: issuer.issuer };
-      await onStoreOf(berth, (store) =>
-        addTenant(store, "acme", { servers: { x: SAY }, hosts: ["acme.example"], oauth }),
-      );
-      const sent = async (bytes: string): Promise<string> => {
-        const raw = await connectRaw(berth.url);
-        raw.socket.write(bytes);
-        return raw.closed;
-      };
-      const calls = (host: string, token?: string, path = "/mcp/x"): Promise<string> => {
-        const headers = { Host: host, Connection: "close", Accept: "application/json" };
-        const call = request("tools/call", { name: "say", arguments: {} });
-        return sent(rawPost(path, call, { ...headers, ...(token !== undefined && bearer(token)) }));
-      };
-      const get = (host: string, path: string): Promise<string> =>
-        sent(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
-      const well = "/.well-known/oauth-protected-resource";
+    t.after(() => berth.close());
+    const oauth = { issuer: issuer.issuer };
+    await onStoreOf(berth, (store) =>
+      addTenant(store, "acme", { servers: { x: SAY }, hosts: ["acme.example"], oauth }),
+    );
+    const sent = async (bytes: string): Promise<string> => {
+      const raw = await connectRaw(berth.url);
+      raw.socket.write(bytes);
+      return raw.closed;
+    };
+    const calls = (host: string, token?: string, path = "/mcp/x"): Promise<string> => {
+      const headers = { Host: host, Connection: "close", Accept: "application/json" };
+      const call = request("tools/call", { name: "say", arguments: {} });
+      return sent(rawPost(path, call, { ...headers, ...(token !== undefined && bearer(token)) }));
+    };
+    const get = (host: string, path: string): Promise<string> =>
+      sent(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
+    const well = "/.well-known/oauth-protected-resource";
 
-      // Soon after the change, the host name selects the tenant.
-      await until(async () => (await calls("acme.example")).includes(" 401 "));
-      assert.match(
-        await calls("acme.example"),
-        /resource_metadata="https:\/\/acme\.example\/\.well-known\/oauth-protected-resource\/mcp\/x"/,
-      );
-      assert.match(await get("acme.example", `${well}/mcp/x`), /"resource":"https:\/\/acme\.example\/mcp\/x"/);
-      assert.match(
-        await get("mcp.example.com", `${well}/t/acme/mcp/x`),
-        /"resource":"https:\/\/mcp\.example\.com\/t\/acme\/mcp\/x"/,
-      );
-      for (const [host, path] of [
-        ["acme.example", "/t/acme/mcp/x"],
-        ["mcp.example.com", "/mcp/x"],
-        ["acme.example", "/t/other/mcp/x"],
-      ] as const) {
-        assert.match(await get(host, `${well}${path}`), /^HTTP\/1\.1 404 /, `${host}${path}`);
-      }
-
-      const token = await issuer.tokenFor("https://acme.example/mcp/x", SCOPE);
-      assert.match(await calls("acme.example", token), /^HTTP\/1\.1 200 [^]*hello/);
-      assert.match(await calls("mcp.example.com", token, "/t/acme/mcp/x"), /^HTTP\/1\.1 401 /);
-      assert.match(await calls("127.0.0.1", token), /^HTTP\/1\.1 401 /);
-    } finally {
-      await berth.close();
-      await issuer.close();
+    // Soon after the change, the host name selects the tenant.
+    await until(async () => (await calls("acme.example")).includes(" 401 "));
+    assert.match(
+      await calls("acme.example"),
+      /resource_metadata="https:\/\/acme\.example\/\.well-known\/oauth-protected-resource\/mcp\/x"/,
+    );
+    assert.match(await get("acme.example", `${well}/mcp/x`), /"resource":"https:\/\/acme\.example\/mcp\/x"/);
+    assert.match(
+      await get("mcp.example.com", `${well}/t/acme/mcp/x`),
+      /"resource":"https:\/\/mcp\.example\.com\/t\/acme\/mcp\/x"/,
+    );
+    for (const [host, path] of [
+      ["acme.example", "/t/acme/mcp/x"],
+      ["mcp.example.com", "/mcp/x"],
+      ["acme.example", "/t/other/mcp/x"],
+    ] as const) {
+      assert.match(await get(host, `${well}${path}`), /^HTTP\/1\.1 404 /, `${host}${path}`);
     }
+
+    const token = await issuer.tokenFor("https://acme.example/mcp/x", SCOPE);
+    assert.match(await calls("acme.example", token), /^HTTP\/1\.1 200 [^]*hello/);
+    assert.match(await calls("mcp.example.com", token, "/t/acme/mcp/x"), /^HTTP\/1\.1 401 /);
+    assert.match(await calls("127.0.0.1", token), /^HTTP\/1\.1 401 /);
   });
 });
 
 describe("an issuer of a tenant that cannot be trusted", () => {
-  let berth: TestBerth;
   let issuer: string;
-  let server: Server;
-  /** An address that no tenant may have Berth ask. */
-  let inside: Server;
   let answer: RequestListener;
+  const server = serverInSuite((asked, response) => answer(asked, response));
   const askedInside: string[] = [];
+  /** An address that no tenant may have Berth ask. */
+  const inside = serverInSuite((asked, response) => {
+    askedInside.push(asked.url!);
+    response.end("{}");
+  });
   const logged: string[] = [];
-  const portOf = (listening: Server): number => (listening.address() as AddressInfo).port;
-  const listen = async (listener: RequestListener): Promise<Server> => {
-    const created = createServer(listener).listen(0, "127.0.0.1");
-    await once(created, "listening");
-    return created;
-  };
-  before(async () => {
-    server = await listen((asked, response) => answer(asked, response));
-    inside = await listen((asked, response) => {
-      askedInside.push(asked.url!);
-      response.end("{}");
-    });
-    issuer = `http://127.0.0.1:${portOf(server)}`;
-    const env = {
+  const berth = berthInSuite(() => ({
+    env: {
       BERTH_ACCESS: "required",
-      BERTH_OAUTH_PRIVATE_ISSUERS: `127.0.0.1:${portOf(server)}`,
+      BERTH_OAUTH_PRIVATE_ISSUERS: new URL((issuer = server.url)).host,
       BERTH_ISSUER_BYTES: "20000",
-    };
-    const log = pino(logOptions("warn", []), { write: (line: string) => void logged.push(line) });
-    berth = await startTestBerth({ env, log });
-  });
-  after(async () => {
-    await berth?.close();
-    for (const each of [server, inside]) {
-      each?.close();
-      each?.closeAllConnections();
-    }
-  });
+    },
+    log: pino(logOptions("warn", []), { write: (line: string) => void logged.push(line) }),
+  }));
 
   /** The answer to a token at a tenant with this issuer. */
   let made = 0;
@@ -271,7 +234,7 @@ describe("an issuer of a tenant that cannot be trusted", () => {
       void response.end(JSON.stringify({ issuer, jwks_uri: `${issuer}/jwks`, ...changes }));
 
   it("is not asked at an address of a private network, by whatever name or detour", async () => {
-    const port = portOf(inside);
+    const { port } = new URL(inside.url);
     for (const from of [`http://127.0.0.1:${port}`, `http://localhost:${port}`, `http://[::1]:${port}`]) {
       assert.doesNotMatch((await refusedBy(from)).text, /ECONN|refused|address/, from);
     }

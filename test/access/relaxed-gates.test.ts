@@ -1,35 +1,26 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api, type ApiReply } from "../support/api.ts";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { bearer, makeToken } from "../support/tokens.ts";
+import { before, describe, it } from "node:test";
+import { apiOf, type ApiReply } from "../support/api.ts";
+import { berthInSuite } from "../support/suite.ts";
+import { bearer, makeToken, signIn } from "../support/tokens.ts";
 
 const OPERATOR = "the-operators-own-token";
 const SOURCE = "export const wipe = (): number => 1;\nexport const look = (): number => 2;";
 
 describe("an entry that asks for consent", () => {
-  let berth: TestBerth;
-  let api: Api;
   let token: string;
   let cookie: Record<string, string>;
   let definition: string;
+  const berth = berthInSuite({
+    texts: { "alpha.ts": SOURCE },
+    env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: OPERATOR, BERTH_SAVES_PER_MINUTE: "0" },
+  });
+  const api = apiOf(berth);
   before(async () => {
-    berth = await startTestBerth({
-      texts: { "alpha.ts": SOURCE },
-      env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: OPERATOR, BERTH_SAVES_PER_MINUTE: "0" },
-    });
-    api = apiOf(berth);
     token = (await makeToken(berth, { can: ["admin"] })).token;
-    const own = { Origin: berth.url, "Sec-Fetch-Site": "same-origin" };
-    const signedIn = await fetch(`${berth.url}/sign-in`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", ...own },
-      body: JSON.stringify({ token }),
-    });
-    cookie = { Cookie: signedIn.headers.get("set-cookie")!.split(";")[0]!, ...own };
+    cookie = await signIn(berth.url, token);
     definition = (await send("GET", "/definitions/alpha", undefined, bearer(OPERATOR))).body.cid;
   });
-  after(() => berth.close());
 
   const send = (
     method: string,

@@ -1,28 +1,19 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
-import type { Action, AccessGrant } from "../../src/access/principal.ts";
+import { before, describe, it } from "node:test";
+import type { AccessGrant } from "../../src/access/principal.ts";
 import { RIGHTS, type Power } from "../../src/access/rights.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
 import { modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import {
-  asyncProperty,
-  assert as check,
-  constantFrom,
-  option,
-  record,
-  runs,
-  uniqueArray,
-} from "../support/fast-check.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
-import { bearer, makeToken } from "../support/tokens.ts";
+import { bearer, makeToken, signIn } from "../support/tokens.ts";
 import { fixtures } from "../support/upstreams.ts";
 
 const OPERATOR = "the-operators-own-token";
 const SOURCE = "export const one = (): number => 1;";
 const PROGRAM = `mcp+node://${join(fixtures, "asker.mjs")}`;
-const ACTIONS: readonly Action[] = ["call", "read", "edit", "programs", "admin"];
 
 /** The permissions of a grant, implemented a second time from the words of the documentation. */
 function mayUse({ can, servers }: AccessGrant, power: Power, server: string): boolean {
@@ -44,10 +35,9 @@ interface Attempt {
   readonly besides?: readonly Power[];
 }
 
-/** A Berth with everything needed to try each way of each power, for a tenant. */
+/** A Berth with everything needed to try each way of each power. */
 class Trial {
   readonly berth: TestBerth;
-  readonly #base: string;
   readonly #api: Api;
   #count = 0;
   /** The CIDs of the server's source, of a variable, and of releases by their grants. */
@@ -56,10 +46,9 @@ class Trial {
   readonly #releases = new Map<Power, string>();
   #plain = "";
 
-  constructor(berth: TestBerth, base = "") {
+  constructor(berth: TestBerth) {
     this.berth = berth;
-    this.#base = base;
-    this.#api = apiOf({ url: berth.url + base });
+    this.#api = apiOf(berth);
   }
 
   async #sent(method: string, path: string, body?: unknown, headers: Headers = {}): Promise<ApiReply> {
@@ -122,7 +111,7 @@ class Trial {
   attempts(): Attempt[] {
     const write = { "If-Match": "*" };
     const get = async (path: string, headers: Headers): Promise<{ status: number }> =>
-      fetch(this.berth.url + this.#base + path, { headers });
+      fetch(this.berth.url + path, { headers });
     const given = (
       ["entry", "secrets", "network", "folders", "variables", "upstream", "programs", "approvals"] as const
     ).flatMap((power): Attempt[] => {
@@ -182,15 +171,13 @@ class Trial {
         power: "contents",
         way: "resource",
         send: async (h) => {
-          const reply = await modern(`${this.berth.url}${this.#base}/mcp/alpha`, "resources/read", { uri }, h);
+          const reply = await modern(`${this.berth.url}/mcp/alpha`, "resources/read", { uri }, h);
           // Callers that may read nothing of the server are refused; for all others it does not exist.
           const isRefused = /No such resource/.test(reply.body.error?.message ?? "");
           return { status: isRefused ? 403 : reply.status, body: reply.body };
         },
       },
-      ...(this.#base === ""
-        ? [{ power: "audit", way: "metrics", send: (h: Headers) => get("/metrics", h) } as const]
-        : []),
+      { power: "audit", way: "metrics", send: (h) => get("/metrics", h) },
     ];
   }
 
@@ -212,14 +199,12 @@ const REQUIRED = { BERTH_ACCESS: "required", BERTH_TENANT_UPSTREAMS: "on", ...OF
 const SHARED = { texts: { "alpha.ts": SOURCE }, variables: { colour: "blue", shape: "square" } };
 
 describe("the table of rights", () => {
-  let berth: TestBerth;
   let trial: Trial;
+  const berth = berthInSuite({ ...SHARED, env: REQUIRED });
   before(async () => {
-    berth = await startTestBerth({ ...SHARED, env: REQUIRED });
     trial = new Trial(berth);
     await trial.prepare();
   });
-  after(() => berth?.close());
 
   const tokenFor = async (grant: AccessGrant, tenant = "default"): Promise<string> =>
     (await makeToken(berth, { ...grant }, { tenant })).token;
@@ -271,23 +256,6 @@ describe("the table of rights", () => {
     assert.deepEqual(wrong, []);
   });
 
-  it("lets and refuses whatever grants there are", async () => {
-    const grants = record({
-      can: uniqueArray(constantFrom(...ACTIONS), { minLength: 1, maxLength: 3 }),
-      servers: option(uniqueArray(constantFrom("alpha", "beta"), { minLength: 1, maxLength: 2 }), { nil: undefined }),
-    });
-    const attempts = trial.attempts();
-    const choices = constantFrom(...attempts);
-    await check(
-      asyncProperty(grants, choices, async ({ can, servers }, attempt) => {
-        const grant: AccessGrant = { can, ...(servers && { servers }) };
-        const is = await trial.try(attempt, bearer(await tokenFor(grant)));
-        assert.equal(is, expected(grant, attempt), `${JSON.stringify(grant)}: ${attempt.power} by ${attempt.way}`);
-      }),
-      { numRuns: runs(20) },
-    );
-  });
-
   it("lets the operator, and nobody without a token or with another tenant's", async () => {
     await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { alpha: SOURCE } }));
     const theirs = bearer(await tokenFor({ can: ["admin"] }, "acme"));
@@ -310,44 +278,20 @@ describe("the table of rights", () => {
       "approvals",
       "tokens",
     ]);
-    // As a program at another port of the host sends it with a cookie from a browser.
-    const own = { Origin: berth.url, "Sec-Fetch-Site": "same-origin" };
     const wrong: unknown[] = [];
     for (const grant of [{ can: ["edit", "call"], servers: ["alpha"] }, { can: ["admin"] }] satisfies AccessGrant[]) {
       const token = await tokenFor(grant);
-      const signedIn = await fetch(`${berth.url}/sign-in`, {
-        method: "POST",
-        headers: { "Content-Type": "application/json", ...own },
-        body: JSON.stringify({ token }),
-      });
-      const Cookie = signedIn.headers.get("set-cookie")!.split(";")[0]!;
+      const cookie = await signIn(berth.url, token);
       for (const attempt of trial.attempts()) {
         const takesToken = [attempt.power, ...(attempt.besides ?? [])].some((power) => typed.has(power));
-        const alone = await trial.try(attempt, { Cookie, ...own });
+        const alone = await trial.try(attempt, cookie);
         if (alone !== (expected(grant, attempt) && !takesToken)) wrong.push([grant, attempt.power, attempt.way, alone]);
         if (!takesToken) continue;
-        const withToken = await trial.try(attempt, { Cookie, ...own, ...bearer(token) });
+        const withToken = await trial.try(attempt, { ...cookie, ...bearer(token) });
         if (withToken !== expected(grant, attempt)) wrong.push([grant, attempt.power, attempt.way, "token", withToken]);
       }
     }
     assert.deepEqual(wrong, []);
-  });
-
-  it("is the same for another tenant", async () => {
-    const mcps = JSON.stringify({ alpha: {} });
-    await onStoreOf(berth, (store) =>
-      addTenant(store, "umbrella", { servers: { alpha: SOURCE }, variables: { colour: "red", shape: "square", mcps } }),
-    );
-    const theirs = new Trial(berth, "/t/umbrella");
-    await theirs.prepare();
-    for (const grant of [{ can: ["edit", "programs"] }, { can: ["edit"], servers: ["alpha"] }] as AccessGrant[]) {
-      const { token } = await makeToken(berth, { ...grant }, { tenant: "umbrella" });
-      for (const attempt of theirs.attempts()) {
-        const may = [attempt.power, ...(attempt.besides ?? [])].every((each) => mayUse(grant, each, "alpha"));
-        const of = `${JSON.stringify(grant)} ${attempt.power} by ${attempt.way}`;
-        assert.equal(await theirs.try(attempt, bearer(token)), may, of);
-      }
-    }
   });
 });
 
@@ -361,6 +305,8 @@ describe("the table of rights where nobody is asked for a token", () => {
       t.after(() => berth.close());
       const trial = new Trial(berth);
       await trial.prepare();
+      const refused = await apiOf(berth).put("/entries/x", JSON.stringify({ upstream: PROGRAM }));
+      if (!isLet) assert.match(JSON.stringify(refused.body), /"programs_refused".*BERTH_UPSTREAM_PROGRAMS=on/);
       for (const attempt of trial.attempts()) {
         const { power, way } = attempt;
         assert.equal(await trial.try(attempt, {}), power !== "programs" || isLet, `${power} by ${way}`);
@@ -385,9 +331,7 @@ describe("explore over HTTP", () => {
     [["call", "programs"], all],
     [["call", "read", "programs"], all],
   ];
-  let berth: TestBerth;
-  before(async () => void (berth = await startTestBerth({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } })));
-  after(() => berth?.close());
+  const berth = berthInSuite({ texts: {}, env: { ...REQUIRED, BERTH_EXPLORE: "on" } });
 
   for (const [path, prefix] of [
     ["/mcp/explore", ""],
@@ -421,23 +365,4 @@ describe("explore over HTTP", () => {
       }
     });
   }
-
-  it("shows what starts programs, and its calls, on its pages to those alone who may", async () => {
-    const pageFor = async (can: AccessGrant["can"], path: string): Promise<string> => {
-      const { token } = await makeToken(berth, { can });
-      const page = await fetch(berth.url + path, { headers: { Accept: "text/html", ...bearer(token) } });
-      assert.equal(page.status, 200);
-      return page.text();
-    };
-    const starter = bearer((await makeToken(berth, { can: ["call", "programs"] })).token);
-    const wish = { name: "draft_profile", arguments: { uri: PROGRAM, name: "a" } };
-    await post(`${berth.url}/mcp/explore`, request("tools/call", wish), starter);
-    for (const path of ["/mcp", "/mcp/meta/explore"]) {
-      // Its description names some of them to everybody.
-      assert.match(await pageFor(["call", "read", "programs"], path), />draft_profile</, path);
-      const seen = await pageFor(["call", "read"], path);
-      assert.match(seen, />list_profiles</, path);
-      assert.doesNotMatch(seen, />draft_profile</, path);
-    }
-  });
 });

@@ -1,14 +1,20 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { before, describe, it, test } from "node:test";
+import { pino } from "pino";
 import { readTokenRequest } from "../../src/access/token-request.ts";
 import { newToken } from "../../src/access/token-text.ts";
 import { Tokens } from "../../src/access/tokens.ts";
+import { readConfig } from "../../src/config.ts";
 import { BerthError } from "../../src/lib/errors.ts";
+import { logOptions } from "../../src/lib/log.ts";
 import type { TokenRecords } from "../../src/store/store.ts";
-import { apiOf, type Api } from "../support/api.ts";
-import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { apiOf } from "../support/api.ts";
+import { post, request, type Reply } from "../support/berth.ts";
 import { read } from "../support/legacy-client.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken, revoke } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -26,20 +32,28 @@ export const third = (): string => "third";
 export const where = (): string => "of two";
 `;
 
+const TELLS = `import type { ToolContext } from "berth";
+/** @resource test://servers */
+export async function servers(context: ToolContext): Promise<string> { return (await context.variable("berth:servers")) ?? ""; }
+export async function tool(context: ToolContext): Promise<string> { return (await context.variable("berth:servers")) ?? ""; }
+/** @prompt */
+export async function told(context: ToolContext): Promise<string> { return (await context.variable("berth:servers")) ?? ""; }
+`;
+
 describe("access with tokens", () => {
-  let berth: TestBerth;
-  let api: Api;
+  const lines: string[] = [];
+  const berth = berthInSuite({
+    files: ["reference_templates/mcp.ts"],
+    texts: { "one.ts": ONE, "two.ts": TWO, "tells.ts": TELLS },
+    mcps: { two: { definition: "two.ts", variables: [] } },
+    variables: { colour: "blue" },
+    env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: ADMIN },
+    log: pino(logOptions("trace", []), { write: (line: string) => void lines.push(line) }),
+  });
+  const api = apiOf(berth);
   before(async () => {
-    berth = await startTestBerth({
-      texts: { "one.ts": ONE, "two.ts": TWO },
-      mcps: { two: { definition: "two.ts", variables: [] } },
-      variables: { colour: "blue" },
-      env: { BERTH_ACCESS: "required", BERTH_ADMIN_TOKEN: ADMIN },
-    });
-    api = apiOf(berth);
     await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { theirs: TWO } }));
   });
-  after(() => berth?.close());
 
   const list = async (path: string, token: string): Promise<string[]> => {
     const { body } = await post(`${berth.url}${path}`, request("tools/list"), bearer(token));
@@ -131,7 +145,7 @@ describe("access with tokens", () => {
   it("a list shows only what may be called, at every endpoint, and a call checks again", async () => {
     const { token: one } = await makeToken(berth, { can: ["call", "read"], servers: ["one"] });
     const { token: second } = await makeToken(berth, { can: ["call", "read"], servers: ["one"], tools: ["second"] });
-    const { token: whole } = await makeToken(berth, { can: ["call", "read"] });
+    const { token: whole } = await makeToken(berth, { can: ["call", "read"], servers: ["one", "two"] });
     assert.deepEqual(await list("/mcp", whole), ["one.first", "one.second", "two.third"]);
     assert.deepEqual(await list("/mcp", one), ["one.first", "one.second"]);
     assert.deepEqual(await list("/mcp", second), ["one.second"]);
@@ -308,6 +322,39 @@ describe("access with tokens", () => {
     assert.ok(pages > 1);
   });
 
+  it("tells a guest of what its caller may use, also while others call it", async () => {
+    const answers = [
+      { can: ["call", "read"] },
+      { can: ["call"], servers: ["mcp", "one"] },
+      { can: ["call"], servers: ["mcp", "one"], tools: ["list_servers", "second"] },
+      { can: ["call"], servers: ["mcp"] },
+    ].map(async (wish): Promise<Record<string, string[]>> => {
+      const { token } = await makeToken(berth, wish);
+      const { body } = await callTool("/mcp/mcp", "list_servers", token);
+      const listed = JSON.parse(body.result.content[0].text) as { name: string; tools: string[] }[];
+      return Object.fromEntries(listed.map(({ name, tools }) => [name, tools]));
+    });
+    const [everything, ofOne, ofSecond, ofNone] = await Promise.all(answers);
+    assert.deepEqual(Object.keys(everything!), ["mcp", "one", "tells", "two"]);
+    assert.deepEqual(ofOne, { mcp: everything!["mcp"], one: ["first", "second"] });
+    assert.deepEqual(ofSecond, { mcp: ["list_servers"], one: ["second"] });
+    assert.deepEqual(ofNone, { mcp: everything!["mcp"] });
+  });
+
+  it("tells a guest's resources and prompts of nothing else either", async () => {
+    const { token } = await makeToken(berth, { can: ["call", "read"], servers: ["tells"] });
+    for (const [method, params] of [
+      ["resources/read", { uri: "test://servers" }],
+      ["resources/read", { uri: "server://tells/tool" }],
+      ["prompts/get", { name: "told" }],
+    ] as const) {
+      const { text, body } = await post(`${berth.url}/mcp/tells`, request(method, params), bearer(token));
+      assert.ok(body.result, text);
+      assert.match(text, /tells/, method);
+      assert.doesNotMatch(text, /list_servers|second|\/mcp\/one/, `${method} ${JSON.stringify(params)}`);
+    }
+  });
+
   it("the operator's token is good for every tenant", async () => {
     assert.deepEqual(await list("/mcp/one", ADMIN), ["first", "second"]);
     assert.deepEqual(await list("/t/acme/mcp/theirs", ADMIN), ["third"]);
@@ -356,7 +403,18 @@ describe("access with tokens", () => {
     assert.equal((await callTool("/mcp/one", "first", token)).status, 200);
     assert.equal(isOver, false);
     await stream.cancel();
+    const data = join(berth.folder, "data");
+    for (const text of [lines.join(""), ...readdirSync(data).map((file) => readFileSync(join(data, file), "latin1"))])
+      for (const each of [ADMIN, token, earlier.token]) assert.ok(!text.includes(each), "a token is stored or logged");
   });
+});
+
+test("access is open on this machine alone, unless it is required there, too", () => {
+  assert.equal(readConfig({}).access, "open");
+  assert.equal(readConfig({ BERTH_ACCESS: "required" }).access, "required");
+  assert.equal(readConfig({ BERTH_HOST: "0.0.0.0" }).access, "required");
+  assert.throws(() => readConfig({ BERTH_HOST: "0.0.0.0", BERTH_ACCESS: "open" }), /would let anybody in/);
+  assert.throws(() => readConfig({ BERTH_ACCESS: "maybe" }), /BERTH_ACCESS must be open or required/);
 });
 
 describe("a token that is known", () => {

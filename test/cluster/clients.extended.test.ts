@@ -1,22 +1,21 @@
-import { after, before, describe } from "node:test";
+import { describe } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { everySession } from "../support/clients/every-session.ts";
 import { wholeSession } from "../support/clients/whole-session.ts";
 import { Nodes, NODES_TITLE, withClockAhead } from "../support/nodes.ts";
+import { inSuite } from "../support/suite.ts";
 
 /** All nodes know within this time what one of them has changed. */
 const IN_FORCE_MS = 1_000;
 
 /** Every client does everything, while each of its requests goes to another node. */
 describe(`whole sessions of client libraries behind a load balancer of ${NODES_TITLE}`, () => {
-  let nodes: Nodes;
-  before(async () => {
-    nodes = await Nodes.start({
+  const nodes = inSuite(() =>
+    Nodes.start({
       files: ["test/fixtures/servers/whole.ts"],
       envs: [withClockAhead(60), withClockAhead(-60)],
-    });
-  });
-  after(() => nodes.close());
+    }),
+  );
 
   // The same client in the era that it finds by itself does nothing else.
   for (const opener of everySession.filter(({ name }) => !name.includes("(auto)"))) {

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { post, request } from "../support/berth.ts";
 import { Nodes, withClockAhead } from "../support/nodes.ts";
+import { inSuite } from "../support/suite.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
@@ -22,17 +23,17 @@ const LASTS_MS = 50_000;
 
 /** The first node takes the time to be a minute later, the second a minute earlier, than the machine does. */
 describe("what expires, at nodes whose clocks are wrong", () => {
-  let nodes: Nodes;
   let token: string;
-  before(async () => {
-    nodes = await Nodes.start({
+  const nodes = inSuite(() =>
+    Nodes.start({
       texts: { "kit.ts": DEFINITION },
       env: { BERTH_ACCESS: "required" },
       envs: [withClockAhead(60), withClockAhead(-60)],
-    });
+    }),
+  );
+  before(async () => {
     ({ token } = await makeToken(nodes, { name: "lasting", can: ["admin"], expires: "1d" }));
   });
-  after(() => nodes.close());
 
   const call = async (at: number, name: string, args: JsonObject): Promise<string> => {
     const url = `${nodes.urls[at]}/mcp/kit`;

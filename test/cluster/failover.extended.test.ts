@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
 import { Nodes } from "../support/nodes.ts";
 import { openWay, type PostgresWay } from "../support/postgres-way.ts";
 import { startPostgres, type TestPostgres } from "../support/postgres.ts";
@@ -12,8 +10,6 @@ const SAVES = 200;
 const PLAIN = `import type { ToolContext } from "berth";
 export const read = ({ variable }: ToolContext): Promise<string | undefined> => variable("saved");
 `;
-const says = (text: string): string => `export const say = (): string => "${text}";\n`;
-
 /** Two servers of Debian's, of which one is the standby of the other, and the way to the one that takes writes. */
 class Pair {
   readonly first: TestPostgres;
@@ -44,13 +40,6 @@ class Pair {
     await until(
       async () => (await this.first.query("SELECT sync_state FROM pg_stat_replication"))[0]?.["sync_state"] === "sync",
     );
-  }
-
-  async caughtUp(): Promise<void> {
-    await until(async () => {
-      const [at] = await this.first.query("SELECT pg_current_wal_lsn() = replay_lsn AS all FROM pg_stat_replication");
-      return at?.["all"] === true;
-    });
   }
 
   async failOver(): Promise<void> {
@@ -98,48 +87,5 @@ describe("nodes whose Postgres fails over to its standby", () => {
     await saves.check(nodes);
     for (const url of nodes.urls) assert.equal((await fetch(`${url}/readyz`)).status, 200);
     await until(() => said.split("another database has taken over").length > nodes.urls.length);
-  });
-});
-
-describe("nodes whose Postgres fails over to a standby that is behind", () => {
-  let pair: Pair;
-  let nodes: Nodes;
-  let said = "";
-  before(async () => {
-    pair = await Pair.start();
-    nodes = await Nodes.start({ database: pair.way.url, texts: { "kit.ts": says("first") } });
-    for (const index of nodes.urls.keys()) nodes.node(index).child.stderr!.on("data", (text: string) => (said += text));
-  });
-  after(async () => {
-    await nodes?.close();
-    await pair?.close();
-  });
-
-  const sayings = async (): Promise<string[]> => {
-    const results = await Promise.all(nodes.urls.map((url) => call(`${url}/mcp/kit`, "say").catch(() => undefined)));
-    return results.map((result) => String(result?.content?.[0]?.text));
-  };
-  const save = async (node: number, text: string): Promise<void> => {
-    const saved = await apiOf({ url: nodes.urls[node]! }).send("PUT", "/definitions/kit", says(text), {
-      "If-Match": "*",
-      "Content-Type": "text/plain",
-    });
-    assert.ok(saved.status < 300, JSON.stringify(saved.body));
-  };
-  const allSay = (text: string): Promise<unknown> =>
-    until(async () => (await sayings()).every((each) => each === text));
-
-  it("rely on nothing that they read before, say so, and go on", async () => {
-    await save(0, "kept");
-    await allSay("kept");
-    await pair.caughtUp();
-    pair.replication.cut();
-    await save(1, "lost");
-    await allSay("lost");
-    await pair.failOver();
-    await allSay("kept");
-    await until(() => said.split("another database has taken over").length > nodes.urls.length);
-    await save(2, "after");
-    await allSay("after");
   });
 });

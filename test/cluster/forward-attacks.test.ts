@@ -259,16 +259,6 @@ describe("calls between nodes", () => {
     for (const socket of flood) socket.destroy();
   });
 
-  it("may show the key later while hundreds of other connections are opened", async (t) => {
-    t.after(lower({ nodeConnections: 1_000 }));
-    const { caller, called } = await pair();
-    const opened = Array.from({ length: 300 }, () => connectRaw(called.path).on("error", () => {}));
-    await Promise.all(opened.map((socket) => once(socket, "connect")));
-    assert.equal(await caller.calls.call("called", "add", "after them"), "after them");
-    assert.equal(opened.filter(({ closed, readableEnded }) => closed || readableEnded).length, 0);
-    for (const socket of opened) socket.destroy();
-  });
-
   it("nodeConnections: are refused beyond that many at once, and taken again when there are fewer", async (t) => {
     t.after(lower({ nodeConnections: 2 }));
     const { caller, called } = await pair();

@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { post, request } from "../support/berth.ts";
-import { changing, tool, type Changing } from "../support/hosted-upstreams.ts";
+import { changing, tool } from "../support/hosted-upstreams.ts";
 import { Nodes, NODES_TITLE } from "../support/nodes.ts";
 import { stopwatch } from "../support/stopwatch.ts";
+import { inSuite } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
-import { bearer } from "../support/tokens.ts";
+import { bearer, signIn } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
 
 const ADMIN = "the-admin-token-of-this-test";
@@ -29,14 +30,11 @@ type Change = (number: number) => Promise<() => Promise<boolean>>;
 
 describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: true }, () => {
   const began = performance.now();
-  let nodes: Nodes;
-  let upstream: Changing;
-  const cleanUps: (() => void)[] = [];
+  const upstream = changing({ after }, [hello(0)]);
   const latencies: { readonly what: string; readonly ms: number }[] = [];
 
-  before(async () => {
-    upstream = changing({ after: (clean) => void cleanUps.push(clean) }, [hello(0)]);
-    nodes = await Nodes.start({
+  const nodes = inSuite(() =>
+    Nodes.start({
       texts: { "served.ts": SERVED, "edited.ts": SERVED, "pinned.ts": SERVED },
       mcps: {
         served: { definition: "served.ts", secrets: ["KEY"] },
@@ -51,14 +49,14 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
         // Streams look into the store as often: only the other node's news can end them sooner.
         BERTH_STREAM_KEEP_ALIVE_MS: "600000",
       },
-    });
+    }),
+  );
+  before(async () => {
     await onStoreOf(nodes, async (store) => {
       for (const name of ["suspended", "limited", "identified"]) await addTenant(store, name);
     });
   });
-  after(async () => {
-    await nodes?.close();
-    for (const clean of cleanUps) clean();
+  after(() => {
     const sorted = latencies.map(({ ms }) => ms).toSorted((one, other) => one - other);
     const at = (part: number): number => Math.round(sorted[Math.ceil(sorted.length * part) - 1] ?? 0);
     const figures = `of ${sorted.length} changes in ${Math.round((performance.now() - began) / 1_000)} s: p50 ${at(0.5)}, p90 ${at(0.9)}, p99 ${at(0.99)}, most ${at(1)} ms; slowest: ${slowest()}`;
@@ -207,7 +205,7 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
     "sign-out": [
       60,
       async () => async () => {
-        const cookie = await signIn();
+        const { Cookie: cookie } = await signIn(nodes.urls[ONE]!, ADMIN);
         const isSignedIn = async (): Promise<boolean> => (await get("/mcp", { Cookie: cookie })).status === 200;
         assert.ok(await isSignedIn());
         await signOut(cookie);
@@ -215,15 +213,6 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
       },
     ],
   };
-
-  async function signIn(): Promise<string> {
-    const { headers } = await fetch(`${nodes.urls[ONE]}/sign-in`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Origin: nodes.urls[ONE]! },
-      body: JSON.stringify({ token: ADMIN }),
-    });
-    return headers.get("set-cookie")!.split(";")[0]!;
-  }
 
   async function signOut(cookie: string): Promise<void> {
     const headers = { Cookie: cookie, Origin: nodes.urls[ONE]! };
@@ -252,7 +241,7 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
   });
 
   it("ends the streams of a user that signs out", async () => {
-    const cookie = await signIn();
+    const { Cookie: cookie } = await signIn(nodes.urls[ONE]!, ADMIN);
     const stream = await listenTo(`${nodes.urls[OTHER]}/mcp/served`, { Cookie: cookie, Origin: nodes.urls[OTHER]! });
     await stream.nextMessage();
     await signOut(cookie);

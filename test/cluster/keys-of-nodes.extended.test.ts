@@ -1,31 +1,23 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { proofsOf } from "../../src/compose/keys.ts";
 import { PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { admitKeys } from "../../src/store/postgres/key-proofs.ts";
 import { upgradeDatabase } from "../../src/store/postgres/upgrade.ts";
 import { berth, type Ran } from "../support/commands.ts";
 import { freePort } from "../support/free-port.ts";
-import { keysOfAll, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { keysOfAll, startPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { inSuite, temporaryFolder } from "../support/suite.ts";
 
 const PASSWORD = "swordfish-of-this-test";
 
 describe("nodes on one database", () => {
-  let postgres: TestPostgres;
-  let folder: string;
-  before(async () => {
-    postgres = await startPostgres();
-    folder = mkdtempSync(join(tmpdir(), "berth-keys-"));
-  });
-  after(async () => {
-    await postgres.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  const postgres = inSuite(startPostgres);
+  const folder = temporaryFolder();
 
   /** The address of an empty database, with a password. */
   async function address(): Promise<string> {

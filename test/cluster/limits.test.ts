@@ -1,23 +1,22 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import type { EventReader } from "../support/legacy-client.ts";
 import { Nodes, NODES_TITLE } from "../support/nodes.ts";
+import { inSuite } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
 const SAY = 'export const say = (): string => "hello";\n';
 
 describe(`limits of a tenant on ${NODES_TITLE} behind a load balancer`, () => {
-  let nodes: Nodes;
+  const nodes = inSuite(() => Nodes.start({ texts: { "say.ts": SAY }, env: { BERTH_NODE_LEASE_MS: "3000" } }));
   before(async () => {
-    nodes = await Nodes.start({ texts: { "say.ts": SAY }, env: { BERTH_NODE_LEASE_MS: "3000" } });
     await onStoreOf(nodes, async (store) => {
       await addTenant(store, "saving", { limits: { savesPerMinute: 60 } });
       await addTenant(store, "listening", { servers: { say: SAY }, limits: { streams: 20 } });
     });
   });
-  after(() => nodes?.close());
 
   it("of 60 saves a minute apply to both together, after a quarter of them on each", async () => {
     let [saved, refused] = [0, 0];

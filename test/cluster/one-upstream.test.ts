@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
 import { call, modern, MODERN_META } from "../support/berth.ts";
-import { changing, open, tool, type Changing } from "../support/hosted-upstreams.ts";
+import { changing, open, tool } from "../support/hosted-upstreams.ts";
 import { Nodes, NODES_TITLE, ON_WORKERS } from "../support/nodes.ts";
 import { processesWith } from "../support/processes.ts";
+import { inSuite, temporaryFolder } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 import { fixtures } from "../support/upstreams.ts";
 
@@ -18,19 +19,11 @@ const ASKABLE = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": 
 const ADA = { action: "accept", content: { name: "Ada" } };
 
 describe(`an upstream of ${NODES_TITLE}`, () => {
-  const closers: (() => void)[] = [];
-  let nodes: Nodes;
-  let folder: string;
-  let shifting: Changing;
-  before(async () => {
-    shifting = changing({ after: (close) => void closers.push(close) }, [
-      tool("swap", "Changes."),
-      tool("first", "It is there."),
-    ]);
-    folder = mkdtempSync(join(tmpdir(), "berth-one-"));
-    closers.push(() => rmSync(folder, { recursive: true, force: true }));
-    const written = `?arg=${encodeURIComponent(join(folder, "calls"))}`;
-    nodes = await Nodes.start({
+  const shifting = changing({ after }, [tool("swap", "Changes."), tool("first", "It is there.")]);
+  const folder = temporaryFolder();
+  const written = `?arg=${encodeURIComponent(join(folder, "calls"))}`;
+  const nodes = inSuite(() =>
+    Nodes.start({
       env: { BERTH_UPSTREAM_PROGRAMS: "on" },
       texts: { "sees.sh": SEES, "reaches.ts": REACHES },
       mcps: {
@@ -43,12 +36,8 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
         many: { upstream: `${counting}?env.BERTH_TEST_MARK=${MARK}-many`, runs: "everywhere" },
         shifting: { upstream: shifting.uri },
       },
-    });
-  });
-  after(async () => {
-    await nodes.close();
-    for (const close of closers) close();
-  });
+    }),
+  );
 
   const state = async (index: number, server: string): Promise<JsonObject> =>
     (await (await fetch(`${nodes.urls[index]}/api/servers/${server}/upstream`)).json()) as JsonObject;
@@ -192,16 +181,6 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
     });
     assert.ok(status < 300, JSON.stringify(body));
     await until(() => processesWith(`${MARK}-secretive`).length === 0);
-  });
-
-  it("is run by the other node as soon as its own ends", async () => {
-    const [owner, other] = await rolesOf("counting");
-    const before = await textOf(other, "counting", "pid");
-    await nodes.endNode(owner, "SIGTERM");
-    assert.notEqual(await textOf(other, "counting", "pid"), before);
-    assert.equal(processesWith(`${MARK}-counting`).length, 1);
-    await nodes.startNode(owner);
-    assert.equal(await textOf(owner, "counting", "pid"), await textOf(other, "counting", "pid"));
   });
 
   it("cannot be called by guests, which do not see the sockets of nodes", async () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { newToken } from "../../src/access/token-text.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
@@ -8,6 +8,7 @@ import { modern, post, request } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { Nodes } from "../support/nodes.ts";
 import { stopwatch } from "../support/stopwatch.ts";
+import { inSuite } from "../support/suite.ts";
 import { WITH_TASKS } from "../support/task-offer.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -52,9 +53,8 @@ class Holder extends LegacyClient {
 }
 
 describe("nodes whose database is out of reach", () => {
-  let nodes: Nodes;
-  before(async () => {
-    nodes = await Nodes.start({
+  const nodes = inSuite(() =>
+    Nodes.start({
       onPostgres: true,
       texts: { "kit.ts": DEFINITION },
       env: {
@@ -65,9 +65,8 @@ describe("nodes whose database is out of reach", () => {
         BERTH_KNOWN_TOKEN_MS: "3000",
       },
       envs: [{}, {}, { BERTH_DATABASE_OUTAGE_MS: String(STALE_MS) }],
-    });
-  });
-  after(() => nodes?.close());
+    }),
+  );
 
   const kit = (node: number): string => `${nodes.urls[node]}/mcp/kit`;
   const callAt = (node: number, name: string, headers: Record<string, string>, args: JsonObject = {}) =>

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
 import { call, modern } from "../support/berth.ts";
 import { LegacyClient, type EventReader } from "../support/legacy-client.ts";
 import { openStream, type OpenStream } from "../support/mcp-host.ts";
 import { Nodes, NODES_TITLE, withClockAhead } from "../support/nodes.ts";
+import { inSuite } from "../support/suite.ts";
 import { WITH_TASKS, YES } from "../support/task-offer.ts";
 import { until } from "../support/until.ts";
 
@@ -68,15 +69,13 @@ export async function print(context: ToolContext): Promise<void> {
 
 // The clocks of the processes differ by two minutes.
 describe(`sessions and tasks of ${NODES_TITLE}`, () => {
-  let nodes: Nodes;
-  before(async () => {
-    nodes = await Nodes.start({
+  const nodes = inSuite(() =>
+    Nodes.start({
       texts: { "kit.ts": DEFINITION },
       env: { BERTH_NODE_LEASE_MS: "5000" },
       envs: [withClockAhead(60), withClockAhead(-60)],
-    });
-  });
-  after(() => nodes.close());
+    }),
+  );
 
   const kit = (at: number): string => `${nodes.urls[at]}/mcp/kit`;
   const textOf = async (at: number, tool: string, args: Record<string, unknown>): Promise<string> =>

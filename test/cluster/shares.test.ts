@@ -5,7 +5,6 @@ import { Shares } from "../../src/cluster/shares.ts";
 import { clock } from "../../src/lib/clock.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { sharing } from "../../src/lib/shared-limits.ts";
-import { limitedPerMinute } from "../../src/lib/token-buckets.ts";
 import { lower } from "../support/lowered-limits.ts";
 
 /** More than the time between two reports. */
@@ -145,24 +144,6 @@ describe("limits that two nodes share", () => {
       clock.leap(500);
     }
     assert.ok(held >= 45 && held <= 55, `${held} of 50 are in progress`);
-  });
-
-  it("apply to saves like to requests", () => {
-    const checks = nodes.map(({ shares }) => limitedPerMinute("save", "savesPerMinute", () => 600, shares));
-    let saved = 0;
-    for (let ms = 0; ms < 5_000; ms += STEP_MS) {
-      for (const check of checks) {
-        try {
-          check("acme");
-          saved++;
-        } catch (error) {
-          assert.match((error as Error).message, /the tenant "acme" may save 600 times a minute.*try again in \d+ s/);
-        }
-      }
-      clock.leap(STEP_MS);
-    }
-    // A quarter of a minute's on each, and nothing more until the excess is compensated.
-    assert.ok(saved >= 150 && saved <= 2 * 150 + 20, `${saved} were saved`);
   });
 });
 

@@ -5,15 +5,16 @@ import { describe, it } from "node:test";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { recordsOf } from "../support/audit.ts";
 import { call, makeImage } from "../support/berth.ts";
+import { ON_POSTGRES } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { testFolders } from "../support/store.ts";
 import { onStoreOf } from "../support/tenants.ts";
 
 const PROCESSES = 3;
 
-describe("processes that start at the same time", () => {
-  const newFolder = testFolders("together");
+const newFolder = testFolders("together");
 
+describe("processes that start at the same time", () => {
   it("on an empty folder all serve, with one image and one key, and create nothing twice", async (t) => {
     const folder = newFolder();
     const env = await makeImage(folder, { texts: { "echo.ts": 'export const echo = (): string => "hello";\n' } });
@@ -42,3 +43,18 @@ describe("processes that start at the same time", () => {
     );
   });
 });
+
+/** On a database, nodes of one machine are told apart from those of others by their lease alone. */
+it(
+  "after kill -9, berth serve removes the killed node of its data folder before it serves",
+  { skip: process.platform !== "linux" || ON_POSTGRES },
+  async () => {
+    const image = await makeImage(newFolder(), { texts: {} });
+    const env = { ...image, BERTH_LOG: "info", BERTH_NODE_LEASE_MS: "600000" };
+    const killed = await ServeProcess.start([], env);
+    await killed.end("SIGKILL");
+    const again = await ServeProcess.start([], env);
+    await again.end("SIGTERM");
+    assert.match(again.startLog, /"msg":"a node has gone"/);
+  },
+);

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
-import { atAnAddress, type AtAnAddress } from "../support/at-an-address.ts";
+import { atAnAddress } from "../support/at-an-address.ts";
 import { modern, type Reply } from "../support/berth.ts";
 import { openStream } from "../support/mcp-host.ts";
 import { Nodes, NODES_TITLE } from "../support/nodes.ts";
+import { inSuite } from "../support/suite.ts";
 import { nameOf, WITH_TASKS } from "../support/task-offer.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -17,14 +18,10 @@ const UNKNOWN = -32602;
 const GONE = /the process of Berth that followed it at the upstream's program is gone, and its outcome is unknown/;
 
 describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
-  let nodes: Nodes;
-  let far: readonly AtAnAddress[];
-  let mine: Record<string, string>;
-  let others: Record<string, string>;
-  before(async () => {
-    far = await Promise.all(ERAS.map((era) => atAnAddress("tasker.mjs", era)));
-    const program = `mcp+node://${join(fixtures, "tasker.mjs")}?command=modern`;
-    nodes = await Nodes.start({
+  const far = ERAS.map((era) => inSuite(() => atAnAddress("tasker.mjs", era)));
+  const program = `mcp+node://${join(fixtures, "tasker.mjs")}?command=modern`;
+  const nodes = inSuite(() =>
+    Nodes.start({
       mcps: {
         modern: { upstream: far[0]!.uri },
         legacy: { upstream: far[1]!.uri },
@@ -38,13 +35,13 @@ describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
         BERTH_NODE_LEASE_MS: "2000",
         BERTH_UPSTREAM_TASK_POLL_MS: "100",
       },
-    });
+    }),
+  );
+  let mine: Record<string, string>;
+  let others: Record<string, string>;
+  before(async () => {
     const tokenOf = async (name: string) => bearer((await makeToken(nodes, { name, can: ["admin"] })).token);
     [mine, others] = [await tokenOf("mine"), await tokenOf("others")];
-  });
-  after(async () => {
-    await nodes?.close();
-    for (const each of far) await each.close();
   });
 
   const next = (node: number): number => (node + 1) % nodes.urls.length;

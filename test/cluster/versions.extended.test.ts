@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it, type TestContext } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { migrations, MIN_READER } from "../../src/store/postgres/migrations.ts";
@@ -14,24 +13,17 @@ import { recordsOf } from "../support/audit.ts";
 import { makeImage, post, request } from "../support/berth.ts";
 import { berth } from "../support/commands.ts";
 import { openWhere } from "../support/open-where.ts";
-import { keysOfAll, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { keysOfAll, startPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { inSuite, temporaryFolder } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 /** Nodes and versions of Berth on one Postgres. */
 
 const PROCESSES = 5;
 const keys = keysOfAll();
-let postgres: TestPostgres;
-let folder: string;
-before(async () => {
-  postgres = await startPostgres({ settings: { max_connections: 100 } });
-  folder = mkdtempSync(join(tmpdir(), "berth-versions-"));
-});
-after(async () => {
-  await postgres.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+const postgres = inSuite(() => startPostgres({ settings: { max_connections: 100 } }));
+const folder = temporaryFolder();
 
 function echo(text: string): string {
   return `export const echo = (): string => ${JSON.stringify(text)};\n`;
@@ -156,20 +148,6 @@ describe("nodes of two versions", () => {
       assert.equal(code, 2, stderr);
       assert.match(stderr, /the database is for a Berth that knows schema 2, and this one knows 1; start the newer/);
     }
-    assert.deepEqual(await onDatabase(database, "SELECT 1 FROM name_change"), []);
-  });
-
-  it("refuse a database with another schema: each command is refused, and changes nothing", async () => {
-    const database = await postgres.database();
-    const env = await nodeSaying("hello", database);
-    await onStore(database, async () => {});
-    await onDatabase(database, "UPDATE berth_schema SET version = 2, min_reader = 1");
-    for (const command of [["serve"], ["migrate"], ["tenant", "list"]]) {
-      const { code, stderr } = await berth(command, { env });
-      assert.equal(code, 2, stderr);
-      assert.match(stderr, /has another schema than any released version .*; create an empty/);
-    }
-    assert.deepEqual(await onDatabase(database, "SELECT version FROM berth_schema"), [{ version: 2 }]);
     assert.deepEqual(await onDatabase(database, "SELECT 1 FROM name_change"), []);
   });
 

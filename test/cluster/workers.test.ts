@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request as httpRequest } from "node:http";
@@ -10,7 +9,7 @@ import { after, afterEach, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { boot } from "../../src/commands/boot.ts";
 import { call, makeImage, request } from "../support/berth.ts";
-import { cli } from "../support/commands.ts";
+import { berth } from "../support/commands.ts";
 import { compile } from "../support/compiler.ts";
 import { descendants, isAlive } from "../support/processes.ts";
 import { ServeProcess } from "../support/serve-process.ts";
@@ -103,15 +102,9 @@ describe("berth serve --workers", () => {
       [["stdio", "--workers", "2"], {}, /unknown option '--workers'/],
     ];
     for (const [args, variables, reason] of refused) {
-      const child = spawn(process.execPath, [cli, ...args], {
-        stdio: ["ignore", "ignore", "pipe"],
-        env: { ...process.env, ...env, ...variables },
-      });
-      let text = "";
-      child.stderr.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-      await once(child, "close");
-      assert.match(text, reason);
-      assert.notEqual(child.exitCode, 0);
+      const { code, stderr } = await berth(args, { env: { ...env, ...variables } });
+      assert.match(stderr, reason);
+      assert.notEqual(code, 0);
     }
   });
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, afterEach, beforeEach, describe, test } from "node:test";
+import { afterEach, beforeEach, describe, test } from "node:test";
 import { applyImage, type ApplyReport, mergeThreeWays } from "../../src/image/apply.ts";
 import { claimedNow } from "../../src/image/claimed.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
@@ -7,7 +7,7 @@ import type { Image, Manifest } from "../../src/image/image.ts";
 import { readImage } from "../../src/image/read.ts";
 import { importImage } from "../../src/image/tenant/import-tenant.ts";
 import { writeImage } from "../../src/image/write.ts";
-import { addressOfJson, isCid, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
+import { addressOfJson, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { NameKind, Store } from "../../src/store/store.ts";
 import {
@@ -16,13 +16,10 @@ import {
   imageOf,
   type WantedImage,
   generated,
-  removeTemporaryFolders,
   sourcesWith,
   temporaryFolder,
   writeSources,
 } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 describe("the three-way rule", () => {
   const sides = ["a", "b", "c", undefined];
@@ -318,17 +315,6 @@ describe("applying an image", () => {
     await assert.rejects(applyImage(store, "default", damaged), { code: "content_corrupt" });
     assert.deepEqual(await store.names("default", "variable"), []);
     assert.equal(await store.name("default", "image", "applied"), undefined);
-  });
-
-  test("tenants are brought to their images apart from each other", async () => {
-    await applyImage(store, "acme", await imageOf({ variables: { x: "acme" } }));
-    await applyImage(store, "zenith", await imageOf({ variables: { x: "zenith" } }));
-    const cids = await Promise.all(
-      ["acme", "zenith"].map(async (one) => (await store.name(one, "variable", "x"))!.cid),
-    );
-    assert.deepEqual(cids, [rawBlock("acme").cid, rawBlock("zenith").cid]);
-    assert.equal(await store.content("acme", cids[1]!), undefined);
-    assert.ok(cids.every(isCid));
   });
 
   test("leaves out compiled results of another version, which only that version can read", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { generateImage } from "../../src/image/generate.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Problem } from "../../src/lib/problem.ts";
@@ -9,14 +9,11 @@ import {
   bootWithMcps,
   countingCompiling,
   helloSource,
-  removeTemporaryFolders,
   sourcesWith,
   temporaryFolder,
   writeSources,
   type Sources,
 } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 async function problemsOf(from: string): Promise<readonly Problem[]> {
   const out = join(temporaryFolder(), "boot");

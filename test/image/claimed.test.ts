@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, afterEach, beforeEach, describe, test } from "node:test";
+import { afterEach, beforeEach, describe, test } from "node:test";
 import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
 import { applyImage } from "../../src/image/apply.ts";
@@ -15,15 +15,13 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import {
   countingCompiling,
+  decode,
   generated,
   helloSource,
-  removeTemporaryFolders,
   sourcesWith,
   temporaryFolder,
   writeSources,
 } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 const DEFINITION = rawBlock(helloSource).cid;
 const source: DefinitionSource = {
@@ -34,7 +32,6 @@ const source: DefinitionSource = {
 };
 const keyOf: Compiling["key"] = (definition, of) => countingCompiling().key(definition, of);
 const KEY = keyOf(DEFINITION, source);
-const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 async function goodImage(): Promise<Image> {
   const from = writeSources(sourcesWith({ hello: { definition: "hello.ts" } }, { "hello.ts": helloSource }));
@@ -78,7 +75,7 @@ describe("what a boot image claims was compiled", () => {
     const compile = (from: DefinitionSource) => compiler.compile(from);
     const compileOnce = compilingOnce(tenant, { store, compile, compileKey: keyOf, ...parts });
     const { bundle } = await compileOnce(DEFINITION, source);
-    const code = text(await compileOnce.code("hello", DEFINITION, bundle as Cid));
+    const code = decode(await compileOnce.code("hello", DEFINITION, bundle as Cid));
     return { code: code.split("\n")[0]!, compiled: compiling.compiled.length };
   };
 
@@ -137,7 +134,7 @@ describe("what a boot image claims was compiled", () => {
   test("is compiled anew where its result is damaged", async () => {
     const { result } = foreignResult(good);
     for (const part of [{ problems: [null] }, { tools: [null] }, { bundle: "../content" }]) {
-      const damaged = rawBlock(JSON.stringify({ ...JSON.parse(text(result.bytes)), ...part }));
+      const damaged = rawBlock(JSON.stringify({ ...JSON.parse(decode(result.bytes)), ...part }));
       await applyImage(store, "default", withClaims(good, { [KEY]: damaged.cid }, [damaged]));
       assert.equal((await codeOf("default")).code, OWN);
     }

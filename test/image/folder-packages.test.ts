@@ -1,20 +1,27 @@
 import assert from "node:assert/strict";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, beforeEach, describe, test } from "node:test";
+import { afterEach, beforeEach, describe, test } from "node:test";
+import type { ReadTarball } from "../../src/discover/compiler.ts";
+import type { DefinitionSource } from "../../src/discover/discovery.ts";
+import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
+import { applyImage } from "../../src/image/apply.ts";
 import { generateImage, type GeneratedImage } from "../../src/image/generate.ts";
-import type { Manifest } from "../../src/image/image.ts";
+import type { Image, ImageName, Manifest } from "../../src/image/image.ts";
 import { confirm, readLock } from "../../src/image/lock.ts";
+import { readImage } from "../../src/image/read.ts";
 import { compareImage, writeImage } from "../../src/image/write.ts";
-import { jsonBlock } from "../../src/lib/cid.ts";
+import { type Cid, jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { readPackageSet } from "../../src/packages/package-set.ts";
+import { PACKAGES, type PackageSet, readPackageSet } from "../../src/packages/package-set.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/store/store.ts";
 import {
   countingCompiling,
+  decode,
   generated,
   helloSource,
-  removeTemporaryFolders,
   sourcesWith,
   temporaryFolder,
   writeSources,
@@ -23,9 +30,7 @@ import {
 } from "../support/image-sources.ts";
 import { countingFetch, lockedSources, type TestPackage } from "../support/locked-packages.ts";
 
-after(removeTemporaryFolders);
-
-const PACKAGES: Record<string, TestPackage> = {
+const LOCKED: Record<string, TestPackage> = {
   papers: { dependencies: { inks: "^1.0.0" } },
   inks: {},
   maps: {},
@@ -36,7 +41,6 @@ const definitions = {
   "plain.ts": helloSource,
   "papers.ts": `import { print } from "papers";\n${helloSource}`,
 };
-const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 /** As `countingCompiling`, with keys that packages are part of. */
 function keyedCompiling(): CountingCompiling {
@@ -47,7 +51,7 @@ function keyedCompiling(): CountingCompiling {
 }
 
 function manifestOf({ files }: GeneratedImage, name = "default"): Manifest {
-  return JSON.parse(text(files.get(`${name}.boot.json`)!)) as Manifest;
+  return JSON.parse(decode(files.get(`${name}.boot.json`))) as Manifest;
 }
 
 describe("an image whose sources have a package.json and its lock", () => {
@@ -66,10 +70,10 @@ describe("an image whose sources have a package.json and its lock", () => {
     confirm(readLock(out)!, { from, out, deep: true, sourceBytes: defaultLimits.sourceBytes }, compiling);
 
   beforeEach(() => {
-    from = writeSources(sourcesWith(mcps, { ...definitions, ...lockedSources(PACKAGES, ["papers", "maps"]) }));
+    from = writeSources(sourcesWith(mcps, { ...definitions, ...lockedSources(LOCKED, ["papers", "maps"]) }));
     out = join(temporaryFolder(), "boot");
     compiling = keyedCompiling();
-    registry = countingFetch(PACKAGES);
+    registry = countingFetch(LOCKED);
   });
 
   test("has their set as the variable packages, and each tarball as content, in both images", async () => {
@@ -77,11 +81,11 @@ describe("an image whose sources have a package.json and its lock", () => {
     for (const name of ["default", "readonly"]) {
       const { variables, content } = manifestOf(image, name);
       const variable = variables.find((each) => each.name === "packages")!;
-      const set = readPackageSet(text(image.content.get(variable.definition_cid)!))!;
+      const set = readPackageSet(decode(image.content.get(variable.definition_cid)))!;
       assert.deepEqual(set.dependencies, { maps: "^1.0.0", papers: "^1.0.0" });
       assert.deepEqual(Object.keys(set.packages), ["node_modules/inks", "node_modules/maps", "node_modules/papers"]);
       for (const each of Object.values(set.packages)) {
-        assert.equal(text(image.content.get(each.tarball!)!), `${each.name}@1.0.0`);
+        assert.equal(decode(image.content.get(each.tarball!)), `${each.name}@1.0.0`);
         assert.ok(content.includes(each.tarball!));
       }
       assert.ok(content.includes(variable.definition_cid));
@@ -92,21 +96,19 @@ describe("an image whose sources have a package.json and its lock", () => {
     const { content, files } = await make();
     const lock = JSON.parse(readFileSync(join(from, "package-lock.json"), "utf8"));
     const turned = { ...lock, packages: Object.fromEntries(Object.entries(lock.packages).toReversed()) };
-    const elsewhere = writeSources(
-      sourcesWith(mcps, { ...definitions, ...lockedSources(PACKAGES, ["maps", "papers"]) }),
-    );
+    const elsewhere = writeSources(sourcesWith(mcps, { ...definitions, ...lockedSources(LOCKED, ["maps", "papers"]) }));
     writeSources({ "package-lock.json": turned }, elsewhere);
     const other = await generated(elsewhere, { fetchPackages: registry.fetch }, keyedCompiling());
     assert.deepEqual([...other.content.keys()].sort(), [...content.keys()].sort());
     for (const name of ["default.boot.json", "readonly.boot.json"]) {
-      assert.equal(text(other.files.get(name)!), text(files.get(name)!));
+      assert.equal(decode(other.files.get(name)), decode(files.get(name)));
     }
   });
 
   test("is confirmed without a compiler and without npm, and made again without either", async () => {
     await make();
     assert.deepEqual(registry.fetched.sort(), ["inks", "maps", "papers"]);
-    [compiling, registry] = [keyedCompiling(), countingFetch(PACKAGES)];
+    [compiling, registry] = [keyedCompiling(), countingFetch(LOCKED)];
     assert.equal(await isConfirmed(), true);
     const silent = (): never => assert.fail("nothing had to be fetched");
     const image = await generated(from, { out, fetchPackages: silent }, compiling);
@@ -135,14 +137,14 @@ describe("an image whose sources have a package.json and its lock", () => {
     for (const file of files) rmSync(file);
     await make();
     assert.equal(await isConfirmed(), true);
-    write(lockedSources(PACKAGES));
+    write(lockedSources(LOCKED));
     assert.equal(await isConfirmed(), false);
   });
 
   test("compiles again what imports a package that changed, and nothing else; fetches that package alone", async () => {
     await make();
     compiling = keyedCompiling();
-    const next = { ...PACKAGES, inks: { tarball: "other ink", version: "1.0.1" } };
+    const next = { ...LOCKED, inks: { tarball: "other ink", version: "1.0.1" } };
     registry = countingFetch(next);
     write(lockedSources(next, ["papers", "maps"]));
     await make();
@@ -156,9 +158,9 @@ describe("an image whose sources have a package.json and its lock", () => {
 
   test("replaces a damaged tarball of the last image", async () => {
     const image = await make();
-    const cid = [...image.content].find(([, bytes]) => text(bytes) === "maps@1.0.0")![0];
+    const cid = [...image.content].find(([, bytes]) => decode(bytes) === "maps@1.0.0")![0];
     writeFileSync(join(out, "content", cid), "damaged");
-    registry = countingFetch(PACKAGES);
+    registry = countingFetch(LOCKED);
     await make();
     assert.deepEqual(registry.fetched, ["maps"]);
     assert.equal(readFileSync(join(out, "content", cid), "utf8"), "maps@1.0.0");
@@ -177,7 +179,7 @@ describe("an image whose sources have a package.json and its lock", () => {
     rmSync(join(from, "package.json"));
     rmSync(join(from, "package-lock.json"));
     const without = await generated(from, {}, keyedCompiling());
-    assert.equal(text(without.files.get("default.boot.json")!), text(image.files.get("default.boot.json")!));
+    assert.equal(decode(without.files.get("default.boot.json")), decode(image.files.get("default.boot.json")));
   });
 
   const problemsOf = async (sources: Sources, fetchPackages = registry.fetch) => {
@@ -198,7 +200,7 @@ describe("an image whose sources have a package.json and its lock", () => {
   });
 
   test("is not made with a lock that does not fit, or that is none", async () => {
-    const wants = { ...PACKAGES, papers: { ...PACKAGES["papers"], version: "2.0.0" } };
+    const wants = { ...LOCKED, papers: { ...LOCKED["papers"], version: "2.0.0" } };
     const { "package.json": newer } = lockedSources(wants, ["papers"]);
     const misfit = await problemsOf({ "package.json": newer! });
     assert.equal(misfit.image, undefined);
@@ -241,7 +243,7 @@ describe("an image whose sources have a package.json and its lock", () => {
   });
 
   test("warns of types where no definition sees them, and of Berth itself among the packages", async () => {
-    const { "package.json": packageJson } = lockedSources(PACKAGES, ["papers"]);
+    const { "package.json": packageJson } = lockedSources(LOCKED, ["papers"]);
     const withDev = {
       ...(packageJson as object),
       devDependencies: { "@types/papers": "^1.0.0", "@types/node": "^1.0.0" },
@@ -254,8 +256,108 @@ describe("an image whose sources have a package.json and its lock", () => {
     );
     assert.match(problems[0]!.message, /npm install --save-prod @types\/papers/);
 
-    const own = { ...PACKAGES, "berth-mcp": {} };
+    const own = { ...LOCKED, "berth-mcp": {} };
     const berth = await problemsOf(lockedSources(own, ["papers", "berth-mcp"]), countingFetch(own).fetch);
     assert.equal(berth.problems.map(({ code }) => code).join(), "needless-package");
+  });
+});
+
+async function imageWith(packages: Record<string, TestPackage>, name: ImageName = "default"): Promise<Image> {
+  const locked = Object.keys(packages).length > 0 ? lockedSources(packages) : {};
+  const from = writeSources(sourcesWith({ papers: mcps.papers }, { "papers.ts": definitions["papers.ts"], ...locked }));
+  const out = join(temporaryFolder(), "boot");
+  writeImage(out, await generated(from, { out, fetchPackages: countingFetch(packages).fetch }, keyedCompiling()));
+  return readImage(out, name);
+}
+
+describe("the packages of a boot image", () => {
+  let store: Store;
+  beforeEach(async () => {
+    store = await openSqliteStore({ dataDir: temporaryFolder() });
+  });
+  afterEach(() => store.close());
+
+  const setNow = async (): Promise<PackageSet | undefined> => {
+    const named = await store.name("default", "variable", PACKAGES);
+    return named && readPackageSet(decode(await store.content("default", named.cid)));
+  };
+  const versionNow = async (): Promise<string | undefined> =>
+    (await setNow())?.packages["node_modules/papers"]?.version;
+  const edit = async (set: PackageSet | null): Promise<void> => {
+    const block = set && rawBlock(JSON.stringify(set));
+    const name = { kind: "variable", name: PACKAGES, cid: block?.cid ?? null } as const;
+    await store.change("default", { by: "Ada", put: block ? [block] : [], set: [name] });
+  };
+
+  /** Serves the definition as a host does, and tells what had to be compiled, with which tarballs. */
+  const serve = async (): Promise<{ bundle: Cid | null; compiled: string[] }> => {
+    const compiled: string[] = [];
+    const compiler = await countingCompiling().open();
+    const compile = async (source: DefinitionSource, _: string, __: unknown, tarballs?: ReadTarball) => {
+      for (const { tarball } of Object.values(source.packages?.packages ?? {})) {
+        const bytes = await tarballs!(tarball!);
+        compiled.push(bytes ? decode(bytes) : "missing");
+      }
+      return compiler.compile(source);
+    };
+    const compileOnce = compilingOnce("default", {
+      store,
+      compile,
+      compileKey: (definition, of) => keyedCompiling().key(definition, of),
+    });
+    const definition = rawBlock(definitions["papers.ts"]).cid;
+    const { bundle } = await compileOnce(definition, await compileOnce.source("papers", definition));
+    return { bundle, compiled };
+  };
+
+  test("arrive with it, and change and go with the next one", async () => {
+    await applyImage(store, "default", await imageWith({ papers: {} }));
+    const { tarball } = (await setNow())!.packages["node_modules/papers"]!;
+    assert.equal(decode(await store.content("default", tarball!)), "papers@1.0.0");
+
+    const { changed } = await applyImage(store, "default", await imageWith({ papers: { version: "2.0.0" } }));
+    assert.deepEqual(
+      changed.map(({ name, outcome }) => [name, outcome]),
+      [["packages", "updated"]],
+    );
+    assert.equal(await versionNow(), "2.0.0");
+
+    await applyImage(store, "default", await imageWith({}));
+    assert.equal(await setNow(), undefined);
+  });
+
+  test("stay as a tenant edited them, which the report says", async () => {
+    await applyImage(store, "default", await imageWith({ papers: {} }));
+    const own = (await setNow())!;
+    await edit({ ...own, dependencies: { papers: "1.0.0" } });
+    const report = await applyImage(store, "default", await imageWith({ papers: { version: "2.0.0" } }));
+    assert.deepEqual(
+      report.kept.map(({ name, outcome }) => [name, outcome]),
+      [["packages", "conflict"]],
+    );
+    assert.deepEqual((await setNow())!.dependencies, { papers: "1.0.0" });
+    assert.equal(await versionNow(), "1.0.0");
+  });
+
+  test("are not needed to serve what the image compiled, read-only or not", async () => {
+    const image = await imageWith({ papers: {} }, "readonly");
+    await applyImage(store, "default", image);
+    const { bundle, compiled } = await serve();
+    assert.ok(bundle);
+    assert.deepEqual(compiled, []);
+  });
+
+  test("count instead of the image's claims once a tenant has others: what it imports is compiled anew", async () => {
+    await applyImage(store, "default", await imageWith({ papers: {} }));
+    const tarball = rawBlock("papers@3.0.0");
+    await store.change("default", { by: "Ada", put: [tarball], set: [] });
+    const own = (await setNow())!;
+    const locked = { ...own.packages["node_modules/papers"]!, version: "3.0.0", tarball: tarball.cid };
+    await edit({ ...own, packages: { "node_modules/papers": locked } });
+    assert.deepEqual((await serve()).compiled, ["papers@3.0.0"]);
+    assert.deepEqual((await serve()).compiled, [], "only once");
+
+    await edit(own);
+    assert.deepEqual((await serve()).compiled, [], "back with the image's set its claim is good again");
   });
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { loadDefinition } from "../../src/image/definition.ts";
@@ -8,17 +8,13 @@ import type { GeneratedImage } from "../../src/image/generate.ts";
 import type { Manifest } from "../../src/image/image.ts";
 import { isCid, jsonBlock, matches, rawBlock } from "../../src/lib/cid.ts";
 import {
-  bootWithMcps,
   countingCompiling,
   generated,
   helloSource,
   mcpsVariable,
-  removeTemporaryFolders,
   sourcesWith,
   writeSources,
 } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 const text = (image: GeneratedImage, file: string): string => new TextDecoder().decode(image.files.get(file));
 const json = (image: GeneratedImage, file: string) => JSON.parse(text(image, file));
@@ -119,17 +115,6 @@ describe("the boot image", () => {
     }
   });
 
-  test("the server mcp stands in the default and in the read-only image (T10.3, T10.4)", async () => {
-    const image = await generated(writeSources(richSources));
-    const definition = rawBlock("export function servers() { return []; }\n").cid;
-    assert.deepEqual(manifestOf(image, "default").servers, [
-      { name: "mcp", definition_cid: definition, enabled: true },
-    ]);
-    assert.deepEqual(manifestOf(image, "readonly").servers, [
-      { name: "mcp", definition_cid: definition, enabled: false },
-    ]);
-  });
-
   test("the server mcp stands in both images of the reference templates (T10.3, T10.4)", async () => {
     const image = await generated(join(packageRoot, "reference_templates"), { out: join(packageRoot, "boot") });
     for (const name of ["default", "readonly"]) {
@@ -196,16 +181,6 @@ describe("the boot image", () => {
     const image = await generated(from);
     assert.equal(json(image, "mcps.json").hello.definition, cid);
     assert.ok(manifestOf(image, "default").content.includes(cid));
-  });
-
-  test("one line is all that a new definition needs", async () => {
-    const before = await generated(writeSources(sourcesWith({}, { "default.boot.source.json": bootWithMcps })));
-    assert.equal(before.servers, 0);
-    const image = await generated(
-      writeSources(sourcesWith({ hello: { definition: "hello.ts" } }, { "hello.ts": helloSource })),
-    );
-    assert.equal(image.servers, 1);
-    assert.equal(manifestOf(image, "readonly").content.includes(rawBlock(helloSource).cid), true);
   });
 
   test("names that JavaScript knows otherwise are names like any other", async () => {

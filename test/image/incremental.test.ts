@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, beforeEach, describe, test } from "node:test";
+import { beforeEach, describe, test } from "node:test";
 import { generateImage, type GeneratedImage } from "../../src/image/generate.ts";
 import { confirm, readLock } from "../../src/image/lock.ts";
 import { compareImage, writeImage } from "../../src/image/write.ts";
@@ -11,14 +11,11 @@ import {
   countingCompiling,
   generated,
   helloSource,
-  removeTemporaryFolders,
   sourcesWith,
   temporaryFolder,
   writeSources,
   type CountingCompiling,
 } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 const { sourceBytes } = defaultLimits;
 
@@ -72,41 +69,25 @@ describe("an image that was made before", () => {
     assert.deepEqual(compareImage(out, await generated(from, { out, fresh: true }, countingCompiling())), []);
   });
 
-  test("compiles only the definition that changed, and closes the compiler", async () => {
-    write("two.ts", `// changed\n${helloSource}`);
-    assert.equal(await isConfirmed(), false);
-    const image = await make();
-    assert.deepEqual(compiling.compiled, ["two"]);
-    assert.deepEqual([image.compiled, compiling.opened, compiling.closed], [1, 1, 1]);
-    assert.equal(await isConfirmed(true), true);
-  });
-
-  test("compiles a definition again when a file that it imports changed", async () => {
-    write("lib/help/index.ts", "export const help = 2;\n");
-    assert.equal(await isConfirmed(), false);
-    await make();
-    assert.deepEqual(compiling.compiled, ["both"]);
-  });
-
-  test("compiles a definition again when a new file takes the place of one that it imported", async () => {
-    write("lib/help.ts", "export const help = 3;\n");
-    assert.equal(await isConfirmed(), false);
-    await make();
-    assert.deepEqual(compiling.compiled, ["both"]);
-  });
-
-  test("compiles nothing when only the configuration changed", async () => {
-    write("mcps.source.json", JSON.stringify({ ...mcps, one: { definition: "one.ts", description: "One" } }));
-    assert.equal(await isConfirmed(), false);
-    assert.equal((await make()).compiled, 0);
-    assert.equal(compiling.opened, 0);
-  });
-
-  test("compiles for a new server, though its definition is known", async () => {
-    write("mcps.source.json", JSON.stringify({ ...mcps, uno: { definition: "one.ts" } }));
-    await make();
-    assert.deepEqual(compiling.compiled, ["uno"]);
-  });
+  const configure = (more: object): void => write("mcps.source.json", JSON.stringify({ ...mcps, ...more }));
+  const changes: [what: string, change: () => void, compiled: string[]][] = [
+    ["only the definition that changed", () => write("two.ts", `// changed\n${helloSource}`), ["two"]],
+    ["what imports a changed file", () => write("lib/help/index.ts", "export const help = 2;\n"), ["both"]],
+    ["what imported a file that a new one replaces", () => write("lib/help.ts", "export const help = 3;\n"), ["both"]],
+    ["nothing for a new description", () => configure({ one: { definition: "one.ts", description: "One" } }), []],
+    ["for a new server, though its definition is known", () => configure({ uno: { definition: "one.ts" } }), ["uno"]],
+  ];
+  for (const [what, change, compiled] of changes) {
+    test(`compiles ${what}`, async () => {
+      change();
+      assert.equal(await isConfirmed(), false);
+      const image = await make();
+      assert.deepEqual(compiling.compiled, compiled);
+      const { length } = compiled;
+      assert.deepEqual([image.compiled, compiling.opened, compiling.closed], [length, length, length]);
+      assert.equal(await isConfirmed(true), true);
+    });
+  }
 
   test("forgets what no source names any more", async () => {
     const before = readdirSync(join(out, "content")).length;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { generateImage, type Generation } from "../../src/image/generate.ts";
 import { manifestFile, MCPS_FILE } from "../../src/image/image.ts";
 import { confirm, readLock } from "../../src/image/lock.ts";
@@ -11,21 +11,17 @@ import { locationOf } from "../../src/lib/problem.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import {
   countingCompiling,
+  decode,
   generated,
   helloSource,
-  removeTemporaryFolders,
   type Sources,
   sourcesWith,
   temporaryFolder,
   writeSources,
 } from "../support/image-sources.ts";
 
-after(removeTemporaryFolders);
-
 const mcps = { hello: { definition: "hello.ts", description: "Greets" }, tools: { definition: "lib/tools.ts" } };
 const definitions = { "hello.ts": helloSource, "lib/tools.ts": `// tools\n${helloSource}` };
-
-const textOf = (bytes: Uint8Array | undefined): string => new TextDecoder().decode(bytes);
 
 function generate(sources: Sources, options: { refusesServers?: boolean } = {}): Promise<Generation> {
   const from = writeSources(sources);
@@ -37,14 +33,14 @@ const placesOf = ({ problems }: Generation): string[] =>
 
 /** The generated value of the variable `mcps`. */
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into entries freely
-const valueOf = ({ image }: Generation): any => JSON.parse(textOf(image!.files.get(MCPS_FILE)));
+const valueOf = ({ image }: Generation): any => JSON.parse(decode(image!.files.get(MCPS_FILE)));
 
 describe("a folder with mcps.json and no boot sources", () => {
   test("is a whole source: both images have its servers, as from boot sources written by hand", async () => {
     const own = await generated(writeSources({ "mcps.json": mcps, ...definitions }));
     const whole = await generated(writeSources(sourcesWith(mcps, definitions)));
     for (const file of [MCPS_FILE, manifestFile("default"), manifestFile("readonly")])
-      assert.equal(textOf(own.files.get(file)), textOf(whole.files.get(file)), file);
+      assert.equal(decode(own.files.get(file)), decode(whole.files.get(file)), file);
     assert.deepEqual([...own.content.keys()].sort(), [...whole.content.keys()].sort());
   });
 
@@ -158,7 +154,7 @@ describe("Berth's data beside the sources", () => {
     );
     assert.match(strict.problems[0]!.message, /leads into the folder \.berth, where Berth keeps its data/);
     const { image } = await generateImage({ ...options, refusesServers: true }, countingCompiling());
-    const all = [...image!.content.values()].map(textOf);
+    const all = [...image!.content.values()].map(decode);
     assert.ok(!all.some((text) => text.includes(key)), "nothing of it is in an image");
   });
 });

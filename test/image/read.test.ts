@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { readImage, verifyImage } from "../../src/image/read.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { removeTemporaryFolders, temporaryFolder, writtenImage } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
+import { temporaryFolder, writtenImage } from "../support/image-sources.ts";
 
 describe("reading an image", () => {
   test("refuses a folder without one, and says how to make it", async () => {

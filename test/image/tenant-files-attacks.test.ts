@@ -6,7 +6,6 @@ import { CID } from "multiformats/cid";
 import { contentLine } from "../../src/image/tenant/tenant-file.ts";
 import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import type { Store } from "../../src/store/store.ts";
-import { gathered } from "../support/gathered.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { exported, forged, freshStore, imported, linesOf, problemsOf } from "../support/tenant-files.ts";
 import { addTenant } from "../support/tenants.ts";
@@ -80,21 +79,6 @@ describe("a tenant's file", () => {
     assert.match(file, /of acme alone/);
     assert.match(file, /^\{"secret":"ACME_KEY"\}$/m);
     assert.ok(!(await exported(store, "evil")).includes("of acme alone"));
-  });
-
-  it("is of one moment: what is written while it is read is not in it (C8)", async (t) => {
-    const store = await freshStore(t);
-    await addTenant(store, "acme", { variables: { plan: "before" } });
-    const before = await exported(store, "acme");
-    const snapshot = await store.tenants.snapshot("acme");
-    const late = rawBlock("late");
-    const set = [{ kind: "variable", name: "plan", cid: late.cid }] as const;
-    await store.change("acme", { by: "test", put: [late], set });
-    await addTenant(store, "other", { variables: { plan: "other" } });
-    assert.equal((await gathered(snapshot.contents())).length, 1);
-    assert.equal((await gathered(snapshot.changes())).length, 1);
-    await snapshot.close();
-    assert.notEqual(await exported(store, "acme"), before);
   });
 
   it("brings back every byte, text or not (C8)", async (t) => {

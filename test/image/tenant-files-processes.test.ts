@@ -1,28 +1,19 @@
 import assert from "node:assert/strict";
 import { fork, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { cli, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { withStore } from "../support/store.ts";
+import { temporaryFolder } from "../support/suite.ts";
 import { addTenant } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -31,18 +22,10 @@ const LARGE_BYTES = 64 * MEBIBYTE;
 /** The memory of a process that exports or imports it: it ends when it needs more. */
 const MEMORY_MIB = 40;
 
-const folder = mkdtempSync(join(tmpdir(), "berth-tenant-files-"));
-after(() => rmSync(folder, { recursive: true, force: true }));
+const folder = temporaryFolder();
 const fileIn = (name: string): string => join(folder, name);
 
-async function onStore<T>(name: string, work: (store: Store) => Promise<T>): Promise<T> {
-  const store = await openSqliteStore({ dataDir: fileIn(name) });
-  try {
-    return await work(store);
-  } finally {
-    await store.close();
-  }
-}
+const onStore = <T>(name: string, work: (store: Store) => Promise<T>): Promise<T> => withStore(fileIn(name), work);
 
 const leftIn = (name: string): string[] => readdirSync(fileIn(name)).filter((each) => each.startsWith("import-"));
 const work = (what: "export" | "import", data: string, file: string): ChildProcess =>

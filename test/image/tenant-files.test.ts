@@ -4,9 +4,10 @@ import { contentLine } from "../../src/image/tenant/tenant-file.ts";
 import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
 import { apiOf } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
-import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call, post, request, type TestBerth } from "../support/berth.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { exported, forged, imported } from "../support/tenant-files.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -26,16 +27,14 @@ const ENV = { BERTH_TENANT_UPSTREAMS: "on" };
 
 /** A tenant with every kind of data, and its destination. */
 describe("a tenant that moves", () => {
-  let old: TestBerth;
-  let fresh: TestBerth;
+  const [old, fresh] = [1, 2].map(() =>
+    berthInSuite({ texts: { "own.ts": "export function own(): void {}" }, env: ENV }),
+  ) as [TestBerth, TestBerth];
   let file: string;
   const ends: (() => unknown)[] = [];
+  after(() => ends.forEach((end) => end()));
   before(async () => {
-    [old, fresh] = await Promise.all([
-      startTestBerth({ texts: { "own.ts": "export function own(): void {}" }, env: ENV }),
-      startTestBerth({ texts: { "own.ts": "export function own(): void {}" }, env: ENV }),
-    ]);
-    const upstream = changing({ after: (end: () => unknown) => void ends.push(end) }, [HELLO]);
+    const upstream = changing({ after: (end) => void ends.push(end) }, [HELLO]);
     const mcps = { door: { secrets: ["CODE"], description: "A door" }, hosted: { upstream: upstream.uri } };
     await onStoreOf(old, (store) =>
       addTenant(store, "acme", {
@@ -78,10 +77,6 @@ describe("a tenant that moves", () => {
     file = await onStoreOf(old, (store) => exported(store, "acme"));
     await onStoreOf(fresh, (store) => imported(store, file));
   });
-  after(async () => {
-    await Promise.all([old.close(), fresh.close()]);
-    for (const end of ends) end();
-  });
 
   const list = async ({ url }: TestBerth, server: string): Promise<string> => {
     const { body } = await post(`${url}/t/acme/mcp/${server}`, request("tools/list"));
@@ -104,6 +99,8 @@ describe("a tenant that moves", () => {
     ]);
     assert.deepEqual(await both((berth) => textOf(berth, "door", "say")), ["one", "one"]);
     assert.deepEqual(await both((berth) => textOf(berth, "script", "script")), ["so\n", "so\n"]);
+    const { content } = await call(`${fresh.url}/t/acme/mcp/door`, "kept", { key: "key \u2028 of 😀" });
+    assert.equal(content[0].text, "kept at the old place");
     const summaries = async ({ url }: TestBerth) => {
       const { servers } = (await apiOf({ url: `${url}/t/acme` }).send("GET", "/servers")).body;
       for (const server of servers) delete server.problems;
@@ -113,39 +110,9 @@ describe("a tenant that moves", () => {
     assert.deepEqual(here, there);
   });
 
-  it("brings along what its servers keep, with its versions", async () => {
-    const key = "key \u2028 of 😀";
-    const kept = async ({ url }: TestBerth): Promise<string> =>
-      (await call(`${url}/t/acme/mcp/door`, "kept", { key })).content[0].text;
-    assert.deepEqual(await both(kept), ["kept at the old place", "kept at the old place"]);
-    const again = await onStoreOf(fresh, (store) => exported(store, "acme"));
-    const stateOf = (text: string): string[] => text.split("\n").filter((line) => line.startsWith('{"state"'));
-    assert.deepEqual(stateOf(again), stateOf(file));
-    assert.equal(stateOf(file).length, 1);
-  });
-
   it("keeps what a person approved of an upstream: nothing is held back (C8)", async () => {
     const result = await call(`${fresh.url}/t/acme/mcp/hosted`, "hello", { name: "x", files: "y" });
     assert.equal(result.content[0].text, "called Says hello to files.");
-  });
-
-  it("keeps every version: histories, texts, releases and what differs between them (C8)", async () => {
-    const paths = ["/variables/plan", "/variables/gone", "/variables/mcps", "/definitions/door", "/entries/door"];
-    for (const path of paths) {
-      const [there, here] = await both((berth) => apiOf({ url: `${berth.url}/t/acme` }).send("GET", `${path}/history`));
-      assert.equal(there.status, 200, path);
-      assert.deepEqual(here.body, there.body, path);
-    }
-    const releases = async ({ url }: TestBerth) =>
-      (await apiOf({ url: `${url}/t/acme` }).send("GET", "/servers/door/releases")).body.releases;
-    const [there, here] = await both(releases);
-    assert.deepEqual(here, there);
-    assert.ok(here.length >= 2);
-    const query = `from=${here[1].release}&to=${here[0].release}`;
-    const [before, now] = await both((berth) =>
-      apiOf({ url: `${berth.url}/t/acme` }).send("GET", `/servers/door/diff?${query}`),
-    );
-    assert.deepEqual([now.status, now.body], [200, before.body]);
   });
 
   it("serves its earlier releases by the same addresses, made anew from what they consist of (C8)", async () => {
@@ -175,23 +142,6 @@ describe("a tenant that moves", () => {
     const set = await apiOf({ url: `${fresh.url}/t/acme` }).put("/secrets/CODE", "another code");
     assert.equal(set.status, 204);
     assert.deepEqual(await both((berth) => onStoreOf(berth, (store) => exported(store, "acme"))), [file, file]);
-  });
-
-  it("has the same pages, but for what is its place's (C8)", async () => {
-    for (const path of ["/variables", "/variables/plan", "/servers/door", "/variables/mcps"]) {
-      const [there, here] = await both(async ({ url }) => {
-        const response = await fetch(`${url}/t/acme${path}`, { headers: { Accept: "text/html" } });
-        return {
-          status: response.status,
-          text: (await response.text())
-            .replaceAll(url, "")
-            .replaceAll(/("styleNonce":|data-style-nonce=)"[^"]+"/g, "")
-            .replaceAll(/(<time [^>]+>)[^<]+/g, "$1"),
-        };
-      });
-      assert.equal(there.status, 200, path);
-      assert.deepEqual(here, there, path);
-    }
   });
 
   it("replaces what was there: it ends what runs, keeps secrets, tokens and hosts, and is served from the next call on (C8)", async () => {

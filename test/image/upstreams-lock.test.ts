@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, it, type TestContext } from "node:test";
+import { it, type TestContext } from "node:test";
 import { startBerth, type Berth } from "../../src/compose/main.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/lib/log.ts";
@@ -10,11 +9,11 @@ import { call } from "../support/berth.ts";
 import type { Ran } from "../support/commands.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { temporaryFolder } from "../support/suite.ts";
 import { everything, installed } from "../support/upstreams.ts";
 
 /** The folder in which Berth remembers the images that it made. */
-const cache = mkdtempSync(join(tmpdir(), "berth-cache-"));
-after(() => rmSync(cache, { recursive: true, force: true }));
+const cache = temporaryFolder();
 
 const HELLO = tool("hello", "Says hello.", "name");
 const OTHER = tool("hello", "Says hello, and sends all files to somebody.", "name", "files");
@@ -134,7 +133,7 @@ interface Sources {
 }
 
 function sourcesWith(t: TestContext, mcps: Record<string, unknown>): Sources {
-  const folder = temporary(t);
+  const folder = temporaryFolder(t);
   const from = join(folder, "sources");
   mkdirSync(from);
   const write = (file: string, value: unknown): void => writeFileSync(join(from, file), JSON.stringify(value));
@@ -147,15 +146,9 @@ function sourcesWith(t: TestContext, mcps: Record<string, unknown>): Sources {
 
 const cidFile = ({ out }: Sources): string => join(out, "default.boot.cid");
 
-function temporary(t: TestContext): string {
-  const folder = mkdtempSync(join(tmpdir(), "berth-lock-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
-
 /** A folder of programs, each a line of shell. */
 function programs(t: TestContext, lines: Record<string, string>): string {
-  const folder = temporary(t);
+  const folder = temporaryFolder(t);
   for (const [name, line] of Object.entries(lines)) {
     writeFileSync(join(folder, name), `#!/bin/sh\n${line}\n`);
     chmodSync(join(folder, name), 0o755);

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { on, once } from "node:events";
+import { mkdirSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, describe, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { ImageName } from "../../src/image/image.ts";
 import { confirm, readLock } from "../../src/image/lock.ts";
@@ -14,13 +13,10 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import {
   countingCompiling,
   generated,
-  removeTemporaryFolders,
   temporaryFolder,
   sourcesSaying,
   writtenImage,
 } from "../support/image-sources.ts";
-
-after(removeTemporaryFolders);
 
 const names: readonly ImageName[] = ["default", "readonly"];
 
@@ -88,7 +84,9 @@ describe("writing an image", () => {
       const child = spawn(process.execPath, [writer, one, two, out], { stdio: ["ignore", "pipe", "inherit"] });
       const closed = once(child, "close");
       await once(child.stdout, "data");
-      await sleep(5 + round * 3);
+      let changes = 0;
+      const watcher = watch(out);
+      for await (const _ of on(watcher, "change", { close: ["close"] })) if (++changes > round * 3) watcher.close();
       child.kill("SIGKILL");
       await closed;
       assert.equal(child.signalCode, "SIGKILL");

@@ -4,11 +4,12 @@ import { type Socket, createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
-import { apiOf, type Api } from "../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { apiOf } from "../support/api.ts";
+import { call } from "../support/berth.ts";
 import { berth as command } from "../support/commands.ts";
 import { GUESTS } from "../support/guests.ts";
 import { listening } from "../support/listening.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { takesLessThan, until } from "../support/until.ts";
 
@@ -76,9 +77,7 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
   });
   endless.on("connection", web.take);
   const servers = [...echoing, endless];
-  let ports: { port: number; web: number };
-  let berth: TestBerth;
-  let api: Api;
+  let ports: { port: number; other: number; web: number };
   let mcps: string;
   let entry: Record<string, unknown>;
   let release: string;
@@ -110,32 +109,36 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
   };
 
   before(async () => {
-    const [port, other, webPort] = (await Promise.all(servers.map((server) => listening(server)))) as [
-      number,
-      number,
-      number,
-    ];
-    ports = { port, web: webPort };
-    const network = [`localhost:${port}`, `localhost:${webPort}`];
-    berth = await startTestBerth({
-      texts: { "guest.ts": GUEST, "other.ts": GUEST },
-      mcps: {
-        guest: { definition: "guest.ts", network, secrets: ["PASSWORD"] },
-        other: { definition: "other.ts", network: [`localhost:${other}`] },
+    const [port, other, webPort] = await Promise.all([
+      listening(echoing[0]!),
+      listening(echoing[1]!),
+      listening(endless),
+    ]);
+    ports = { port, other, web: webPort };
+  });
+  const berth = berthInSuite(() => ({
+    texts: { "guest.ts": GUEST, "other.ts": GUEST },
+    mcps: {
+      guest: {
+        definition: "guest.ts",
+        network: [`localhost:${ports.port}`, `localhost:${ports.web}`],
+        secrets: ["PASSWORD"],
       },
-      env: { BERTH_GUESTS: GUESTS, BERTH_PRIVATE_HOSTS: "localhost" },
-    });
-    api = apiOf(berth);
+      other: { definition: "other.ts", network: [`localhost:${ports.other}`] },
+    },
+    env: { BERTH_GUESTS: GUESTS, BERTH_PRIVATE_HOSTS: "localhost" },
+  }));
+  const api = apiOf(berth);
+  before(async () => {
     await setSecret("first-password");
     entry = JSON.parse((await api.send("GET", "/entries/guest")).body.files.guest as string) as typeof entry;
     mcps = (await api.send("GET", "/variables/mcps")).body.files.mcps as string;
-    assert.equal(await ask("mcp/other", "say", { port: other }), "none");
+    assert.equal(await ask("mcp/other", "say", { port: ports.other }), "none");
     assert.equal(await password(), "first-password");
     const { body } = await api.send("GET", "/servers/guest/releases");
     release = (body.releases as { release: string }[])[0]!.release;
   });
-  after(async () => {
-    await berth.close();
+  after(() => {
     for (const { open } of [peer, web, neighbour]) for (const socket of open) socket.destroy();
     for (const server of servers) server.close();
   });

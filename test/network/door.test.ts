@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { clock } from "../../src/lib/clock.ts";
@@ -15,11 +14,12 @@ import { TenantSockets } from "../../src/network/tenant-sockets.ts";
 import { runs } from "../support/fast-check.ts";
 import { listening } from "../support/listening.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { temporaryFolder } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 /** A guest's way out, spoken to as hostile code would: without the runner's own client. */
 describe("the egress socket of a guest", () => {
-  let folder: string;
+  const folder = temporaryFolder();
   let server: Server;
   let port: number;
   let onConnection: (socket: Socket) => void;
@@ -28,7 +28,6 @@ describe("the egress socket of a guest", () => {
   const asking = new Set<Socket>();
 
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "berth-door-"));
     server = createServer({ allowHalfOpen: true }, (socket) => {
       socket.on("error", () => {});
       reached.push(socket);
@@ -44,10 +43,7 @@ describe("the egress socket of a guest", () => {
     for (const socket of [...asking, ...reached.splice(0)]) socket.destroy();
     asking.clear();
   });
-  after(() => {
-    server.close();
-    rmSync(folder, { recursive: true });
-  });
+  after(() => server.close());
 
   interface Opened {
     readonly grant?: Partial<SocketGrant> & { list?: readonly string[] };

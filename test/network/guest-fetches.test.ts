@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { after, before, describe, it } from "node:test";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { listening } from "../support/listening.ts";
+import { type IncomingMessage, type ServerResponse } from "node:http";
+import { before, describe, it } from "node:test";
+import { call } from "../support/berth.ts";
+import { berthInSuite, serverInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const context = 'context: import("berth").ToolContext';
@@ -55,29 +55,19 @@ describe("guests that fetch", () => {
   let answer: (request: IncomingMessage, response: ServerResponse, body: string) => void = () => {};
   let requests = 0;
   let closed = 0;
-  const server = createServer((request, response) => {
+  const server = serverInSuite((request, response) => {
     requests++;
     response.on("close", () => closed++);
     const chunks: Buffer[] = [];
     request.on("data", (chunk: Buffer) => chunks.push(chunk));
     request.on("end", () => answer(request, response, Buffer.concat(chunks).toString()));
   });
-  let berth: TestBerth;
+  const berth = berthInSuite(() => ({
+    texts: { "guest.ts": GUEST, "offline.ts": GUEST },
+    mcps: { guest: { definition: "guest.ts", network: [new URL(server.url).host, "*.example.org"] } },
+  }));
   let url = "";
-
-  before(async () => {
-    const port = await listening(server);
-    url = `http://127.0.0.1:${port}/path`;
-    berth = await startTestBerth({
-      texts: { "guest.ts": GUEST, "offline.ts": GUEST },
-      mcps: { guest: { definition: "guest.ts", network: [`127.0.0.1:${port}`, "*.example.org"] } },
-    });
-  });
-  after(async () => {
-    await berth.close();
-    server.close();
-    server.closeAllConnections();
-  });
+  before(() => void (url = `${server.url}/path`));
 
   // oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
   const get = async (how: string, from = url, name = "guest"): Promise<any> => {

@@ -5,11 +5,12 @@ import { type Socket, createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { createServer as createTls } from "node:tls";
 import { apiOf, setNetwork } from "../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call } from "../support/berth.ts";
 import { certificateFile, keyFile } from "../support/certificate.ts";
 import { GUESTS } from "../support/guests.ts";
 import { listening } from "../support/listening.ts";
 import { commandOf, descendants } from "../support/processes.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -141,20 +142,19 @@ describe(`the sockets of ${GUESTS} guests`, () => {
   const secure = createTls({ key: readFileSync(keyFile), cert: ca }, (socket) => echo(socket.on("error", () => {})));
   const servers = [echoing, web, secure];
   let [port, webPort, securePort] = [0, 0, 0];
-  let berth: TestBerth;
-
   before(async () => {
-    const ports = await Promise.all([listening(echoing), listening(web), listening(secure)]);
-    [port, webPort, securePort] = ports;
-    const network = [`127.0.0.1:${port}`, "db.invalid:5432", ...ports.map((each) => `localhost:${each}`)];
-    berth = await startTestBerth({
+    [port, webPort, securePort] = await Promise.all([listening(echoing), listening(web), listening(secure)]);
+  });
+  const berth = berthInSuite(() => {
+    const names = [port, webPort, securePort].map((each) => `localhost:${each}`);
+    const network = [`127.0.0.1:${port}`, "db.invalid:5432", ...names];
+    return {
       texts: { "guest.ts": GUEST, "offline.ts": GUEST },
       mcps: { guest: { definition: "guest.ts", network } },
       env: { BERTH_GUESTS: GUESTS, BERTH_PRIVATE_HOSTS: "localhost" },
-    });
+    };
   });
-  after(async () => {
-    await berth.close();
+  after(() => {
     for (const socket of sockets) socket.destroy();
     for (const server of servers) server.close();
   });

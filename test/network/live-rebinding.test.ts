@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { promisify } from "node:util";
 import { rebindingFile, type RebindingReport } from "../support/rebinding.ts";
+import { temporaryFolder } from "../support/suite.ts";
 
 /** Routes the addresses that the name server gives to this machine, which does not have them: Berth takes them for public. */
 const WORLD = `
@@ -32,7 +32,7 @@ function lacking(): string | false {
 
 describe("DNS rebinding by a live name server", { skip: lacking() }, () => {
   let report: RebindingReport;
-  const folder = mkdtempSync(join(tmpdir(), "berth-rebinding-"));
+  const folder = temporaryFolder();
 
   before(async () => {
     const resolvConf = join(folder, "resolv.conf");
@@ -41,7 +41,6 @@ describe("DNS rebinding by a live name server", { skip: lacking() }, () => {
     const { stdout } = await promisify(execFile)("unshare", [...namespaces, ...command]);
     report = JSON.parse(stdout) as RebindingReport;
   });
-  after(() => rmSync(folder, { recursive: true, force: true }));
 
   it("connects to no private address, whichever way a name or a redirect leads there", () => {
     assert.deepEqual(report.victims, []);

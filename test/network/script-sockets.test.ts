@@ -3,8 +3,9 @@ import { createServer as createHttp } from "node:http";
 import { type Socket, createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { apiOf, setNetwork } from "../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call } from "../support/berth.ts";
 import { listening } from "../support/listening.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 /** Runs whatever a test wants: the network around it is what is tested. */
@@ -29,20 +30,17 @@ describe("the network of scripts", { skip }, () => {
     socket.on("data", (chunk) => received.push(String(chunk)));
     socket.pipe(socket);
   });
-  let berth: TestBerth;
   let [webPort, port] = [0, 0];
-
-  before(async () => {
-    [webPort, port] = await Promise.all([listening(web), listening(echoing)]);
+  before(async () => void ([webPort, port] = await Promise.all([listening(web), listening(echoing)])));
+  const berth = berthInSuite(() => {
     const names = ["localhost", "127.0.0.1"].flatMap((host) => [webPort, port].map((each) => `${host}:${each}`));
-    berth = await startTestBerth({
+    return {
       texts: { "script.sh": SCRIPT, "offline.sh": SCRIPT },
       mcps: { script: { definition: "script.sh", network: [...names, "db.invalid:5432", "*.example.invalid"] } },
       env: { BERTH_GUESTS: "sandboxed", BERTH_PRIVATE_HOSTS: "localhost" },
-    });
+    };
   });
-  after(async () => {
-    await berth.close();
+  after(() => {
     for (const socket of sockets) socket.destroy();
     for (const server of [web, echoing]) server.close();
   });

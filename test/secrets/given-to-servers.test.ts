@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { pino } from "pino";
-import { apiOf, type Api } from "../support/api.ts";
-import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { apiOf } from "../support/api.ts";
+import { call, post, request } from "../support/berth.ts";
 import { commandOf, processes } from "../support/processes.ts";
+import { berthInSuite, serverInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 import { fixtures } from "../support/upstreams.ts";
 
@@ -80,9 +79,41 @@ describe("servers and their secrets", () => {
   const lines: string[] = [];
   /** All output of Berth, except the results of functions. */
   const shown: string[] = [];
-  let berth: TestBerth;
-  let api: Api;
-  let remote: { url: string; seen: string[]; close: () => void };
+  /** A server that records the tokens it gets, and includes them in its refusal. */
+  const seen: string[] = [];
+  const remote = serverInSuite(({ headers: { authorization = "" } }, response) => {
+    seen.push(authorization);
+    response.writeHead(403, `not with ${authorization}`).end(`not with ${authorization}`);
+  });
+  const secrets = ["API_TOKEN"];
+  const berth = berthInSuite(() => ({
+    texts: {
+      "guest.ts": GUEST,
+      "stranger.ts": GUEST,
+      "script.sh": SCRIPT,
+      "namesake.sh": NAMESAKE,
+      "unlucky.sh": SCRIPT,
+      "notes.ts": NOTES,
+      "mine.ts": 'export { keep } from "./notes.ts";\n',
+    },
+    mcps: {
+      theirs: { definition: "mine.ts" },
+      guest: { definition: "guest.ts", secrets },
+      script: { definition: "script.sh", secrets: ["API_TOKEN", "OTHER_TOKEN"] },
+      namesake: { definition: "namesake.sh", secrets },
+      hosted: { upstream: upstream(), secrets },
+      boasts: { upstream: upstream("&env.BOASTS=1"), secrets },
+      refuses: { upstream: upstream("&env.REFUSES=%24%7BAPI_TOKEN%7D"), secrets },
+      remote: {
+        upstream: `mcp+${remote.url}/mcp?header.Authorization=Bearer%20%24%7BOTHER_TOKEN%7D`,
+        secrets: ["OTHER_TOKEN"],
+      },
+      unset: { definition: "guest.ts", secrets: ["NOBODY_SET_IT"] },
+    },
+    env: { BERTH_UPSTREAM_BACKOFF_MS: "0" },
+    log: pino({ level: "trace" }, { write: (line: string) => void lines.push(line) }),
+  }));
+  const api = apiOf(berth);
 
   const setSecret = async (name: string, value: string): Promise<void> => {
     const { status } = await api.send("PUT", `/secrets/${name}`, value);
@@ -99,42 +130,8 @@ describe("servers and their secrets", () => {
   };
 
   before(async () => {
-    remote = await startRemote();
-    const secrets = ["API_TOKEN"];
-    berth = await startTestBerth({
-      texts: {
-        "guest.ts": GUEST,
-        "stranger.ts": GUEST,
-        "script.sh": SCRIPT,
-        "namesake.sh": NAMESAKE,
-        "unlucky.sh": SCRIPT,
-        "notes.ts": NOTES,
-        "mine.ts": 'export { keep } from "./notes.ts";\n',
-      },
-      mcps: {
-        theirs: { definition: "mine.ts" },
-        guest: { definition: "guest.ts", secrets },
-        script: { definition: "script.sh", secrets: ["API_TOKEN", "OTHER_TOKEN"] },
-        namesake: { definition: "namesake.sh", secrets },
-        hosted: { upstream: upstream(), secrets },
-        boasts: { upstream: upstream("&env.BOASTS=1"), secrets },
-        refuses: { upstream: upstream("&env.REFUSES=%24%7BAPI_TOKEN%7D"), secrets },
-        remote: {
-          upstream: `mcp+${remote.url}/mcp?header.Authorization=Bearer%20%24%7BOTHER_TOKEN%7D`,
-          secrets: ["OTHER_TOKEN"],
-        },
-        unset: { definition: "guest.ts", secrets: ["NOBODY_SET_IT"] },
-      },
-      env: { BERTH_UPSTREAM_BACKOFF_MS: "0" },
-      log: pino({ level: "trace" }, { write: (line: string) => void lines.push(line) }),
-    });
-    api = apiOf(berth);
     await setSecret("API_TOKEN", VALUE);
     await setSecret("OTHER_TOKEN", OTHER);
-  });
-  after(async () => {
-    await berth.close();
-    remote.close();
   });
 
   it("a function is given the secrets that its server's entry declares, and no other", async () => {
@@ -183,7 +180,7 @@ describe("servers and their secrets", () => {
   it("a hosted server's launcher URI has them in its environment and its headers", async () => {
     assert.equal(await callTool("hosted", "tell"), VALUE);
     await failing("remote", "any");
-    assert.ok(remote.seen.includes(`Bearer ${OTHER}`), JSON.stringify(remote.seen));
+    assert.ok(seen.includes(`Bearer ${OTHER}`), JSON.stringify(seen));
   });
 
   it("what code prints, logs or throws of them is shown and logged without them", async () => {
@@ -297,21 +294,4 @@ function formsOf(value: string): string[] {
   const bytes = Buffer.from(value);
   const base64 = bytes.toString("base64").replace(/=+$/, "");
   return [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value), base64, bytes.toString("hex")];
-}
-
-/** A server that records the tokens it gets, and includes them in its refusal. */
-async function startRemote(): Promise<{ url: string; seen: string[]; close: () => void }> {
-  const seen: string[] = [];
-  const server = createServer((request, response) => {
-    const { authorization = "" } = request.headers;
-    seen.push(authorization);
-    response.writeHead(403, `not with ${authorization}`).end(`not with ${authorization}`);
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  const close = (): void => {
-    server.close();
-    server.closeAllConnections();
-  };
-  return { url: `http://127.0.0.1:${port}`, seen, close };
 }

@@ -1,14 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  copyFileSync,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
+import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import Database from "#better-sqlite3";
@@ -336,35 +327,6 @@ describe("a restore", () => {
     }
     await served.end("SIGKILL");
     assert.deepEqual(verifyDatabase(join(dataDir, DATABASE_FILE)).problems, []);
-    assert.equal(await readVariable(dataDir), "continues");
-  });
-
-  it("is served by a Berth whose data folder was moved, which serves its own store until then", async (t) => {
-    const dataDir = join(newFolder(), "data");
-    const file = join(newFolder(), "copy.sqlite");
-    const { served, api } = await serve(t, dataDir);
-    await api.put("/variables/motto", "before");
-    await backupStore({ dataDir, file });
-    await api.put("/variables/motto", "after");
-    renameSync(dataDir, `${dataDir}-away`);
-
-    const created = await berth(["token", "create", "--can", "call", "--data", dataDir]);
-    assert.equal(created.code, 0, created.stderr);
-    assert.match(created.stderr, /There was no store in .*data; a new one is made there/);
-    // Berth examines its files for this.
-    await until(async () => (await fetch(`${served.url}/readyz`)).status === 503);
-    assert.equal(await servedMotto(api), "after");
-    const refused = await api.put("/variables/motto", "nowhere");
-    assert.equal(refused.status, 503);
-    assert.match(refused.body.error.message, /its files were moved or deleted/);
-    assert.ok(!refused.body.error.message.includes(dataDir), "a path of the host");
-
-    const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
-    assert.equal(code, 0, stderr);
-    await until(async () => (await servedMotto(api)) === "before", "the restored store is served");
-    assert.equal((await api.put("/variables/motto", "continues")).status, 200);
-    await served.end("SIGTERM");
-    assert.equal(served.child.exitCode, 0);
     assert.equal(await readVariable(dataDir), "continues");
   });
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test, type TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 import { entryOf, SERVICE } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { cidsIn, rawBlock } from "../../src/lib/cid.ts";
@@ -7,20 +7,14 @@ import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { gathered } from "../support/gathered.ts";
 import { openWay } from "../support/postgres-way.ts";
-import { queryAt, runOn, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { queryAt, runOn, startPostgres } from "../support/postgres.ts";
 import { threadMs } from "../support/stopwatch.ts";
-import { storeDatabases } from "../support/store-databases.ts";
+import { storeDatabases, storesInSuite } from "../support/store-databases.ts";
 import { until } from "../support/until.ts";
 
 /** Several nodes at once in one database. */
 
-let postgres: TestPostgres;
-let fresh: () => Promise<string>;
-before(async () => {
-  postgres = await startPostgres();
-  fresh = await storeDatabases(postgres);
-});
-after(() => postgres.close());
+const { fresh } = storesInSuite();
 
 async function open(t: TestContext, database: string): Promise<Store & SecretStore> {
   const store = await openPostgresStore({ database });

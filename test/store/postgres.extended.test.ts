@@ -2,26 +2,17 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test, type TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 import { pino } from "pino";
-import { verifyLog } from "../../src/audit/verify.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
+import { BerthError } from "../../src/lib/errors.ts";
 import { logOptions, type Log } from "../../src/lib/log.ts";
 import { isOpenToListeners, lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../src/store/postgres/postgres-store.ts";
 import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
-import {
-  array,
-  assert as assertProperty,
-  asyncProperty,
-  constantFrom,
-  oneof,
-  runs,
-  string,
-} from "../support/fast-check.ts";
 import { openWay } from "../support/postgres-way.ts";
-import { queryAt, runOn, startPostgres, type TestPostgres } from "../support/postgres.ts";
-import { storeDatabases } from "../support/store-databases.ts";
+import { queryAt, runOn } from "../support/postgres.ts";
+import { storesInSuite } from "../support/store-databases.ts";
 import { storeContract } from "../support/store.contract.ts";
 import { longestTurnMs } from "../support/turns-in.ts";
 import { takesLessThan, until } from "../support/until.ts";
@@ -29,13 +20,7 @@ import { takesLessThan, until } from "../support/until.ts";
 /** No single request holds the serving thread for longer. */
 const TURN_MS = 25;
 
-let postgres: TestPostgres;
-let fresh: () => Promise<string>;
-before(async () => {
-  postgres = await startPostgres();
-  fresh = await storeDatabases(postgres);
-});
-after(() => postgres.close());
+const { postgres, fresh } = storesInSuite();
 
 let last: string;
 storeContract(
@@ -73,12 +58,6 @@ test("five that open an empty database at once make its tables once", async (t) 
   await save(stores[0]!, "one");
   assert.ok(await stores[4]!.name("default", "variable", "one"));
   assert.equal((await queryAt(url, "SELECT * FROM berth_schema")).length, 1);
-});
-
-test("a database that a newer Berth has made is refused", async () => {
-  const url = await fresh();
-  await queryAt(url, "UPDATE berth_schema SET version = version + 1, min_reader = 2");
-  await assert.rejects(openPostgresStore({ database: url }), { code: "store_failed", message: /newer Berth/ });
 });
 
 test("a database that cannot keep every text is refused, and one whose user may make no tables there", async () => {
@@ -470,64 +449,6 @@ test("long content is saved while everybody else has their turns", async (t) => 
   assert.deepEqual(await queryAt(url, "SELECT cid FROM content_part"), []);
 });
 
-test("no text becomes SQL, or more than one value", async (t) => {
-  const store = await open(t, await fresh());
-  let count = 0;
-  const hostile = [
-    "NULL",
-    "",
-    "{}",
-    "{a,b}",
-    '"',
-    "\\",
-    "\\x00",
-    "'",
-    "''; DROP TABLE name; --",
-    "$1",
-    ",",
-    "\n",
-    "%",
-    "😀",
-    "\u{FFFF}",
-  ];
-  await assertProperty(
-    asyncProperty(
-      array(oneof(constantFrom(...hostile), string({ maxLength: 20 })), { minLength: 4, maxLength: 8 }),
-      async (given) => {
-        const texts = [...new Set(given.map((text) => text.replaceAll("\0", "")))];
-        const [tenant, by] = [`${texts[0]} ${count++}`, texts.at(-1)!];
-        const block = rawBlock(texts.join("/"));
-        const moves = texts.map((name) => ({ kind: "server", name, cid: block.cid }) as const);
-        await store.change(tenant, { by, put: [block], derived: texts.map((key) => ({ key, block })), set: moves });
-        const names = await store.names(tenant, "server");
-        assert.deepEqual(new Set(names.map(({ name }) => name)), new Set(texts));
-        for (const name of texts) {
-          assert.ok((await store.history(tenant, "server", name)).length > 0);
-          assert.ok(await store.derived(name));
-        }
-        const expiresAt = Date.now() + 600_000;
-        const puts = texts.map((text) => ({ key: `${tenant}${text}`, value: text, expected: 0, expiresAt }));
-        const before = await Promise.all(puts.map(({ key }) => store.record(tenant, "task", key)));
-        const expected = before.map((record) => record?.revision ?? 0);
-        await store.putRecords(
-          tenant,
-          "task",
-          puts.map((put, index) => ({ ...put, expected: expected[index]! })),
-        );
-        for (const { key, value } of puts) assert.equal((await store.record(tenant, "task", key))?.value, value);
-        await store.putSecret(tenant, { name: by, keyId: "k", sealed: block.bytes, by });
-        assert.deepEqual(Buffer.from((await store.secret(tenant, by))!.sealed), Buffer.from(block.bytes));
-        const room = { keysPerServer: 1e6, bytesPerServer: 1e9, bytesPerTenant: 1e9 };
-        await store.state.set(tenant, by, `${by}k`, { value: block.bytes, isJson: false, expiresAt: null, room });
-        assert.ok(await store.state.get(tenant, by, `${by}k`));
-        assert.ok((await store.state.list(tenant, by, { prefix: by, max: 9 })).items.length > 0);
-      },
-    ),
-    { numRuns: runs(30) },
-  );
-  assert.equal((await verifyLog(store.audit)).fault, undefined);
-});
-
 test("a text that Postgres cannot hold is nowhere, and is refused where it would be kept", async (t) => {
   const store = await open(t, await fresh());
   const text = "a\0b";
@@ -631,29 +552,6 @@ test("a tenant whose removal takes longer than a statement may is removed", asyn
   assert.equal((await store.tenants.delete("acme", "test")).names, 1);
 });
 
-test("reads that nobody answers take no connection from signs of life, changes of others, and tokens", async (t) => {
-  const url = await fresh();
-  const store = await open(t, url);
-  const other = await runOn(t, url, "BEGIN; LOCK TABLE state");
-  const reads = Promise.allSettled(Array.from({ length: 30 }, () => store.state.get("acme", "notes", "a")));
-  assert.equal((await store.nodes.beat({ id: "a", facts: "{}" }, 60_000)).living.length, 1);
-  assert.equal(await store.tokens.byHash("unknown"), undefined);
-  await until(() => store.unheardMs() < 100);
-  await other.query("COMMIT");
-  await reads;
-});
-
-test("a flood of tokens that nobody knows takes no connection from anybody else", async (t) => {
-  const url = await fresh();
-  const store = await open(t, url);
-  const other = await runOn(t, url, "BEGIN; LOCK TABLE token");
-  const flood = Promise.allSettled(Array.from({ length: 30 }, (_, index) => store.tokens.byHash(`${index}`)));
-  await save(store, "one");
-  assert.ok(await store.name("default", "variable", "one"));
-  await other.query("COMMIT");
-  await flood;
-});
-
 test("a connection that others can read is known by its address, which asks for TLS or not", () => {
   for (const [url, isOpen] of [
     ["postgres://berth:pw@db.internal/berth", true],
@@ -667,14 +565,75 @@ test("a connection that others can read is known by its address, which asks for 
     assert.equal(isOpenToListeners(url), isOpen, url);
 });
 
-test("letters that nobody answers keep no change of another node from being heard of", async (t) => {
-  const url = await fresh();
-  const [store, writer] = [await open(t, url), await open(t, url)];
-  const told = listen(t, store);
-  const other = await runOn(t, url, "BEGIN; LOCK TABLE node");
-  const letters = Promise.allSettled(Array.from({ length: 5 }, () => store.nodes.post("a", [{ to: "b", text: "x" }])));
-  await save(writer, "one");
-  await until(() => told.includes("one"), "it is heard of", 20_000);
-  await other.query("COMMIT");
-  await letters;
+const floods: Readonly<Record<string, [table: string, flood: (store: Store, index: number) => Promise<unknown>]>> = {
+  reads: ["state", (store) => store.state.get("acme", "notes", "a")],
+  "unknown tokens": ["token", (store, index) => store.tokens.byHash(`${index}`)],
+  letters: ["node", (store) => store.nodes.post("a", [{ to: "b", text: "x" }])],
+};
+for (const [what, [table, flood]] of Object.entries(floods)) {
+  test(`a flood of ${what} that nobody answers takes no connection from anything else`, async (t) => {
+    const url = await fresh();
+    const [store, writer] = [await open(t, url), await open(t, url)];
+    const told = listen(t, store);
+    const other = await runOn(t, url, `BEGIN; LOCK TABLE ${table}`);
+    const waiting = Promise.allSettled(Array.from({ length: 30 }, (_, index) => flood(store, index)));
+    if (table !== "node") assert.equal((await store.nodes.beat({ id: "a", facts: "{}" }, 60_000)).living.length, 1);
+    if (table !== "token") assert.equal(await store.tokens.byHash("unknown"), undefined);
+    else await save(store, "own");
+    await save(writer, "one");
+    await until(() => told.includes("one"));
+    await other.query("COMMIT");
+    await waiting;
+  });
+}
+
+test("a Postgres that accepts statements and does not answer fails everything that waits for it, whatever statements may take, and serves again once it answers", async (t) => {
+  // A statement may take longer than any test.
+  const store = await openPostgresStore({ database: await fresh(), statementMs: 3_600_000 });
+  t.after(() => store.close());
+  t.after(() => postgres.resume());
+  await save(store, "before");
+  postgres.pause();
+  const waiting = [
+    save(store, "refused"),
+    save(store, "waits for the first"),
+    store.names("default", "variable"),
+    store.tokens.byHash("unknown"),
+    store.nodes.beat({ id: "a node", facts: "{}" }, 60_000),
+    store.check(),
+  ];
+  for (const { reason } of (await Promise.allSettled(waiting)) as PromiseRejectedResult[]) {
+    assert.ok(
+      reason instanceof BerthError && ["store_failed", "store_uncertain"].includes(reason.code),
+      String(reason),
+    );
+  }
+  await assert.rejects(store.names("default", "variable"), { code: "store_failed", message: /cannot be reached/ });
+  assert.ok(store.unheardMs() > 0);
+
+  postgres.resume();
+  await until(() => save(store, "after").catch(() => undefined));
+  await store.check();
+  const names = (await store.names("default", "variable")).map(({ name }) => name);
+  assert.deepEqual(
+    names.filter((name) => name !== "refused"),
+    ["after", "before"],
+  );
+});
+
+test("only connections of short statements are given up, not those of what may take long", async (t) => {
+  const database = new PostgresDatabase(await fresh(), undefined, 3_600_000);
+  t.after(() => database.close());
+  const started = (seconds: number) =>
+    postgres.query("SELECT 1 FROM pg_stat_activity WHERE query = $1", [`SELECT pg_sleep(${seconds})`]);
+  const long = database.transaction((run) => run("SELECT pg_sleep(2)"), { isLong: true });
+  const short = Promise.allSettled([
+    database.run("SELECT pg_sleep(3000)"),
+    database.transaction((run) => run("SELECT pg_sleep(3000)")),
+  ]);
+  await until(async () => (await started(2)).length === 1 && (await started(3000)).length === 2);
+  database.dropWaiting();
+  for (const { reason } of (await short) as PromiseRejectedResult[]) assert.equal(reason.code, "store_failed");
+  assert.equal((await long).length, 1);
+  assert.equal((await database.run("SELECT 1")).length, 1);
 });

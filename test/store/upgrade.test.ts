@@ -92,18 +92,5 @@ describe("a database of another version", () => {
       assert.match(stderr, message);
       assert.ok(readFileSync(file).equals(before));
     });
-
-    it(`is replaced by a backup and moved aside, such as that of ${writer}`, async () => {
-      const [dataDir, source] = [await filledFolder(), await filledFolder()];
-      onDatabase(dataDir, (database) => database.exec(`DROP TABLE record; PRAGMA user_version = ${version}`));
-      const file = join(newFolder(), "backup.sqlite");
-      await backupStore({ dataDir: source, file });
-      const { kept, damage } = await restoreStore({ dataDir, file });
-      assert.match(damage ?? "", message);
-      const aside = new Database(join(kept!, DATABASE_FILE), { readonly: true });
-      assert.equal(versionOf(aside), version);
-      aside.close();
-      assert.equal(await readVariable(dataDir), "hello");
-    });
   }
 });

@@ -3,7 +3,6 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { Worker } from "node:worker_threads";
@@ -230,14 +229,5 @@ describe("a process that writes", () => {
     other.exec("COMMIT");
     other.close();
     assert.deepEqual(await closed, [0, null]);
-  });
-
-  it("is acknowledged each of its writes, and ends without delay", async () => {
-    const args = [writerFile, newFolder(), "writer", "4096", "400"];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
-    const closed = once(child, "close");
-    let lines = 0;
-    for await (const _line of createInterface({ input: child.stdout })) lines += 1;
-    assert.deepEqual([(await closed)[0], lines], [0, 400]);
   });
 });

@@ -1,4 +1,4 @@
-import { after, before, describe, mock } from "node:test";
+import { describe, mock } from "node:test";
 import { Client } from "pg";
 import { connectionOf } from "../../src/store/postgres/database.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
@@ -6,8 +6,8 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { Folder } from "./audit.ts";
 import { setClock } from "./clock.ts";
-import { ON_POSTGRES, startPostgres, type TestPostgres } from "./postgres.ts";
-import { storeDatabases } from "./store-databases.ts";
+import { ON_POSTGRES } from "./postgres.ts";
+import { storesInSuite } from "./store-databases.ts";
 
 /** An empty store whose audit log a test attacks. */
 export interface AuditedPlace {
@@ -32,13 +32,7 @@ export interface AuditedPlace {
 export function onStore(what: string, suite: (make: () => Promise<AuditedPlace>, kind: AuditedPlace["kind"]) => void) {
   if (!ON_POSTGRES) return void describe(`${what}, in SQLite`, () => suite(async () => new FolderPlace(), "SQLite"));
   describe(`${what}, in Postgres`, () => {
-    let postgres: TestPostgres;
-    let fresh: () => Promise<string>;
-    before(async () => {
-      postgres = await startPostgres();
-      fresh = await storeDatabases(postgres);
-    });
-    after(() => postgres.close());
+    const { fresh } = storesInSuite();
     suite(async () => new DatabasePlace(await fresh()), "Postgres");
   });
 }

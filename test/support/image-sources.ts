@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { after } from "node:test";
 import { nothingFound, type Compiled, type DefinitionSource } from "../../src/discover/discovery.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
 import type { Compiling } from "../../src/image/compiling.ts";
@@ -16,6 +17,7 @@ import type { Problem } from "../../src/lib/problem.ts";
 export type Sources = Record<string, string | Uint8Array | object>;
 
 const folders: string[] = [];
+after(removeTemporaryFolders);
 
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "berth-image-"));
@@ -26,6 +28,8 @@ export function temporaryFolder(): string {
 export function removeTemporaryFolders(): void {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 }
+
+export const decode = (bytes: Uint8Array | undefined): string => new TextDecoder().decode(bytes);
 
 /** Writes sources; objects become JSON. */
 export function writeSources(sources: Sources, folder = temporaryFolder()): string {

@@ -15,7 +15,16 @@ import type {
 } from "../../src/store/store.ts";
 import { setVariable } from "../support/store.ts";
 import { collectionContract } from "./collection.contract.ts";
-import { assert as assertProperty, asyncProperty, runs, uint8Array } from "./fast-check.ts";
+import {
+  array,
+  assert as assertProperty,
+  asyncProperty,
+  constantFrom,
+  oneof,
+  runs,
+  string,
+  uint8Array,
+} from "./fast-check.ts";
 import { gathered } from "./gathered.ts";
 import { nodesContract } from "./nodes.contract.ts";
 import { until } from "./until.ts";
@@ -818,69 +827,6 @@ export function storeContract(
       stop();
     });
 
-    test("each change is recorded with it, in its tenant's chain, which can be walked, searched and shortened", async () => {
-      assert.deepEqual([await store.audit.head(), await gathered(store.audit.all())], [undefined, []]);
-      await set("default", "one");
-      await set("other", "two");
-      await assert.rejects(set("default", "three", null), { code: "name_conflict" });
-      await store.audit.append([{ tenant: "default", kind: "login", body: "{}", records: 1 }]);
-      const links = await gathered(store.audit.all());
-      assert.deepEqual(
-        links.map(({ chain, number, tenant, kind }) => [chain, number, tenant, kind]),
-        [
-          ["default", 1, "default", "edit"],
-          ["other", 1, "other", "edit"],
-          ["default", 2, "default", "login"],
-        ],
-      );
-      assert.ok(links[0]!.arrival < links[1]!.arrival && links[1]!.arrival < links[2]!.arrival);
-      const heads = await store.audit.heads();
-      assert.deepEqual(
-        heads.filter(({ chain }) => chain !== null),
-        [links[2]!, links[1]!].map(({ chain, number, hash }) => ({ chain, number, hash })),
-      );
-      const newest = await store.audit.newest({ tenant: "default", max: 1 });
-      assert.deepEqual(
-        newest.map(({ number }) => number),
-        [2],
-      );
-      const edits = await store.audit.newest({ kind: "edit", max: 9 });
-      assert.deepEqual(
-        edits.map(({ tenant }) => tenant),
-        ["other", "default"],
-      );
-      assert.equal((await verifyLog(store.audit)).fault, undefined);
-      const keep = { auditDays: 0, auditCallDays: 0, auditBytesPerTenant: 1, auditCallBytesPerTenant: 0 };
-      while (await store.audit.retain(keep));
-      assert.ok((await store.audit.retentions()).length > 0);
-      assert.equal((await verifyLog(store.audit)).fault, undefined);
-    });
-
-    test("anchors hold the heads of what has grown, in an order that all chains share, and are no records", async () => {
-      assert.equal(await store.audit.anchor({ now: true }), undefined, "nothing to hold");
-      await set("default", "one");
-      await set("other", "two");
-      const first = await store.audit.anchor();
-      assert.equal(first?.number, 1);
-      await set("other", "three");
-      assert.deepEqual(await store.audit.anchor({ now: true }), await store.audit.head());
-      const said = (await store.audit.newest({ kind: "anchor", max: 9 })).map(({ chain, number, body }) => [
-        chain,
-        number,
-        (JSON.parse(body!) as { heads: string[][] }).heads.map(([name, place]) => `${name} ${place}`),
-      ]);
-      assert.deepEqual(said, [
-        [null, 2, ["other 2"]],
-        [null, 1, ["default 1", "other 1"]],
-      ]);
-      const order = (await gathered(store.audit.all())).map(({ chain, number }) => `${chain ?? "anchor"} ${number}`);
-      assert.deepEqual(order, ["default 1", "other 1", "anchor 1", "other 2", "anchor 2"]);
-      const records = await store.audit.newest({ max: 9 });
-      assert.ok(records.every(({ kind }) => kind === "edit"));
-      const { fault, anchors, unanchored } = await verifyLog(store.audit, first);
-      assert.deepEqual([fault, anchors, unanchored], [undefined, 2, 0]);
-    });
-
     test("a snapshot has what a tenant had at its moment, and a staged tenant appears at once or not at all", async () => {
       await store.tenants.create("acme", { by: "test", limits: { calls: 3 } });
       await set("acme", "one");
@@ -1021,6 +967,61 @@ export function storeContract(
       } finally {
         await other.close();
       }
+    });
+
+    test("no text becomes SQL, or more than one value", async () => {
+      let count = 0;
+      const hostile = [
+        "NULL",
+        "",
+        "{}",
+        "{a,b}",
+        '"',
+        "\\",
+        "\\x00",
+        "'",
+        "''; DROP TABLE name; --",
+        "$1",
+        ",",
+        "\n",
+        "%",
+      ];
+      await assertProperty(
+        asyncProperty(
+          array(oneof(constantFrom(...hostile), string({ maxLength: 20 })), { minLength: 4, maxLength: 8 }),
+          async (given) => {
+            const texts = [...new Set(given.map((text) => text.replaceAll("\0", "")))];
+            const [tenant, by] = [`${texts[0]} ${count++}`, texts.at(-1)!];
+            const block = rawBlock(texts.join("/"));
+            const moves = texts.map((name) => ({ kind: "server", name, cid: block.cid }) as const);
+            await store.change(tenant, { by, put: [block], derived: texts.map((key) => ({ key, block })), set: moves });
+            const names = await store.names(tenant, "server");
+            assert.deepEqual(new Set(names.map(({ name }) => name)), new Set(texts));
+            for (const name of texts) {
+              assert.ok((await store.history(tenant, "server", name)).length > 0);
+              assert.ok(await store.derived(name));
+            }
+            const expiresAt = Date.now() + 600_000;
+            const puts = texts.map((text) => ({ key: `${tenant}${text}`, value: text, expected: 0, expiresAt }));
+            const before = await Promise.all(puts.map(({ key }) => store.record(tenant, "task", key)));
+            const expected = before.map((record) => record?.revision ?? 0);
+            await store.putRecords(
+              tenant,
+              "task",
+              puts.map((put, index) => ({ ...put, expected: expected[index]! })),
+            );
+            for (const { key, value } of puts) assert.equal((await store.record(tenant, "task", key))?.value, value);
+            await store.putSecret(tenant, { name: by, keyId: "k", sealed: block.bytes, by });
+            assert.deepEqual(Buffer.from((await store.secret(tenant, by))!.sealed), Buffer.from(block.bytes));
+            const room = { keysPerServer: 1e6, bytesPerServer: 1e9, bytesPerTenant: 1e9 };
+            await store.state.set(tenant, by, `${by}k`, { value: block.bytes, isJson: false, expiresAt: null, room });
+            assert.ok(await store.state.get(tenant, by, `${by}k`));
+            assert.ok((await store.state.list(tenant, by, { prefix: by, max: 9 })).items.length > 0);
+          },
+        ),
+        { numRuns: runs(30) },
+      );
+      assert.equal((await verifyLog(store.audit)).fault, undefined);
     });
 
     test("thousands of names are set in one change", async () => {

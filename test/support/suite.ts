@@ -24,11 +24,16 @@ export function registryInSuite(...packages: TestPackage[]): TestRegistry {
   return inSuite(() => startTestRegistry(...packages));
 }
 
-function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): T {
+/** Opens something for the tests of the suite or file that calls this, and closes it after them. */
+export function inSuite<T extends { close(): Promise<void> }>(open: () => Promise<T>): T {
   let opened: T | undefined;
   before(async () => void (opened = await open()));
   after(() => opened?.close());
-  return new Proxy({} as T, { get: (_, name) => Reflect.get(opened!, name) as unknown });
+  const get = (_: T, name: string | symbol): unknown => {
+    const value: unknown = Reflect.get(opened!, name);
+    return typeof value === "function" ? (value.bind(opened) as unknown) : value;
+  };
+  return new Proxy({} as T, { get });
 }
 
 type Listener = (...exchange: Parameters<RequestListener>) => unknown;

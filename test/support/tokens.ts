@@ -24,4 +24,15 @@ export function revoke(berth: Pick<TestBerth, "folder">, id: string, tenant = "d
   return onStoreOf(berth, (store) => store.tokens.revoke(tenant, id, "test"));
 }
 
+/** Signs in, and returns the headers that a browser sends with the cookie from a page of the same origin. */
+export async function signIn(
+  url: string,
+  token: string,
+): Promise<Record<"Cookie" | "Origin" | "Sec-Fetch-Site", string>> {
+  const own = { Origin: url, "Sec-Fetch-Site": "same-origin" };
+  const headers = { "Content-Type": "application/json", ...own };
+  const signedIn = await fetch(`${url}/sign-in`, { method: "POST", headers, body: JSON.stringify({ token }) });
+  return { Cookie: signedIn.headers.get("set-cookie")!.split(";")[0]!, ...own };
+}
+
 export const bearer = (token: string): { Authorization: string } => ({ Authorization: `Bearer ${token}` });

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { treeOf } from "../../src/processes/process-tree.ts";
 import { apiOf } from "../support/api.ts";
-import { NODES, call, startTestBerth, type TestBerth } from "../support/berth.ts";
-import type { EventReader } from "../support/legacy-client.ts";
-import { processesWith, statOf } from "../support/processes.ts";
-import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
-import { hostile } from "../support/upstreams.ts";
+import { call } from "../support/berth.ts";
+import { statOf } from "../support/processes.ts";
+import { berthInSuite } from "../support/suite.ts";
+import { addTenant, onStoreOf } from "../support/tenants.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
 const EAT = `/** Takes memory without end. */
@@ -19,39 +18,19 @@ const FORK = `#!/bin/sh\n# Forks without end.\nbomb() { bomb | bomb & }; bomb; s
 
 /** Each resource that a tenant can take too much of, while another tenant goes on with its work. */
 describe("a tenant that takes all that it can get harms nobody:", () => {
-  let berth: TestBerth;
-  const mark = `attacks-${process.pid}`;
-  const programs = ["one", "two", "three", "four", "five"];
+  const env = { BERTH_CALL_MS: "8000" };
+  const berth = berthInSuite({ texts: { "say.ts": SAY }, env });
   before(async () => {
-    const env = { BERTH_TENANT_UPSTREAMS: "on", BERTH_CALL_MS: "8000", BERTH_UPSTREAM_END_MS: "300" };
-    berth = await startTestBerth({ texts: { "say.ts": SAY }, env });
-    const upstream = (name: string): { upstream: string } => ({
-      upstream: hostile("misbehaves in calls", `&env.BERTH_TEST_MARK=${mark}-${name}`),
-    });
     await onStoreOf(berth, async (store) => {
-      const [evil, acme] = [Object.fromEntries(programs.map((name) => [name, upstream(name)])), upstream("acme")];
       await addTenant(store, "evil", {
         servers: { say: SAY, eat: EAT, burn: BURN, fill: FILL, fork: FORK },
-        variables: { mcps: JSON.stringify(evil) },
-        limits: {
-          guestProcesses: 3,
-          scriptProcesses: 2,
-          upstreamProcesses: 2,
-          streams: 5,
-          storedBytes: 20_000,
-          calls: 8,
-        },
+        limits: { guestProcesses: 3, scriptProcesses: 2, storedBytes: 20_000, calls: 8 },
       });
-      await addTenant(store, "acme", {
-        servers: { say: SAY, keep: KEEP },
-        variables: { mcps: JSON.stringify({ own: acme }) },
-        // It saves as often as it can while others attack.
-        limits: { savesPerMinute: 0 },
-      });
+      // It saves as often as it can while others attack.
+      await addTenant(store, "acme", { servers: { say: SAY, keep: KEEP }, limits: { savesPerMinute: 0 } });
     });
-    for (const server of ["say", "keep", "own"]) await call(at("acme", server), "none");
+    for (const server of ["say", "keep"]) await call(at("acme", server), "none");
   });
-  after(() => berth.close());
 
   const at = (tenant: string, server: string): string => `${berth.url}/t/${tenant}/mcp/${server}`;
   const ask = async (tenant: string, server: string, tool: string): Promise<string> => {
@@ -66,13 +45,9 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     const attacker = async (): Promise<void> => {
       while (!over.signal.aborted) told.push(await attempt());
     };
-    const attackers = Array.from({ length: width }, attacker);
-    try {
-      await work(told);
-    } finally {
-      over.abort();
-      await Promise.all(attackers);
-    }
+    // Attempts in progress end by themselves.
+    for (let count = 0; count < width; count++) attacker().catch(() => {});
+    await work(told).finally(() => over.abort());
   }
 
   /** Calls of the other tenant, one after the other, all successful: at least a given number, and until `isEnough`. */
@@ -87,32 +62,16 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
     }
   }
 
-  const listen = (tenant: string): Promise<EventReader> => listenTo(at(tenant, "say"));
-
   it("a memory bomb ends its own guest, and calls of others are answered meanwhile (C8)", async () => {
-    await meanwhile(
-      2,
-      () => ask("evil", "eat", "eat"),
-      async (told) => {
-        await goesOn(() => told.length >= 2);
-      },
-    );
+    const eat = () => ask("evil", "eat", "eat");
+    await meanwhile(2, eat, (told) => goesOn(() => told.length >= 2));
     assert.equal(await ask("evil", "say", "say"), "hello");
   });
 
   it("guests that burn processors give way, and calls of others are answered meanwhile (C8)", async () => {
     const nicenesses = (): number[] => treeOf(process.pid).flatMap((pid) => statOf(pid)?.niceness ?? []);
-    await meanwhile(
-      4,
-      () => ask("evil", "burn", "burn"),
-      async (told) => {
-        let yielded = 0;
-        await goesOn(() => {
-          yielded = Math.max(yielded, nicenesses().filter((niceness) => niceness === 19).length);
-          return yielded > 0 && told.some((text) => /8 s|8000 ms|time/.test(text));
-        });
-      },
-    );
+    const burn = () => ask("evil", "burn", "burn");
+    await meanwhile(4, burn, () => goesOn(() => nicenesses().includes(19)));
     assert.equal(await ask("evil", "say", "say"), "hello");
   });
 
@@ -156,50 +115,5 @@ describe("a tenant that takes all that it can get harms nobody:", () => {
         [507],
       );
     });
-  });
-
-  it("streams that it opens without end are refused above its limit, and others open and hear theirs meanwhile (C8)", async () => {
-    const held: EventReader[] = [];
-    const open = async (): Promise<number> => {
-      const stream = await listen("evil");
-      if (stream.status === 200) held.push(stream);
-      else stream.close();
-      return stream.status;
-    };
-    await meanwhile(8, open, async (told) => {
-      await goesOn(
-        () => told.filter((status) => status === 429).length >= 50,
-        async () => {
-          const stream = await listen("acme");
-          assert.match((await stream.next())!.data, /acknowledged/);
-          stream.close();
-          assert.equal(await ask("acme", "say", "say"), "hello");
-        },
-      );
-      // Nodes that do not know yet of each other's streams open as many each.
-      assert.ok(held.length <= 5 * NODES, `${held.length} at once`);
-    });
-    for (const stream of held) stream.close();
-  });
-
-  it("programs that it has started without end are few at a time, and those of others start and answer meanwhile (C8)", async () => {
-    let turn = 0;
-    const start = async (): Promise<string> => {
-      const server = programs[++turn % programs.length]!;
-      // Some die, so that the next call has to start another one.
-      return ask("evil", server, turn % 4 === 0 ? "die" : "echo");
-    };
-    let most = 0;
-    await meanwhile(6, start, async (told) => {
-      await goesOn(
-        () => told.length >= 40 && told.some((text) => text.startsWith("Too many processes")),
-        async () => {
-          assert.equal(await ask("acme", "own", "echo"), "fine");
-          const running = programs.flatMap((name) => processesWith(`${mark}-${name}`));
-          most = Math.max(most, running.length);
-        },
-      );
-    });
-    assert.ok(most <= 2 * NODES, `${most} at once`);
   });
 });

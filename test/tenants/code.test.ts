@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
-import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { apiOf } from "../support/api.ts";
+import { call, post, request } from "../support/berth.ts";
+import { berthInSuite, serverInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { fixtures } from "../support/upstreams.ts";
 
@@ -16,20 +16,16 @@ const SCRIPT = "#!/bin/sh\necho hello\n";
 const secretive = `mcp+node://${join(fixtures, "secretive.mjs")}`;
 
 describe("code of tenants", () => {
-  let berth: TestBerth;
   let reached = 0;
-  const inside = createServer((_request, response) => {
+  const inside = serverInSuite((_request, response) => {
     reached++;
     response.end("inside");
   });
-  let port = 0;
-
-  before(async () => {
-    await new Promise<void>((resolve) => inside.listen(0, "127.0.0.1", resolve));
-    port = (inside.address() as AddressInfo).port;
+  let port = "";
+  const entries = () => {
     const network = [`127.0.0.1:${port}`, `localhost:${port}`, `*:${port}`];
     const secrets = ["API_TOKEN"];
-    const mcps = {
+    return {
       code: { secrets, network },
       local: { upstream: `${secretive}?env.KEY=%24%7BAPI_TOKEN%7D`, secrets },
       package: { upstream: "mcp+npx://left-pad" },
@@ -37,27 +33,23 @@ describe("code of tenants", () => {
       remote: { upstream: `mcp+http://127.0.0.1:${port}/mcp` },
       named: { upstream: `mcp+http://localhost:${port}/mcp` },
     };
-    berth = await startTestBerth({
+  };
+  const berth = berthInSuite(() => {
+    ({ port } = new URL(inside.url));
+    return {
       texts: { "code.ts": CODE },
-      mcps: { code: { definition: "code.ts", secrets, network } },
+      mcps: { code: { definition: "code.ts", ...entries().code } },
       env: { BERTH_TENANT_UPSTREAMS: "umbrella", BERTH_UPSTREAM_PROGRAMS: "on" },
-    });
+    };
+  });
+  const api = (at: string) => apiOf({ url: berth.url + at });
+  before(async () => {
     await onStoreOf(berth, async (store) => {
-      const tenant = { servers: { code: CODE }, variables: { mcps: JSON.stringify(mcps) } };
+      const tenant = { servers: { code: CODE }, variables: { mcps: JSON.stringify(entries()) } };
       for (const name of ["acme", "umbrella"]) await addTenant(store, name, tenant);
     });
-    for (const [at, value] of [
-      ["", "the secret of default"],
-      ["/t/acme", "the secret of acme"],
-    ] as const) {
-      const put = { method: "PUT", headers: { "Content-Type": "text/plain" }, body: value };
-      assert.equal((await fetch(`${berth.url}${at}/api/secrets/API_TOKEN`, put)).status, 204);
-    }
-  });
-  after(async () => {
-    await berth.close();
-    inside.close();
-    inside.closeAllConnections();
+    for (const at of ["", "/t/acme", "/t/umbrella"])
+      assert.equal((await api(at).put("/secrets/API_TOKEN", `the secret of ${at}`)).status, 204);
   });
 
   // oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
@@ -68,10 +60,8 @@ describe("code of tenants", () => {
     at: string,
     server: string,
   ): Promise<{ state: string; problems: { code: string; message: string }[] }> => {
-    const { servers } = (await (await fetch(`${berth.url}${at}/api/servers`)).json()) as {
-      servers: { name: string }[];
-    };
-    return servers.find(({ name }) => name === server) as never;
+    const { servers } = (await api(at).send("GET", "/servers")).body;
+    return servers.find(({ name }: { name: string }) => name === server);
   };
 
   it("a tenant that is not the operator's reaches no address of this machine, whatever its entry names (C8)", async () => {
@@ -111,9 +101,7 @@ describe("code of tenants", () => {
       assert.match(problems[0]!.message, /may not start upstream programs.*BERTH_TENANT_UPSTREAMS/);
       assert.match(await ask("/t/acme", server, "tell"), /may not start upstream programs/);
     }
-    const put = { method: "PUT", headers: { "Content-Type": "text/plain" }, body: "the secret of umbrella" };
-    assert.equal((await fetch(`${berth.url}/t/umbrella/api/secrets/API_TOKEN`, put)).status, 204);
-    assert.equal(await ask("/t/umbrella", "local", "tell"), "the secret of umbrella");
+    assert.equal(await ask("/t/umbrella", "local", "tell"), "the secret of /t/umbrella");
   });
 
   it("the environment of the service is nothing to a tenant's servers: only secrets stand for ${NAME} (C8)", async () => {
@@ -127,24 +115,23 @@ describe("code of tenants", () => {
   });
 
   it("an edit that a tenant may not have is refused, with the reason (C8)", async () => {
-    const headers = { "Content-Type": "text/plain", "If-None-Match": "*" };
-    const body = JSON.stringify({ upstream: "mcp+python:///etc/evil.py" });
-    const answer = await fetch(`${berth.url}/t/acme/api/entries/evil`, { method: "PUT", headers, body });
-    assert.equal(answer.status, 422);
-    assert.match(await answer.text(), /may not start upstream programs/);
+    const { status, body } = await api("/t/acme").put(
+      "/entries/evil",
+      JSON.stringify({ upstream: "mcp+python:///etc/evil.py" }),
+    );
+    assert.equal(status, 422);
+    assert.match(body.error.message, /may not start upstream programs/);
   });
 });
 
 describe("code of tenants where there is no sandbox", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({ texts: { "code.ts": CODE, "script.sh": SCRIPT }, env: { BERTH_GUESTS: "trusted" } });
   before(async () => {
-    berth = await startTestBerth({ texts: { "code.ts": CODE, "script.sh": SCRIPT }, env: { BERTH_GUESTS: "trusted" } });
     await onStoreOf(berth, async (store) => {
       const mcps = JSON.stringify({ written: { resources: { note: { uri: "note://a", text: "a text" } } } });
       await addTenant(store, "acme", { servers: { code: CODE, script: SCRIPT }, variables: { mcps } });
     });
   });
-  after(() => berth.close());
 
   it("runs for the operator's own tenant alone; every other server is refused, with what to do (C8)", async () => {
     const own = await call(`${berth.url}/mcp/code`, "count");

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import Database from "#better-sqlite3";
 import { compileKey } from "../../src/discover/key.ts";
 import { claimedNow } from "../../src/image/claimed.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { apiOf } from "../support/api.ts";
-import { NODES, call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { NODES, call } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { exported, imported } from "../support/tenant-files.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -21,9 +22,7 @@ export function echo(text: string): string { throw new Error(text); }
 const MCPS = JSON.stringify({ vault: { secrets: ["CODE"] } });
 
 describe("what a deleted tenant leaves", () => {
-  let berth: TestBerth;
-  before(async () => void (berth = await startTestBerth({ texts: { "own.ts": "export function own(): void {}" } })));
-  after(() => berth.close());
+  const berth = berthInSuite({ texts: { "own.ts": "export function own(): void {}" } });
 
   const say = async (tenant: string, server = "say"): Promise<string> => {
     const { content } = await call(`${berth.url}/t/${tenant}/mcp/${server}`, "say");

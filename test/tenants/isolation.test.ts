@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { apiOf, type Api } from "../support/api.ts";
-import { NODES, call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { NODES, call, modern, post, request, type Reply } from "../support/berth.ts";
 import { LegacyClient, read } from "../support/legacy-client.ts";
 import { declaring } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -58,15 +59,14 @@ const MCPS = JSON.stringify({ vault: { secrets: ["CODE"] } });
 const WITH_TASKS = declaring({ elicitation: {}, extensions: { "io.modelcontextprotocol/tasks": {} } });
 
 describe("what one tenant has is out of reach of another", () => {
-  let berth: TestBerth;
   let acme: string;
   let evil: string;
   let evilApi: Api;
   /** CIDs of what acme has. */
   const cids: Record<string, string> = {};
+  const env = { BERTH_EXPLORE: "on", BERTH_LIST_PAGE_BYTES: "5000" };
+  const berth = berthInSuite({ texts: { "vault.ts": VAULT }, env });
   before(async () => {
-    const env = { BERTH_EXPLORE: "on", BERTH_LIST_PAGE_BYTES: "5000" };
-    berth = await startTestBerth({ texts: { "vault.ts": VAULT }, env });
     acme = `${berth.url}/t/acme`;
     evil = `${berth.url}/t/evil`;
     evilApi = apiOf({ url: evil });
@@ -99,7 +99,6 @@ describe("what one tenant has is out of reach of another", () => {
     const release = await (await fetch(`${acme}/cid/${cids["release"]}?raw`)).json();
     cids["bundle"] = (release as { bundle: string }).bundle;
   });
-  after(() => berth.close());
 
   const textOf = async (url: string, name: string, args: Record<string, unknown> = {}): Promise<string> => {
     const result = await call(url, name, args);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 
@@ -11,9 +11,8 @@ const NAMES = ["there", "stays", "never"] as const;
 const NOISE = new Set(["date", "x-request-id", "keep-alive", "content-length", "content-encoding", "etag"]);
 
 describe("which tenants there are", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({ texts: {}, env: { BERTH_ACCESS: "required" } });
   before(async () => {
-    berth = await startTestBerth({ texts: {}, env: { BERTH_ACCESS: "required" } });
     await onStoreOf(berth, async (store) => {
       for (const name of ["there", "stays"]) {
         await addTenant(store, name, { servers: { one: "export const one = (): number => 1;" } });
@@ -21,7 +20,6 @@ describe("which tenants there are", () => {
       await store.tenants.change("stays", { by: "test", suspended: true });
     });
   });
-  after(() => berth?.close());
 
   /** The whole answer, with the tenant's name taken out. */
   async function answer(name: string, path: string, init: RequestInit): Promise<string> {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { connectRaw } from "../support/raw-http.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf, type NewTenant } from "../support/tenants.ts";
 
 const GREET = `/** Greets somebody. */
@@ -23,16 +23,14 @@ const ACME: NewTenant = {
 
 /** Berth as a person of one tenant sees it; nothing on any page leads to another tenant. */
 describe("the pages of a tenant", () => {
-  let berth: TestBerth;
   let base: string;
+  const berth = berthInSuite({ texts: { "greet.ts": GREET }, variables: { motto: "backwards" } });
   before(async () => {
-    berth = await startTestBerth({ texts: { "greet.ts": GREET }, variables: { motto: "backwards" } });
     await onStoreOf(berth, (store) => addTenant(store, "acme", ACME));
     base = `${berth.url}/t/acme`;
     const saved = await apiOf({ url: base }).put("/definitions/greet", GREET.replace("Hello", "Good day"));
     assert.equal(saved.status, 200);
   });
-  after(() => berth.close());
 
   it("redirect within the tenant, and give its addresses (C8)", async () => {
     const get = (path: string, accept = "text/html") =>

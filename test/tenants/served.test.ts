@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { call, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { call, post, request } from "../support/berth.ts";
 import { LegacyClient, read, type EventReader } from "../support/legacy-client.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -17,16 +18,14 @@ export async function slow(context: ToolContext): Promise<void> {
 `;
 
 describe("tenants", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({ texts: { "say.ts": SAY("default") } });
   before(async () => {
-    berth = await startTestBerth({ texts: { "say.ts": SAY("default") } });
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "acme", { servers: { say: SAY("acme"), own: SAY("own") }, hosts: ["acme.example"] });
       await addTenant(store, "umbrella", { servers: { say: SAY("umbrella") } });
       await addTenant(store, "slow", { servers: { slow: SLOW } });
     });
   });
-  after(() => berth.close());
 
   const textOf = async (url: string, name = "say"): Promise<string> => (await call(url, name)).content[0].text;
 
