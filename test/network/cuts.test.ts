@@ -146,7 +146,7 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
   /** Has a server's call flow, changes something, and returns after how many milliseconds its last connection ended. */
   const cutMs = async (change: () => Promise<unknown>, server: string): Promise<number> => {
     const before = again;
-    const flowing = ask(server, "flow", ports);
+    const flowing = ask(server, "flow", { port: ports.port, web: ports.web });
     await until(() => peer.open.size > 0 && web.open.size > 0, "it flows");
     await change();
     const changedAt = performance.now();
