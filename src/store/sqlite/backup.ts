@@ -193,7 +193,12 @@ async function setAside(databaseFile: string, folder: string): Promise<string | 
   const files = ["", ...BESIDE].map((suffix) => databaseFile + suffix).filter((file) => existsSync(file));
   if (files.length === 0) return undefined;
   await mkdir(folder, { mode: 0o700 });
-  for (const file of files) await rename(file, join(folder, basename(file)));
+  for (const file of files) {
+    await rename(file, join(folder, basename(file))).catch((error: NodeJS.ErrnoException) => {
+      // A process that closes the store checkpoints its log, and removes it.
+      if (error.code !== "ENOENT" || file === databaseFile) throw error;
+    });
+  }
   await sync(folder);
   await sync(dirname(databaseFile));
   return folder;
