@@ -4,6 +4,7 @@ import { apiOf } from "../support/api.ts";
 import { connectRaw } from "../support/raw-http.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf, type NewTenant } from "../support/tenants.ts";
+import { until } from "../support/until.ts";
 
 const GREET = `/** Greets somebody. */
 export function greet(who: string): string {
@@ -85,10 +86,14 @@ describe("the pages of a tenant", () => {
       [`127.0.0.1:${port}`, `${base}/mcp/greet`],
     ] as const) {
       const path = host.startsWith("acme") ? "" : "/t/acme";
-      const connection = await connectRaw(berth.url);
       const lines = [`GET ${path}/mcp/meta/greet?tab=connect HTTP/1.1`, `Host: ${host}`, "Accept: text/html"];
-      connection.socket.write([...lines, "Connection: close", "", ""].join("\r\n"));
-      const page = await connection.closed;
+      // Another process added the tenant: its names are known a moment later.
+      const page = await until(async () => {
+        const connection = await connectRaw(berth.url);
+        connection.socket.write([...lines, "Connection: close", "", ""].join("\r\n"));
+        const answer = await connection.closed;
+        return answer.startsWith("HTTP/1.1 403") ? undefined : answer;
+      });
       assert.match(page, new RegExp(`claude mcp add --transport http greet ${address}<`));
       assert.doesNotMatch(page, /^Set-Cookie/im);
     }
