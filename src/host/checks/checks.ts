@@ -3,6 +3,7 @@ import { sourceBounds } from "../../discover/discovery.ts";
 import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { GuestFailure } from "../../executor/executor.ts";
 import { failure } from "../../executor/failures.ts";
+import { clock } from "../../lib/clock.ts";
 import type { Draft } from "../../lib/draft.ts";
 import { lacksDescriptor, noDescriptors } from "../../lib/error-mapping.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -58,7 +59,7 @@ export class Checks {
   readonly #start: CheckStart;
   readonly #quick: Lane;
   readonly #slow: Lane;
-  /** Until when tenants with a slow value are on the slow lane, on the clock of `performance.now()`. */
+  /** Until when tenants with a slow value are on the slow lane, by `clock`. */
   readonly #slowUntil = new Map<string, number>();
   /** Code that this thread runs, of all tenants; code that was forgotten is made again. */
   readonly #codes: ViewRoom;
@@ -327,7 +328,7 @@ export class Checks {
   #laneOf(tenant: string): Lane {
     const until = this.#slowUntil.get(tenant);
     if (until === undefined) return this.#quick;
-    if (performance.now() < until) return this.#slow;
+    if (clock.now() < until) return this.#slow;
     this.#slowUntil.delete(tenant);
     return this.#quick;
   }
@@ -371,13 +372,13 @@ export class Checks {
     lane.isBusy = true;
     try {
       const process = await this.#living(lane);
-      const since = performance.now();
+      const since = clock.now();
       try {
         const report = await process.check(task, lane === this.#quick ? QUICK_MS : undefined, mayBeginAgain);
         if (!report && lane === this.#quick) this.#replaceQuick();
         return report;
       } finally {
-        const now = performance.now();
+        const now = clock.now();
         if (now - since > SLOW_MS && process.usedMs > SLOW_MS) this.#slowUntil.set(tenant, now + SLOW_FOR_MS);
       }
     } catch (error) {

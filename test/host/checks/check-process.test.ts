@@ -6,6 +6,7 @@ import { describe, it, type TestContext } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import { checkCommand } from "../../../src/host/checks/check-process.ts";
 import { Checks } from "../../../src/host/checks/checks.ts";
+import { clock } from "../../../src/lib/clock.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { spawnDirectly, type Spawn } from "../../../src/processes/spawn/spawn.ts";
 import { lower } from "../../support/lowered-limits.ts";
@@ -86,7 +87,8 @@ describe("the check process", () => {
     assert.equal(await checks.readMessage("first", "1"), 1);
     tell("SIGSTOP");
     const waiting = checks.readMessage("one", "2");
-    setTimeout(() => tell("SIGCONT"), 300);
+    clock.leap(300);
+    tell("SIGCONT");
     assert.equal(await waiting, 2);
     assert.equal(await checks.readMessage("one", "3"), 3);
     assert.equal(leaders.length, 1, "there is one process, and one lane");
