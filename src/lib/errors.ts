@@ -44,7 +44,7 @@ export const errors = {
   too_many_bodies: { status: 503, rpc: -32603, message: "Too much is being sent at once" },
   too_many_streams: { status: 503, rpc: -32603, message: "Too many streams are open" },
   too_many_questions: { status: 429, rpc: -32603, message: "Too many questions are waiting for clients" },
-  answer_lost: { status: 404, rpc: -32603, message: "The answer was lost with its stream; send the request again" },
+  answer_lost: { status: 404, rpc: -32603, message: "The answer was lost" },
   cancelled: { status: 200, rpc: -32800, message: "The request was cancelled" },
   batch_too_large: { status: 413, rpc: -32603, message: "The answers to this batch are larger than the limit" },
   body_too_large: { status: 413, rpc: -32600, message: "The body is larger than the limit" },

@@ -6,6 +6,7 @@ import type { Child, ChildRooms } from "./child.ts";
 import type { Surroundings } from "./command.ts";
 import type { ListedTool } from "./lists.ts";
 import type { LongReader } from "./long-answers.ts";
+import type { Deviate } from "./messages.ts";
 import type { Ask, RequestOptions, RequestParams } from "./request.ts";
 import type { AnyResult } from "./results.ts";
 
@@ -27,6 +28,11 @@ export interface Channel {
   listen(filter: JsonObject, timeoutMs: number): Promise<void>;
   /** Resolves once the connection is gone for whatever reason. Never rejects. */
   readonly closed: Promise<Closed>;
+  /**
+   * Resolves when new requests need another connection, though those in progress may still be answered: a session was
+   * lost, or the server cannot be reached. Completes "the server …".
+   */
+  readonly stale?: Promise<string> | undefined;
   /** `fault` completes "the server …" if it is the cause: then the end counts as unexpected. */
   close(fault?: string): Promise<void>;
 }
@@ -67,6 +73,8 @@ export interface ConnectOptions extends Surroundings {
   readonly ask?: Ask;
   /** Log messages, changed lists, updated resources: everything but progress. */
   readonly onNotification?: (method: string, params: JsonObject) => void;
+  /** Called for each odd habit that shows in the server's messages. */
+  readonly onDeviation?: Deviate;
   /** Starts a program; by default this process does. */
   readonly start?: Spawn | undefined;
   /** Makes a working folder for a program that specifies none; by default below the system's temporary folder. */

@@ -6,8 +6,9 @@ import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { StderrTail } from "../processes/stderr-tail.ts";
 import { inflowBounds } from "./inflow.ts";
-import { isForReader, longResult, type LongMessage, type LongReader } from "./long-answers.ts";
-import { messageBounds, messagesIn, readLine, type UpstreamMessage } from "./messages.ts";
+import type { LongReader } from "./long-answers.ts";
+import { MessageReader, type ReadMessages } from "./message-reader.ts";
+import type { Deviate, UpstreamMessage } from "./messages.ts";
 
 /** The end of stderr that is stored for errors. */
 const bounds = fixed({ upstreamStderrBytes: 8 * 1024 });
@@ -20,6 +21,8 @@ const bounds = fixed({ upstreamStderrBytes: 8 * 1024 });
 export class ChildOutput {
   /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
   onMessage: (message: UpstreamMessage) => boolean = () => false;
+  /** Called for each odd habit that shows in its messages. */
+  onDeviation: Deviate = () => {};
   readonly #redactor = new Redactor();
   readonly #stdout: Readable;
   readonly #onFault: (reason: string) => void;
@@ -32,7 +35,7 @@ export class ChildOutput {
   #unasked = 0;
   #secondBegan = 0;
   #isBreathing = false;
-  readonly #long: LongReader | undefined;
+  readonly #reader: MessageReader;
   /** The lines that follow a message being read elsewhere; the pipe is not read meanwhile. */
   #waiting: Buffer[] | undefined;
   #onRead = (): void => {};
@@ -47,7 +50,7 @@ export class ChildOutput {
     room: MessageRoom | undefined,
     onFault: (reason: string) => void,
   ) {
-    this.#long = long;
+    this.#reader = new MessageReader(long, (habit) => this.onDeviation(habit));
     for (const secret of secrets) this.#redactor.add(secret);
     this.#stdout = stdout;
     this.#room = room;
@@ -93,26 +96,18 @@ export class ChildOutput {
   #take(line: Buffer): void {
     if (this.#isFaulty) return;
     if (this.#waiting) this.#waiting.push(line);
-    else if (this.#long && isForReader(line)) void this.#readElsewhere(this.#long, line);
-    else this.#read(line);
-  }
-
-  #read(line: Buffer): void {
-    const read = readLine(line);
-    if (!read) return this.#throwAway(line);
-    this.#garbageBytes = 0;
-    if (!Array.isArray(read)) this.#deliver(read as UpstreamMessage);
-    else this.#deliverAll(read as UpstreamMessage[]);
+    else if (this.#reader.isLong(line)) void this.#readElsewhere(line);
+    else this.#deliver(line, this.#reader.read(line.toString()));
   }
 
   /** Later lines wait, so that the order is kept. */
-  async #readElsewhere(long: LongReader, first: Buffer): Promise<void> {
+  async #readElsewhere(first: Buffer): Promise<void> {
     const waiting: Buffer[] = (this.#waiting = [first]);
     this.#readAll = new Promise((resolve) => (this.#onRead = resolve));
     this.#stdout.pause();
     for (let line = waiting.shift(); line && !this.#isFaulty; line = waiting.shift()) {
-      if (isForReader(line)) await this.#readLong(long, line);
-      else this.#read(line);
+      if (this.#reader.isLong(line)) await this.#readLong(line);
+      else this.#deliver(line, this.#reader.read(line.toString()));
     }
     this.#waiting = undefined;
     this.#readAll = undefined;
@@ -120,29 +115,23 @@ export class ChildOutput {
     if (!this.#isBreathing) this.#stdout.resume();
   }
 
-  async #readLong(long: LongReader, line: Buffer): Promise<void> {
+  async #readLong(line: Buffer): Promise<void> {
     try {
-      const { text, results, fault } = await this.#readWhenThereIsRoom(long, line);
-      if (this.#isFaulty) return;
-      if (fault !== undefined) return this.fail(fault);
-      if (text === undefined) return this.#throwAway(line);
-      this.#garbageBytes = 0;
-      const messages = messagesIn(JSON.parse(text))!;
-      for (const each of results) Object.assign(messages[each.at]!, { result: longResult(each) });
-      this.#deliverAll(messages);
+      const read = await this.#readWhenThereIsRoom(line);
+      if (!this.#isFaulty) this.#deliver(line, read);
     } catch (error) {
       this.fail(`sent a message of ${line.length} bytes that was not read: ${(error as Error).message}`);
     }
   }
 
   /** While the reader is busy with others, which is no fault of this server, the server waits at its full pipe. */
-  async #readWhenThereIsRoom(long: LongReader, line: Buffer): Promise<LongMessage> {
+  async #readWhenThereIsRoom(line: Buffer): Promise<ReadMessages> {
     const held = this.#room?.begin((why) => this.fail(why));
     held?.add(line.length);
     try {
       for (let tries = 1; ;) {
         try {
-          return await long.message(new Uint8Array(line));
+          return await this.#reader.readLong(line);
         } catch (error) {
           const code = error instanceof BerthError ? error.code : undefined;
           const isFull = code !== undefined && BUSY.has(code);
@@ -165,18 +154,13 @@ export class ChildOutput {
     }
   }
 
-  /** All messages in one line are handled at once. */
-  #deliverAll(messages: readonly UpstreamMessage[]): void {
-    const { upstreamBatchMessages } = messageBounds;
-    if (messages.length > upstreamBatchMessages) {
-      return this.fail(`sent a batch of more than ${upstreamBatchMessages} messages`);
+  #deliver(line: Buffer, { messages, fault }: ReadMessages): void {
+    if (fault !== undefined) return this.fail(fault);
+    if (messages.length === 0) return this.#throwAway(line);
+    this.#garbageBytes = 0;
+    for (const message of messages) {
+      if (!this.onMessage(message) && this.#unasked++ === 0) this.#secondBegan = performance.now();
     }
-    for (const message of messages) this.#deliver(message);
-  }
-
-  #deliver(message: UpstreamMessage): void {
-    if (this.onMessage(message)) return;
-    if (this.#unasked++ === 0) this.#secondBegan = performance.now();
   }
 
   /** A server that sends unsolicited messages too fast waits at its full pipe until the second is over. */

@@ -13,7 +13,7 @@ import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
 import { ChildOutput } from "./child-output.ts";
 import type { LaunchCommand } from "./command.ts";
 import type { LongReader } from "./long-answers.ts";
-import type { UpstreamMessage } from "./messages.ts";
+import type { Deviate, UpstreamMessage } from "./messages.ts";
 
 /** Interval between the steps that end a program: end of input, SIGTERM, SIGKILL. */
 const bounds = fixed({ upstreamEndMs: 2_000 });
@@ -165,6 +165,11 @@ export class Child {
   /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
   set onMessage(listener: (message: UpstreamMessage) => boolean) {
     this.#output.onMessage = listener;
+  }
+
+  /** Called for each odd habit that shows in its messages. */
+  set onDeviation(listener: Deviate) {
+    this.#output.onDeviation = listener;
   }
 
   /** The beginning of stdout output that is no message, for the error of a server that never answers. */

@@ -1,23 +1,18 @@
-import { closeSync, openSync } from "node:fs";
-import { devNull } from "node:os";
 import { setTimeout as after } from "node:timers/promises";
 import { BerthError } from "../lib/errors.ts";
-import { isObject, type JsonObject } from "../lib/json.ts";
 import { within } from "../lib/within.ts";
-import { fixed } from "../limits/fixed.ts";
 import { limitVariable } from "../limits/limits.ts";
 import type { ConnectOptions, Opened, Peer } from "./channel.ts";
 import { aborted, type Child, startChild } from "./child.ts";
 import { addressOf, commandOf } from "./command.ts";
 import { UpstreamConnection } from "./connection.ts";
-import type { Launch, ProgramLaunch, RemoteLaunch } from "./launch.ts";
-import { Pipe } from "./pipe.ts";
-import { Questions } from "./questions.ts";
-import { isText, shortResult, type UpstreamResult } from "./results.ts";
+import { discover, envelopeOf, handshakeBounds, initialize } from "./handshake.ts";
+import type { Launch, ProgramLaunch } from "./launch.ts";
+import { OpenQuestions, Questions } from "./questions.ts";
+import { openRemote } from "./remote.ts";
+import { RpcChannel } from "./rpc-channel.ts";
+import { StdioTransport } from "./stdio-transport.ts";
 import { UpstreamError } from "./upstream-error.ts";
-
-/** Time after which an upstream that does not answer the modern handshake also gets the legacy one. */
-const bounds = fixed({ upstreamProbeMs: 10_000 });
 
 /**
  * Starts or reaches the server and agrees on a revision, the modern era first. Throws `launcher_invalid`,
@@ -27,34 +22,11 @@ const bounds = fixed({ upstreamProbeMs: 10_000 });
 export async function connectUpstream(launch: Launch, options: ConnectOptions): Promise<UpstreamConnection> {
   const questions = new Questions(options.ask);
   const { channel, peer } =
-    "url" in launch ? await loadRemote(launch, options, questions) : await openProgram(launch, options, questions);
+    "url" in launch
+      ? await openRemote(launch, addressOf(launch, options), options, questions)
+      : await openProgram(launch, options, questions);
   return new UpstreamConnection(channel, peer, options.limits, questions, options.long, options.capabilities);
 }
-
-async function loadRemote(launch: RemoteLaunch, options: ConnectOptions, questions: Questions): Promise<Opened> {
-  if (!isClientLoaded) needDescriptors();
-  const { openRemote } = await import("./remote.ts");
-  isClientLoaded = true;
-  return openRemote(launch, addressOf(launch, options), options, questions);
-}
-
-let isClientLoaded = false;
-
-/**
- * Throws if few descriptors are left: Node never loads a module that it once failed to open, so the client must not be
- * loaded then.
- */
-function needDescriptors(): void {
-  const held: number[] = [];
-  try {
-    while (held.length < MODULES_MAX) held.push(openSync(devNull, "r"));
-  } finally {
-    for (const descriptor of held) closeSync(descriptor);
-  }
-}
-
-/** Files that Node may have open at once while it loads the client. */
-const MODULES_MAX = 128;
 
 /**
  * Starts a program, unless it is already started, and completes the handshake in the era that it understands, within
@@ -69,18 +41,18 @@ async function openProgram(launch: ProgramLaunch, options: ConnectOptions, quest
   let child: Child | undefined;
   try {
     child = await (options.started ?? startOne());
-    let pipe = new Pipe(child, options, questions);
-    let peer = await greet(pipe, options, signal);
+    let channel = channelTo(child, options, questions);
+    let peer = await greet(channel, child, options, signal);
     if (!peer && !signal.aborted && !(await isLauncherFailure(child))) {
       // Some servers end at anything that comes before `initialize`: they get a second start, with the legacy
       // handshake.
       child = await startOne();
-      pipe = new Pipe(child, options, questions);
-      peer = await greetLegacy(pipe, options, signal);
+      channel = channelTo(child, options, questions);
+      peer = await greetLegacy(channel, child, options, signal);
     }
     if (!peer) throw await whyNot(launch, child, timeout, options);
-    if (peer.era === "modern") pipe.envelope = envelopeOf(options);
-    return { channel: pipe, peer };
+    await channel.agree(peer, envelopeOf(options));
+    return { channel, peer };
   } catch (error) {
     const why = error instanceof BerthError ? error : await whyNot(launch, child, timeout, options, error as Error);
     await child?.end();
@@ -88,11 +60,20 @@ async function openProgram(launch: ProgramLaunch, options: ConnectOptions, quest
   }
 }
 
+function channelTo(child: Child, options: ConnectOptions, questions: Questions): RpcChannel {
+  return new RpcChannel(new StdioTransport(child), options, questions, new OpenQuestions());
+}
+
 /** Undefined if the server is gone or the time is over. */
-async function greet(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): Promise<Peer | undefined> {
-  const answer = discover(pipe, options).catch(gone);
+async function greet(
+  channel: RpcChannel,
+  child: Child,
+  options: ConnectOptions,
+  signal: AbortSignal,
+): Promise<Peer | undefined> {
+  const answer = discover(channel, options, HELLO).catch(gone);
   const silence = new AbortController();
-  const silent = after(bounds.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
+  const silent = after(handshakeBounds.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
   const hello: Peer | "silent" | "gone" | undefined = await Promise.race([
     answer,
     silent,
@@ -100,22 +81,26 @@ async function greet(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): 
   ]);
   silence.abort();
   if (hello === "gone") return undefined;
-  if (hello === undefined) return greetLegacy(pipe, options, signal);
+  if (hello === undefined) return greetLegacy(channel, child, options, signal);
   if (hello !== "silent") return hello;
 
   // Silence may be a long installation, or a legacy server that answers nothing before `initialize`. It gets both
   // requests now; the modern one was sent first, so that a server that knows both eras answers it first.
-  const legacy = greetLegacy(pipe, options, signal);
+  const legacy = greetLegacy(channel, child, options, signal);
   legacy.catch(gone);
   const modern = answer.then((peer) => (typeof peer === "object" ? peer : legacy));
   return Promise.race([legacy, modern]);
 }
 
 /** Undefined if the server ends before it answers, or the time is over. */
-async function greetLegacy(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): Promise<Peer | undefined> {
-  const { child } = pipe;
+async function greetLegacy(
+  channel: RpcChannel,
+  child: Child,
+  options: ConnectOptions,
+  signal: AbortSignal,
+): Promise<Peer | undefined> {
   try {
-    const peer = await Promise.race([initialize(pipe, options), aborted(signal, "gone" as const)]);
+    const peer = await Promise.race([initialize(channel, options, HELLO), aborted(signal, "gone" as const)]);
     return peer === "gone" ? undefined : peer;
   } catch (error) {
     if (signal.aborted || (await endsSoon(child))) return undefined;
@@ -173,78 +158,4 @@ function gone(): "gone" {
   return "gone";
 }
 
-type Identity = Pick<ConnectOptions, "clientInfo" | "capabilities">;
-
-const MODERN_VERSION = "2026-07-28";
-/** Revisions that begin with `initialize`, the preferred one first. */
-const LEGACY_VERSIONS: readonly unknown[] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
-const SERVER_INFO = "io.modelcontextprotocol/serverInfo";
-
-/**
- * The modern handshake. Resolves with undefined if the server is not of that era, and rejects with `upstream_ended` if
- * it has gone. It may never be answered: a server may spend minutes on its installation.
- */
-export async function discover(pipe: Pipe, identity: Identity): Promise<Peer | undefined> {
-  try {
-    const params = { _meta: envelopeOf(identity) };
-    const answer = await pipe.send("server/discover", params, WHAT, { timeoutMs: Infinity });
-    return readDiscovery(shortResult(WHAT, answer));
-  } catch (error) {
-    if (error instanceof UpstreamError && error.code === "upstream_refused") return undefined;
-    throw error;
-  }
-}
-
-/**
- * The legacy handshake, which must not be cancelled. Rejects if the server is gone, refuses it, or answers nonsense.
- */
-export async function initialize(pipe: Pipe, { clientInfo, capabilities = {} }: Identity): Promise<Peer> {
-  const params = { protocolVersion: LEGACY_VERSIONS[0] as string, capabilities, clientInfo: { ...clientInfo } };
-  const answered = pipe.send("initialize", params, WHAT, { timeoutMs: Infinity });
-  const peer = readInitialized(shortResult(WHAT, await answered.catch(sayRefusal)));
-  pipe.notify("notifications/initialized", {});
-  return peer;
-}
-
-function sayRefusal(error: unknown): never {
-  if (!(error instanceof UpstreamError) || error.code !== "upstream_refused") throw error;
-  const { message, rpc } = error.data ?? {};
-  throw new Error(`it refuses to say hello: ${String(message)} (${String(rpc)})`, { cause: error });
-}
-
-/** The `_meta` that a modern server expects with each message (2026-07-28 `basic`). */
-export function envelopeOf({ clientInfo, capabilities = {} }: Identity): JsonObject {
-  return {
-    "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
-    "io.modelcontextprotocol/clientInfo": { ...clientInfo },
-    "io.modelcontextprotocol/clientCapabilities": capabilities,
-  };
-}
-
-const WHAT = "saying hello";
-
-function readDiscovery({ supportedVersions, capabilities, instructions, _meta }: UpstreamResult): Peer | undefined {
-  if (!Array.isArray(supportedVersions) || !supportedVersions.includes(MODERN_VERSION)) return undefined;
-  if (!isObject(capabilities)) return undefined;
-  const said = { capabilities, instructions, serverInfo: isObject(_meta) ? _meta[SERVER_INFO] : undefined };
-  return { era: "modern", protocolVersion: MODERN_VERSION, ...readSaid(said) };
-}
-
-function readInitialized(result: UpstreamResult): Peer {
-  const { protocolVersion, capabilities } = result;
-  if (!isText(protocolVersion) || !LEGACY_VERSIONS.includes(protocolVersion)) {
-    const shown = isText(protocolVersion) ? `"${protocolVersion}"` : "none";
-    throw new Error(`it speaks a revision that Berth does not know: ${shown}`);
-  }
-  if (!isObject(capabilities)) throw new Error("its hello names no capabilities");
-  return { era: "legacy", protocolVersion, ...readSaid(result) };
-}
-
-function readSaid({ capabilities, instructions, serverInfo }: UpstreamResult): Omit<Peer, "era" | "protocolVersion"> {
-  const { name, version } = isObject(serverInfo) ? serverInfo : {};
-  return {
-    capabilities: capabilities as JsonObject,
-    ...(isText(instructions) && { instructions }),
-    ...(isText(name) && isText(version) && { serverInfo: { name, version } }),
-  };
-}
+const HELLO = "the handshake";

@@ -101,6 +101,10 @@ export class UpstreamConnection implements Peer {
     return this.#channel.closed;
   }
 
+  get stale(): Promise<string> | undefined {
+    return this.#channel.stale;
+  }
+
   async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
     const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", mendTool, options);
     this.#channel.noteTools?.(listed.items);

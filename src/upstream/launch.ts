@@ -10,6 +10,8 @@ interface LaunchBase {
    * For people: names the server in the URI, such as `@scope/pkg@1.2.3`. Never holds a secret, or a folder of the host.
    */
   readonly name: string;
+  /** The only era to try; by default the modern one first, then the legacy one. */
+  readonly era?: "modern" | "legacy";
 }
 
 export interface ProgramLaunch extends LaunchBase {

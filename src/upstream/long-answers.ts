@@ -46,12 +46,14 @@ export interface LongTask {
 
 /** The content of one message, or of a batch. */
 export interface LongMessage {
-  /** JSON text, without the results; undefined if it is no message. */
+  /** A JSON list of the messages, without their results; undefined if there is none. */
   readonly text: string | undefined;
   /** By the numbers of their messages; a result that is no page is JSON. */
   readonly results: readonly LongResultAt[];
   /** Why it is rejected; completes "the server …". */
   readonly fault?: string;
+  /** Odd habits of the server that show in it, as for `Deviate`. */
+  readonly habits?: readonly string[];
 }
 
 interface LongResultAt {
@@ -94,14 +96,15 @@ export function readLongMessage(json: string, valuesMax: number): LongMessage {
     return NO_MESSAGE;
   }
   const { value, written } = exact;
-  const messages = messagesIn(value) as Record<string, unknown>[] | undefined;
-  if (!messages) return NO_MESSAGE;
+  const habits: string[] = [];
+  const messages = messagesIn(value, (habit) => void habits.push(habit)) as Record<string, unknown>[];
+  if (messages.length === 0) return NO_MESSAGE;
   const results: LongResultAt[] = [];
   for (const [at, message] of messages.entries()) {
     const { result, error } = message;
     if (isObject(error)) Object.assign(message, { error: shortError(error) });
     // Its questions are read unchanged.
-    if (!isObject(result) || "error" in message || result["resultType"] === "input_required") continue;
+    if (!isObject(result) || (error ?? null) !== null || result["resultType"] === "input_required") continue;
     const page = pageIn(result, written);
     if (page) results.push({ at, result: page });
     else if (nestsTooDeep(result, Infinity)) {
@@ -113,13 +116,14 @@ export function readLongMessage(json: string, valuesMax: number): LongMessage {
     } else continue;
     message["result"] = {};
   }
-  if (nestsTooDeep(value, Infinity)) return faulty(`that nests more than ${NESTING_MAX} levels deep`);
-  if (valuesIn(value, valuesMax) > valuesMax) {
+  if (messages.some((each) => nestsTooDeep(each, Infinity)))
+    return faulty(`that nests more than ${NESTING_MAX} levels deep`);
+  if (valuesIn(messages, valuesMax) > valuesMax) {
     return faulty(`of more than ${valuesMax} values`);
   }
-  const text = written(value);
+  const text = written(messages);
   if (text.length > NOTICE_BYTES) return faulty(`of more than ${NOTICE_BYTES} bytes`);
-  return { text, results };
+  return { text, results, ...(habits.length > 0 && { habits }) };
 }
 
 /** The same for an event: its data is the text after `data:` in its lines. */

@@ -1,4 +1,3 @@
-import type { JSONRPCNotification, JSONRPCRequest, RequestId } from "@modelcontextprotocol/client";
 import { APP_MIME_TYPE } from "../contract/apps.ts";
 import { EXTENSION_UI } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
@@ -6,6 +5,7 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Inflow } from "./inflow.ts";
+import type { MessageId, RequestMessage } from "./messages.ts";
 import type { Ask, UpstreamQuestion } from "./request.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -81,7 +81,7 @@ export class OpenQuestions {
   readonly #inflow: Inflow | undefined;
   readonly #tooMany = new AbortController();
   /** Unanswered ones, counted by their ids, which the server may reuse at will. */
-  readonly #open = new Map<RequestId, number>();
+  readonly #open = new Map<MessageId, number>();
   #count = 0;
 
   /** With `inflow` each counts there, too. */
@@ -100,12 +100,12 @@ export class OpenQuestions {
   }
 
   /** Called for each request and notification before the client sees it; false if the client must not. */
-  mayBeHeard(message: JSONRPCRequest | JSONRPCNotification): boolean {
-    if (!("id" in message)) {
+  mayBeHeard(message: RequestMessage): boolean {
+    if (message.id === undefined) {
       // A cancelled question gets no answer, unless that is on its way.
       const { method, params } = message;
       const isCancelled = method === "notifications/cancelled" && isObject(params);
-      if (isCancelled && this.#take(params["requestId"] as RequestId)) this.#count -= 1;
+      if (isCancelled && this.#take(params["requestId"] as MessageId)) this.#count -= 1;
       return true;
     }
     if (this.#count >= questionBounds.upstreamQuestions) this.#tooMany.abort(new Error(this.fault));
@@ -117,13 +117,13 @@ export class OpenQuestions {
   }
 
   /** Its answer is on its way until `sent` settles. */
-  answering(id: RequestId | undefined, sent: Promise<void>): void {
+  answering(id: MessageId | undefined, sent: Promise<void>): void {
     if (id === undefined || !this.#take(id)) return;
     const isSent = (): void => void (this.#count -= 1);
     sent.then(isSent, isSent);
   }
 
-  #take(id: RequestId): boolean {
+  #take(id: MessageId): boolean {
     const known = this.#open.get(id);
     if (known === undefined) return false;
     if (known === 1) this.#open.delete(id);

@@ -1,4 +1,3 @@
-import { BoundedMap } from "../lib/bounded-map.ts";
 import { clock, type Timer } from "../lib/clock.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { fixed } from "../limits/fixed.ts";
@@ -18,7 +17,7 @@ const bounds = fixed({
   upstreamPingMs: 15_000,
   /** The first and the longest wait between a failed start and the next. */
   upstreamBackoffMs: 500,
-  upstreamBackoffMaxMs: 60_000,
+  upstreamBackoffMaxMs: 4_000,
 });
 
 interface SupervisorOptions {
@@ -38,9 +37,6 @@ interface SupervisorOptions {
   readonly onFailed?: (error: unknown) => void;
 }
 
-/** Equal for repeated calls; computed only where a server has ended during calls. */
-export type CallKey = () => string;
-
 /** A connection for one request, which tells here how it ended: once, in either way. */
 export interface AcquiredConnection {
   readonly connection: UpstreamConnection;
@@ -53,17 +49,13 @@ interface Open {
   readonly connection: UpstreamConnection;
   readonly startedAt: number;
   readonly liveness: Liveness;
-  /** Under way on it. */
+  /** In progress on it. */
   requests: number;
-  /** The calls among them. */
-  readonly calls: CallKey[];
 }
-
-/** The most remembered calls during which the server ended; the oldest is forgotten first. */
-const SUSPECTS_MAX = 1_000;
 
 /** A connection that served for this long has lasted: its end is no failed start. */
 const LASTED_MS = 10_000;
+const REOPEN_MS = 100;
 
 /**
  * One shared connection to an upstream: opened on demand, reopened when it is lost, with longer and longer waits while
@@ -81,8 +73,8 @@ export class Supervisor {
   #requests = 0;
   #starts = 0;
   readonly #failed = new FailedStarts();
-  /** Calls during which the server ended: these wait before they are repeated; other calls do not. */
-  readonly #suspects = new BoundedMap<string, FailedStarts>(SUSPECTS_MAX);
+  /** The next start after a loss that nobody asked for. */
+  #reopening: Timer | undefined;
   readonly #idle: IdleTimer;
   /** The end of an idle connection; another one may be opened meanwhile. */
   #stopping: Promise<void> | undefined;
@@ -96,30 +88,33 @@ export class Supervisor {
   /**
    * Acquires the connection for one request, and opens it if there is none. Rejects with the reason why there is none.
    */
-  async acquire(call?: CallKey): Promise<AcquiredConnection> {
+  async acquire(): Promise<AcquiredConnection> {
     const { name } = this.#options;
     const { upstreamRequests } = requestBounds;
-    if (call) this.#checkSuspect(call);
     if (this.#requests >= upstreamRequests) {
       throw new UpstreamError("upstream_busy", `${name} has ${upstreamRequests} requests under way`);
     }
     this.#requests++;
-    const open = this.#current ?? (await this.#connected().catch((error: unknown) => this.#notAcquired(error, call)));
+    let open: Open;
+    try {
+      open = this.#current ?? (await this.#connected());
+    } catch (error) {
+      this.#requests--;
+      this.#idle.used();
+      throw error;
+    }
     open.requests++;
-    if (call) open.calls.push(call);
     open.liveness.began();
     return {
       connection: open.connection,
       succeeded: () => {
         open.liveness.ended();
-        if (call && this.#suspects.size > 0) this.#suspects.delete(call());
-        this.#release(open, call);
+        this.#release(open);
       },
       failed: (error) => {
-        void this.#doubt(open, error, call?.());
-        const told = this.#withWait(error, call);
-        this.#release(open, call);
-        return told;
+        void this.#doubt(open, error);
+        this.#release(open);
+        return error;
       },
     };
   }
@@ -173,20 +168,14 @@ export class Supervisor {
   async close(): Promise<void> {
     this.#ending.abort();
     this.#idle.stop();
+    this.#reopening?.clear();
     await this.#opening?.catch(() => {});
     const all = [...this.#retired, ...(this.#current ? [this.#current] : [])];
     await Promise.all([...all.map(({ connection }) => connection.close()), this.#stopping]);
   }
 
-  #notAcquired(error: unknown, call: CallKey | undefined): never {
+  #release(open: Open): void {
     this.#requests--;
-    this.#idle.used();
-    throw this.#withWait(error, call);
-  }
-
-  #release(open: Open, call: CallKey | undefined): void {
-    this.#requests--;
-    if (call) open.calls.splice(open.calls.indexOf(call), 1);
     if (--open.requests === 0 && open !== this.#current && this.#retired.has(open)) this.#end(open);
     this.#idle.used();
   }
@@ -233,8 +222,9 @@ export class Supervisor {
       const connection = await opening;
       if (leave) void connection.closed.then(leave);
       const liveness = new Liveness(connection, bounds.upstreamPingMs);
-      const made = { connection, startedAt, liveness, requests: 0, calls: [] };
+      const made = { connection, startedAt, liveness, requests: 0 };
       void connection.closed.then((closed) => this.#ended(made, closed));
+      void connection.stale?.then((reason) => this.#replace(made, reason));
       try {
         await onOpen?.(connection);
       } catch (error) {
@@ -251,13 +241,13 @@ export class Supervisor {
   }
 
   /** A request has failed: if its server has become silent, new requests get another connection. */
-  async #doubt(open: Open, error: unknown, call: string | undefined): Promise<void> {
-    const { liveness, connection, startedAt } = open;
-    if (!(await liveness.isEndless(error, call))) return;
+  async #doubt(open: Open, error: unknown): Promise<void> {
+    const { liveness, connection } = open;
+    if (!(await liveness.isEndless(error))) return;
     const reason = `sent nothing for ${Math.round((clock.now() - liveness.since) / 1000)} s, not even an answer to a ping`;
     if (this.#current === open) {
       this.#current = undefined;
-      this.#count(reason, [...keysOf(open), ...liveness.calls], liveness.since - startedAt);
+      this.#count(open, reason, liveness.since - open.startedAt);
       void connection.closed.then((closed) => this.#options.onLost?.(closed));
     }
     await connection.close(reason).catch((failure: unknown) => this.#options.onFailed?.(failure));
@@ -267,42 +257,38 @@ export class Supervisor {
     if (this.#current !== open) return;
     this.#current = undefined;
     if (closed.expected) return;
-    this.#count(closed.reason, keysOf(open), clock.now() - open.startedAt);
+    this.#count(open, closed.reason, clock.now() - open.startedAt);
     this.#options.onLost?.(closed);
+    this.#reopen();
   }
 
-  /** A connection was lost after `servedMs`, with these calls under way. */
-  #count(why: string, calls: readonly string[], servedMs: number): void {
+  /** The server is there, or may be soon, but this connection is of no more use to new requests. */
+  #replace(open: Open, reason: string): void {
+    if (this.#current !== open) return;
+    this.#current = undefined;
+    this.#retired.add(open);
+    if (open.requests === 0) this.#end(open);
+    this.#failed.tell(`${this.#options.name} ${reason}`);
+    this.#options.onLost?.({ reason, stderr: "", expected: false });
+    this.#reopen();
+  }
+
+  /** Clients may wait for notifications alone, and its lists may have changed: opens it again while it is in use. */
+  #reopen(): void {
+    this.#reopening?.clear();
+    const again = (): void => {
+      if (this.#current || clock.now() - this.#idle.usedAt > this.#options.limits.upstreamIdleMs) return;
+      this.#connected().catch(() => this.#reopen());
+    };
+    this.#reopening = clock.after((this.#failed.waitMs ?? 0) + REOPEN_MS, again).unref();
+  }
+
+  /** A connection was lost after `servedMs`. A call that may have caused it must not make others wait. */
+  #count({ requests }: Open, why: string, servedMs: number): void {
     const reason = `${this.#options.name} ${why}`;
     if (servedMs >= LASTED_MS) this.#failed.lasted();
-    if (calls.length === 0) this.#failed.add(reason);
+    if (requests === 0) this.#failed.add(reason);
     else this.#failed.tell(reason);
-    for (const call of new Set(calls)) this.#suspect(call, reason);
-  }
-
-  /** The start itself worked: other calls do not wait. */
-  #suspect(call: string, reason: string): void {
-    const known = this.#suspects.get(call) ?? new FailedStarts();
-    known.add(reason);
-    this.#suspects.set(call, known);
-  }
-
-  #checkSuspect(call: CallKey): void {
-    if (this.#suspects.size === 0) return;
-    const { reason, waitMs } = this.#suspects.get(call()) ?? {};
-    if (waitMs === undefined) return;
-    const seconds = Math.ceil(waitMs / 1000);
-    const detail = `${reason} whenever this call was made; the next try is in ${seconds} s`;
-    throw new UpstreamError("upstream_ended", detail, { data: { retryAfterSeconds: seconds } });
-  }
-
-  /** A retry makes sense only after the wait that the call itself has caused. */
-  #withWait(error: unknown, call: CallKey | undefined): unknown {
-    const waitMs = call && this.#suspects.get(call())?.waitMs;
-    if (waitMs === undefined || !(error instanceof UpstreamError) || error.code !== "upstream_ended") return error;
-    const seconds = Math.ceil(waitMs / 1000);
-    const detail = `${error.detail}, as it did when this call was made before; the next try is in ${seconds} s`;
-    return new UpstreamError("upstream_ended", detail, { data: { retryAfterSeconds: seconds }, cause: error });
   }
 
   async #stop(): Promise<void> {
@@ -311,10 +297,6 @@ export class Supervisor {
     this.#failed.lasted();
     await open?.connection.close();
   }
-}
-
-function keysOf({ calls }: Open): string[] {
-  return calls.map((call) => call());
 }
 
 const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["no_descriptors", "check_failed"]);
@@ -336,6 +318,8 @@ export interface UpstreamHealth {
   /** Facts of the running connection, such as `2026-07-28`. */
   readonly protocolVersion?: string;
   readonly server?: { readonly name: string; readonly version: string };
+  /** Its odd habits; each completes "it …". */
+  readonly deviations?: readonly { readonly what: string; readonly count: number }[];
 }
 
 function healthOf(
@@ -373,7 +357,6 @@ export class Liveness {
   #heard = NONE;
   #since = 0;
   #isAsked = false;
-  readonly #calls = new Set<string>();
 
   constructor(connection: Asked, pingMs: number) {
     this.#connection = connection;
@@ -385,18 +368,12 @@ export class Liveness {
     return this.#since;
   }
 
-  /** The calls that were given up since then. */
-  get calls(): ReadonlySet<string> {
-    return this.#calls;
-  }
-
   /** A request begins. */
   began(): void {
     const { heard } = this.#connection;
     if (heard === this.#heard) return;
     this.#heard = heard;
     this.#since = clock.now();
-    this.#calls.clear();
   }
 
   /** A request has ended, other than by being given up. */
@@ -405,9 +382,8 @@ export class Liveness {
   }
 
   /** A request has failed. Resolves with true, once only, if the server turns out to be silent. */
-  async isEndless(error: unknown, call: string | undefined): Promise<boolean> {
+  async isEndless(error: unknown): Promise<boolean> {
     if (!isGivenUp(error)) this.ended();
-    else if (call !== undefined) this.#calls.add(call);
     if (this.#isAsked || !this.#lasts()) return false;
     this.#isAsked = true;
     if (!(await this.#connection.isThere(this.#pingMs)) && this.#lasts()) return true;
@@ -452,7 +428,7 @@ class FailedStarts {
     this.#notBefore = clock.now() + waitMs;
   }
 
-  /** One call caused the failure, so the next start need not wait. */
+  /** The server may work at once: the next start need not wait. */
   tell(reason: string): void {
     this.#reason = reason;
   }

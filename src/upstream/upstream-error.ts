@@ -12,27 +12,34 @@ export const errorBounds = fixed({ upstreamErrorBytes: 64 * 1024 });
  */
 export class UpstreamError extends BerthError {
   readonly stderr: string;
+  /** True if the server has certainly not begun the request. */
+  readonly isUndone: boolean;
 
   constructor(
     code: ErrorCode,
     detail: string,
-    options: { data?: Record<string, unknown>; cause?: unknown; stderr?: string } = {},
+    options: { data?: Record<string, unknown>; cause?: unknown; stderr?: string; isUndone?: boolean } = {},
   ) {
     super(code, detail, options);
     this.stderr = options.stderr ?? "";
+    this.isUndone = options.isUndone ?? false;
   }
 }
 
-/** The server's own error for a request; its JSON-RPC code and message are also in the data. */
+/** The connection was lost; `reason` completes "it …". */
+export function ended(what: string, reason: string, isUndone: boolean, cause?: unknown): UpstreamError {
+  return new UpstreamError("upstream_ended", `${what}: it ${reason}`, { isUndone, cause });
+}
+
+/** The server's own error for a request; its JSON-RPC code and message, and the HTTP status, are also in the data. */
 export function refusedByServer(
   what: string,
   error: { readonly code: number; readonly message: string; readonly data?: unknown },
-  cause?: unknown,
+  { status }: { readonly status?: number } = {},
 ): UpstreamError {
   const { code, message, data } = shortError({ code: error.code, message: error.message, data: error.data });
   return new UpstreamError("upstream_refused", `${what}: ${message} (${code})`, {
-    data: { rpc: code, message, ...(data !== undefined && { data }) },
-    cause,
+    data: { rpc: code, message, ...(data !== undefined && { data }), ...(status !== undefined && { status }) },
   });
 }
 

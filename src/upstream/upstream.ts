@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import type { PromptContract, SkillContract, ToolContract } from "../contract/contract.ts";
 import { relayedExtensions } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
@@ -19,7 +18,7 @@ import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from 
 import { hostedCapabilities } from "./questions.ts";
 import type { Ask, Progress, TaskOfUpstream, TaskUse, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
 import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
-import { Supervisor, type AcquiredConnection, type CallKey, type UpstreamHealth } from "./supervisor.ts";
+import { Supervisor, type AcquiredConnection, type UpstreamHealth } from "./supervisor.ts";
 import { CreatedTask } from "./tasks.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
@@ -128,6 +127,8 @@ export class Upstream {
   /** Failed subscriptions, without which its log lines or changes do not arrive. */
   #unheard: readonly Problem[] = [];
   #stderr = "";
+  #tools: readonly ToolContract[] = [];
+  readonly #habits = new Map<string, number>();
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
   readonly #relisting = new Relisting(() => this.#lookAgain());
 
@@ -149,7 +150,12 @@ export class Upstream {
 
   get health(): UpstreamHealth {
     const { server, ...health } = this.#supervisor.health;
-    return server ? { ...health, server: this.#hiddenServer(server) } : health;
+    const deviations = Array.from(this.#habits, ([what, count]) => ({ what, count }));
+    return {
+      ...health,
+      ...(server && { server: this.#hiddenServer(server) }),
+      ...(deviations.length > 0 && { deviations }),
+    };
   }
 
   /** The end of its stderr before it last ended or failed to start, for principals that may change its entry. */
@@ -190,9 +196,40 @@ export class Upstream {
       const { name, task } = request;
       return (await this.#follow(name, task, caller, undefined)) as UpstreamResults[Request["method"]];
     }
+    let following: Promise<ToolResult>;
+    for (let tries = 1; ; tries++) {
+      try {
+        const { result, acquired } = await this.#requestOnce(request, caller);
+        if (!(result instanceof CreatedTask)) return result as UpstreamResults[Request["method"]];
+        caller.tasks?.onTask?.(result.task);
+        following = this.#follow(toolOf(request), result.task, caller, acquired);
+        break;
+      } catch (error) {
+        if (!(error instanceof UpstreamError) || error.code !== "upstream_ended" || error.data?.["isLost"]) throw error;
+        const isSafe = error.isUndone || request.method !== "tools/call";
+        if (isSafe && tries < TRIES_MAX && !caller.signal?.aborted) continue;
+        throw isSafe ? error : this.#answerLost(error, toolOf(request));
+      }
+    }
+    return (await following) as UpstreamResults[Request["method"]];
+  }
+
+  /** Its effects are not known, so the caller decides whether to repeat it. */
+  #answerLost(error: UpstreamError, tool: string): UpstreamError {
+    const { readOnlyHint, idempotentHint } = this.#tools.find(({ name }) => name === tool)?.annotations ?? {};
+    const retriable = readOnlyHint === true || idempotentHint === true;
+    const detail = `${error.detail}; the call may have taken effect`;
+    return new UpstreamError("answer_lost", detail, { data: { retriable }, cause: error });
+  }
+
+  /** A connection is released with the result, unless that is a task. */
+  async #requestOnce(
+    request: Exclude<UpstreamRequest, { method: "tasks/cancel" }>,
+    caller: UpstreamCaller,
+  ): Promise<{ readonly result: Awaited<ReturnType<typeof send>>; readonly acquired: AcquiredConnection }> {
     // Its contract is not known now: calls wait.
     if (this.#relisting.underWay) await this.#relisting.underWay;
-    const acquired = await this.#supervisor.acquire(callKeyOf(request));
+    const acquired = await this.#supervisor.acquire();
     const { connection } = acquired;
     this.#calls.add(caller);
     let open = 0;
@@ -207,19 +244,16 @@ export class Upstream {
         return answer;
       });
     let leave: ((hasSucceeded: boolean) => void) | undefined;
-    let created: TaskOfUpstream | undefined;
     try {
       if (connection.era === "legacy") leave = await this.#attributed.enter(toolOf(request), caller.ask);
       this.#options.check?.(request);
       const options = optionsOf(request, caller, connection.era, leave ? undefined : ask);
       const result = await send(connection, request, options);
       // The questions of a task say which one they belong to, so other calls need not wait for their turn.
-      if (result instanceof CreatedTask) created = result.task;
-      leave?.(!created);
-      if (!created) {
-        acquired.succeeded();
-        return result as UpstreamResults[Request["method"]];
-      }
+      const isTask = result instanceof CreatedTask;
+      leave?.(!isTask);
+      if (!isTask) acquired.succeeded();
+      return { result, acquired };
     } catch (error) {
       leave?.(false);
       throw acquired.failed(this.#tellable(error));
@@ -227,8 +261,6 @@ export class Upstream {
       hasEnded = true;
       this.#calls.remove(caller);
     }
-    caller.tasks?.onTask?.(created);
-    return (await this.#follow(toolOf(request), created, caller, acquired)) as UpstreamResults[Request["method"]];
   }
 
   #follow(
@@ -260,6 +292,7 @@ export class Upstream {
         capabilities: options.capabilities ?? hostedCapabilities,
         ask: (question, signal) => this.#answerTo(question, signal),
         onNotification: (method, params) => this.#heard(method, params),
+        onDeviation: (habit) => this.#deviated(habit),
         signal,
       });
     } catch (error) {
@@ -321,8 +354,15 @@ export class Upstream {
   }
 
   async #tell(observed: Observed): Promise<void> {
+    this.#tools = observed.contract.tools;
     await this.#options.onContract(observed);
     this.#stderr = "";
+  }
+
+  #deviated(habit: string): void {
+    const text = (this.#options.hide?.(habit) ?? habit) as string;
+    const known = this.#habits.get(text);
+    if (known !== undefined || this.#habits.size < HABITS_MAX) this.#habits.set(text, (known ?? 0) + 1);
   }
 
   #lost(closed: Closed): void {
@@ -377,17 +417,14 @@ export class Upstream {
   }
 }
 
+/** A request whose answer was lost is repeated once. */
+const TRIES_MAX = 2;
+/** Odd habits that are counted for one upstream. */
+const HABITS_MAX = 20;
+
 /** The called tool, to learn which tools ask. */
 function toolOf(request: UpstreamRequest): string {
   return request.method === "tools/call" ? request.name : "";
-}
-
-/** Recognizes a call that comes again. Long arguments already have a digest. */
-function callKeyOf(request: UpstreamRequest): CallKey | undefined {
-  if (request.method !== "tools/call") return undefined;
-  const { name, args } = request;
-  const what = args instanceof JsonText ? args.givenDigest.sha256 : args;
-  return () => hash("sha256", JSON.stringify([name, what]), "base64url");
 }
 
 function send(

@@ -2,12 +2,9 @@ import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
-import { setImmediate as turn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
+import { clock } from "../../src/lib/clock.ts";
 import { openFetch } from "../../src/network/public-fetch.ts";
-import { boundedFetch, eventText } from "../../src/upstream/bounded-fetch.ts";
-import { Resumption } from "../../src/upstream/exchanges.ts";
-import { Inflow } from "../../src/upstream/inflow.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { serve } from "../support/suite.ts";
 import { until } from "../support/until.ts";
@@ -56,21 +53,15 @@ test("the stream of a call ends when the call is cancelled, times out, or was an
   const upstream = await connect(uri, { limits: { upstreamCallMs: 60_000 } });
   t.after(() => upstream.close());
   const cancel = new AbortController();
-  let expire!: () => void;
-  const { setTimeout: startTimer } = globalThis;
-  t.mock.method(globalThis, "setTimeout", (act: () => void, ms: number, ...more: []) => {
-    if (ms === 54_321) expire = act;
-    return startTimer(act, ms, ...more);
-  });
   const given = [
     upstream.callTool("cancelled", {}, { signal: cancel.signal }),
-    upstream.callTool("late", {}, { timeoutMs: 54_321 }),
+    upstream.callTool("late", {}, { timeoutMs: 50_000 }),
     upstream.callTool("answered", {}),
   ];
   const settled = Promise.allSettled(given);
   await until(() => of("tools/call").length === 3, "all are called");
   cancel.abort();
-  expire();
+  clock.leap(51_000);
   for (const { response, message } of of("tools/call")) {
     const { name } = (message as { params: { name: string } }).params;
     if (name !== "answered") continue;
@@ -174,62 +165,4 @@ test("a call whose answer is packed more than once is refused, and says why", as
     code: "upstream_protocol",
     message: /its answer has more than one Content-Encoding \(gzip, gzip\)/,
   });
-});
-
-test("an answer ends with its signal, whether anybody is reading it or not", async () => {
-  for (const type of ["application/json", "text/event-stream", "text/plain"]) {
-    for (const isRead of [true, false]) {
-      let isCancelled = false;
-      const body = new ReadableStream<Uint8Array>({ cancel: () => void (isCancelled = true) }, { highWaterMark: 0 });
-      const settings = { messageBytes: 1000, inflow: new Inflow(1000), elsewhere: undefined };
-      const given = async (): Promise<Response> => new Response(body, { headers: { "content-type": type } });
-      const over = new AbortController();
-      const init = { method: "POST", signal: over.signal };
-      const response = await boundedFetch(settings, given)("http://127.0.0.1/", init);
-      const read = isRead ? response.body!.getReader().read() : undefined;
-      read?.catch(() => {});
-      await turn();
-      over.abort(new Error("the call is over"));
-      await turn();
-      assert.ok(isCancelled, `${type}, ${isRead ? "read" : "not read"}`);
-      if (read) await assert.rejects(read, /the call is over/);
-    }
-  }
-});
-
-test("no more streams are opened in a second than upstreamResumesPerSecond, and none whose request is over", async () => {
-  const opened: unknown[] = [];
-  const resumption = new Resumption(2, 10);
-  const paced = resumption.paced(async (_url, init) => {
-    opened.push(init?.headers);
-    return new Response();
-  });
-  const signals = Array.from({ length: 4 }, () => new AbortController());
-  const all = signals.map(({ signal }, at) => paced("http://127.0.0.1/", { signal, headers: { at: `${at}` } }));
-  const settled = Promise.allSettled(all);
-  signals[2]!.abort();
-  await turn();
-  await paced("http://127.0.0.1/", { method: "POST", headers: { at: "post" } });
-  assert.deepEqual(opened, [{ at: "0" }, { at: "1" }, { at: "post" }]);
-  assert.deepEqual(
-    (await settled).map(({ status }) => status),
-    ["fulfilled", "fulfilled", "rejected", "fulfilled"],
-  );
-  assert.deepEqual(opened.at(-1), { at: "3" });
-});
-
-test("of streams that wait to be taken up again only the newest are", async () => {
-  const resumption = new Resumption(10, 2);
-  const taken: number[] = [];
-  for (const at of [1, 2, 3, 4]) resumption.schedule(() => void taken.push(at), 0);
-  const cancel = resumption.schedule(() => void taken.push(5), 0);
-  cancel();
-  await until(() => taken.length > 0);
-  await turn();
-  assert.deepEqual(taken, [4]);
-});
-
-test("an id of an event that is longer than a header may be is not kept", () => {
-  assert.equal(eventText(`id: ${"x".repeat(2_000)}\ndata: 1\n\n`), "data: 1\n\n");
-  assert.equal(eventText("id: 7\ndata: 1\n\n"), "id: 7\ndata: 1\n\n");
 });

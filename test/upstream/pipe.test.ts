@@ -16,7 +16,7 @@ test("each call gets its own first answer, whatever else a server answers, and h
     assert.deepEqual(said, ["first", "mine", "mine"]);
     await assert.rejects(upstream.callTool("both", {}), {
       code: "upstream_refused",
-      message: /calling both: it does not say why \(-32603\)/,
+      message: /calling both: \{"text":"odd"\} \(-32603\)/,
     });
   });
 });
@@ -57,10 +57,9 @@ test("a call that is cancelled or takes too long is told to the server, once, an
 
 test("a server that is greeted and answers oddly is not started, and why is said; one without a name is served", async () => {
   for (const [way, why] of [
-    ["an old revision", /it speaks a revision that Berth does not know: "2023-01-01"$/],
-    ["no revision", /it speaks a revision that Berth does not know: none$/],
-    ["no capabilities", /its hello names no capabilities$/],
-    ["refusal", /it refuses to say hello: Not today \(-32001\)$/],
+    ["an old revision", /it speaks a revision that Berth does not support: "2023-01-01"$/],
+    ["no revision", /it speaks a revision that Berth does not support: none$/],
+    ["refusal", /it refuses the handshake: Not today \(-32001\)$/],
   ] as const) {
     const started = connect(hostile("greets oddly", `&arg=${encodeURIComponent(way)}`));
     await assert.rejects(started, { code: "upstream_not_started", message: why }, way);

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
-import { isJsonContentType } from "@modelcontextprotocol/client";
-import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
+import type { StreamEvent } from "../../src/upstream/events.ts";
+import { HttpLink, type HttpAnswer } from "../../src/upstream/http-link.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
 import { host, hostedServer } from "../support/hosted-upstreams.ts";
 import { lower } from "../support/lowered-limits.ts";
@@ -64,10 +64,19 @@ async function mostInOneTurn(counted: () => number, use: () => Promise<unknown>)
   return most;
 }
 
-/** An answer, as it is passed on. */
-function bounded(answer: Response, inflow = new Inflow(1e6), init: RequestInit = { method: "POST" }) {
-  const settings = { messageBytes: 2 ** 24, inflow, elsewhere: undefined };
-  return boundedFetch(settings, async () => answer)("http://127.0.0.1/", init);
+/** An answer to a request over HTTP. */
+function answered(response: Response, inflow = new Inflow(1e6)): Promise<HttpAnswer> {
+  const link = new HttpLink({ messageBytes: 2 ** 24, inflow, fetch: async () => response });
+  return link.open(new URL("http://127.0.0.1/"), { method: "POST" });
+}
+
+const typed = (type: string, body: string, status = 200): Response =>
+  new Response(body, { status, headers: { "content-type": type } });
+
+async function eventsIn(answer: HttpAnswer): Promise<StreamEvent[]> {
+  const events: StreamEvent[] = [];
+  for await (const each of answer.events(() => {})) events.push(each);
+  return events;
 }
 
 /** Reads an endless body of repeated `piece`s; returns how many were read so far. */
@@ -85,16 +94,12 @@ function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: n
     },
     { highWaterMark: 0 },
   );
-  const headers = { "content-type": type };
-  const reader = bounded(new Response(body, { headers }), inflow).then((response) => response.body!.getReader());
-  const read = async (): Promise<void> => {
-    for (const from = await reader; !(await from.read()).done;);
-  };
-  const over = read();
-  reading.stop = async () => {
-    await (await reader).cancel();
-    await over;
-  };
+  const opened = answered(new Response(body, { headers: { "content-type": type } }), inflow);
+  void opened.then(async (answer) => {
+    if (answer.isStream) for await (const _event of answer.events(() => {}));
+    else await answer.messages(() => {});
+  });
+  reading.stop = async () => (await opened).leave();
   return reading;
 }
 
@@ -189,14 +194,7 @@ test("a server at an address that answers with a batch longer than upstreamBatch
   await assert.rejects(upstream.callTool("boom", {}), { message });
 });
 
-/** The result of an answer with this Content-Type, however it is read. */
-async function answered(contentType: string, body: string, init: RequestInit & { status?: number } = {}) {
-  const { status = 200, ...request } = { method: "POST", ...init };
-  return bounded(new Response(body, { status, headers: { "content-type": contentType } }), undefined, request);
-}
-
-test("a server at an address is read by its media type in whatever letters, and handed on as what it was read as", async (t) => {
-  t.after(lower({ upstreamBatchMessages: 2 }));
+test("reads an answer by its media type, in upper or lower case, with or without parameters", async () => {
   const types = {
     "text/event-stream": [
       "text/event-stream",
@@ -224,55 +222,49 @@ test("a server at an address is read by its media type in whatever letters, and 
   };
   for (const [read, headers] of Object.entries(types)) {
     for (const header of headers) {
-      const events = await answered(header, "retry: 1\n\n");
-      const type = events.headers.get("content-type") ?? "";
-      const isStream = (await new Response(events.body).text()).startsWith("retry: 1000");
-      const batch = new Response((await answered(header, "[1, 2, 3]")).body).text();
-      const isJson = await batch.then(
-        () => false,
-        (error: Error) => error.message.includes("a batch of more than"),
-      );
-      const seen = isStream ? "text/event-stream" : isJson ? "application/json" : "neither";
-      assert.equal(seen, read, header);
-      assert.deepEqual([type.startsWith("text/event-stream"), isJsonContentType(type)], [isStream, isJson], header);
+      const { type, isStream } = await answered(typed(header, ""));
+      const known = type === "application/json" || isStream ? type : "neither";
+      assert.deepEqual([known, isStream], [read, read === "text/event-stream"], header);
     }
   }
 });
 
-test("whatever answers a GET without being a stream of events is no stream to the client", async () => {
-  for (const type of ["application/json", "text/plain", ""]) {
-    const { status, body } = await answered(type, event({ method: "ping", id: 1 }), { method: "GET" });
-    assert.deepEqual([status, body], [405, null], type);
-  }
-});
-
-test("of an error of a server at an address, and of a stream that nobody asked for, only the beginning is kept", async () => {
-  const long = "data: x\n\n".repeat(20_000);
+test("keeps only the beginning of an HTTP error", async () => {
   for (const type of ["application/json", "text/event-stream", "text/plain"]) {
-    const failed = await answered(type, long, { status: 400 });
-    assert.equal((await failed.text()).length, 64 * 1024, type);
+    const answer = await answered(typed(type, "data: x\n\n".repeat(20_000), 400));
+    assert.equal((await answer.beginning()).length, 64 * 1024, type);
   }
-  assert.equal((await (await answered("Text/Event-Stream", long)).text()).length, 64 * 1024);
 });
 
-test("events are found whatever ends their lines, and wherever they are cut", async () => {
+test("finds events whatever ends their lines, and wherever they are cut", async () => {
   const lines = (end: string): string => [": hello", "event: message", "data: é1", ":", "data: 2", "", ""].join(end);
   const all = lines("\n") + lines("\r\n") + lines("\r") + "\n: only a comment\n\ndata: not ended";
-  const seen = "event: message\ndata: é1\ndata: 2\n\n".repeat(3);
   for (const size of [1, 2, 3, 7, 1000]) {
     const bytes = Buffer.from(all);
     const pieces = async function* (): AsyncGenerator<Uint8Array> {
       for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
     };
     const headers = { "content-type": "text/event-stream" };
-    const response = await bounded(new Response(ReadableStream.from(pieces()), { headers }));
-    assert.equal(await response.text(), seen, `in pieces of ${size}`);
+    const events = await eventsIn(await answered(new Response(ReadableStream.from(pieces()), { headers })));
+    const seen = events.map(({ type, data }) => [type, data]);
+    assert.deepEqual(
+      seen,
+      Array.from({ length: 3 }, () => ["message", "é1\n2"]),
+      `in pieces of ${size}`,
+    );
   }
 });
 
-test("a server at an address does not say that it is connected to again at once, or never", async () => {
+test("bounds the delay before a stream is opened again, and the id of an event", async () => {
   const waits = ["retry: 1", "retry:99999999999", "retry: 5000", "retry: soon", "data: retry: 1"].join("\n\n");
-  const seen = await (await answered("text/event-stream", `${waits}\n\n`)).text();
-  const expected = ["retry: 1000", "retry: 60000", "retry: 5000", "retry: 1000", "data: retry: 1", ""].join("\n\n");
-  assert.equal(seen, expected);
+  const ids = ["7", "x".repeat(2_000), "a\u0000b", "é☃"].map((id) => `id: ${id}\ndata: 1\n\n`).join("");
+  const events = await eventsIn(await answered(typed("text/event-stream", `${waits}\n\n${ids}`)));
+  assert.deepEqual(
+    events.flatMap(({ retryMs }) => retryMs ?? []),
+    [1_000, 60_000, 5_000],
+  );
+  assert.deepEqual(
+    events.flatMap(({ id }) => id ?? []),
+    ["7"],
+  );
 });

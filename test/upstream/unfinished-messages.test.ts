@@ -5,12 +5,10 @@ import { setImmediate as turn } from "node:timers/promises";
 import { BerthError } from "../../src/lib/errors.ts";
 import { MessageRooms, unfinishedUpstream, type MessageRoom } from "../../src/lib/message-room.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { boundedFetch } from "../../src/upstream/bounded-fetch.ts";
-import { LongResults } from "../../src/upstream/bypass.ts";
 import { ChildOutput } from "../../src/upstream/child-output.ts";
+import { HttpLink, type HttpAnswer } from "../../src/upstream/http-link.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
 import { readLongMessage, type LongReader } from "../../src/upstream/long-answers.ts";
-import { LongAnswer } from "../../src/upstream/results.ts";
 import { refusedByServer } from "../../src/upstream/upstream-error.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
@@ -27,15 +25,12 @@ async function answer(room: MessageRoom, type = "application/json") {
     start: (controller) => void (source = controller),
     cancel: () => void (isCancelled = true),
   });
-  const settings = { messageBytes: 10_000, inflow: new Inflow(1e6), elsewhere: undefined, room };
-  const given = await boundedFetch(settings, async () => new Response(body, { headers: { "content-type": type } }))(
-    "http://127.0.0.1/",
-    { method: "POST" },
-  );
-  const read = given.text().then(
-    (text) => text.length,
-    (error: Error) => error.message,
-  );
+  const fetchIt = async () => new Response(body, { headers: { "content-type": type } });
+  const link = new HttpLink({ messageBytes: 10_000, inflow: new Inflow(1e6), room, fetch: fetchIt });
+  const opened = await link.open(new URL("http://127.0.0.1/"), { method: "POST" });
+  const read = (
+    opened.isStream ? countEvents(opened) : opened.messages(() => {}).then(({ text }) => text.length)
+  ).catch((error: Error) => error.message);
   return {
     read,
     get isCancelled() {
@@ -47,6 +42,12 @@ async function answer(room: MessageRoom, type = "application/json") {
     },
     end: () => source.close(),
   };
+}
+
+async function countEvents(answer: HttpAnswer): Promise<number> {
+  let events = 0;
+  for await (const _event of answer.events(() => {})) events += 1;
+  return events;
 }
 
 for (const type of ["application/json", "text/event-stream"]) {
@@ -112,7 +113,7 @@ test("a program whose message waits where there is no room to read it is not end
   let refusals = 2;
   const message = async (bytes: Uint8Array) => {
     if (refusals-- > 0) throw new BerthError("too_many_requests", "full");
-    return { text: Buffer.from(bytes).toString(), results: [] };
+    return { text: `[${Buffer.from(bytes).toString()}]`, results: [] };
   };
   const long = { message } as unknown as LongReader;
   const output = new ChildOutput(pipes, defaultLimits, [], long, undefined, (reason) => void faults.push(reason));
@@ -128,7 +129,7 @@ test("an error with many values in its data is told without them", () => {
   assert.deepEqual(told, { rpc: -32000, message: "no" });
   const long = JSON.stringify({ jsonrpc: "2.0", id: 1, error: { code: -32000, message: "no", data } });
   const error = { code: -32000, message: "no" };
-  assert.deepEqual(JSON.parse(readLongMessage(long, 40_000).text!), { jsonrpc: "2.0", id: 1, error });
+  assert.deepEqual(JSON.parse(readLongMessage(long, 40_000).text!), [{ jsonrpc: "2.0", id: 1, error }]);
 });
 
 test("an error is told with the beginning of its message, and without data that are long", () => {
@@ -138,18 +139,7 @@ test("an error is told with the beginning of its message, and without data that 
   assert.deepEqual(data, { rpc: -32000, message: `${"x".repeat(16 * 1024)}…` });
   const { text } = readLongMessage(JSON.stringify({ jsonrpc: "2.0", id: 1, error: given }), 40_000);
   const error = { code: -32000, message: `${"x".repeat(16 * 1024)}…` };
-  assert.deepEqual(JSON.parse(text!), { jsonrpc: "2.0", id: 1, error });
-});
-
-test("long results that nobody takes have no more room than messages that are not whole", () => {
-  const room = new MessageRooms(unfinishedUpstream, limits).of("one");
-  const results = new LongResults(room);
-  const given = Array.from({ length: 10 }, () => results.keep(new LongAnswer(new Uint8Array(900))));
-  const taken = given.map((each) => results.take(each)).filter((each) => each instanceof LongAnswer);
-  assert.equal(taken.length, 2);
-  results.keep(new LongAnswer(new Uint8Array(900)));
-  results.clear();
-  assert.equal(heldOf(room), 0);
+  assert.deepEqual(JSON.parse(text!), [{ jsonrpc: "2.0", id: 1, error }]);
 });
 
 /** How much of a tenant's room others hold. */
