@@ -104,9 +104,9 @@ function errorIn(error: unknown, deviate: Deviate): RpcError {
     return { code: INTERNAL_ERROR, message: typeof error === "string" ? error : quoted(error) };
   }
   const { code, message, data } = error;
-  const number = Number(code);
+  const number = typeof code === "string" && code.trim() !== "" ? Number(code) : code;
   return {
-    code: Number.isSafeInteger(number) && code !== null && code !== "" ? number : INTERNAL_ERROR,
+    code: typeof number === "number" && Number.isFinite(number) ? number : INTERNAL_ERROR,
     message:
       typeof message === "string" ? message : isObject(message) ? quoted(message) : `it does not say why${more(error)}`,
     ...(data !== undefined && { data }),
