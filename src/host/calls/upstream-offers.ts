@@ -107,6 +107,7 @@ function asFailure(error: unknown, { failuresReject }: CallOptions): CallResult 
 const UNFINISHED: Partial<Record<ErrorCode, true>> = {
   upstream_not_started: true,
   upstream_ended: true,
+  answer_lost: true,
   upstream_timeout: true,
   upstream_protocol: true,
   upstream_busy: true,
