@@ -56,7 +56,7 @@ function bridged(callers, where) {
     {
       name: `hostedCall${callers}VsBareBridge`,
       title: `call of a hosted upstream / by a bare bridge, ${where}`,
-      atMost: 1.3,
+      atMost: 1.5,
       part,
       of: (figures) => found(figures)?.p50,
     },
@@ -69,7 +69,7 @@ function bridged(callers, where) {
     {
       name: `hostedCpu${callers}VsBareBridge`,
       title: `CPU of a hosted call / of a bare bridge, without the server, ${where}`,
-      atMost: 1.3,
+      atMost: 1.75,
       part,
       of: (figures) => found(figures)?.cpu,
     },
