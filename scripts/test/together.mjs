@@ -17,7 +17,7 @@ const ALONE = [
   /^clients\/(reference-servers|setup|stdio)/,
   /^discover\/(author-mistakes|compiler|fuzz)/,
   /^entry\/bounds/,
-  /^host\/(builtin\/explore|calls\/(long-arguments|upstream-(errors|pass|questions))|serving\/upstream)/,
+  /^host\/(builtin\/explore|calls\/(long-arguments|upstream-(errors|pass|questions|recovery))|serving\/upstream)/,
   /^host\/catalog\/(memory|permitted|upstream-(hostile|methods))/,
   /^host\/checks\/(hostile-values|long-values|check-process)/,
   /^http\/(body|pages\/setup|unread)/,

@@ -7,6 +7,7 @@ import { connectUpstream } from "../../src/upstream/connect.ts";
 import type { UpstreamConnection } from "../../src/upstream/connection.ts";
 import type { Launch } from "../../src/upstream/launch.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
+import { Upstream, type UpstreamOptions } from "../../src/upstream/upstream.ts";
 
 changeFixed({ upstreamEndMs: 500 });
 
@@ -56,4 +57,19 @@ export async function withUpstream<T>(
   } finally {
     await connection.close();
   }
+}
+
+/** An upstream as callers share it. */
+export function openUpstream(uri: string, options: Partial<UpstreamOptions> = {}): Upstream {
+  return new Upstream(launchOf(uri), {
+    env: process.env,
+    folder: process.cwd(),
+    clientInfo: { name: "berth-test", version: "1" },
+    limits: defaultLimits,
+    onContract: async () => {},
+    onResourceUpdated: () => {},
+    onLost: () => {},
+    onError: () => {},
+    ...options,
+  });
 }
