@@ -55,6 +55,15 @@ describe("a hosted server of the modern era", () => {
     assert.equal(result.content[0].text, "Ada and Bob");
   });
 
+  it("gets answers that its client gives unasked, and asks for the others", async () => {
+    const inputResponses = { name1: answer("Ada"), unknown: answer("Eve") };
+    const first = (await send({ name: "asks", inputResponses })).body.result;
+    assert.deepEqual(Object.keys(first.inputRequests), ["name2"]);
+    const { requestState } = first;
+    const last = await send({ name: "asks", requestState, inputResponses: { name2: answer("Bob") } });
+    assert.equal(last.body.result.content[0].text, "Ada and Bob");
+  });
+
   it("gets each answer for its own question, whatever their order", async () => {
     const { requestState, inputRequests } = (await send({ name: "both" })).body.result;
     assert.deepEqual(Object.keys(inputRequests), ["a", "b"]);
