@@ -70,8 +70,8 @@ async function openProgram(launch: ProgramLaunch, options: ConnectOptions, quest
   try {
     child = await (options.started ?? startOne());
     let pipe = new Pipe(child, options, questions);
-    let peer = await greet(pipe, options, signal);
-    if (!peer && !signal.aborted && !(await isLauncherFailure(child))) {
+    let peer = await greet(pipe, launch.era, options, signal);
+    if (!peer && !launch.era && !signal.aborted && !(await isLauncherFailure(child))) {
       // Some servers end at anything that comes before `initialize`: they get a second start, with the legacy
       // handshake.
       child = await startOne();
@@ -89,10 +89,17 @@ async function openProgram(launch: ProgramLaunch, options: ConnectOptions, quest
 }
 
 /** Undefined if the server is gone or the time is over. */
-async function greet(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): Promise<Peer | undefined> {
+async function greet(
+  pipe: Pipe,
+  era: Launch["era"],
+  options: ConnectOptions,
+  signal: AbortSignal,
+): Promise<Peer | undefined> {
+  if (era === "legacy") return greetLegacy(pipe, options, signal);
   const answer = discover(pipe, options).catch(gone);
   const silence = new AbortController();
-  const silent = after(bounds.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
+  const probe = after(bounds.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
+  const silent = era ? answer : probe;
   const hello: Peer | "silent" | "gone" | undefined = await Promise.race([
     answer,
     silent,
@@ -100,6 +107,7 @@ async function greet(pipe: Pipe, options: ConnectOptions, signal: AbortSignal): 
   ]);
   silence.abort();
   if (hello === "gone") return undefined;
+  if (hello === undefined && era) throw new Error("it does not know the era that its launcher URI gives (era=modern)");
   if (hello === undefined) return greetLegacy(pipe, options, signal);
   if (hello !== "silent") return hello;
 

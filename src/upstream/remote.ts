@@ -41,7 +41,7 @@ interface RemoteAddress {
  * server's own start.
  */
 export async function openRemote(
-  { name }: RemoteLaunch,
+  { name, era }: RemoteLaunch,
   { url, headers }: RemoteAddress,
   options: ConnectOptions,
   questions: Questions,
@@ -93,13 +93,13 @@ export async function openRemote(
     new Exchanges(upstreamRequests),
   );
   const client = newClient(options, questions);
-  client.setVersionNegotiation({ mode: "auto" });
+  client.setVersionNegotiation({ mode: era === "modern" ? { pin: MODERN_VERSION } : (era ?? "auto") });
   try {
     await within(client.connect(streamable, { signal, timeout: upstreamStartMs }), signal);
     return { channel: new RemoteChannel(client, aside, limits, asked, streamable), peer: peerOf(client) };
   } catch (error) {
     await client.close().catch(() => {});
-    if (signal.aborted || !isOlderServer(error)) throw failed(error);
+    if (signal.aborted || era === "modern" || !isOlderServer(error)) throw failed(error);
     const older = newClient(options, questions);
     const events = setResultsAside(
       new SSEClientTransport(url, { requestInit, fetch: withFewPosts(fetchIt, upstreamRequests) }),
@@ -190,6 +190,7 @@ function peerOf(client: Client): Peer {
   };
 }
 
+const MODERN_VERSION = "2026-07-28";
 /** Event streams of one connection that are opened per second; others wait. */
 const RESUMES_PER_SECOND = 20;
 /** How long a server may take to accept the goodbye. */
