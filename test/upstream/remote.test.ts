@@ -43,12 +43,12 @@ test("a launcher URI restricts a remote server to one era (J1)", async (t) => {
   }
   const methods: unknown[] = [];
   const older = await serverFor(t, (request, response) => {
-    void text(request).then((body) => {
-      const { id, method } = JSON.parse(body) as { id: number; method: string };
+    void (async () => {
+      const { id, method } = JSON.parse(await text(request)) as { id: number; method: string };
       methods.push(method);
       response.writeHead(404, { "content-type": "application/json" });
       response.end(JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message: "Method not found" } }));
-    });
+    })();
   });
   await assert.rejects(connect(`${older}?era=modern`), { code: "upstream_not_started" });
   assert.deepEqual(new Set(methods), new Set(["server/discover"]));
