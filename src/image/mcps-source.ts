@@ -4,7 +4,7 @@ import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition 
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
-import { notLocked, readUpstreamsLock, unusedProblems } from "./upstreams-lock.ts";
+import { readUpstreamsLock, unlockedProblems, unusedProblems } from "./upstreams-lock.ts";
 
 /** A source says no CID of a contract, which its lock gives; an entry with `config_cid` has no other field. */
 const { contract_cid: _contract, config_cid: _config, ...written } = entryFields;
@@ -69,7 +69,8 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry:
     if (wrong) reading.problems.push(problemAt(at, "bad-name", wrong));
     entries.set(server, readEntry(node, server, [], reading));
   }
-  problems.push(...unusedProblems(locked, new Set(reading.upstreams)));
+  const used = new Set(reading.upstreams);
+  problems.push(...unusedProblems(locked, used), ...unlockedProblems(root.at.file, locked, used));
   return {
     references: reading.references,
     upstreams: reading.upstreams,
@@ -119,7 +120,9 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     const more = kind === "definition" ? { surroundings, entry } : {};
     reading.references.push({ kind, server, target: field.value as string, at: field.at, ...more });
   }
-  const contract = fields.definition || !fields.upstream ? undefined : lockedContract(fields.upstream, reading);
+  const upstream = fields.definition ? undefined : (fields.upstream?.value as string | undefined);
+  if (upstream !== undefined) reading.upstreams.push(upstream);
+  const contract = upstream === undefined ? undefined : reading.locked.get(upstream);
   return (cidOf, emit) => {
     if (contract) emit(contract);
     // With what is wrong in it, so that the host refuses the server and does not serve it as if it said less.
@@ -137,14 +140,6 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     if (!node.members) return node.value;
     return { ...Object.fromEntries(generated), ...(contract && { contract_cid: contract.cid }) };
   };
-}
-
-function lockedContract({ value, at }: JsonNode, { locked, upstreams, problems }: Reading): Block | undefined {
-  const uri = value as string;
-  upstreams.push(uri);
-  const contract = locked.get(uri);
-  if (!contract) problems.push(problemAt(at, "not-locked", notLocked(uri), "warning"));
-  return contract;
 }
 
 const checkedFields = [

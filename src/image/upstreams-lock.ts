@@ -2,7 +2,7 @@ import type { Contract } from "../contract/contract.ts";
 import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import { isObject, soundObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { UPSTREAMS_LOCK } from "./image.ts";
+import { MCPS_FILE, UPSTREAMS_LOCK } from "./image.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
 
 /**
@@ -23,7 +23,7 @@ export interface LockedUpstream {
 }
 
 export const UPSTREAMS_LOCK_VERSION = 1;
-const REMEDY = "Run `berth mcp lock`, review what it changes, and make the image again.";
+const REMEDY = "Run `berth mcp lock`, and review what it changes.";
 
 /** The blocks of the locked contracts, by launcher URI. Problems with the file are warnings. */
 export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): ReadonlyMap<string, Block> {
@@ -52,9 +52,25 @@ export function unusedProblems(locked: ReadonlyMap<string, Block>, used: Readonl
   return unused.map((uri) => warning("unused-lock", `No server starts from "${nameOf(uri)}" any more.`));
 }
 
-export function notLocked(uri: string): string {
-  return `"${nameOf(uri)}" is not locked: whatever it offers on its first start counts as approved. ${REMEDY}`;
+/**
+ * Reports the upstreams of a list of servers that are not locked. A folder that is served directly needs no lock, but one
+ * that has a lock is expected to name them all.
+ */
+export function unlockedProblems(
+  list: string,
+  locked: ReadonlyMap<string, Block>,
+  used: ReadonlySet<string>,
+): Problem[] {
+  const unlocked = [...used].filter((uri) => !locked.has(uri)).map((uri) => `"${nameOf(uri)}"`);
+  if (unlocked.length === 0 || (list === MCPS_FILE && locked.size === 0)) return [];
+  const more = unlocked.length > NAMES_MAX ? ` and ${unlocked.length - NAMES_MAX} more` : "";
+  const names = unlocked.slice(0, NAMES_MAX).join(", ") + more;
+  const offers = "what an upstream offers on its first start counts as approved";
+  return [warning("not-locked", `Not locked: ${names}; ${offers}.`)];
 }
+
+/** The names of upstreams in one message. */
+const NAMES_MAX = 10;
 
 function warning(code: string, message: string): Problem {
   return { code, message: `${message} ${REMEDY}`, severity: "warning", file: UPSTREAMS_LOCK };

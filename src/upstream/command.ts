@@ -119,7 +119,8 @@ function fillAll(
     for (const missing of unset) {
       problems.push(problemAt(uri, "unset-variable", template.offset, `The variable ${missing} is not set.`));
     }
-    if (text !== template.text) secrets.push(text, ...wholeValues(template.text, lookUp));
+    const variables = variablesOf(template.text).flatMap((variable) => lookUp(variable) ?? []);
+    if (variables.length > 0) secrets.push(text, ...variables);
     return [name, text];
   });
   return { values, secrets: secrets.filter((secret) => secret.length >= SECRET_LENGTH_MIN) };
@@ -127,10 +128,6 @@ function fillAll(
 
 /** Shorter ones occur in any text by chance. */
 const SECRET_LENGTH_MIN = 6;
-
-function wholeValues(text: string, lookUp: VariableLookup): string[] {
-  return variablesOf(text).flatMap((name) => lookUp(name) ?? []);
-}
 
 function programOf(
   launch: ProgramLaunch,

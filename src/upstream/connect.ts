@@ -42,8 +42,8 @@ async function openProgram(launch: ProgramLaunch, options: ConnectOptions, quest
   try {
     child = await (options.started ?? startOne());
     let channel = channelTo(child, options, questions);
-    let peer = await greet(channel, child, options, signal);
-    if (!peer && !signal.aborted && !(await isLauncherFailure(child))) {
+    let peer = await greet(channel, child, launch.era, options, signal);
+    if (!peer && !launch.era && !signal.aborted && !(await isLauncherFailure(child))) {
       // Some servers end at anything that comes before `initialize`: they get a second start, with the legacy
       // handshake.
       child = await startOne();
@@ -68,12 +68,15 @@ function channelTo(child: Child, options: ConnectOptions, questions: Questions):
 async function greet(
   channel: RpcChannel,
   child: Child,
+  era: Launch["era"],
   options: ConnectOptions,
   signal: AbortSignal,
 ): Promise<Peer | undefined> {
+  if (era === "legacy") return greetLegacy(channel, child, options, signal);
   const answer = discover(channel, options, HELLO).catch(gone);
   const silence = new AbortController();
-  const silent = after(handshakeBounds.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
+  const probe = after(handshakeBounds.upstreamProbeMs, "silent" as const, { signal: silence.signal }).catch(gone);
+  const silent = era ? answer : probe;
   const hello: Peer | "silent" | "gone" | undefined = await Promise.race([
     answer,
     silent,
@@ -81,6 +84,7 @@ async function greet(
   ]);
   silence.abort();
   if (hello === "gone") return undefined;
+  if (hello === undefined && era) throw new Error("it does not know the era that its launcher URI gives (era=modern)");
   if (hello === undefined) return greetLegacy(channel, child, options, signal);
   if (hello !== "silent") return hello;
 

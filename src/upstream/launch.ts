@@ -10,7 +10,7 @@ interface LaunchBase {
    * For people: names the server in the URI, such as `@scope/pkg@1.2.3`. Never holds a secret, or a folder of the host.
    */
   readonly name: string;
-  /** The only era to try; by default the modern one first, then the legacy one. */
+  /** The only era to connect in; by default the modern one, if the server knows it. */
   readonly era?: "modern" | "legacy";
 }
 
@@ -26,7 +26,7 @@ export interface ProgramLaunch extends LaunchBase {
   readonly program?: string;
   /** The program's command line, in order. */
   readonly args: readonly string[];
-  /** Templates: `${NAME}` stands for a variable of the starter, `$${` for a literal `${`. */
+  /** Templates, see `Template`. */
   readonly env: Readonly<Record<string, Template>>;
   /** By default an empty folder of its own. */
   readonly cwd?: string;
@@ -45,28 +45,38 @@ export function placeOf(launch: Launch): string {
   return "url" in launch ? launch.url : launch.target;
 }
 
+/** `${NAME}` and `${NAME:-default}` stand for a variable of the starter, `$${` for a literal `${`. */
 export interface Template {
   readonly text: string;
   /** The offset in the URI, from 0, for messages. */
   readonly offset: number;
 }
 
-export type VariableLookup = (name: string) => string | undefined;
+/** `written` is the whole variable with its braces. */
+export type VariableLookup = (name: string, written?: string) => string | undefined;
 
-/** The text with its variables filled in; `unset` names those without a value. */
-export function fillTemplate({ text }: Template, lookUp: VariableLookup): { text: string; unset: string[] } {
+/**
+ * The text with its variables filled in; `unset` names those without a value. As in a shell, an empty variable takes its
+ * default, too.
+ */
+export function fillTemplate(
+  { text }: Pick<Template, "text">,
+  lookUp: VariableLookup,
+): { text: string; unset: string[] } {
   const unset: string[] = [];
   const [closed, rest] = atLastBrace(text);
-  const filled = closed.replace(VARIABLE, (whole, name: string | undefined) => {
+  const filled = closed.replace(VARIABLE, (written, name: string | undefined, fallback: string | undefined) => {
     if (name === undefined) return "${";
-    const value = lookUp(name);
+    const current = lookUp(name, written);
+    const value = fallback === undefined ? current : current || fallback;
     if (value === undefined) unset.push(name);
-    return value ?? whole;
+    return value ?? written;
   });
   return { text: filled + rest.replaceAll("$${", "${"), unset };
 }
 
-const VARIABLE = /\$\$\{|\$\{([^}]*)\}/g;
+/** Linear only in a text that ends with a brace. */
+const VARIABLE = /\$\$\{|\$\{([^}]*?)(?::-([^}]*))?\}/g;
 
 /** No variable ends after the last `}`, and a search there could be repeated for each opening brace. */
 function atLastBrace(text: string): [closed: string, rest: string] {
@@ -83,7 +93,7 @@ export function variablesTaken(launch: Launch): string[] {
   return [...new Set(templates.flatMap(({ text }) => variablesOf(text)))];
 }
 
-/** The names between braces in a text; they need not be valid names. */
+/** The names of the variables in a text; they need not be valid names. */
 export function variablesOf(text: string): string[] {
   return [...atLastBrace(text)[0].matchAll(VARIABLE)].flatMap(([, name]) => (name === undefined ? [] : [name]));
 }

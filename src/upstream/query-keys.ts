@@ -1,8 +1,8 @@
-import { variablesOf, type ProgramLaunch, type RemoteLaunch, type Template } from "./launch.ts";
+import { variablesOf, type Launch, type ProgramLaunch, type RemoteLaunch, type Template } from "./launch.ts";
 import type { QueryPair, UriProblems } from "./uri-text.ts";
 
-type ProgramKeys = Pick<ProgramLaunch, "args" | "env" | "cwd">;
-type RemoteKeys = Pick<RemoteLaunch, "headers" | "query">;
+type ProgramKeys = Pick<ProgramLaunch, "args" | "env" | "cwd" | "era">;
+type RemoteKeys = Pick<RemoteLaunch, "headers" | "query" | "era">;
 
 const programKeys = ["command", "arg", "cwd"];
 const programPrefixes = ["env."];
@@ -18,7 +18,7 @@ const headerForm = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** True when the URI itself uses a key; every other key is an argument of the tool. */
 export function isReservedKey(key: string): boolean {
   return (
-    [...programKeys, ...operationKeys].includes(key) ||
+    [...programKeys, ...operationKeys, "era"].includes(key) ||
     [...programPrefixes, ...remotePrefixes, "args."].some((prefix) => key.startsWith(prefix))
   );
 }
@@ -32,6 +32,7 @@ export function readProgramKeys(query: readonly QueryPair[], problems: UriProble
     args: [command, ...query.filter(({ key }) => key === "arg")].flatMap((pair) => (pair ? [pair.value] : [])),
     env: named(query, "env.", variableForm, "variable of the environment", problems),
     ...(cwd && { cwd: cwd.value }),
+    ...readEra(query, problems),
   };
 }
 
@@ -49,7 +50,15 @@ export function readRemoteKeys(query: readonly QueryPair[], problems: UriProblem
     query: query
       .filter(({ key }) => key.startsWith("query."))
       .map((pair) => ({ name: pair.key.slice("query.".length), value: template(pair, problems) })),
+    ...readEra(query, problems),
   };
+}
+
+function readEra(query: readonly QueryPair[], problems: UriProblems): Pick<Launch, "era"> {
+  const pair = single(query, "era", problems);
+  const era = (["modern", "legacy"] as const).find((each) => each === pair?.value);
+  if (pair && !era) problems.add("bad-era", pair.valueOffset, `era= takes modern or legacy, not "${pair.value}".`);
+  return era ? { era } : {};
 }
 
 /** The only pair with this key; a second one is a problem. */

@@ -6,6 +6,7 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { TraceContext } from "../lib/trace.ts";
+import { endsWithin } from "../lib/within.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { AttributedCalls, UnderWay } from "./attribution.ts";
@@ -22,8 +23,12 @@ import { Supervisor, type AcquiredConnection, type UpstreamHealth } from "./supe
 import { CreatedTask } from "./tasks.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-/** How long a question waits until it is clear which call it belongs to. */
-const bounds = fixed({ upstreamQuestionMs: 2_000 });
+const bounds = fixed({
+  /** How long a question waits until it is clear which call it belongs to. */
+  upstreamQuestionMs: 2_000,
+  /** The time in which a server that knows the modern era has to show that it also knows the legacy one. */
+  upstreamLegacyMs: 10_000,
+});
 
 export interface UpstreamOptions extends Omit<
   ConnectOptions,
@@ -54,6 +59,8 @@ type ServerInfo = NonNullable<UpstreamHealth["server"]>;
 export type UpstreamRequest = {
   /** Goes into `_meta`. */
   readonly meta?: JsonObject | undefined;
+  /** It comes from a client of the legacy era, and its result means the same in both. */
+  readonly isLegacy?: boolean | undefined;
 } & (
   | {
       readonly method: "tools/call";
@@ -109,7 +116,7 @@ export interface UpstreamCaller {
 }
 
 /**
- * An upstream that many callers share, over one connection. It knows which caller a question or a log line is for, as
+ * An upstream that many callers share, over one connection per era. It knows which caller a question or a log line is for, as
  * far as that can be known, and the server's current contract.
  *
  * This folder is the only place that speaks MCP as a client. It knows launcher URIs, child processes and the official
@@ -129,6 +136,13 @@ export class Upstream {
   #stderr = "";
   #tools: readonly ToolContract[] = [];
   readonly #habits = new Map<string, number>();
+  /**
+   * The same server in the legacy era, for clients of that era that can be asked: only there can a server ask in the
+   * middle of a call, as many servers of both eras do.
+   */
+  #legacy: Upstream | undefined;
+  /** False if the server may speak the legacy era, too. */
+  #isOfOneEra = false;
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
   readonly #relisting = new Relisting(() => this.#lookAgain());
 
@@ -149,10 +163,13 @@ export class Upstream {
   }
 
   get health(): UpstreamHealth {
-    const { server, ...health } = this.#supervisor.health;
+    const [own, legacy] = [this.#supervisor.health, this.#legacy?.health];
+    const { server, ...health } = own.state === "idle" && legacy?.state === "running" ? legacy : own;
+    const requests = own.requests + (legacy?.requests ?? 0);
     const deviations = Array.from(this.#habits, ([what, count]) => ({ what, count }));
     return {
       ...health,
+      requests,
       ...(server && { server: this.#hiddenServer(server) }),
       ...(deviations.length > 0 && { deviations }),
     };
@@ -165,17 +182,19 @@ export class Upstream {
 
   /** The time of the last use, on the clock of `performance.now()`. */
   get usedAt(): number {
-    return this.#supervisor.usedAt;
+    return Math.max(this.#supervisor.usedAt, this.#legacy?.usedAt ?? 0);
   }
 
   /** Ends it if it runs idle; it is started again on demand. Undefined if there is nothing to end. */
   rest(): Promise<unknown> | undefined {
-    return this.#supervisor.rest();
+    const [own, legacy] = [this.#supervisor.rest(), this.#legacy?.rest()];
+    return own && legacy ? Promise.all([own, legacy]) : (own ?? legacy);
   }
 
   /** Restarts it for the next caller, with the variables' values at that time. */
   renew(): void {
     this.#supervisor.renew();
+    this.#legacy?.renew();
   }
 
   /** Starts the server if it does not run, so that its contract is known. */
@@ -195,6 +214,10 @@ export class Upstream {
     if (request.method === "tools/call" && request.task) {
       const { name, task } = request;
       return (await this.#follow(name, task, caller, undefined)) as UpstreamResults[Request["method"]];
+    }
+    if (request.isLegacy && caller.ask && !this.#isOfOneEra && !this.launch.era) {
+      const legacy = await this.#inLegacyEra();
+      if (legacy) return legacy.request(request, caller);
     }
     let following: Promise<ToolResult>;
     for (let tries = 1; ; tries++) {
@@ -275,12 +298,31 @@ export class Upstream {
   }
 
   /** Ends it at once, with everything under way; the next request starts it again. `reason` completes "the server …". */
-  cut(reason: string): Promise<void> {
-    return this.#supervisor.cut(reason);
+  async cut(reason: string): Promise<void> {
+    await Promise.all([this.#supervisor.cut(reason), this.#legacy?.cut(reason)]);
   }
 
-  close(): Promise<void> {
-    return this.#supervisor.close();
+  async close(): Promise<void> {
+    await Promise.all([this.#supervisor.close(), this.#legacy?.close()]);
+  }
+
+  /** The server in the legacy era, started if necessary; undefined if it does not know that as well as the modern one. */
+  async #inLegacyEra(): Promise<Upstream | undefined> {
+    if (this.#legacy?.health.state === "running") return this.#legacy;
+    // In use meanwhile, it is not ended to make room for the other.
+    const acquired = await this.#supervisor.acquire();
+    try {
+      if (this.#isOfOneEra) return undefined;
+      const ignore = (): void => {};
+      const only = { onContract: () => Promise.resolve(), onResourceUpdated: ignore, onError: ignore };
+      const legacy = (this.#legacy ??= new Upstream({ ...this.launch, era: "legacy" }, { ...this.#options, ...only }));
+      if (await endsWithin(bounds.upstreamLegacyMs, legacy.start()).catch(() => false)) return legacy;
+      // Without room for it, it was not tried.
+      this.#isOfOneEra = legacy.health.state !== "idle";
+      return undefined;
+    } finally {
+      acquired.succeeded();
+    }
   }
 
   async #connect(signal: AbortSignal): Promise<UpstreamConnection> {
@@ -321,6 +363,7 @@ export class Upstream {
   }
 
   async #opened(connection: UpstreamConnection): Promise<void> {
+    this.#isOfOneEra = connection.era === "legacy";
     try {
       this.#unheard = await subscribe(connection, this.#options.limits.upstreamCallMs);
       await this.#tell(await this.#observe(connection));

@@ -22,11 +22,13 @@ it("what is locked is what is approved, so that a drift before the first start i
   const server = changing(t, [HELLO]);
   const sources = sourcesWith(t, { server: { upstream: server.uri } });
   const unlocked = await berth(["boot", "--from", sources.from, "--out", sources.out]);
-  assert.match(unlocked.stderr, /mcps\.source\.json:1:\d+.*\n?.*is not locked.*Run `berth mcp lock`/s);
+  const reported = unlocked.stderr.split("\n").filter((line) => line.includes("not-locked"));
+  assert.equal(reported.length, 1);
+  assert.match(reported[0]!, /^upstreams\.lock\.json: warning: Not locked: "mcp\+node:.*"; .* Run `berth mcp lock`/);
   await berth(["mcp", "lock", "--from", sources.from]);
   const lock = sources.lock();
   const locked = await berth(["boot", "--from", sources.from, "--out", sources.out]);
-  assert.doesNotMatch(locked.stderr, /not locked/);
+  assert.doesNotMatch(locked.stderr, /not-locked/);
   const entry = JSON.parse(readFileSync(join(sources.out, "mcps.json"), "utf8")).server;
   assert.equal(entry.contract_cid, lock.upstreams[server.uri].contract_cid);
   assert.deepEqual(lock.upstreams[server.uri].contract.tools, [HELLO]);
@@ -36,6 +38,30 @@ it("what is locked is what is approved, so that a drift before the first start i
   const result = await call(`${serving.url}/mcp/server`, "hello", { name: "x" });
   assert.match(result.content[0].text, /^The upstream has changed/);
   assert.deepEqual(server.called(), []);
+});
+
+it("a folder that is served directly needs no lock, and its lock has to name all upstreams (J9)", async (t) => {
+  const folder = temporaryFolder(t);
+  const uris = [changing(t, [HELLO]), changing(t, [HELLO]), changing(t, [HELLO])].map(({ uri }) => uri);
+  const write = (count: number): void => {
+    const mcps = Object.fromEntries(uris.slice(0, count).map((upstream, at) => [`server${at}`, { upstream }]));
+    writeFileSync(join(folder, "mcps.json"), JSON.stringify(mcps));
+  };
+  const unlocked = async (): Promise<string[]> => {
+    const { stdout, stderr } = await berth(["check", folder]);
+    return `${stdout}\n${stderr}`.split("\n").filter((line) => line.includes("[not-locked]"));
+  };
+  write(1);
+  assert.deepEqual(await unlocked(), []);
+  await berth(["mcp", "lock", "--from", folder]);
+  assert.deepEqual(await unlocked(), []);
+  write(3);
+  const lines = await unlocked();
+  assert.equal(lines.length, 1, lines.join("\n"));
+  assert.match(
+    lines[0]!,
+    /Not locked: "mcp\+node:[^"]*changing\.mjs", "mcp\+node:[^"]*changing\.mjs"; .*`berth mcp lock`/,
+  );
 });
 
 it("the same servers give the same lock and the same image, byte for byte (J9)", async (t) => {

@@ -179,13 +179,13 @@ export interface Script {
 export function scripted(
   t: Ending,
   script: Script,
-  era: "legacy" | "modern" = "legacy",
-): { readonly uri: string; readonly write: (script: Script) => void } {
+  kind: "legacy" | "modern" | "both" | "silent" = "legacy",
+): { readonly uri: string; readonly write: (script: Script) => void; readonly hellos: () => string[] } {
   const file = join(temporaryFolder(t), "script.json");
   const write = (said: Script): void => replace(file, said);
   write(script);
-  const uri = `mcp+node://${join(fixtures, "scripted.mjs")}?command=${era}&arg=${encodeURIComponent(file)}`;
-  return { uri, write };
+  const uri = `mcp+node://${join(fixtures, "scripted.mjs")}?command=${kind}&arg=${encodeURIComponent(file)}`;
+  return { uri, write, hellos: () => linesOf(`${file}.hellos`) };
 }
 
 /** A folder for data that outlives a Berth, removed when the test is done. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lower } from "../support/lowered-limits.ts";
-import { everything, hostile, notes, withUpstream } from "../support/upstreams.ts";
+import { connect, everything, hostile, notes, withUpstream } from "../support/upstreams.ts";
 
 test("a Python script of the standard library is reached in the modern era (J1)", async () => {
   await withUpstream(`${notes}?arg=--quick&arg=two%20words`, async (upstream) => {
@@ -81,6 +81,17 @@ for (const [what, uri, era, bounds] of [
     await withUpstream(uri, async (upstream) => assert.equal(upstream.era, era));
   });
 }
+
+test("a launcher URI restricts the handshake to one era (J1)", async () => {
+  for (const uri of [`${notes}?era=legacy`, hostile("ends at a modern hello", "&era=legacy")]) {
+    await withUpstream(uri, async (upstream) => assert.equal(upstream.era, "legacy", uri));
+  }
+  await withUpstream(`${notes}?era=modern`, async (upstream) => assert.equal(upstream.era, "modern"));
+  for (const way of ["asks first", "ends at a modern hello"]) {
+    await assert.rejects(connect(hostile(way, "&era=modern")), { code: "upstream_not_started" });
+  }
+  await assert.rejects(connect(hostile("asks first", "&era=modern")), /does not know the era .*\(era=modern\)/);
+});
 
 test("a legacy server's question goes to the call that can answer it", async () => {
   const capabilities = { elicitation: {} };

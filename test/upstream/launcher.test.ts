@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { BerthError } from "../../src/lib/errors.ts";
 import { addressOf, commandOf, type LaunchCommand } from "../../src/upstream/command.ts";
-import { fillTemplate, type ProgramLaunch, type RemoteLaunch } from "../../src/upstream/launch.ts";
+import { fillTemplate, variablesOf, type ProgramLaunch, type RemoteLaunch } from "../../src/upstream/launch.ts";
 import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
 import { substitute } from "../../src/upstream/profiles/launch.ts";
 import * as fc from "../support/fast-check.ts";
@@ -43,10 +43,11 @@ test("a URI as long as it may be is read at once, whatever it repeats", () => {
   }
   const text = long("${");
   assert.deepEqual(
-    fillTemplate({ text, offset: 0 }, () => "x"),
+    fillTemplate({ text }, () => "x"),
     { text, unset: [] },
   );
   assert.deepEqual(substitute(long("${a:-"), {}).unset, []);
+  for (const closed of ["${".concat(long(":")), long("${a:-"), long("${a:")]) variablesOf(`${closed}}`);
   assert.ok(tookMs() < 2_000, `${tookMs()} ms`);
 });
 
@@ -94,6 +95,18 @@ test("versions, programs, several arguments, environment and folder are read (J1
       ["MODE", "x=y"],
     ],
   );
+});
+
+test("reads the era of every launcher, and an argument of that name as args.era (J1)", () => {
+  for (const start of ["npx://p", "uvx://p", "python://./a.py", "node://./a.js", "http://h/", "https://h/"]) {
+    assert.equal(launchOf(`mcp+${start}?era=modern`).era, "modern", start);
+    assert.equal(launchOf(`mcp+${start}?era=legacy`).era, "legacy", start);
+    const parsed = parseLauncher(`mcp+${start}?tool=t&args.era=modern`);
+    assert.ok(parsed.launch);
+    assert.equal(parsed.launch.era, undefined, start);
+    assert.deepEqual(parsed.operation.arguments.texts, [{ name: "era", values: ["modern"] }], start);
+    assert.deepEqual(problemsOf(`mcp+${start}?era=new`), [["bad-era", start.length + 10]], start);
+  }
 });
 
 test("an argument whose name the URI uses itself is given as args.NAME or in args={…} (J1)", () => {
@@ -155,6 +168,9 @@ test("each thing that can be wrong is told with its place, marked below the URI 
     ["mcp+npx://pkg?env.A=1&env.A=2", [["duplicate-key", 23]]],
     ["mcp+npx://pkg?env.A-B=1", [["bad-name", 15]]],
     ["mcp+npx://pkg?env.A=${B C}", [["bad-variable", 21]]],
+    ["mcp+npx://pkg?env.A=${B C:-x}", [["bad-variable", 21]]],
+    ["mcp+npx://pkg?env.A=${:-x}", [["bad-variable", 21]]],
+    ["mcp+npx://pkg?era=modern&era=legacy", [["duplicate-key", 26]]],
     ["mcp+npx://pkg?header.A=1", [["misplaced-key", 15]]],
     ["mcp+https://host/?command=x", [["misplaced-key", 19]]],
     ["mcp+https://host/?header.Mcp-Session-Id=x", [["bad-header", 19]]],
@@ -241,6 +257,20 @@ test("a child gets a minimal environment, and what the URI gives it (J1)", async
     ["/home/me", undefined, "hidden-value", "${SECRET}", "/ca", "9", undefined],
   );
   assert.ok(secrets.includes("hidden-value"));
+});
+
+test("uses the default of a variable that is unset or empty, which is no secret (J1)", async (t) => {
+  const uri =
+    "mcp+npx://p?env.A=${UNSET:-by-default}&env.B=${EMPTY:-a:-b}&env.C=${TOKEN:-x}&env.D=${UNSET:-}&env.E=$${A:-b}";
+  const { env, secrets } = await commandFor(t, uri, ["npx"], { EMPTY: "", TOKEN: "hidden-value" });
+  assert.deepEqual(
+    ["A", "B", "C", "D", "E"].map((name) => env[name]),
+    ["by-default", "a:-b", "hidden-value", "", "${A:-b}"],
+  );
+  assert.deepEqual(new Set(secrets), new Set(["hidden-value"]));
+  const remote = launchOf("mcp+https://h/?header.X=${UNSET:-one}&query.y=${UNSET:-two}") as RemoteLaunch;
+  const { url, headers } = addressOf(remote, { env: {}, folder: "/" });
+  assert.deepEqual([headers, url.search], [{ X: "one" }, "?y=two"]);
 });
 
 test("what is missing on this machine is told at once, each with its place (J1)", async (t) => {

@@ -151,10 +151,12 @@ test("an unknown profile is answered with those that there are (J4)", async (t) 
   assert.match(error.message, /No such profile: "@biomcq"; there are @biomcp/);
 });
 
-test("${VAR} stands for the environment's value, ${VAR:-else} for a default, $${ for itself (J4)", () => {
-  const value = { args: ["${A}-${B:-two}"], env: { KEY: "$${A}" }, deep: [{ text: "${GONE}/${A}" }] };
-  const { value: filled, unset } = substitute(value, { A: "one" });
-  assert.deepEqual(filled, { args: ["one-two"], env: { KEY: "${A}" }, deep: [{ text: "${GONE}/one" }] });
+test("fills in ${VAR} and ${VAR:-default}, and leaves $${ and a shell's own variables (J4)", () => {
+  const value = { args: ["${A}-${B:-two}-${EMPTY:-three}"], env: { KEY: "$${A}" }, deep: [{ text: "${GONE}/${A}" }] };
+  const { value: filled, unset } = substitute(value, { A: "one", EMPTY: "" });
+  assert.deepEqual(filled, { args: ["one-two-three"], env: { KEY: "${A}" }, deep: [{ text: "${GONE}/one" }] });
+  const shell = "${1:-x} ${#list} ${list[@]}";
+  assert.deepEqual(substitute(shell, {}), { value: shell, unset: [] });
   assert.deepEqual(unset, [{ variable: "GONE", pointer: "/deep/0/text" }]);
 });
 

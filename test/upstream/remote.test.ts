@@ -34,6 +34,26 @@ test("a remote server is reached over HTTP in the modern era (J1)", async () => 
   });
 });
 
+test("a launcher URI restricts a remote server to one era (J1)", async (t) => {
+  for (const era of ["modern", "legacy"]) {
+    await withUpstream(`${remote()}?era=${era}`, async (upstream) => {
+      assert.equal(upstream.era, era);
+      assert.equal((await upstream.callTool("greet", { name: "Ada" })).content[0]!["text"], "Hello, Ada!");
+    });
+  }
+  const methods: unknown[] = [];
+  const older = await serverFor(t, (request, response) => {
+    void (async () => {
+      const { id, method } = JSON.parse(await text(request)) as { id: number; method: string };
+      methods.push(method);
+      response.writeHead(404, { "content-type": "application/json" });
+      response.end(JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message: "Method not found" } }));
+    })();
+  });
+  await assert.rejects(connect(`${older}?era=modern`), { code: "upstream_not_started" });
+  assert.deepEqual(new Set(methods), new Set(["server/discover"]));
+});
+
 test("arguments that a remote server wants in headers are sent there, whether its tools were listed or not (J1)", async () => {
   await withUpstream(remote(), async (upstream) => {
     assert.deepEqual((await upstream.callTool("there", { region: "north" })).content[0]!["text"], "north");

@@ -3,7 +3,7 @@ import type { GuestValue } from "../../executor/executor.ts";
 import { rawBlock } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { isObject, type Json } from "../../lib/json.ts";
-import type { CallResult } from "../catalog/catalog.ts";
+import type { CallResult, ToolContract } from "../catalog/catalog.ts";
 import { LongResult } from "./long-result.ts";
 
 /** The value of a function that has finished. */
@@ -95,6 +95,11 @@ function bareBlock(block: ContentBlock): Bare | undefined {
 function mediaTypeOf(mimeType: unknown): string {
   const isType = typeof mimeType === "string" && /^[\w.+-]+\/[\w.+-]+(?:; ?[\w.-]+=[\w.-]+)*$/.test(mimeType);
   return isType ? mimeType : "application/octet-stream";
+}
+
+/** Before 2026-07-28 an output schema describes an object, so any other value travels as `{result}`. */
+export function isWrapped({ outputSchema }: Pick<ToolContract, "outputSchema">): boolean {
+  return outputSchema !== undefined && outputSchema["type"] !== "object";
 }
 
 /** Replaces a resource link by text, for revisions before 2025-06-18. */

@@ -94,7 +94,7 @@ export function environmentForTrial({
     ...folders.map((name) => [`${FOLDER_VARIABLE}${name}`, `/folders/${name}`]),
     ...Object.entries(env).map(([name, { text }]) => [
       name,
-      fillTemplate({ text, offset: 0 }, (inner) => `placeholder-for-${inner}`).text,
+      fillTemplate({ text }, (inner) => `placeholder-for-${inner}`).text,
     ]),
   ]) as Record<string, string>;
 }
@@ -106,7 +106,7 @@ async function fill(source: EnvironmentSource, name: string, value: EnvironmentV
   for (const inner of variablesOf(value.text)) {
     if (!known.has(inner)) known.set(inner, await valueOf(source, value, inner));
   }
-  const { text, unset } = fillTemplate({ text: value.text, offset: 0 }, (inner) => known.get(inner));
+  const { text, unset } = fillTemplate(value, (inner) => known.get(inner));
   if (unset.length === 0) return checked(name, text);
   const what = value.secrets.includes(unset[0]!) ? "secret" : "variable";
   const message = `${name} is not set in its environment: there is no ${what} "${unset[0]}" that it may read`;

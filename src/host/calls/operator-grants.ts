@@ -51,9 +51,9 @@ export function withOperatorGrants(
 /** A value that is given counts as a secret where it can, whatever the entry takes it for. */
 function fromOperator({ text, secrets, variables }: EnvironmentValue, operator: OperatorGrants): EnvironmentValue {
   const given = variables.filter((name) => operator.value(name) !== undefined);
-  const filled = text.replaceAll(/\$\$\{|\$\{(\w+)\}/g, (all, name?: string) => {
+  const filled = text.replaceAll(/\$\$\{|\$\{(\w+)(?::-([^}]*))?\}/g, (all, name?: string, fallback = "") => {
     const plain = name !== undefined && variables.includes(name) ? operator.plainValue(name) : undefined;
-    return plain === undefined ? all : plain.replaceAll("${", () => "$${");
+    return plain === undefined ? all : (plain || fallback).replaceAll("${", () => "$${");
   });
   const others = variables.filter((name) => !given.includes(name) && operator.plainValue(name) === undefined);
   return { text: filled, secrets: [...secrets, ...given], variables: others };

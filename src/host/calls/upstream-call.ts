@@ -182,6 +182,8 @@ export class OpenCall<Request extends UpstreamRequest> {
   #round: Round<ResultOf<Request>> | undefined;
   #key: string | undefined;
   #questions: Map<string, AskedQuestion> | undefined;
+  /** The names of unasked answers that were passed on. */
+  #used: Set<string> | undefined;
   #asked = 0;
   /** The bytes of all open questions. */
   #askedBytes = 0;
@@ -308,11 +310,17 @@ export class OpenCall<Request extends UpstreamRequest> {
     });
   }
 
-  /** The answer to the question of this name that a call before this one has asked, for the same task. */
+  /**
+   * The answer to a question of this name that an earlier call for the same task asked, or that the client gave unasked:
+   * the latter once, since an upstream that asks again has rejected it.
+   */
   #answered(name: string): JsonObject | undefined {
-    if (this.#request.method !== "tools/call" || !this.#request.task) return undefined;
+    const isTask = this.#request.method === "tools/call" && this.#request.task !== undefined;
     const { answers = {} } = this.#options;
-    const key = Object.keys(answers).findLast((each) => nameOfKey(each) === name);
+    const key = Object.keys(answers).findLast((each) =>
+      each === name ? !this.#used?.has(name) : isTask && nameOfKey(each) === name,
+    );
+    if (key === name) (this.#used ??= new Set()).add(name);
     return key === undefined ? undefined : (answers[key] as JsonObject);
   }
 

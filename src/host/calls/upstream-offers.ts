@@ -15,7 +15,7 @@ import { errorBounds, PassedOnError, UpstreamError } from "../../upstream/upstre
 import type { CallOptions, CallResult, Tool, Completer, Prompt, ReadResult, Resource } from "../catalog/catalog.ts";
 import { heldBack, type HostedUpstream } from "../serving/hosted.ts";
 import type { Consent } from "./consents.ts";
-import { failure } from "./content.ts";
+import { failure, isWrapped } from "./content.ts";
 import { invocableTool, type Invocable } from "./invoke.ts";
 import { LongObject } from "./long-result.ts";
 import type { CallNotes } from "./observe.ts";
@@ -53,7 +53,9 @@ export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): 
       const context = contextMeta(contextOf(name, args, options, configured));
       const meta = isEmpty(context) ? options.meta : { ...options.meta, ...context };
       const { task } = options;
-      const request = { method: "tools/call", name, args, served: original, meta, task } as const;
+      // A legacy upstream has wrapped the value itself.
+      const isLegacy = options.isLegacy && !isWrapped(original);
+      const request = { method: "tools/call", name, args, served: original, meta, task, isLegacy } as const;
       return hosted.run(request, options);
     },
     // A retry resumes no suspended call.
@@ -136,7 +138,8 @@ export function upstreamResource(hosted: HostedUpstream, uri: string, { app, ski
     async read(options) {
       try {
         const of = skill && { name: skill.uri, served: skill };
-        const end = await hosted.run({ method: "resources/read", uri, ...of, meta: options.meta }, options);
+        const { meta, isLegacy } = options;
+        const end = await hosted.run({ method: "resources/read", uri, ...of, meta, isLegacy }, options);
         if ("inputRequests" in end) return end;
         const read = end.ended instanceof LongObject ? end.ended : readResultOf(end.ended);
         if (app !== undefined) checkApp(hosted, uri, app, read);
@@ -185,8 +188,8 @@ export function upstreamPrompt(hosted: HostedUpstream, contract: PromptContract)
       if (wrong !== undefined) throw new BerthError("invalid_params", `/${wrong} must be a string`);
       const texts = args as Record<string, string>;
       try {
-        const { meta } = options;
-        const request = { method: "prompts/get", name, args: texts, served: contract, meta } as const;
+        const { meta, isLegacy } = options;
+        const request = { method: "prompts/get", name, args: texts, served: contract, meta, isLegacy } as const;
         const end = await hosted.run(request, options);
         if ("inputRequests" in end) return end;
         return end.ended instanceof LongObject ? end.ended : gotPromptOf(end.ended);

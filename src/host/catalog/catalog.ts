@@ -145,6 +145,8 @@ export interface CallOptions {
   readonly trace?: Trace | undefined;
   /** The calling client. A function may read it, to ask only for what the client can do. */
   readonly client?: ClientFacts;
+  /** That client is of the legacy era. */
+  readonly isLegacy?: boolean;
   /**
    * Called at most once, when the function becomes a task: the caller need not wait for the result. An upstream's call has
    * become the given task of the upstream.

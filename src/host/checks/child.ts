@@ -320,7 +320,10 @@ function partsOf(result: CallResult, write: ExactJson["written"] = JSON.stringif
   const parts = {
     content: encoder.encode(content),
     blocks: blocks.length,
-    older: olderTexts(blocks, (blockOf) => write(blocks.map(blockOf))),
+    older:
+      blocks.length === 0 && structured !== undefined
+        ? inEachRevision(encoder.encode(JSON.stringify([{ type: "text", text: structured }])))
+        : olderTexts(blocks, (blockOf) => write(blocks.map(blockOf))),
     ...(structured !== undefined && { structured: encoder.encode(structured) }),
     ...(more !== "" && { more: encoder.encode(more) }),
     ...(meta && { meta: write(meta) }),
@@ -330,6 +333,10 @@ function partsOf(result: CallResult, write: ExactJson["written"] = JSON.stringif
     digest: digestOfJson(write === JSON.stringify ? result : JSON.parse(write(result))),
   };
   return { parts, units: content.length + (structured?.length ?? 0) + more.length + (parts.meta?.length ?? 0) };
+}
+
+function inEachRevision(content: Uint8Array): OlderTexts {
+  return { "2025-03-26": content, "2024-11-05": content };
 }
 
 /** Undefined where every revision can carry all of the content. */

@@ -23,7 +23,7 @@ import {
 } from "../json-rpc.ts";
 import { methodCall } from "../methods/calls.ts";
 import type { Answer, Post, ServerPlace } from "../protocol.ts";
-import { isLegacy, LEGACY_VERSIONS } from "../revisions.ts";
+import { isLegacy, isModern, LEGACY_VERSIONS } from "../revisions.ts";
 import { usedCapabilities } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
 import { callLegacyMethod } from "./methods.ts";
@@ -61,7 +61,8 @@ export async function receiveLegacy(
       answerRequest(legacy, place, streamed, session, message),
     );
   }
-  checkBatch(body, legacyClient(post.headers, session).version);
+  const header = String(post.headers["mcp-protocol-version"]);
+  checkBatch(body, isModern(header) ? header : legacyClient(post.headers, session).version);
   return inStream(legacy, post, session, body, (streamed) => answerBatch(legacy, place, streamed, session, body));
 }
 
@@ -273,7 +274,9 @@ async function answerOfBatch(
 }
 
 function checkBatch(bodies: readonly unknown[], version: string): void {
-  if (!BATCHING.has(version)) throw new BerthError("invalid_request", `${version} has no batches`);
+  if (!BATCHING.has(version)) {
+    throw new BerthError("invalid_request", `revision ${version} has no batches; send each message on its own`);
+  }
   if (bodies.length === 0) throw new BerthError("invalid_request", "a batch must not be empty");
   if (bodies.length > BATCH_MESSAGES) {
     throw new BerthError("invalid_request", `a batch holds at most ${BATCH_MESSAGES} messages`);

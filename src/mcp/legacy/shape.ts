@@ -1,6 +1,6 @@
-import { withBlocks } from "../../contract/content-block.ts";
+import { text, withBlocks } from "../../contract/content-block.ts";
 import { mapsOfSchemas, placesOfSchemas } from "../../contract/subschemas.ts";
-import { withoutAudio, withoutLink } from "../../host/calls/content.ts";
+import { isWrapped, withoutAudio, withoutLink } from "../../host/calls/content.ts";
 import { jsonOf, LongObject, LongResult } from "../../host/calls/long-result.ts";
 import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog/catalog.ts";
 import { isObject, NESTING_MAX, type JsonSchema } from "../../lib/json.ts";
@@ -65,8 +65,10 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
     },
     callResult(_tool, result) {
       if (result instanceof LongResult) return result.writtenFor(name);
-      const { structuredContent: _value, ...others } = result;
-      return JSON.stringify({ ...others, content: result.content.map(blockOf) });
+      const { structuredContent: value, ...others } = result;
+      const isAll = others.content.length === 0 && value !== undefined;
+      const content = isAll ? [text(JSON.stringify(value))] : others.content.map(blockOf);
+      return JSON.stringify({ ...others, content });
     },
     promptResult(result) {
       if (result instanceof LongObject) return result.older ? new LongText(result.older[name]) : result;
@@ -85,11 +87,6 @@ function withoutArgumentTitles(prompt: object & { arguments?: readonly object[] 
 }
 
 const OPENING_BRACE = 0x7b;
-
-/** Before 2026-07-28 an output schema describes an object, so any other value travels as `{result}`. */
-function isWrapped(tool: ToolContract): boolean {
-  return tool.outputSchema !== undefined && tool.outputSchema["type"] !== "object";
-}
 
 function withDraft7(tool: ToolContract): ToolContract {
   const { inputSchema, outputSchema } = tool;

@@ -8,6 +8,7 @@ import { withMeta } from "../../lib/trace.ts";
 import { callerContextOf, CONTEXT_KEY, TOOL_KEY } from "../../outcome/context.ts";
 import { ID_UNITS_MAX, notificationText, type Request } from "../json-rpc.ts";
 import type { Client, ClientLogs, EventSink, MethodCall, Post, ServerPlace } from "../protocol.ts";
+import { isLegacy } from "../revisions.ts";
 
 /**
  * Calls of guest code, as both eras make them: what a request names, the options that a function is called with, and
@@ -101,6 +102,7 @@ export function callOptions(call: MethodCall): CallOptions {
     onCloseStream: events?.release && (() => events.release?.()),
     answers,
     client: { capabilities: client.capabilities },
+    isLegacy: isLegacy(client.version),
     context: callerContextOf(params["_meta"]),
     meta: passedMeta(params["_meta"]),
   };

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json } from "../../lib/json.ts";
 import { invalidLauncher } from "../command.ts";
-import { isOwnSetting, variablesTaken, type Launch, type Template } from "../launch.ts";
+import { fillTemplate, isOwnSetting, variablesTaken, type Launch, type Template } from "../launch.ts";
 import { parseLauncher } from "../launcher-uri.ts";
 import { META_FILE, type Profile, type ProfileMeta } from "./profile.ts";
 
@@ -78,11 +78,11 @@ interface Unset {
   readonly pointer: string;
 }
 
-const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
+const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Replaces `${NAME}`, and `${NAME:-default}`, in every text of a value with the environment's values; `$${` stands for
- * a literal `${`. Unset ones stay as they are and are all reported.
+ * Fills in every text of a value as a template. Unset variables stay as they are and are all reported; so does a shell's
+ * own syntax, such as `${1:-x}`, which is not.
  */
 export function substitute<T extends Json>(value: T, env: NodeJS.ProcessEnv): { value: T; unset: Unset[] } {
   const unset: Unset[] = [];
@@ -102,21 +102,9 @@ function substituteAt(value: Json, pointer: string, env: NodeJS.ProcessEnv, unse
 }
 
 function substituteText(text: string, pointer: string, env: NodeJS.ProcessEnv, unset: Unset[]): string {
-  return text
-    .split("$${")
-    .map((part) => {
-      // No variable ends after the last `}`, and a search there could be repeated for each opening brace.
-      const end = part.lastIndexOf("}") + 1;
-      const filled = part
-        .slice(0, end)
-        .replaceAll(VARIABLE, (written: string, variable: string, otherwise: string | undefined) => {
-          const value = env[variable] ?? otherwise;
-          if (value === undefined) unset.push({ variable, pointer });
-          return value ?? written;
-        });
-      return filled + part.slice(end);
-    })
-    .join("${");
+  const filled = fillTemplate({ text }, (name, written) => (VARIABLE_NAME.test(name) ? env[name] : written));
+  unset.push(...filled.unset.map((variable) => ({ variable, pointer })));
+  return filled.text;
 }
 
 /** The URI of a script with its absolute path, so that it means the same wherever the profile is used. */

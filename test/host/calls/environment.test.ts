@@ -47,6 +47,7 @@ describe("the environment of an entry", () => {
     REGION: "${REGION}",
     LITERAL: "$${REGION}",
     UNSET: "${NOBODY_SET_IT}",
+    DEFAULT: "${NOBODY_SET_IT:-else}",
   };
   const secrets = ["GITHUB_TOKEN"];
   const berth = berthInSuite({
@@ -79,8 +80,10 @@ describe("the environment of an entry", () => {
 
   it("is there when the program loads, with its secrets and variables filled in", async () => {
     assert.equal(await tool("guest", "atLoad"), TOKEN);
-    const said = ["AUTH", "LOG_LEVEL", "REGION", "LITERAL", "UNSET"].map((name) => tool("guest", "read", { name }));
-    assert.deepEqual(await Promise.all(said), [`Bearer ${TOKEN}`, "info", "far-north", "${REGION}", "nothing"]);
+    const said = ["AUTH", "LOG_LEVEL", "REGION", "LITERAL", "UNSET", "DEFAULT"].map((name) =>
+      tool("guest", "read", { name }),
+    );
+    assert.deepEqual(await Promise.all(said), [`Bearer ${TOKEN}`, "info", "far-north", "${REGION}", "nothing", "else"]);
     assert.ok(lines.some((line) => /UNSET is not set in its environment: .*NOBODY_SET_IT/.test(line)));
   });
 
@@ -88,7 +91,7 @@ describe("the environment of an entry", () => {
     assert.equal(await tool("plain", "names"), "HOME,LANG,PWD,TMPDIR,TZ".replace("PWD,", await pwd()));
     assert.equal(await tool("plain", "atLoad"), "nothing");
     const names = await tool("guest", "names");
-    assert.equal(names, `AUTH,GITHUB_TOKEN,HOME,LANG,LITERAL,LOG_LEVEL,${await pwd()}REGION,TMPDIR,TZ`);
+    assert.equal(names, `AUTH,DEFAULT,GITHUB_TOKEN,HOME,LANG,LITERAL,LOG_LEVEL,${await pwd()}REGION,TMPDIR,TZ`);
   });
 
   /** The sandbox sets it. */

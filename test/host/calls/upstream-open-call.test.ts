@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OpenCall } from "../../../src/host/calls/upstream-call.ts";
+import type { JsonObject } from "../../../src/lib/json.ts";
 import type { Upstream, UpstreamCaller } from "../../../src/upstream/upstream.ts";
 
 /** The part of an upstream that a call uses. */
@@ -45,4 +46,25 @@ test("a call of a server asks as much as questionBytes again when it has its ans
     outcome = await call.goOn({ client, answers: { [key]: { action: "accept" } } }, 60_000);
   }
   assert.deepEqual(outcome, { ended: "done" });
+});
+
+test("an answer that the client gave unasked counts for one question of its name", async () => {
+  const upstream = {
+    async request(_request: unknown, { ask }: UpstreamCaller) {
+      const answers = [];
+      for (const key of ["name", "name", "name"])
+        answers.push(await ask!({ key, method: "elicitation/create", params: {} }));
+      return answers;
+    },
+  };
+  const call = new OpenCall(upstream as unknown as Requested, request, undefined, "node");
+  const answers: JsonObject = { name: { action: "accept" }, unknown: { action: "cancel" } };
+  for (let question = 1; question <= 2; question++) {
+    const outcome = await call.goOn({ client, answers }, 60_000);
+    assert.ok("inputRequests" in outcome);
+    const [key = ""] = Object.keys(outcome.inputRequests);
+    answers[key] = { action: "decline", question };
+  }
+  const actions = [{ action: "accept" }, { action: "decline", question: 1 }, { action: "decline", question: 2 }];
+  assert.deepEqual(await call.goOn({ client, answers }, 60_000), { ended: actions });
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { open } from "../../support/hosted-upstreams.ts";
+import { post, request } from "../../support/berth.ts";
+import { host, open, scripted } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { inOneOf } from "../../support/until.ts";
@@ -32,4 +33,12 @@ test("progress of a hosted server reaches the caller, a cancelled call ends, and
     assert.equal((await client.callTool({ name: "echo", arguments: { message: "hi" } })).isError, undefined);
   }
   assert.equal(processesWith(`hosting-${process.pid}`).length, 1);
+});
+
+test("a call without arguments reaches the upstream with empty ones (J9)", async (t) => {
+  const tool = { name: "repeats", inputSchema: { type: "object" } };
+  const answers = { "tools/list": { result: { tools: [tool] } }, "tools/call repeats": { repeats: "arguments" } };
+  const { url } = await host(t, { far: { upstream: scripted(t, { capabilities: { tools: {} }, answers }).uri } });
+  const { body } = await post(`${url}/mcp/far`, request("tools/call", { name: "repeats" }));
+  assert.equal(body.result.content[0].text, "{}");
 });

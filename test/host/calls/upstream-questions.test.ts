@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { modern, MODERN_META } from "../../support/berth.ts";
-import { ALL, host, open, textOf } from "../../support/hosted-upstreams.ts";
+import type { Client } from "@modelcontextprotocol/client";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import { modern, MODERN_META, post, request } from "../../support/berth.ts";
+import { ALL, answerTo, host, idle, open, scripted, textOf, type Script } from "../../support/hosted-upstreams.ts";
+import { lower } from "../../support/lowered-limits.ts";
+import { processesWith } from "../../support/processes.ts";
 import { berthInSuite } from "../../support/suite.ts";
+import { until } from "../../support/until.ts";
 import { hostile } from "../../support/upstreams.ts";
 
 const ASKING = `
@@ -53,6 +58,20 @@ describe("a hosted server of the modern era", () => {
     const last = { requestState: second.body.result.requestState, inputResponses: { name2: answer("Bob") } };
     const { result } = (await send({ name: "asks", ...last })).body;
     assert.equal(result.content[0].text, "Ada and Bob");
+  });
+
+  it("gets answers that its client gives unasked, and asks for the others", async () => {
+    const inputResponses = { name1: answer("Ada"), unknown: answer("Eve") };
+    const first = (await send({ name: "asks", inputResponses })).body.result;
+    assert.deepEqual(Object.keys(first.inputRequests), ["name2"]);
+    const { requestState } = first;
+    const last = await send({ name: "asks", requestState, inputResponses: { name2: answer("Bob") } });
+    assert.equal(last.body.result.content[0].text, "Ada and Bob");
+  });
+
+  it("asks a legacy client in its own era", async (t) => {
+    const client = await open(t, berth, "asking", "legacy");
+    assert.equal(textOf(await client.callTool({ name: "asks" })), "Ada and Ada");
   });
 
   it("gets each answer for its own question, whatever their order", async () => {
@@ -120,5 +139,104 @@ describe("questions of a hosted legacy server", () => {
     const params = { name: "ask", arguments: { who: "Ada" }, _meta };
     const { text } = await modern(`${berth.url}/mcp/asks`, "tools/call", params);
     assert.match(text, /too many calls wait for the answer to a question/);
+  });
+});
+
+const QUESTIONS: Readonly<Record<string, JsonObject>> = {
+  "elicitation/create": { message: "Who?", requestedSchema: { type: "object", properties: {} } },
+  "sampling/createMessage": { messages: [], maxTokens: 1 },
+  "roots/list": {},
+};
+const DUAL: Script = {
+  capabilities: { tools: {}, prompts: {} },
+  answers: {
+    "tools/list": {
+      result: {
+        tools: [
+          ...[...Object.keys(QUESTIONS), "era"].map((name) => ({ name, inputSchema: { type: "object" } })),
+          { name: "list", inputSchema: { type: "object" }, outputSchema: { type: "array" } },
+        ],
+      },
+    },
+    "prompts/list": { result: { prompts: [] } },
+    ...Object.fromEntries(
+      Object.entries(QUESTIONS).map(([method, params]) => [`tools/call ${method}`, { asks: method, params }]),
+    ),
+    "tools/call era": { era: true },
+    "tools/call list": { era: true },
+  },
+};
+
+describe("a hosted server of both eras, which can ask in the legacy one alone", () => {
+  it("asks a legacy client all that it can be asked, over one more connection", async (t) => {
+    const upstream = scripted(t, DUAL, "both");
+    const client = await open(t, await host(t, { dual: { upstream: upstream.uri } }), "dual", "legacy");
+    for (const name of Object.keys(QUESTIONS)) {
+      const result = await client.callTool({ name });
+      assert.deepEqual(JSON.parse(textOf(result)), answerTo(name));
+    }
+    assert.deepEqual(upstream.hellos(), ["server/discover", "initialize"]);
+  });
+
+  it("speaks the modern era with all other clients, and where values differ between the eras", async (t) => {
+    const upstream = scripted(t, DUAL, "both");
+    const berth = await host(t, { dual: { upstream: upstream.uri } });
+    const eraOf = async (client: Client, name = "era") => JSON.parse(textOf(await client.callTool({ name })));
+    const newer = await open(t, berth, "dual", "auto");
+    assert.equal(await eraOf(newer), "modern");
+    const { body } = await post(`${berth.url}/mcp/dual`, request("tools/call", { name: "era" }));
+    assert.equal(body.result.content[0].text, '"modern"', "a client without capabilities");
+    assert.deepEqual(upstream.hellos(), ["server/discover"]);
+    const older = await open(t, berth, "dual", "legacy");
+    assert.equal(await eraOf(older, "list"), "modern");
+    assert.equal(await eraOf(older), "legacy");
+    assert.equal(await eraOf(newer), "modern");
+  });
+
+  for (const era of ["modern", "legacy"] as const) {
+    it(`speaks one era with all clients if its launcher URI gives it: ${era}`, async (t) => {
+      const upstream = scripted(t, DUAL, "both");
+      const berth = await host(t, { dual: { upstream: `${upstream.uri}&era=${era}` } });
+      for (const mode of ["legacy", "auto"] as const) {
+        const client = await open(t, berth, "dual", mode);
+        const { content, isError } = await client.callTool({ name: "elicitation/create" });
+        if (era === "modern") assert.deepEqual([content, isError], [[], true], mode);
+        else assert.deepEqual(JSON.parse(textOf({ content })), answerTo("elicitation/create"), mode);
+      }
+      assert.deepEqual(upstream.hellos(), [era === "modern" ? "server/discover" : "initialize"]);
+    });
+  }
+
+  for (const kind of ["modern", "silent"] as const) {
+    it(`is tried once in the legacy era if it knows the modern one alone (${kind})`, async (t) => {
+      if (kind === "silent") t.after(lower({ upstreamLegacyMs: 300 }));
+      const upstream = scripted(t, DUAL, kind);
+      const berth = await host(t, { dual: { upstream: upstream.uri } });
+      const client = await open(t, berth, "dual", "legacy");
+      const call = async () => textOf(await client.callTool({ name: "era" }));
+      assert.equal(await call(), '"modern"');
+      await until(() => upstream.hellos().length === 2);
+      assert.equal(await call(), '"modern"');
+      assert.deepEqual(upstream.hellos(), ["server/discover", "initialize"]);
+    });
+  }
+
+  it("keeps the modern era where its tenant may run no further program", async (t) => {
+    const upstream = scripted(t, DUAL, "both");
+    const berth = await host(t, { dual: { upstream: upstream.uri } }, { BERTH_UPSTREAM_PROCESSES_PER_TENANT: "1" });
+    const client = await open(t, berth, "dual", "legacy");
+    assert.equal(textOf(await client.callTool({ name: "era" })), '"modern"');
+    assert.deepEqual(upstream.hellos(), ["server/discover"]);
+  });
+
+  it("ends both of its processes when it is idle", async (t) => {
+    const mark = `dual-${process.pid}`;
+    const upstream = scripted(t, DUAL, "both");
+    const berth = await host(t, { server: { upstream: `${upstream.uri}&arg=${mark}` } });
+    const client = await open(t, berth, "server", "legacy");
+    await client.callTool({ name: "era" });
+    assert.equal(processesWith(mark).length, 2);
+    await idle(berth);
+    await until(() => processesWith(mark).length === 0);
   });
 });

@@ -74,6 +74,7 @@ export function audio(count: number): any { return { content: [{ type: "audio", 
 export function failed(count: number): any {
   return { content: blocks(count), isError: true, structuredContent: { count } };
 }
+export function structured(count: number): any { return { content: [], structuredContent: { list: numbers(count) } }; }
 export function bytes(count: number): Uint8Array { return new Uint8Array(count).fill(7); }
 export function envelope(count: number): any { return { type: "success", content: "x".repeat(count) }; }
 export function empty(count: number): any { return numbers(count).map(() => []); }
@@ -88,7 +89,7 @@ export function wrong(count: number): any { return numbers(count); }
 export async function* steps(count: number): AsyncGenerator<unknown, string> { yield numbers(count); return "done"; }
 export async function* stages(count: number, context: any): AsyncGenerator<unknown> { context.log.info(numbers(count)); yield numbers(count); yield "last"; }
 `;
-  const tools = ["numbers", "named", "texts", "blocks", "links", "audio", "failed", "bytes", "envelope", "empty"];
+  const tools = "numbers named texts blocks links audio failed structured bytes envelope empty".split(" ");
   const texts = { "long.ts": source };
   const written = ["a", "constructor", "__proto__"].map((name) => `{{${name}}}`).join(" ");
   const prompts = {

@@ -33,7 +33,7 @@ describe("a call of an upstream on its way to another node", () => {
     const heard: unknown[] = [];
     const tool = { name: "add", inputSchema: { type: "object" } };
     const round = packRound(
-      { method: "tools/call", name: "add", args: { a: 1 }, served: tool, meta: { m: 1 } },
+      { method: "tools/call", name: "add", args: { a: 1 }, served: tool, meta: { m: 1 }, isLegacy: true },
       {
         principal: { id: "ada" },
         client: { capabilities: { elicitation: {} } },
@@ -53,6 +53,7 @@ describe("a call of an upstream on its way to another node", () => {
         args: { a: 1 },
         served: undefined,
         meta: { m: 1 },
+        isLegacy: true,
       },
     );
     assert.deepEqual(options.principal, { id: "ada" });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
+import { post, request } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { startRig, type Rig } from "../../support/mcp-host.ts";
 
@@ -11,6 +12,7 @@ const LENIENT_PAIR = { type: "array", prefixItems: PAIR.prefixItems, maxItems: 2
 const PAIRS = { type: "object", properties: { pair: PAIR } };
 const HEAD = { type: "array", prefixItems: [{ type: "string" }], items: { type: "number" } };
 const TEXT = { type: "text", text: "plain" };
+const META = { "example.org/mark": 1 };
 
 /**
  * Each revision's own form of results, and how others are converted: the schemas of the specification differ in this.
@@ -26,6 +28,7 @@ describe("results in each legacy revision", () => {
         rich: {
           title: "Rich",
           annotations: { readOnlyHint: true },
+          _meta: META,
           outputSchema: { type: "object" },
           run: () => ({ content: [TEXT, AUDIO, LINK] as never, structuredContent: { a: 1 } }),
         },
@@ -62,12 +65,13 @@ describe("results in each legacy revision", () => {
         inputSchema: { type: "object" },
         outputSchema: { type: "object" },
         annotations: { readOnlyHint: true },
+        _meta: META,
       });
       assert.deepEqual(result, { content: [TEXT, AUDIO, LINK], structuredContent: { a: 1 } });
     }
   });
 
-  it("2025-03-26 has a title among the annotations, audio, and text for a link", async () => {
+  it("2025-03-26 has a title among the annotations, no _meta, audio, and text for a link", async () => {
     const { tool, result } = await rich("2025-03-26");
     assert.deepEqual(tool, {
       name: "rich",
@@ -93,6 +97,17 @@ describe("results in each legacy revision", () => {
     assert.deepEqual((await client.result("tools/call", { name: "loose" })).structuredContent, { result: "text" });
     const { tools } = await client.result("tools/list");
     assert.equal(tools[1].outputSchema.properties.result.type, "array");
+  });
+
+  it("writes structured content without other content as text in revisions that have none", async () => {
+    const text = (value: string) => ({ content: [{ type: "text", text: value }] });
+    for (const version of ["2025-03-26", "2024-11-05"]) {
+      const client = await LegacyClient.start(url, version);
+      const results = ["listed", "loose"].map((name) => client.result("tools/call", { name }));
+      assert.deepEqual(await Promise.all(results), [text("[1]"), text('"text"')], version);
+    }
+    const { body } = await post(url, request("tools/call", { name: "listed", arguments: {} }));
+    assert.deepEqual(body.result, text("[1]"), "a client without the version header");
   });
 
   it("a tuple is told so that a client that knows draft 7 alone takes what it allows, and nothing else is touched", async () => {
