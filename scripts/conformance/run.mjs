@@ -1,5 +1,6 @@
 // The official MCP conformance suite against a Berth that hosts test/fixtures/conformance.ts: everything that applies to
-// each revision, the frozen requirements of those that have them, and the extensions of tasks and skills. Nothing may fail.
+// each revision, the frozen requirements of those that have them, and the extensions of tasks and skills. A failure or a
+// warning of any check fails the run.
 // `npm run conformance -- --scenario NAME [REVISION]` runs one scenario and prints the suite's whole output.
 // With `--hosted` first, the Berth that is tested hosts the server of another Berth as an upstream.
 // `--hosted-stdio` does the same with the other Berth as a program (`berth stdio`).
@@ -72,19 +73,28 @@ function requirementsAndTasks() {
 }
 
 function one(scenario, revision) {
-  const { stdout, stderr, ok } = run(["--scenario", scenario, "--spec-version", revision, "--force", "--verbose"]);
-  console.log(stdout, stderr);
+  const { stdout, stderr, ok, faults } = run([
+    "--scenario",
+    scenario,
+    "--spec-version",
+    revision,
+    "--force",
+    "--verbose",
+  ]);
+  console.log(stdout, stderr, faults.join("\n"));
   failed = !ok;
 }
 
-/** Prints one line of figures per run; the suite's other output only where something failed. */
+/** Prints one line of figures per run; the suite's other output only where it failed or warned. */
 function tell(what, ...runs) {
   const sum = (name) => runs.reduce((total, each) => total + each[name], 0);
-  console.log(`${what}: ${sum("passed")} checks passed, ${sum("failures")} failed, in ${sum("scenarios")} scenarios`);
-  for (const { ok, stdout, stderr } of runs) {
+  const figures = `${sum("passed")} checks passed, ${sum("failures")} failed, ${sum("warnings")} with a warning`;
+  console.log(`${what}: ${figures}, in ${sum("scenarios")} scenarios`);
+  for (const { ok, stdout, stderr, faults } of runs) {
     if (ok) continue;
     failed = true;
     console.log(stdout, stderr);
+    for (const fault of faults) console.log(fault);
   }
 }
 
@@ -94,7 +104,7 @@ function run(chosen) {
   // It is started twenty times.
   const env = { ...process.env, NODE_COMPILE_CACHE: join(folder, "compile-cache") };
   const { status, stdout, stderr } = spawnSync(node, args, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024, env });
-  const count = { scenarios: 0, passed: 0, failures: 0 };
+  const count = { scenarios: 0, passed: 0, failures: 0, warnings: 0, faults: [] };
   for (const scenario of readdirSync(out)) {
     const file = join(out, scenario, "checks.json");
     if (!existsSync(file)) continue;
@@ -102,9 +112,14 @@ function run(chosen) {
     count.scenarios += 1;
     count.passed += checks.filter((check) => check.status === "SUCCESS").length;
     count.failures += checks.filter((check) => check.status === "FAILURE").length;
+    count.warnings += checks.filter((check) => check.status === "WARNING").length;
+    for (const { status, id, description, errorMessage } of checks) {
+      if (status === "FAILURE" || status === "WARNING")
+        count.faults.push(`${status} ${scenario} ${id}: ${errorMessage ?? description}`);
+    }
   }
-  // The suite's exit code forgives what is not scored; here nothing is forgiven.
-  return { ...count, stdout, stderr, ok: status === 0 && count.failures === 0 && count.scenarios > 0 };
+  // The suite's exit code ignores warnings and checks that are not scored.
+  return { ...count, stdout, stderr, ok: status === 0 && count.faults.length === 0 && count.scenarios > 0 };
 }
 
 /** The Berth that is tested, and those that it hosts. */

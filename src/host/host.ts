@@ -1,3 +1,4 @@
+import type { Principal } from "../access/principal.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Activity } from "./calls/activity.ts";
@@ -27,6 +28,11 @@ export interface Host {
    * `server_disabled` or `server_refused` (data: its problems).
    */
   server(tenant: string, name: string): Catalog | Promise<Catalog>;
+  /**
+   * Starts the upstreams that the server of all servers cannot list yet, as far as the principal may use them. Resolves
+   * when they have started or failed, or after a few seconds; undefined if there are none to wait for. Never rejects.
+   */
+  startUnlisted?(tenant: string, principal: Principal | undefined): Promise<void> | undefined;
   /** Short overviews of those of these servers that exist; they are kept without the catalogs. */
   overview(tenant: string, names: readonly string[]): Promise<readonly Overview[]>;
   /**

@@ -418,7 +418,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   };
   for (const tenant of tenants) await reload(tenant);
   const { builtIn } = dependencies;
-  return withAllServers(builtIn ? withBuiltIn(own, builtIn.tenant, builtIn.server, observers) : own);
+  return withAllServers(builtIn ? withBuiltIn(own, builtIn.tenant, builtIn.server, observers) : own, log);
 }
 
 interface LookOptions {

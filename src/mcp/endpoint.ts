@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Errands } from "../cluster/errands.ts";
+import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
@@ -158,6 +159,8 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     try {
       const { principal } = post;
       admit(principal, server);
+      const starting = server === ALL_SERVERS ? host.startUnlisted?.(tenant, principal) : undefined;
+      if (starting && requestsList(body)) await starting;
       const loaded = host.server(tenant, server);
       const permitted = permittedCatalog(loaded instanceof Promise ? await loaded : loaded, principal);
       const catalog = permitted instanceof Promise ? await permitted : permitted;
@@ -172,6 +175,15 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       return errorAnswer(log, idOf(body), error, post.trace);
     }
   }
+}
+
+/** True for a request for a list, and for a batch that has one. */
+function requestsList(body: unknown): boolean {
+  const messages: readonly unknown[] = Array.isArray(body) ? body : [body];
+  return messages.some((message) => {
+    const method = isObject(message) ? message["method"] : undefined;
+    return typeof method === "string" && method.endsWith("/list");
+  });
 }
 
 /** A message with modern `_meta`, or with a modern version in its header, is modern; everything else is legacy. */

@@ -32,8 +32,8 @@ export async function observe(connection: UpstreamConnection, before: readonly P
 }
 
 /**
- * Subscribes to a server's log messages and changes; call it before looking at the contract. Resolves with the
- * subscriptions that failed, without which the server is used all the same.
+ * Subscribes to a server's log messages and changes. Resolves with the subscriptions that failed, without which the server
+ * is used all the same. Observe the contract after that, or again: earlier changes are not reported.
  */
 export async function subscribe(connection: UpstreamConnection, timeoutMs: number): Promise<readonly Problem[]> {
   const { capabilities, era } = connection;
@@ -47,7 +47,10 @@ export async function subscribe(connection: UpstreamConnection, timeoutMs: numbe
     return [];
   } catch (error) {
     if (!isOfOneMethod(error)) throw error;
-    return [methodProblem(era === "modern" ? "subscriptions/listen" : "logging/setLevel", error)];
+    const [what, method] =
+      era === "modern" ? ["Changes", "subscriptions/listen"] : ["Log messages", "logging/setLevel"];
+    const problem = methodProblem(method, error);
+    return [{ ...problem, message: `${what} are not reported: ${problem.message}` }];
   }
 }
 

@@ -318,7 +318,7 @@ export interface UpstreamHealth {
   /** Facts of the running connection, such as `2026-07-28`. */
   readonly protocolVersion?: string;
   readonly server?: { readonly name: string; readonly version: string };
-  /** Its odd habits; each completes "it …". */
+  /** Kinds of malformed messages, such as "answers with `result: null`", and how often each has come. */
   readonly deviations?: readonly { readonly what: string; readonly count: number }[];
 }
 

@@ -6,7 +6,7 @@ import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { TraceContext } from "../lib/trace.ts";
-import { endsWithin } from "../lib/within.ts";
+import { endsWithin, within } from "../lib/within.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { AttributedCalls, UnderWay } from "./attribution.ts";
@@ -365,11 +365,20 @@ export class Upstream {
   async #opened(connection: UpstreamConnection): Promise<void> {
     this.#isOfOneEra = connection.era === "legacy";
     try {
-      this.#unheard = await subscribe(connection, this.#options.limits.upstreamCallMs);
+      const subscribing = subscribe(connection, this.#options.limits.upstreamCallMs);
+      const unheard = await within(SUBSCRIBE_WAIT_MS, subscribing);
+      this.#unheard = unheard ?? [];
+      if (!unheard) void subscribing.then((late) => this.#subscribedLate(late), ignore);
       await this.#tell(await this.#observe(connection));
     } catch (error) {
       throw this.#tellable(error);
     }
+  }
+
+  /** What has changed since the contract was observed was not reported. */
+  #subscribedLate(unheard: readonly Problem[]): void {
+    this.#unheard = unheard;
+    this.#relisting.hasChanged();
   }
 
   /** Neither the server nor the author of its entry could change that this machine lacks descriptors. */
@@ -553,6 +562,12 @@ const CAUSES_MAX = 10;
 function plain(data: Readonly<Record<string, unknown>>): Json {
   return JSON.parse(JSON.stringify(data)) as Json;
 }
+
+/** How long a start waits for a subscription: a server that acknowledges none serves all the same. */
+const SUBSCRIBE_WAIT_MS = 500;
+
+/** A connection that is gone says so elsewhere. */
+const ignore = (): void => {};
 
 /** Changes within this time are looked at together. */
 const TOGETHER_MS = 50;

@@ -60,6 +60,7 @@ function servers(): Record<string, ServerToCompare> {
         call("repeats-numbers", { a: "#1.0", b: ["#12345678901234567890", "#-0"], c: { d: "#1e400" } }),
         call("unknown-content", {}),
         call("error", {}),
+        ["tools/call", { name: "repeats-arguments" }],
         call("nothing", {}),
         ["tools/call", { name: "repeats-meta", arguments: {}, _meta: { "example.org/mark": { deep: [1, null] } } }],
         ["resources/read", { uri: "ui://all/app.html" }],

@@ -135,6 +135,8 @@ export interface Changing {
   offer(tools: readonly JsonObject[], also?: { instructions?: string; prompts?: readonly JsonObject[] }): void;
   /** Sets the tools after a call of its tool `swap`. */
   offerNext(tools: readonly JsonObject[]): void;
+  /** Acknowledges the subscription of a server that is late. */
+  acknowledge(): void;
   /** Each called tool, as the server had it at that time. */
   called(): Json[];
 }
@@ -142,7 +144,7 @@ export interface Changing {
 export function changing(
   t: Ending,
   tools: readonly JsonObject[],
-  { era = "legacy", manner = "tells" }: { era?: "legacy" | "modern"; manner?: "tells" | "silent" } = {},
+  { era = "legacy", manner = "tells" }: { era?: "legacy" | "modern"; manner?: "tells" | "silent" | "late" } = {},
 ): Changing {
   const file = join(temporaryFolder(t), "tools.json");
   const offer: Changing["offer"] = (offered, also) => replace(file, { tools: offered, ...also });
@@ -151,6 +153,7 @@ export function changing(
     uri: `mcp+node://${join(fixtures, "changing.mjs")}?command=${era}&arg=${manner}&arg=${encodeURIComponent(file)}`,
     offer,
     offerNext: (next) => writeFileSync(`${file}.next`, JSON.stringify(next)),
+    acknowledge: () => writeFileSync(`${file}.ack`, ""),
     called: () => linesOf(`${file}.calls`).map((line) => JSON.parse(line) as Json),
   };
 }

@@ -297,10 +297,14 @@ async function wholeOf(parts: readonly Part[]): Promise<Whole> {
       for (const each of own) {
         const owner = ownerOf(each.name, names, server);
         if (owner === server) all.add(each.name, server, each as never);
-        else
+        else {
+          const reason = `names that begin with "${owner}." belong to the server "${owner}"`;
           leftOut.push(
-            notInAll(`The ${kind} "${each.name}" of ${server} is not offered at /mcp: ${owner} has its name`),
+            notInAll(
+              `The ${kind} "${each.name}" of ${server} is served at /mcp/${server} alone, not at /mcp: ${reason}`,
+            ),
           );
+        }
       }
     }
     for (const each of offer.resources) resources.add(each.uri, server, each);
@@ -376,8 +380,11 @@ class Named<Own> {
   }
 }
 
+/** The code of problems about what a server offers at its own address alone. */
+export const NOT_IN_ALL = "not-in-all";
+
 function notInAll(message: string): Problem {
-  return { code: "not-in-all", message, severity: "warning" };
+  return { code: NOT_IN_ALL, message, severity: "warning" };
 }
 
 /** The server's own name for an item. */

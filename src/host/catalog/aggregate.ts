@@ -1,10 +1,17 @@
+import type { Principal } from "../../access/principal.ts";
+import { clock } from "../../lib/clock.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { mapInTurns, turnTaker } from "../../lib/event-loop.ts";
+import { FairSemaphore } from "../../lib/fair-semaphore.ts";
+import type { Log } from "../../lib/log.ts";
+import { listedProblems, shortProblems, type Problem } from "../../lib/problem.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Host } from "../host.ts";
 import type { ChangeListener } from "../serving/watchers.ts";
-import { composeServers, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
+import { composeServers, NOT_IN_ALL, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
 import type { Catalog, Contract, ServerChange } from "./catalog.ts";
 import type { Directory, DirectoryEntry } from "./directory.ts";
+import type { ServerSummary } from "./overview.ts";
 
 /**
  * The name of the server that offers everything a tenant's servers offer (S10). It only maps names: a call goes to the
@@ -13,16 +20,18 @@ import type { Directory, DirectoryEntry } from "./directory.ts";
 export const ALL_SERVERS = "";
 
 /** Adds the server of all servers to `host`. */
-export function withAllServers(host: Host): Host {
+export function withAllServers(host: Host, log?: Pick<Log, "warn">): Host {
   const tenants = new Map<string, AllServers>();
   const all = (tenant: string): AllServers => {
     let known = tenants.get(tenant);
-    if (!known) tenants.set(tenant, (known = new AllServers(tenant, host)));
+    if (!known) tenants.set(tenant, (known = new AllServers(tenant, host, log)));
     return known;
   };
   return {
     ...host,
     server: (tenant, name) => (name === ALL_SERVERS ? all(tenant).catalog() : host.server(tenant, name)),
+    startUnlisted: (tenant, principal) => all(tenant).startUnlisted(principal),
+    problems: (tenant) => [...host.problems(tenant), ...(tenants.get(tenant)?.leftOut ?? [])],
     watch: (tenant, name, listener) =>
       name === ALL_SERVERS ? all(tenant).watch(listener) : host.watch(tenant, name, listener),
     async reload(tenant, foreseen, onRead) {
@@ -53,12 +62,26 @@ const bounds = fixed({ allServersBytes: 32 * 1024 * 1024 });
 /** Servers read at a time, before checking that there is room for them. */
 const READ_AT_A_TIME = 16;
 
+/** Upstreams started at a time for lists: a tenant may have a thousand. */
+const STARTS_MAX = 4;
+
+/** How long a list waits for upstreams that start; later ones are announced. */
+const START_WAIT_MS = 3_000;
+
 /** One tenant's catalog of all servers: composed on first request, and again after a server changes, comes or goes. */
 class AllServers {
   readonly #tenant: string;
   readonly #host: Host;
+  readonly #log: Pick<Log, "warn"> | undefined;
   readonly #listeners = new Set<ChangeListener>();
-  readonly #coming = new Set<string>();
+  /** Upstreams with an unknown contract, which the current catalog lacks. */
+  #unlisted: readonly string[] = [];
+  /** Those being started: how long a list waits for each. */
+  readonly #starting = new Map<string, Promise<void>>();
+  readonly #starts = new FairSemaphore(STARTS_MAX, Infinity, () => STARTS_MAX);
+  #queued: (() => void)[] = [];
+  /** The offers of servers that the current catalog leaves out. */
+  leftOut: readonly Problem[] = [];
   /** Each server's part, kept while its directory entry stays the same. */
   #parts = new Map<string, KnownPart>();
   #directory: Directory | undefined;
@@ -71,13 +94,23 @@ class AllServers {
   #told: Catalog | undefined;
   #telling: Promise<void> = Promise.resolve();
 
-  constructor(tenant: string, host: Host) {
+  constructor(tenant: string, host: Host, log: Pick<Log, "warn"> | undefined) {
     this.#tenant = tenant;
     this.#host = host;
+    this.#log = log;
   }
 
   catalog(): Catalog | Promise<Catalog> {
     return this.#current ?? (this.#composing ??= this.#compose());
+  }
+
+  startUnlisted(principal: Principal | undefined): Promise<void> | undefined {
+    if (this.#current) return this.#startUnlisted(principal);
+    // The caller learns from the catalog itself why it cannot be composed.
+    return Promise.resolve(this.catalog()).then(
+      () => this.#startUnlisted(principal),
+      () => {},
+    );
   }
 
   watch(listener: ChangeListener): () => void {
@@ -126,13 +159,14 @@ class AllServers {
     this.#directory = this.#host.directory(this.#tenant);
     const servers = this.#directory?.servers;
     const known = this.#parts;
+    const unlisted: string[] = [];
     const read = async (name: string): Promise<(readonly [string, KnownPart])[]> => {
       const listed = servers?.get(name);
       const before = known.get(name);
       if (before && before.listed === listed) return [[name, before]];
       const summary = await this.#host.summary(this.#tenant, name, { oneOfAll: true });
       if (!summary) return [];
-      if (summary.state === "unstarted" || summary.state === "starting") this.#bringIn(name);
+      if (summary.state === "unstarted" || summary.state === "starting" || hasNotStarted(summary)) unlisted.push(name);
       return [[name, { listed, part: partOf(summary) }]];
     };
     const { allServersBytes } = bounds;
@@ -154,8 +188,10 @@ class AllServers {
       // A server refused now may be served next time.
       for (const [name, { part }] of parts) if (!part.offer) parts.delete(name);
       this.#parts = parts;
+      this.#unlisted = unlisted;
       this.#current = catalog;
       this.#composing = undefined;
+      this.#reportLeftOut(catalog);
     }
     return catalog;
   }
@@ -170,17 +206,49 @@ class AllServers {
     }
   }
 
-  /** Starts an upstream that never ran. The whole serves without it meanwhile, and changes once it is there. */
-  #bringIn(name: string): void {
-    if (this.#coming.has(name)) return;
-    this.#coming.add(name);
-    Promise.resolve()
-      .then(() => this.#host.server(this.#tenant, name))
-      .finally(() => this.#coming.delete(name))
-      .then(
-        () => this.changed(),
-        () => {},
-      );
+  #startUnlisted(principal: Principal | undefined): Promise<void> | undefined {
+    const starting = this.#unlisted.flatMap((name) => {
+      if (principal && !principal.permits("read", name) && !principal.permits("call", name)) return [];
+      return this.#starting.get(name) ?? this.#start(name) ?? [];
+    });
+    return starting.length === 0 ? undefined : Promise.all(starting).then(() => {});
+  }
+
+  /** Undefined while it waits after failed starts. A list does not wait for an upstream that has failed before. */
+  #start(name: string): Promise<void> | undefined {
+    const { state, retryAt } = this.#host.upstream(this.#tenant, name)?.health ?? {};
+    if (retryAt !== undefined) return undefined;
+    const ended = this.#startOne(name).finally(() => {
+      this.#starting.delete(name);
+      if (this.#starting.size === 0) this.#queued = [];
+    });
+    const awaited = state === "failed" ? Promise.resolve() : awaitBriefly(ended);
+    this.#starting.set(name, awaited);
+    return awaited;
+  }
+
+  async #startOne(name: string): Promise<void> {
+    if (!(await this.#starts.enter("", (leaveQueue) => this.#queued.push(leaveQueue)))) return;
+    try {
+      await this.#host.server(this.#tenant, name);
+      void this.changed();
+    } catch (error) {
+      // The others would fail the same way; the next list requests them again.
+      if (error instanceof BerthError && error.code === "too_many_processes") {
+        for (const leaveQueue of this.#queued.splice(0)) leaveQueue();
+      }
+    } finally {
+      this.#starts.leave("");
+    }
+  }
+
+  /** Nobody looks at the catalog's own problems: what is left out is logged once, and shown above the list of servers. */
+  #reportLeftOut({ problems }: Catalog): void {
+    const before = new Set(this.leftOut.map(({ message }) => message));
+    this.leftOut = shortProblems(listedProblems(problems.filter(({ code }) => code === NOT_IN_ALL)));
+    for (const { message } of this.leftOut) {
+      if (!before.has(message)) this.#log?.warn({ tenant: this.#tenant }, message);
+    }
   }
 
   #tell(): Promise<void> {
@@ -198,6 +266,22 @@ class AllServers {
       for (const listener of this.#listeners) listener({ kind });
     }
   }
+}
+
+/** Resolves at the end of a start, which never rejects, or when a list has waited long enough. */
+function awaitBriefly(ended: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.after(START_WAIT_MS, resolve).unref();
+    void ended.then(() => {
+      timer.clear();
+      resolve();
+    });
+  });
+}
+
+/** True for an upstream of which nothing is known because each of its starts has failed. */
+function hasNotStarted({ state, problems }: ServerSummary): boolean {
+  return state === "refused" && problems.some(({ code }) => code === "upstream-not-started");
 }
 
 async function changedLists(before: Contract, now: Contract): Promise<("tools" | "resources" | "prompts")[]> {

@@ -1,4 +1,5 @@
 import { setTimeout as after } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import { NotTaken } from "../../cluster/node-calls.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
@@ -239,7 +240,7 @@ export class HostedUpstream {
     if (await this.#take(observed)) this.#onChange();
   }
 
-  /** Resolves with true when the contract differs from the one last seen. */
+  /** Resolves with true when the contract, or its problems, differ from those last seen. */
   async #take(observed: Observed): Promise<boolean> {
     const { contract, failed } = observed;
     const known = this.#observed?.contract ?? this.remembered?.observed;
@@ -252,8 +253,9 @@ export class HostedUpstream {
     if (look !== this.#looks) return false;
     const last = this.#observed?.contract;
     if (last && cidOf(last) === cidOf(contract)) {
+      const known = this.#observed!.problems;
       this.#observed = { ...observed, contract: last };
-      return false;
+      return !isDeepStrictEqual(known, observed.problems);
     }
     // What is seen first may differ from what an earlier run of Berth saw.
     const before = last ?? this.remembered?.observed;

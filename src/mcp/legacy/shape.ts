@@ -9,7 +9,8 @@ import type { ListForm } from "../methods/lists.ts";
 
 /**
  * The results of each legacy revision, and how newer content is expressed in it. 2025-06-18 brought titles, output
- * schemas, `_meta`, structured content and resource links; 2025-03-26 tool annotations and audio.
+ * schemas, `_meta`, structured content and resource links; 2025-03-26 tool annotations and audio. Resources
+ * have annotations in all revisions.
  */
 export interface Shape extends ListForm {
   /** The result as JSON text. */
@@ -59,7 +60,8 @@ function older(name: "2025-03-26" | "2024-11-05", blockOf: (block: ContentBlock)
         _meta?: unknown;
       };
       if (list === "prompts") return withoutArgumentTitles(rest);
-      if (list !== "tools" || name === "2024-11-05") return rest;
+      if (list !== "tools") return annotations ? { ...rest, annotations } : rest;
+      if (name === "2024-11-05") return rest;
       const hints = { ...(title !== undefined && { title }), ...annotations };
       return Object.keys(hints).length > 0 ? { ...rest, annotations: hints } : rest;
     },

@@ -31,6 +31,8 @@ export function checkOffered(
 
 function offers(catalog: Catalog, capability: Capability): boolean {
   const { tools, resources, resourceTemplates, prompts, skills = [] } = catalog.contract;
+  // At the address of all servers, an upstream may bring the first one of its kind as soon as it has started.
+  if (catalog.servers !== undefined && capability !== "completions") return true;
   switch (capability) {
     case "tools":
       return tools.length > 0;

@@ -1,15 +1,27 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { Client, SSEClientTransport } from "@modelcontextprotocol/client";
+import { pino } from "pino";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { composeServers, partOf } from "../../../src/host/catalog/aggregate-catalog.ts";
 import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
+import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
-import { modern, post, request } from "../../support/berth.ts";
+import type { Host } from "../../../src/host/host.ts";
+import type { UpstreamState } from "../../../src/host/serving/hosting.ts";
+import { clock } from "../../../src/lib/clock.ts";
+import { BerthError } from "../../../src/lib/errors.ts";
+import { apiOf } from "../../support/api.ts";
+import { modern, post, request, startTestBerth } from "../../support/berth.ts";
 import { toAnswer } from "../../support/clients/real-client.ts";
 import { openHosted } from "../../support/host.ts";
+import { host as hostUpstreams, scripted, tool } from "../../support/hosted-upstreams.ts";
+import { LegacyClient } from "../../support/legacy-client.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
+import { openStream } from "../../support/mcp-host.ts";
+import { berthInSuite, hostedInSuite, serve } from "../../support/suite.ts";
+import { until } from "../../support/until.ts";
 
 const ALPHA = `
 /** Says which server it is of. */
@@ -172,7 +184,10 @@ describe("the whole of all servers (S10)", () => {
     const called = await catalog.tool("pay.eu.charge")!.call({}, {});
     assert.match(JSON.stringify(called), /by pay\.eu/);
     await assert.rejects(async () => catalog.resource("shop://prices"), /both pay and pay\.eu offer it/);
-    assert.match(catalog.problems.map(({ message }) => message).join(), /"pay\.eu\.refund" of pay is not offered/);
+    assert.match(
+      catalog.problems.map(({ message }) => message).join(),
+      /"pay\.eu\.refund" of pay is served at \/mcp\/pay alone/,
+    );
   });
 
   it("tells its listeners exactly of the lists that changed, and calls what is there then (T4.5)", async () => {
@@ -253,5 +268,153 @@ describe("the whole of all servers", () => {
     clearInterval(counting);
     const everything = createPrincipal({ id: "root", tenant: "default" }, [{ can: ["admin"] }]);
     assert.equal(await permittedCatalog(whole, everything), whole);
+  });
+});
+
+it("the page of all servers and the log name the tools that /mcp leaves out, the log once (S10)", async (t) => {
+  const lines: string[] = [];
+  const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
+  const offering = (name: string) => ({ upstream: scripted(t, offer(name)).uri });
+  const env = { BERTH_UPSTREAM_PROGRAMS: "on" };
+  const berth = await startTestBerth({ mcps: { a: offering("b.c"), "a.b": offering("c") }, env, log });
+  t.after(() => berth.close());
+  const url = `${berth.url}/mcp`;
+  const listed = async (): Promise<string> => String(named((await post(url, request("tools/list"))).body.result));
+  const start = (name: string): Promise<unknown> => post(`${url}/${name}`, request("tools/list"));
+  for (const name of ["a", "a.b"]) await start(name);
+  assert.equal(await listed(), "a.b.c");
+  const told = /a\.b\.c\S* of a is served at \/mcp\/a alone, not at \/mcp: names that begin with/;
+  assert.match(await (await fetch(url, { headers: { accept: "text/html" } })).text(), told);
+  await apiOf(berth).put("/entries/other", JSON.stringify(offering("one")));
+  await start("other");
+  assert.equal(await listed(), "a.b.c,other.one");
+  assert.equal(lines.filter((line) => told.test(line)).length, 1);
+});
+
+const named = (result: { tools: { name: string }[] }): string[] => result.tools.map(({ name }) => name);
+const offer = (name: string) => ({
+  capabilities: { tools: {} },
+  answers: { "tools/list": { result: { tools: [tool(name, "Does something.")] } } },
+});
+
+describe("upstreams that have not started, at the address of all servers", () => {
+  const script = offer("echo");
+
+  it("are started by a client of either era, which finds each kind of list declared before (S10, J9)", async (t) => {
+    for (const list of ["modern", "legacy"] as const) {
+      const { url } = await hostUpstreams(t, { up: { upstream: scripted(t, script).uri } });
+      const { capabilities } = (await modern(`${url}/mcp`, "server/discover")).body.result;
+      assert.deepEqual(capabilities.tools, { listChanged: true });
+      assert.deepEqual(capabilities.prompts, { listChanged: true });
+      const ask = list === "modern" ? modern : (at: string, method: string) => post(at, request(method));
+      const listed = async (): Promise<string> => String(named((await ask(`${url}/mcp`, "tools/list")).body.result));
+      await until(async () => (await listed()) === "up.echo");
+    }
+  });
+
+  it("are waited for by a list for 3 s, and announced to clients of both eras when they arrive (S10, S11)", async (t) => {
+    let release!: () => void;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    let reached = 0;
+    const origin = await serve(t, async (incoming, response) => {
+      let text = "";
+      for await (const chunk of incoming) text += String(chunk);
+      reached++;
+      await released;
+      const { id, method, params } = JSON.parse(text || "{}");
+      const results: Record<string, object> = {
+        initialize: { ...script, protocolVersion: params?.protocolVersion, serverInfo: { name: "slow", version: "1" } },
+        "tools/list": script.answers["tools/list"].result,
+      };
+      const error = { code: -32601, message: "Method not found" };
+      const said = results[method] ? { result: results[method] } : { error };
+      response.writeHead(id === undefined ? 202 : 200, { "content-type": "application/json" });
+      response.end(id === undefined ? "" : JSON.stringify({ jsonrpc: "2.0", id, ...said }));
+    });
+    const upstreams = { quick: scripted(t, script).uri, slow: `mcp+${origin}/mcp` };
+    const mcps = Object.fromEntries(Object.entries(upstreams).map(([name, upstream]) => [name, { upstream }]));
+    const berth = await hostUpstreams(t, mcps);
+    const url = `${berth.url}/mcp`;
+    assert.deepEqual(named((await post(`${url}/quick`, request("tools/list"))).body.result), ["echo"]);
+    const session = await LegacyClient.start(url);
+    const events = await session.listen();
+    const listener = await openStream(url, "subscriptions/listen", { notifications: { toolsListChanged: true } });
+    t.after(() => [events, listener].forEach((each) => each.close()));
+    assert.match((await listener.next()).method, /acknowledged$/);
+    const changes = async (): Promise<string[]> => [
+      (await events.nextMessage()).method,
+      (await listener.next()).method,
+    ];
+    const changed = Array(2).fill("notifications/tools/list_changed");
+
+    const listing = session.result("tools/list");
+    await until(() => reached > 0);
+    clock.leap(3_000);
+    assert.deepEqual(named(await listing), ["quick.echo"]);
+    assert.deepEqual(named(await session.result("tools/list")), ["quick.echo"], "nobody waits for it again");
+    release();
+    assert.deepEqual(await changes(), changed);
+    assert.deepEqual(named(await session.result("tools/list")), ["quick.echo", "slow.echo"]);
+  });
+
+  it("are started four at a time, those that the caller may use alone, and after a failure when their wait is over", async () => {
+    const names = Array.from({ length: 12 }, (_, index) => nameOf(index));
+    const health = new Map<string, UpstreamState["health"]>();
+    const waiting = new Map<string, { resolve: (catalog: Catalog) => void; reject: (error: Error) => void }>();
+    const started: string[] = [];
+    const idle = { state: "idle", starts: 0, requests: 0 } as const;
+    const failed = { state: "failed", starts: 1, requests: 0 } as const;
+    const fake: Partial<Host> = {
+      names: () => names,
+      directory: () => undefined,
+      problems: () => [],
+      watchAll: () => () => {},
+      summary: async (_tenant, name) => ({ name, state: "unstarted", problems: [] }),
+      upstream: (_tenant, name) => ({ name, launcher: "npx", stderr: "", health: health.get(name) ?? idle }),
+      server(_tenant, name) {
+        started.push(name);
+        return new Promise<Catalog>((resolve, reject) => waiting.set(name, { resolve, reject }));
+      },
+    };
+    const host = withAllServers(fake as Host);
+    const start = async (principal?: Parameters<typeof permittedCatalog>[1]): Promise<void> => {
+      await host.server("default", "");
+      await host.startUnlisted!("default", principal);
+    };
+    const end = async (name: string, error: Error): Promise<void> => {
+      const before = started.length;
+      waiting.get(name)!.reject(error);
+      waiting.delete(name);
+      // The next one is started, or none can be.
+      for (let turns = 0; turns < 20 && started.length === before; turns++) await nextTurn();
+    };
+    const some = createPrincipal({ id: "ada", tenant: "default" }, [{ can: ["call"], servers: names.slice(0, 6) }]);
+
+    const listing = start(some);
+    await until(() => started.length === 4);
+    clock.leap(3_000);
+    await listing;
+    await start(some);
+    assert.deepEqual(started, names.slice(0, 4));
+    const broken = new BerthError("server_refused", "it ends at once");
+    for (const name of names.slice(0, 6)) {
+      health.set(name, { ...failed, retryAt: 1 });
+      await end(name, broken);
+    }
+    assert.deepEqual(started, names.slice(0, 6), "the principal may use no more");
+    await start(some);
+    assert.equal(started.length, 6, "the next try of each is not due");
+    health.set(names[1]!, failed);
+    await start(some);
+    assert.equal(started.at(-1), names[1]);
+    health.set(names[1]!, { ...failed, retryAt: 1 });
+    await end(names[1]!, broken);
+
+    started.length = 0;
+    const all = start();
+    await until(() => started.length === 4);
+    for (const name of [...started]) await end(name, new BerthError("too_many_processes", "all are in use"));
+    await all;
+    assert.deepEqual(started, names.slice(6, 10), "no other one is tried in vain");
   });
 });

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
 import { request, post } from "../../support/berth.ts";
-import { hostedServer, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
+import { changing, host, hostedServer, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
 import { berthInSuite } from "../../support/suite.ts";
+import { until } from "../../support/until.ts";
 
 const ECHO = { result: { tools: [tool("echo", "Echoes.")] } };
 const SAID = { result: { content: [{ type: "text", text: "fine" }] } };
@@ -39,9 +40,11 @@ describe("an upstream that advertises methods and does not have them", () => {
       assert.equal(await server.call("echo"), "fine");
       const { body } = await apiOf(berth).send("GET", "/servers");
       const { problems } = body.servers.find(({ name }: { name: string }) => name === server.name);
-      const unheard = era === "legacy" ? "logging/setLevel" : "subscriptions/listen";
+      const [what, unheard] =
+        era === "legacy" ? ["Log messages", "logging/setLevel"] : ["Changes", "subscriptions/listen"];
+      const missing = `It advertises ${unheard} but does not know that method; it is left out.`;
       const expected = [
-        ["method-missing", `It advertises ${unheard} but does not know that method; it is left out.`],
+        ["method-missing", `${what} are not reported: ${missing}`],
         ["method-missing", "It advertises resources/list but does not know that method; it is left out."],
         [
           "method-failed",
@@ -76,5 +79,31 @@ describe("an upstream that advertises methods and does not have them", () => {
     assert.equal(await listed(), 1);
     changes.write(ALL_LISTS);
     assert.equal(await server.call("echo"), "fine");
+  });
+});
+
+describe("an upstream that does not acknowledge a subscription", () => {
+  const modern = { era: "modern", manner: "late" } as const;
+
+  it("serves meanwhile, and is looked at again when it does", async (t) => {
+    const upstream = changing(t, [tool("first", "First.")], modern);
+    const env = { BERTH_UPSTREAM_CALL_MS: "100000000" };
+    const server = hostedServer(await host(t, { server: { upstream: upstream.uri } }, env));
+    assert.equal(await server.call("first"), "called First.");
+    upstream.offer([tool("first", "First."), tool("second", "Second.")]);
+    assert.deepEqual(await server.tools(), ["first"], "its change is not reported");
+    upstream.acknowledge();
+    await until(async () => (await server.tools()).length === 2);
+  });
+
+  it("has a problem when it never does", async (t) => {
+    const upstream = changing(t, [tool("first", "First.")], modern);
+    const env = { BERTH_UPSTREAM_CALL_MS: "1500" };
+    const server = hostedServer(await host(t, { server: { upstream: upstream.uri } }, env));
+    await until(async () => (await server.call("first")) === "called First.");
+    const told = /Changes are not reported: subscriptions\/listen fails and is left out: The upstream took too long/;
+    await until(async () => told.test(await server.problems()));
+    assert.match(await server.page(), told);
+    assert.equal(await server.call("first"), "called First.");
   });
 });

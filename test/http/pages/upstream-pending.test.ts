@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ContractChange } from "../../../src/contract/change.ts";
 import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
+import { openAssets } from "../../../src/http/assets.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
+import { createPages } from "../../../src/http/pages/pages.ts";
 import { upstreamView } from "../../../src/http/pages/server-tabs/upstream.ts";
 
 interface Shown {
@@ -61,4 +63,19 @@ describe("what the page of a hosted server shows of what waits for a person", ()
     assert.equal(shown[0]!.diff, "Too long to be compared line by line here.");
     assert.match(shown[1]!.diff, /^@@/);
   });
+});
+
+it("the page of a hosted server shows how its messages deviate from the protocol, escaped, ten kinds at most (J9)", async () => {
+  const pages = createPages(openAssets());
+  const shown = async (deviations?: readonly { what: string; count: number }[]): Promise<string> => {
+    const health = { state: "running" as const, starts: 1, requests: 0, ...(deviations && { deviations }) };
+    const upstream = { name: "s", launcher: "node", health, stderr: "" };
+    return String(pages.html("upstream", (await upstreamView(pages, "", "s", upstream, true)).view));
+  };
+  assert.doesNotMatch(await shown(), /Deviates/);
+  const kinds = Array.from({ length: 10 }, (_, at) => ({ what: `kind ${at}`, count: 1 }));
+  const page = await shown([{ what: 'answers with <b>"null"</b>\n\u202e', count: 1_200 }, ...kinds]);
+  const lines = Array.from(page.matchAll(/<dt>Deviates<\/dt><dd>([^]*?)<\/dd>/g), ([, line]) => line);
+  const quoted = "answers with &lt;b&gt;&quot;null&quot;&lt;/b&gt;\ufffd\ufffd (1,200 times)";
+  assert.deepEqual(lines, [quoted, ...kinds.slice(0, 9).map(({ what }) => `${what} (1 time)`)]);
 });

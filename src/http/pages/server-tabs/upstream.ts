@@ -4,7 +4,7 @@ import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../.
 import type { UpstreamState } from "../../../host/serving/hosting.ts";
 import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
 import { indentedJson } from "../../../lib/json.ts";
-import { printable } from "../../../lib/printable.ts";
+import { printable, printableLine } from "../../../lib/printable.ts";
 import { mayChange } from "../../access/permit.ts";
 import { textDiff } from "../../api/text-diff.ts";
 import type { Fragment } from "../fragment.ts";
@@ -33,7 +33,7 @@ export async function upstreamView(
   { name, launcher, health, pending, autoApproved, stderr, node }: UpstreamState,
   mayChange: boolean,
 ): Promise<{ readonly view: object; readonly fragments: readonly Fragment[] }> {
-  const { state, starts, requests, failure, retryAt, protocolVersion, server: own } = health;
+  const { state, starts, requests, failure, retryAt, protocolVersion, server: own, deviations = [] } = health;
   const facts: Fact[] = [
     { label: isRemote(launcher) ? "Reached at" : "Started from", value: name },
     { label: "By", value: launcher },
@@ -54,6 +54,10 @@ export async function upstreamView(
     { label: "Requests under way", value: String(requests) },
     ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
     ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).exact }]),
+    ...deviations.slice(0, DEVIATIONS_MAX).map(({ what, count }) => ({
+      label: "Deviates",
+      value: `${printableLine(what)} (${countOf(count, "time")})`,
+    })),
   ];
   const wrote = mayChange ? printable(stderr) : "";
   const waits = pending && { ...pending, before: pending.approved, after: pending.observed };
@@ -70,6 +74,9 @@ export async function upstreamView(
     fragments: [waitsView, takenView].flatMap((view) => (view ? [view.groups] : [])),
   };
 }
+
+/** Kinds of malformed messages that a page shows. */
+const DEVIATIONS_MAX = 10;
 
 function isRemote(launcher: string): boolean {
   return launcher === "http" || launcher === "https";
