@@ -1,6 +1,7 @@
 import type { PromptContract, SkillContract, ToolContract } from "../contract/contract.ts";
 import { relayedExtensions } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
+import { clock, type Timer } from "../lib/clock.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
@@ -21,7 +22,7 @@ import type { Ask, Progress, TaskOfUpstream, TaskUse, UpstreamCallOptions, Upstr
 import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
 import { Supervisor, type AcquiredConnection, type UpstreamHealth } from "./supervisor.ts";
 import { CreatedTask } from "./tasks.ts";
-import { UpstreamError } from "./upstream-error.ts";
+import { isUnknownMethod, UpstreamError } from "./upstream-error.ts";
 
 const bounds = fixed({
   /** How long a question waits until it is clear which call it belongs to. */
@@ -61,6 +62,8 @@ export type UpstreamRequest = {
   readonly meta?: JsonObject | undefined;
   /** It comes from a client of the legacy era, and its result means the same in both. */
   readonly isLegacy?: boolean | undefined;
+  /** The CID of the stable form of `served`, where that is a CID. */
+  readonly servedForm?: string;
 } & (
   | {
       readonly method: "tools/call";
@@ -133,6 +136,9 @@ export class Upstream {
   readonly #tasks: FollowedTasks;
   /** Failed subscriptions, without which its log lines or changes do not arrive. */
   #unheard: readonly Problem[] = [];
+  /** Requests failed lists again while the server runs. Calls do not wait for it. */
+  #retry: Timer | undefined;
+  #retryMs = 0;
   #stderr = "";
   #tools: readonly ToolContract[] = [];
   readonly #habits = new Map<string, number>();
@@ -303,6 +309,7 @@ export class Upstream {
   }
 
   async close(): Promise<void> {
+    this.#retry?.clear();
     await Promise.all([this.#supervisor.close(), this.#legacy?.close()]);
   }
 
@@ -409,6 +416,10 @@ export class Upstream {
     this.#tools = observed.contract.tools;
     await this.#options.onContract(observed);
     this.#stderr = "";
+    this.#retry?.clear();
+    const mayRecover = observed.failed.some(({ error }) => !isUnknownMethod(error));
+    this.#retryMs = mayRecover ? Math.min(Math.max(this.#retryMs * 2, RETRY_MS), RETRY_MS_MAX) : 0;
+    if (mayRecover) this.#retry = clock.after(this.#retryMs, () => void this.#lookAgain()).unref();
   }
 
   #deviated(habit: string): void {
@@ -568,6 +579,9 @@ const SUBSCRIBE_WAIT_MS = 500;
 
 /** A connection that is gone says so elsewhere. */
 const ignore = (): void => {};
+/** With exponential backoff. */
+const RETRY_MS = 5_000;
+const RETRY_MS_MAX = 300_000;
 
 /** Changes within this time are looked at together. */
 const TOGETHER_MS = 50;
