@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { readEntry } from "../../src/entry/entry.ts";
 import { ENVIRONMENT_NAMES_MAX } from "../../src/entry/environment-fields.ts";
+import { withOperatorGrants } from "../../src/host/calls/operator-grants.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 
 describe('"env" in an entry of mcps', () => {
@@ -51,6 +52,15 @@ describe('"env" in an entry of mcps', () => {
       ["wrong-value", "/s/env/D"],
     ]);
     assert.deepEqual(told(["A=x"]), [["wrong-type", "/s/env"]]);
+  });
+
+  it("has defaults, which values of berth dev replace unless they are empty", () => {
+    const values: Readonly<Record<string, string>> = { SHORT: "a", EMPTY: "" };
+    const { entry, problems } = read({ A: "${SHORT:-x} ${EMPTY:-y} ${UNSET:-z}" });
+    assert.deepEqual([problems, entry.env["A"]!.variables], [[], ["SHORT", "EMPTY", "UNSET"]]);
+    const operator = { network: [], value: () => undefined, plainValue: (name: string) => values[name] };
+    const { env } = withOperatorGrants(entry, [], { ...operator, howToSet: () => "" });
+    assert.deepEqual(env["A"], { text: "a y ${UNSET:-z}", secrets: [], variables: ["UNSET"] });
   });
 
   it("names nothing that the entry's grants do not give", () => {
