@@ -220,7 +220,7 @@ export class UpstreamConnection implements Peer {
     const what = `reading ${uri}`;
     const result = await this.#rounds("resources/read", { uri }, what, options);
     if (result instanceof LongAnswer) return this.#long!.resourceResult(what, result);
-    return readResourceResult(what, shortResult(what, result));
+    return readResourceResult(what, shortResult(what, result), uri);
   }
 
   async getPrompt(

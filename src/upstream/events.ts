@@ -31,7 +31,10 @@ export async function* eventsOf(
   const parser = new EventParser();
   const read = async (bytes: Buffer): Promise<StreamEvent | undefined> => {
     if (!reader.isLong(bytes)) {
-      const event = parser.read(bytes.toString());
+      const text = bytes.toString();
+      const event = parser.read(text);
+      // A body of JSON under the name of a stream.
+      if (!event && BODY.test(text)) return { type: "message", data: text, ...reader.read(text) };
       return event && (event.data === "" ? { ...event, messages: [] } : { ...event, ...reader.read(event.data) });
     }
     const { head, ...message } = await long!.event(new Uint8Array(bytes));
@@ -82,6 +85,7 @@ class EventParser {
   }
 }
 
+const BODY = /^[\s\uFEFF]*[[{]/;
 const ID_UNITS = 1_024;
 const HEADER_VALUE = /^[\u0020-\u007E\u0080-\u00FF]*$/;
 const RETRY_LEAST_MS = 1_000;

@@ -2,6 +2,7 @@ import { STATUS_CODES } from "node:http";
 import { cutText } from "../lib/cut-text.ts";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { isObject, tryParseJson } from "../lib/json.ts";
+import { printableLine } from "../lib/printable.ts";
 import type { HttpAnswer } from "./http-link.ts";
 import { messagesIn, quoted } from "./messages.ts";
 import type { Failure } from "./transport.ts";
@@ -20,9 +21,10 @@ export function statusFailure(answer: HttpAnswer, body: string, { hasToken }: Re
   const error = rpcErrorIn(body);
   if (error) return (what) => refusedByServer(what, error, { status });
   const words = wordsIn(answer, body);
-  const name = STATUS_CODES[status] === undefined ? "" : ` ${STATUS_CODES[status]}`;
-  const detail = `HTTP ${status}${name}${words === "" ? "" : `: ${words}`}${adviceFor(status, hasToken)}`;
   const seconds = retryAfterSeconds(headers);
+  const wait = seconds === undefined ? "" : `; it asks to wait ${seconds} s`;
+  const name = STATUS_CODES[status] === undefined ? "" : ` ${STATUS_CODES[status]}`;
+  const detail = `HTTP ${status}${name}${words === "" ? "" : `: ${words}`}${adviceFor(status, hasToken)}${wait}`;
   const data = { status, ...(seconds !== undefined && { retryAfterSeconds: seconds }) };
   // Status 429 and these say that nothing was done.
   const isUndone = NOT_DONE.has(status);
@@ -62,14 +64,15 @@ export function isSessionLost(status: number, body: string): boolean {
 
 /** What a server says about an error: problem details (RFC 9457), the usual members of JSON, a challenge, or plain text. */
 function wordsIn({ type, headers }: HttpAnswer, body: string): string {
-  const challenge = CHALLENGE.exec(headers.get("www-authenticate") ?? "")?.[1];
+  const challenge = [...(headers.get("www-authenticate") ?? "").matchAll(CHALLENGE)].map(([, part]) => part);
   const value = tryParseJson(body);
   const words = isObject(value) ? jsonWords(value) : type === "text/html" || body.startsWith("<") ? "" : body;
   const line = (/[^\r\n]+/.exec(words.trim())?.[0] ?? "").trim();
-  return cutText([line, challenge].filter((each) => each !== undefined && each !== "").join("; "), WORDS_UNITS);
+  const all = [line, ...challenge].filter((each) => each !== "").join("; ");
+  return printableLine(cutText(all, WORDS_UNITS));
 }
 
-const CHALLENGE = /error_description="([^"]{1,300})"/;
+const CHALLENGE = /\b((?:error_description|scope)="[^"]{1,300}")/g;
 const WORDS_UNITS = 500;
 
 function jsonWords(value: Record<string, unknown>): string {
@@ -91,13 +94,15 @@ export function retryAfterSeconds(headers: Headers): number | undefined {
 
 /** The failure of an answer that is no error, and has no usable message. */
 export function contentFailure({ status, type }: HttpAnswer, text: string): Failure {
-  const form =
-    type === "application/json"
+  const isEmpty = text.trim() === "";
+  const form = isEmpty
+    ? `HTTP ${status} and no content${type === "" ? "" : ` (${cutText(type, TYPE_UNITS)})`}`
+    : type === "application/json"
       ? "JSON that is no message"
       : type === ""
         ? `HTTP ${status} and no Content-Type, not as an MCP server`
         : `${cutText(type, TYPE_UNITS)}, not as an MCP server`;
-  const content = text.trim() === "" ? "" : `: ${quoted(text)}`;
+  const content = isEmpty ? "" : `: ${quoted(text)}`;
   return (what) =>
     new UpstreamError("upstream_protocol", `${what}: it answers with ${form}${content}; is the path right?`);
 }

@@ -1,5 +1,8 @@
+import { clock } from "../lib/clock.ts";
+import { cutText } from "../lib/cut-text.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
+import { printableLine } from "../lib/printable.ts";
 import { eventsOf, type StreamEvent } from "./events.ts";
 import type { Inflow } from "./inflow.ts";
 import type { LongReader } from "./long-answers.ts";
@@ -33,20 +36,21 @@ export class HttpLink {
       const target = REDIRECTS.has(response.status) ? targetOf(response, at) : undefined;
       if (!target) return new HttpAnswer(response, this.options);
       response.body?.cancel().catch(() => {});
-      const shown = `${target.origin}${target.pathname}`;
-      if (target.origin !== url.origin) {
-        const detail = `it redirects to ${shown} (HTTP ${response.status}), which Berth does not follow; use that address if you trust it`;
-        throw new UpstreamError("upstream_refused", detail, { data: { status: response.status }, isUndone: true });
-      }
-      if (redirects >= REDIRECTS_MAX) {
-        throw new UpstreamError("upstream_refused", `it redirects without end, last to ${shown}`, { isUndone: true });
+      const isFollowed = target.origin === url.origin && response.status !== SEE_OTHER && redirects < REDIRECTS_MAX;
+      if (!isFollowed) {
+        const shown = `${printableLine(cutText(target.href, SHOWN_UNITS))} (HTTP ${response.status})`;
+        const detail = `it redirects to ${shown}, which Berth does not follow; use that address if you trust it`;
+        throw new UpstreamError("upstream_refused", detail, { data: { status: response.status } });
       }
       at = target;
     }
   }
 }
 
-const REDIRECTS = new Set([301, 302, 307, 308]);
+/** The request was carried out: its answer is at another address, and no message (RFC 9110 section 15.4.4). */
+const SEE_OTHER = 303;
+const REDIRECTS = new Set([301, 302, SEE_OTHER, 307, 308]);
+const SHOWN_UNITS = 300;
 const REDIRECTS_MAX = 5;
 
 function targetOf({ headers }: Response, at: URL): URL | undefined {
@@ -120,10 +124,12 @@ export class HttpAnswer {
   /** The beginning of the body as text, such as that of an error. */
   async beginning(): Promise<string> {
     const held = new GrowingBytes();
+    const timer = clock.after(BEGINNING_MS, () => this.leave());
     for await (const piece of this.#pieces()) {
       held.add(piece.subarray(0, BEGINNING_BYTES - held.length));
       if (held.length >= BEGINNING_BYTES) break;
     }
+    timer.clear();
     this.leave();
     return withoutMark(held.take().toString());
   }
@@ -137,6 +143,8 @@ export class HttpAnswer {
 
 const MEDIA_TYPE = /^\s*([!#$%&'*+.^_`|~\w-]+\/[!#$%&'*+.^_`|~\w-]+)\s*(?:;|$)/;
 const BEGINNING_BYTES = 64 * 1024;
+/** How long an error may take to say what it is. */
+const BEGINNING_MS = 1_000;
 /** The minimum cost of a piece, in bytes. */
 const PIECE_BYTES = 512;
 

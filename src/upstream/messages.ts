@@ -1,5 +1,6 @@
 import { beginningOf, cutText } from "../lib/cut-text.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
+import { printableLine } from "../lib/printable.ts";
 import { fixed } from "../limits/fixed.ts";
 
 /** Messages of one batch of an upstream. */
@@ -52,13 +53,17 @@ export function messagesIn(value: unknown, deviate: Deviate): UpstreamMessage[] 
 }
 
 function isMessage(value: unknown, deviate: Deviate): value is UpstreamMessage {
+  if (value instanceof BrokenAnswer) return true;
   if (!isObject(value)) return false;
   const { jsonrpc, id, method } = value;
-  const isCall = typeof method === "string";
-  // Programs log JSON objects, which may have members of these names.
-  if (!isCall && !("result" in value || "error" in value) && (jsonrpc === undefined || id === undefined)) return false;
+  // An answer may repeat the method of its request.
+  const isCall = typeof method === "string" && !("result" in value);
+  const isOutcome = "result" in value || "error" in value;
+  if (!isCall && !isOutcome && (jsonrpc === undefined || id === undefined)) return false;
+  if (!isCall && method !== undefined) delete value["method"];
   if (jsonrpc !== "2.0") {
-    if (jsonrpc === undefined && id === undefined) return false;
+    // Programs log JSON objects, which may have members of these names.
+    if (jsonrpc === undefined && id === undefined && (isCall || Object.keys(value).length > 1)) return false;
     deviate(jsonrpc === undefined ? "omits `jsonrpc`" : `sends \`"jsonrpc": ${quoted(jsonrpc)}\``);
   }
   if (isCall && id === null) {
@@ -89,8 +94,8 @@ export function outcomeOf(
 ): { readonly result: object } | { readonly error: RpcError } | { readonly fault: string } {
   if (answer instanceof BrokenAnswer) return { fault: `it answered with invalid JSON: ${quoted(answer.text)}` };
   const { result, error } = answer;
-  if (error !== undefined && error !== null) return { error: errorIn(error, deviate) };
-  if (error === null) deviate("answers with `error: null`");
+  if (error !== undefined && error !== null && error !== false) return { error: errorIn(error, deviate) };
+  if (error !== undefined) deviate(`answers with \`error: ${String(error)}\``);
   if (typeof result === "object" && result !== null && !Array.isArray(result)) return { result };
   if (!("result" in answer)) return { fault: `it answered with neither a result nor an error: ${quoted(answer)}` };
   deviate(`answers with \`result: ${Array.isArray(result) ? "[…]" : quoted(result)}\``);
@@ -146,7 +151,7 @@ export function paramsOf({ params }: RequestMessage): JsonObject {
 
 /** The beginning of a value that came, for an error or a note. */
 export function quoted(value: unknown): string {
-  return cutText(beginningOf(value as Json, QUOTED_UNITS), QUOTED_UNITS);
+  return printableLine(cutText(beginningOf(value as Json, QUOTED_UNITS), QUOTED_UNITS));
 }
 
 const QUOTED_UNITS = 200;

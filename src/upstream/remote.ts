@@ -81,10 +81,11 @@ export async function openRemote(
       const stop = (): void => void transport.close();
       signal.addEventListener("abort", stop);
       try {
-        return (await transport.open().then(() => shake(transport, legacy)))!;
-      } catch {
-        // The first error is more useful: hardly any server speaks HTTP+SSE alone.
-        throw error;
+        // If there is no such stream, the first error is more useful.
+        await transport.open().catch(() => {
+          throw error;
+        });
+        return (await shake(transport, legacy))!;
       } finally {
         signal.removeEventListener("abort", stop);
       }

@@ -1,4 +1,5 @@
 import { isObject, type JsonObject } from "../lib/json.ts";
+import { quoted } from "./messages.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
 export type UpstreamResult = Record<string, unknown>;
@@ -38,37 +39,73 @@ export interface UpstreamCompletion {
   readonly [field: string]: unknown;
 }
 
-/** Each of these throws `upstream_protocol` for a result that does not match its method; `what` names the action. */
+/**
+ * Each of these returns the result itself if it is valid. One whose meaning is clear is corrected; another throws
+ * `upstream_protocol`. `what` names the action.
+ */
 export function readToolResult(what: string, result: UpstreamResult): ToolResult {
   if (asks(result)) return result as unknown as ToolResult;
   const { content, isError } = result;
-  if (content !== undefined && !isBlocks(content)) throw broken(what, "its content is not a list of content blocks");
-  if (isError !== undefined && typeof isError !== "boolean") throw broken(what, "isError is neither true nor false");
-  return (content === undefined ? { ...result, content: [] } : result) as unknown as ToolResult;
+  const hasFlag = isError === undefined || typeof isError === "boolean";
+  if (isBlocks(content) && hasFlag) return result as unknown as ToolResult;
+  const { isError: _isError, toolResult, ...rest } = result;
+  // The only content in 2024-10-07.
+  const given = content ?? toolResult;
+  const isFailure = isError === true || isError === "true" || isError === 1;
+  return { ...rest, content: blocksIn(what, given), ...(isFailure && { isError: true }) };
 }
 
-export function readResourceResult(what: string, result: UpstreamResult): ResourceResult {
+/** `uri` is that of contents that name none. */
+export function readResourceResult(what: string, result: UpstreamResult, uri?: string): ResourceResult {
   if (asks(result)) return { ...result, contents: [] };
   const { contents } = result;
-  if (!Array.isArray(contents) || !contents.every((content) => isObject(content) && isText(content["uri"]))) {
-    throw broken(what, "its contents are not a list of contents with URIs");
-  }
-  return result as unknown as ResourceResult;
+  const isNamed = (each: unknown): boolean => isObject(each) && isText(each["uri"]);
+  if (Array.isArray(contents) && contents.every(isNamed)) return result as unknown as ResourceResult;
+  const items: unknown[] = Array.isArray(contents) ? contents : contents === null ? [] : [contents];
+  const named = items.map((each) => {
+    const parts = withoutNulls(isText(each) ? { text: each } : isObject(each) ? each : {});
+    const own = isText(parts["uri"]) ? parts["uri"] : uri;
+    if (own === undefined || Object.keys(parts).length === 0)
+      throw broken(what, `its contents are ${quoted(contents)}`);
+    return { ...parts, uri: own };
+  });
+  return { ...result, contents: named };
 }
 
 export function readPromptResult(what: string, result: UpstreamResult): UpstreamPromptResult {
   if (asks(result)) return { ...result, messages: [] };
-  const { messages } = result;
-  if (!Array.isArray(messages) || !messages.every(isPromptMessage)) {
-    throw broken(what, "its messages are not a list of messages with a role and content");
-  }
-  return result as unknown as UpstreamPromptResult;
+  const { messages, ...rest } = withoutNulls(result);
+  if (Array.isArray(messages) && messages.every(isPromptMessage)) return result as unknown as UpstreamPromptResult;
+  const items: unknown[] = Array.isArray(messages) ? messages : messages === undefined ? [] : [messages];
+  const read = items.flatMap((each) => {
+    const { role, content } = isObject(each) ? each : { role: undefined, content: each };
+    return blocksIn(what, content).map((block) => ({ role: isText(role) ? role : "user", content: block }));
+  });
+  return { ...rest, messages: read };
 }
 
 export function readCompletion(what: string, { completion }: UpstreamResult): UpstreamCompletion {
-  const values = isObject(completion) ? completion["values"] : undefined;
-  if (!Array.isArray(values) || !values.every(isText)) throw broken(what, "it did not return a list of values");
-  return completion as UpstreamCompletion;
+  const given = isObject(completion) ? completion["values"] : completion;
+  if (Array.isArray(given) && given.every(isText)) return { ...(completion as object), values: given };
+  if ((given ?? null) !== null && !Array.isArray(given)) throw broken(what, `its values are ${quoted(given)}`);
+  const values = ((given ?? []) as unknown[]).filter((each) => isText(each) || typeof each === "number").map(String);
+  return { ...(isObject(completion) && completion), values };
+}
+
+/** Content as a list of blocks, whatever it was given as: text, one block, or blocks without a type. */
+function blocksIn(what: string, content: unknown): UpstreamContentBlock[] {
+  const items: unknown[] = Array.isArray(content) ? content.flat() : [content];
+  return items.flatMap((item) => {
+    if (item === null || item === undefined) return [];
+    if (isBlock(item)) return [item];
+    if (Array.isArray(item)) throw broken(what, `its content is ${quoted(content)}`);
+    const text = isObject(item) ? item["text"] : item;
+    return [{ type: "text", text: isText(text) ? text : JSON.stringify(item) }];
+  });
+}
+
+function withoutNulls(value: UpstreamResult): UpstreamResult {
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
 }
 
 /** Rejects long results, for methods that have only short ones. */

@@ -189,7 +189,8 @@ export class RpcChannel implements Channel, Receiver {
   #callFor(message: AnswerMessage, of: OutgoingRequest | undefined): Call | undefined {
     const id = requestNumber(message);
     const named = id === undefined ? undefined : this.#calls.get(id);
-    if (named || (!of && ((message.id ?? null) !== null || this.#hasGivenUp))) return named;
+    const isOther = id !== undefined || typeof message.id === "string";
+    if (named || isOther || (!of && this.#hasGivenUp)) return named;
     const [only, ...others] = of ? [this.#calls.get(of.id)] : this.#calls.all();
     if (!only || others.length > 0) return undefined;
     this.deviate("answers without the id of the request");
@@ -217,7 +218,7 @@ export class RpcChannel implements Channel, Receiver {
       call.resolve(outcome.result as AnyResult);
     } else if ("error" in outcome) this.#fail(call, refusedByServer(call.what, outcome.error), true);
     else {
-      this.deviate("answers with what cannot be used");
+      this.deviate(outcome.fault.replace(/^it answered/, "answers"));
       this.#fail(call, broken(call.what, outcome.fault), true);
     }
   }

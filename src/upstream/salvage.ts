@@ -36,6 +36,12 @@ export class JsonScanner {
         this.#held = "";
       }
     }
+    // What comes before a message may have brackets of its own.
+    const begins = depth > 0 && values.length === 0 ? line.indexOf('{"jsonrpc"') : -1;
+    if (begins > start) {
+      this.reset();
+      return this.push(line.slice(begins));
+    }
     // No text of JSON goes on in another line.
     this.#depth = isText ? 0 : depth;
     const rest = this.#depth > 0 ? `${this.#held}${line.slice(start)}\n` : "";

@@ -17,6 +17,7 @@ import {
 import type { HttpAnswer, HttpLink } from "./http-link.ts";
 import type { ListedTool } from "./lists.ts";
 import type { ReadMessages } from "./message-reader.ts";
+import { quoted } from "./messages.ts";
 import { requestBounds } from "./supervisor.ts";
 import type { OutgoingRequest, Receiver, Transport } from "./transport.ts";
 import { ended, UpstreamError } from "./upstream-error.ts";
@@ -54,6 +55,8 @@ export class StreamableHttp implements Transport {
   ) => Promise<readonly (Scalar | undefined)[]>;
   #becomeStale: (reason: string) => void = () => {};
   #isLost = false;
+  /** Answers may come with the stream of the session. */
+  #isListening = false;
   #end: (closed: Closed) => void = () => {};
 
   /** Requests of the handshake name the era, and `version`, that they ask for. */
@@ -172,7 +175,7 @@ export class StreamableHttp implements Transport {
     if (request.method === "initialize" && session !== null) this.#session = session;
     if (answer.isStream) return this.#follow(request, exchange, answer);
     // Its answer comes with the stream of the session.
-    if (answer.status === ACCEPTED) return answer.leave();
+    if (answer.status === ACCEPTED && this.#isListening) return answer.leave();
     const read = await answer.messages(this.#receiver.deviate);
     if (read.messages.length === 0 && read.fault === undefined) {
       this.#receiver.failed(request, contentFailure(answer, read.text));
@@ -221,17 +224,17 @@ export class StreamableHttp implements Transport {
     const { signal } = exchange.stop;
     let answer = first;
     for (;;) {
-      const { lastId, retryMs, error } = await this.#read(answer, request);
+      const { lastId, retryMs, error, text } = await this.#read(answer, request);
       if (exchange.isOver) return;
       signal.throwIfAborted();
       if (error instanceof BerthError) throw error;
       if (error !== undefined) this.#receiver.missed();
-      if (lastId === undefined) throw streamEnd(error);
+      if (lastId === undefined) throw streamEnd(error, text);
       await wait(retryMs ?? RESUME_MS, signal);
       answer = await this.#open("GET", undefined, { accept: EVENT_STREAM, "last-event-id": lastId }, signal);
       if (!answer.ok || !answer.isStream) {
         answer.leave();
-        throw streamEnd(error);
+        throw streamEnd(error, text);
       }
     }
   }
@@ -253,7 +256,9 @@ export class StreamableHttp implements Transport {
         if (!isFirst && from === undefined) this.#receiver.missed();
         isFirst = false;
         const openedAt = clock.now();
+        this.#isListening = true;
         const { lastId, retryMs } = await this.#read(answer);
+        this.#isListening = false;
         from = lastId ?? from;
         waitMs = clock.now() - openedAt > LASTED_MS ? RESUME_MS : Math.min(2 * waitMs, RESUME_MAX_MS);
         waitMs = Math.max(waitMs, retryMs ?? 0);
@@ -269,15 +274,17 @@ export class StreamableHttp implements Transport {
   async #read(answer: HttpAnswer, of?: OutgoingRequest): Promise<StreamEnd> {
     let lastId: string | undefined;
     let retryMs: number | undefined;
+    let text: string | undefined;
     try {
       for await (const event of answer.events(this.#receiver.deviate)) {
         lastId = event.id ?? lastId;
         retryMs = event.retryMs ?? retryMs;
+        if (event.messages.length === 0 && event.data !== "") text = quoted(event.data);
         this.#deliver(event, of);
       }
-      return { lastId, retryMs };
+      return { lastId, retryMs, text };
     } catch (error) {
-      return { lastId, retryMs, error };
+      return { lastId, retryMs, text, error };
     }
   }
 
@@ -324,11 +331,14 @@ export class StreamableHttp implements Transport {
 interface StreamEnd {
   readonly lastId: string | undefined;
   readonly retryMs: number | undefined;
+  /** The last event that is no message. */
+  readonly text: string | undefined;
   readonly error?: unknown;
 }
 
-function streamEnd(cause: unknown): UpstreamError {
-  const detail = `its stream ${cause === undefined ? "ended" : "was cut"} before the answer`;
+function streamEnd(cause: unknown, text: string | undefined): UpstreamError {
+  const last = text === undefined ? "" : `, after ${text}`;
+  const detail = `its stream ${cause === undefined ? "ended" : "was cut"} before the answer${last}`;
   return new UpstreamError("upstream_ended", detail, { cause });
 }
 
