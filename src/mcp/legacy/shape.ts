@@ -1,9 +1,9 @@
 import { withBlocks } from "../../contract/content-block.ts";
-import { mapsOfSchemas, placesOfSchemas } from "../../contract/subschemas.ts";
+import { mapSchemas } from "../../contract/subschemas.ts";
 import { withoutAudio, withoutLink } from "../../host/calls/content.ts";
 import { jsonOf, LongObject, LongResult } from "../../host/calls/long-result.ts";
 import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog/catalog.ts";
-import { isObject, NESTING_MAX, type JsonSchema } from "../../lib/json.ts";
+import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import type { ListForm } from "../methods/lists.ts";
 
@@ -120,39 +120,12 @@ function withObjectOutput(tool: ToolContract): ToolContract {
 function forDraft7(schema: JsonSchema): JsonSchema {
   const dialect = schema["$schema"];
   const isKnown = dialect === undefined || (typeof dialect === "string" && dialect.includes("2020-12"));
-  return isKnown ? (adapted(schema, NESTING_MAX) as JsonSchema) : schema;
+  return isKnown ? (mapSchemas(schema, withoutTuple) as JsonSchema) : schema;
 }
 
-/** Returns the value itself when it contains no tuple. */
-function adapted(schema: unknown, levels: number): unknown {
-  if (!isObject(schema) || levels === 0) return schema;
-  let copy: Record<string, unknown> | undefined;
-  for (const [keyword, value] of Object.entries(schema)) {
-    const now = mapsOfSchemas.has(keyword)
-      ? adaptedEach(value, levels - 1)
-      : placesOfSchemas.has(keyword)
-        ? Array.isArray(value)
-          ? adaptedEach(value, levels - 1)
-          : adapted(value, levels - 1)
-        : value;
-    if (now !== value) (copy ??= { ...schema })[keyword] = now;
-  }
-  const whole = copy ?? schema;
-  return Array.isArray(whole["prefixItems"]) ? tuple(whole, whole["prefixItems"].length) : whole;
-}
-
-/** Adapts each schema of a list, or of an object by names. */
-function adaptedEach(schemas: unknown, levels: number): unknown {
-  if (Array.isArray(schemas)) {
-    const now = schemas.map((each) => adapted(each, levels));
-    return now.some((each, index) => each !== schemas[index]) ? now : schemas;
-  }
-  if (!isObject(schemas)) return schemas;
-  const now = Object.entries(schemas).map(([name, each]) => [name, adapted(each, levels)] as const);
-  return now.some(([name, each]) => each !== schemas[name]) ? Object.fromEntries(now) : schemas;
-}
-
-function tuple(schema: Record<string, unknown>, length: number): Record<string, unknown> {
+function withoutTuple(schema: unknown): unknown {
+  if (!isObject(schema) || !Array.isArray(schema["prefixItems"])) return schema;
+  const { length } = schema["prefixItems"];
   const { items, ...rest } = schema;
   if (items === false) {
     const { maxItems } = schema;
