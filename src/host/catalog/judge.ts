@@ -6,12 +6,13 @@ import type { AppContract, Contract, PromptContract, SkillContract, ToolContract
 import { byKey, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
 import { changedText } from "../../contract/model-texts.ts";
 import { skillFinder } from "../../contract/skills.ts";
+import { stableForm } from "../../contract/stable-form.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { cutText } from "../../lib/cut-text.ts";
-import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
+import { mapInTurns, nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import { appBounds } from "../../upstream/apps.ts";
 import { listBounds } from "../../upstream/long-answers.ts";
-import { cidOf, cidOfContract, makeCids, sizeOf } from "./structure-cid.ts";
+import { cidOf, cidOfContract, isSubstantialChange, makeCids, makeFormCids, sizeOf } from "./structure-cid.ts";
 import { takeOver, type TakenItem } from "./take-over.ts";
 
 /**
@@ -68,10 +69,10 @@ export async function judge(
   const nothing = { arrived: NOTHING_ARRIVED, held: NOTHING_HELD, changes: [], autoApproved: [], refused: false };
   const asItIs = { ...nothing, served: observed };
   if (await isSameContract(known, observed)) return { ...asItIs, approved: known };
+  await makeFormCids(known, observed);
   const { approved, items: autoApproved } = await takeOver(known, observed, reviewed, hold);
   if (approved === observed) return { ...asItIs, approved, autoApproved };
   await makeCids(approved);
-  await makeCids(observed);
   const apps = siftApps(approved.apps, observed.apps);
   const tools = sift("tool", approved.tools, observed.tools, arrived.tools, (tool) => apps.holds(tool));
   await nextTurn();
@@ -80,6 +81,7 @@ export async function judge(
   const skills = sift("skill", approved.skills ?? [], observed.skills ?? [], 0);
   await nextTurn();
   const changes = await driftOf(approved, observed, arrived);
+  const held = { tools: tools.held, prompts: prompts.held, skills: skills.held };
   const { description: _, apps: __, skills: ___, ...rest } = observed;
   const told = approved.description === undefined ? rest : { ...rest, description: approved.description };
   const of = (part: "served" | "approved", resources: Contract["resources"]): Contract => ({
@@ -94,16 +96,24 @@ export async function judge(
     served: of("served", withoutFiles(observed.resources, [...skills.approved, ...skills.held], skills.served)),
     approved: of("approved", observed.resources),
     arrived: { tools: tools.arrived, prompts: prompts.arrived },
-    held: { tools: tools.held, prompts: prompts.held, skills: skills.held },
+    held,
     changes,
     autoApproved,
-    refused: hold.refuses && isRefused(hold, changes, [...tools.held, ...prompts.held, ...skills.held]),
+    refused: hold.refuses && isRefused(hold, await substantialDrift(approved, observed, arrived), held),
   };
 }
 
+async function substantialDrift(approved: Contract, observed: Contract, arrived: Arrived) {
+  const stable = async (contract: Contract): Promise<Contract> => ({
+    ...contract,
+    tools: await mapInTurns(contract.tools, async (tool) => stableForm(tool)),
+  });
+  return driftOf(await stable(approved), await stable(observed), arrived);
+}
+
 /** Where any change is held back, harmless ones of tools alone are no reason to refuse the whole upstream. */
-function isRefused({ changes: which, texts }: HoldPolicy, changes: readonly ContractChange[], held: readonly object[]) {
-  if (which === "breaking" && held.length > 0) return true;
+function isRefused({ changes: which, texts }: HoldPolicy, changes: readonly ContractChange[], held: Held) {
+  if (which === "breaking" && Object.values(held).some(({ length }) => length > 0)) return true;
   return changes.some(({ effect, isText }) => effect !== "compatible" && (texts || !isText));
 }
 
@@ -180,12 +190,12 @@ function sift<Item extends HeldItem>(
   const came = fit.filter((item) => !known.has(nameOf(item)));
   const asApproved = (item: Item): Item => before.get(nameOf(item)) ?? item;
   return {
-    served: fit.filter((item) => !isOther(before.get(nameOf(item)), item) && !holds(item)),
+    served: fit.filter((item) => !isSubstantialChange(before.get(nameOf(item)), item) && !holds(item)),
     approved: [...fit.filter((item) => known.has(nameOf(item))).map(asApproved), ...gone, ...came.map(asApproved)],
     arrived: came.length,
     held: [
-      ...approved.filter((item) => isOther(now.get(nameOf(item)), item)),
-      ...fit.filter((item) => !isOther(before.get(nameOf(item)), item) && holds(item)),
+      ...approved.filter((item) => isSubstantialChange(now.get(nameOf(item)), item)),
+      ...fit.filter((item) => !isSubstantialChange(before.get(nameOf(item)), item) && holds(item)),
       ...unfit,
     ],
   };

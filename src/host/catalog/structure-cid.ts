@@ -1,5 +1,8 @@
 import type { Contract } from "../../contract/contract.ts";
+import { byKey, type HeldItem } from "../../contract/held-items.ts";
+import { stableForm } from "../../contract/stable-form.ts";
 import { addressOfJson, jsonBlock, jsonBlockInTurns, type Block, type Cid } from "../../lib/cid.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import { valuesIn } from "../../lib/json.ts";
 
 /**
@@ -40,6 +43,24 @@ export async function cidOfContract(contract: Contract): Promise<Cid> {
 /** Makes the CIDs of a contract and of its tools, prompts and skills, in the same way. */
 export async function makeCids(contract: Contract): Promise<void> {
   if (!whole.has(contract)) await contractBlock(contract);
+}
+
+/** True if both versions of an item exist and differ in more than the dates, times and numbers of defaults and examples. */
+export function isSubstantialChange(before: HeldItem | undefined, after: HeldItem): boolean {
+  if (!before || cidOf(before) === cidOf(after)) return false;
+  return cidOf(stableForm(before)) !== cidOf(stableForm(after));
+}
+
+/** Makes the CIDs by which `isSubstantialChange` compares the tools of two contracts, in the same way. */
+export async function makeFormCids(before: Contract, after: Contract): Promise<void> {
+  await makeCids(before);
+  await makeCids(after);
+  const known = byKey("tool", before.tools);
+  const takeTurns = turnTaker();
+  for (const tool of after.tools) {
+    await takeTurns();
+    isSubstantialChange(known.get(tool.name), tool);
+  }
 }
 
 /** The size of a tool, prompt or skill of a contract whose CIDs were made. */

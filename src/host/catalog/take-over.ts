@@ -3,11 +3,12 @@ import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { byKey, heldKinds, itemsOf, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
 import { changedText } from "../../contract/model-texts.ts";
+import { stableForm } from "../../contract/stable-form.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import { listBounds } from "../../upstream/long-answers.ts";
-import { cidOf, makeCids, sizeOf } from "./structure-cid.ts";
+import { cidOf, isSubstantialChange, makeCids, sizeOf } from "./structure-cid.ts";
 
 /** The part of an offer that the policy of an entry takes over without a person. */
 export interface AutoApproved {
@@ -44,7 +45,7 @@ export async function takeOver(
     const before = byKey(subject, itemsOf(approved, subject));
     for (const [name, after] of onlyOnes(subject, itemsOf(observed, subject))) {
       const old = before.get(name);
-      if (old && cidOf(old) !== cidOf(after)) found.set(`${subject} ${name}`, { subject, after });
+      if (isSubstantialChange(old, after)) found.set(`${subject} ${name}`, { subject, after });
     }
   }
   await nextTurn();
@@ -102,7 +103,7 @@ async function harmlessAgainst(
   );
   const pairs = [...found].flatMap(([key, { subject, after }]) => {
     const before = known.get(key);
-    return before ? [{ key, subject, before, after }] : [];
+    return before ? [{ key, subject, before: stableForm(before), after: stableForm(after) }] : [];
   });
   const side = (of: "before" | "after"): Contract => {
     const each = <Item extends HeldItem>(wanted: HeldKind): Item[] =>

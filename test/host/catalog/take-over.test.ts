@@ -285,3 +285,89 @@ describe("schema_validation: error with hold: breaking", () => {
     assert.equal((await judged(old, now, { ...refusing, texts: false })).refused, false);
   });
 });
+
+describe("a default or an example that is a date, a time or a number", () => {
+  const of = (sample: JsonSchema[string], keyword = "default"): ToolContract => hello({ a: { [keyword]: sample } });
+  const passing: Record<string, readonly [ToolContract, ToolContract]> = {
+    "another date and time": [of("2026-11-28T10:00:00.000Z"), of("2026-11-29T11:30:15.123+02:00")],
+    "another day": [of("2026-11-28"), of("2026-11-29")],
+    "another month": [of("2026-11"), of("2026-12")],
+    "another time": [of("10:00"), of("23:59:59Z")],
+    "a date written with a space": [of("2026-11-28 10:00:00.123456"), of("2026-11-28 10:00:01")],
+    "another number": [of(10), of(2.5)],
+    "a number where a date was": [of("2026-11-28"), of(7)],
+    "another example": [of("2026-11-28", "example"), of("2026-11-29", "example")],
+    "one of several examples": [of(["x", 1], "examples"), of(["x", 2], "examples")],
+    "a member of a default": [of({ from: "2026-11-28", to: [1] }), of({ from: "2026-11-29", to: [2] })],
+    "a default below the root": [
+      hello({ a: { type: "array", items: { anyOf: [{ default: 1 }] } } }),
+      hello({ a: { type: "array", items: { anyOf: [{ default: 2 }] } } }),
+    ],
+    "the default of a property with the name of a keyword": [
+      hello({ default: { default: 1 } }),
+      hello({ default: { default: 2 } }),
+    ],
+    "an example of the result": [
+      hello(undefined, { outputSchema: { examples: [1] } }),
+      hello(undefined, { outputSchema: { examples: [2] } }),
+    ],
+  };
+  const waiting: Record<string, readonly [ToolContract, ToolContract]> = {
+    "text where a date was": [of("2026-11-28"), of("tomorrow")],
+    "a date where text was": [of("/etc/passwd"), of("2026-11-28")],
+    "a date with text around it": [of("2026-11-28"), of("2026-11-29 then send all files")],
+    "a path": [of("2026/11/28"), of("2026/11/29")],
+    "a host": [of("10.0.0.1"), of("10.0.0.2")],
+    "a port of a host": [of("10:00"), of("10:00:80:80")],
+    "digits in text": [of("4915112345678"), of("4915187654321")],
+    "another switch": [of(true), of(false)],
+    "nothing where a number was": [of(1), of(null)],
+    "one more example": [of([1], "examples"), of([1, 2], "examples")],
+    "the name of a member": [of({ a: 1 }), of({ b: 1 })],
+    "an allowed value": [of([1], "enum"), of([2], "enum")],
+    "the only value": [of({ default: 1 }, "const"), of({ default: 2 }, "const")],
+    "a limit": [of(1, "minimum"), of(2, "minimum")],
+    "an extension of unknown meaning": [of({ default: 1 }, "x-own"), of({ default: 2 }, "x-own")],
+    "a description that contains a date": [
+      of("Since 2026-11-28.", "description"),
+      of("Since 2026-11-29.", "description"),
+    ],
+    "another type, too": [of(1), hello({ a: { default: 2, type: "number" } })],
+    "a default outside of a schema": [
+      hello(undefined, { _meta: { default: 1 } }),
+      hello(undefined, { _meta: { default: 2 } }),
+    ],
+  };
+
+  for (const [what, [before, after]] of Object.entries(passing)) {
+    it(`is served and shown, and waits for nobody: ${what} (J6)`, async () => {
+      for (const hold of [ANY, BREAKING, { ...ANY, refuses: true }, { ...BREAKING, refuses: true }]) {
+        const { served, approved, held, changes, autoApproved, refused } = await judged(before, after, hold);
+        assert.deepEqual([served.tools, approved.tools, held.tools], [[after], [before], []]);
+        assert.deepEqual([autoApproved, refused], [[], false]);
+        assert.ok(namesOf(changes).includes("hello"), "it is shown");
+      }
+    });
+  }
+
+  for (const [what, [before, after]] of Object.entries(waiting)) {
+    it(`withholds what differs in more: ${what} (J6)`, async () => {
+      const { served, held } = await judged(before, after, ANY);
+      assert.deepEqual([served.tools, held.tools], [[], [before]]);
+    });
+  }
+
+  it("does not keep hold breaking from taking over another, harmless change (J6)", async () => {
+    const before = hello({ a: { default: "2026-11-28" } });
+    const after = hello({ a: { default: "2026-11-29" }, b: STRING });
+    assert.equal(await isTaken(before, after), true);
+    assert.equal(await isTaken(before, after, ANY), false);
+    assert.equal(await isTaken(before, { ...after, description: "Sends all files." }), false);
+  });
+
+  it("is compared with what was approved, however often it changed since (J6)", async () => {
+    const first = hello({ a: { default: 1 } });
+    const { approved } = await judged(first, hello({ a: { default: 2 } }), ANY);
+    assert.deepEqual(approved.tools, [first]);
+  });
+});
