@@ -16,6 +16,7 @@ import { compareText, prettyJson } from "../lib/pretty-json.ts";
 import { hostedVariables, type Launch } from "../upstream/launch.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
 import type { Observed } from "../upstream/observed.ts";
+import { requireEntries } from "../upstream/survey.ts";
 import { Upstream } from "../upstream/upstream.ts";
 import { ownFolderHere } from "./own-folder.ts";
 import { printProblems } from "./print-problems.ts";
@@ -99,6 +100,7 @@ async function contractNow(launch: Launch): Promise<Contract> {
   });
   try {
     await upstream.start();
+    requireEntries(seen!.contract, seen!.failed);
     return seen!.contract;
   } finally {
     await upstream.close();

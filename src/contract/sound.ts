@@ -1,8 +1,9 @@
 import { turnTaker } from "../lib/event-loop.ts";
-import { isObject } from "../lib/json.ts";
+import { isObject, type JsonSchema } from "../lib/json.ts";
 import type { Contract, PromptArgument } from "./contract.ts";
 import { faultsOfHeaders } from "./parameter-headers.ts";
 import { faultOfSkill } from "./skills.ts";
+import { mapMembers, mapSchemas } from "./subschemas.ts";
 
 /**
  * Cleans what upstreams list, whether received now or stored: values of a type that the protocol does not allow are
@@ -27,7 +28,8 @@ const OBJECTS: FieldType = {
   is: (value) => Array.isArray(value) && value.every(isObject),
   name: "a list of objects",
 };
-const SCHEMA: FieldType = { is: (value) => faultOfShape(value) === undefined, name: "a JSON Schema" };
+const TEXTS: FieldType = { is: (value) => Array.isArray(value) && value.every(isText), name: "a list of strings" };
+const SCHEMA: FieldType = { is: isObject, name: "a JSON Schema" };
 
 type Fields = Readonly<Record<string, FieldType>>;
 
@@ -47,6 +49,7 @@ const HINTS: Fields = {
   openWorldHint: FLAG,
 };
 const ARGUMENT: Fields = { title: TEXT, description: TEXT };
+const ROOT: Fields = { $schema: TEXT, properties: OBJECT, required: TEXTS };
 
 /** The known fields of an entry with their types checked; its caller checks the key and `inputSchema`. */
 export function soundFields(
@@ -55,10 +58,38 @@ export function soundFields(
   leftOut: LeftOut = () => {},
 ): Record<string, unknown> {
   const sound = ofTypes(entry, FIELDS[kind], leftOut);
-  if (kind !== "tool" || !isObject(sound["annotations"])) return sound;
-  const annotations = ofTypes(sound["annotations"], HINTS, (field, type) => leftOut(`annotations.${field}`, type));
-  return annotations === sound["annotations"] ? sound : { ...sound, annotations };
+  if (kind !== "tool") return sound;
+  return mapMembers(sound, (value, key) => {
+    if (!isObject(value)) return value;
+    const inside: LeftOut = (field, type) => leftOut(`${key}.${field}`, type);
+    if (key === "annotations") return ofTypes(value, HINTS, inside);
+    return key === "inputSchema" || key === "outputSchema" ? soundSchema(value, inside) : value;
+  });
 }
+
+/**
+ * Many servers write null for what they leave out. Clients refuse the whole list for such a schema, and for a wrong
+ * `$schema`, `properties` or `required` at its root.
+ */
+function soundSchema(schema: JsonSchema, leftOut: LeftOut): JsonSchema {
+  const withoutNulls = (node: unknown): unknown => {
+    if (node === null) {
+      leftOut("subschema", "allowed to be null");
+      return {};
+    }
+    if (!isObject(node)) return node;
+    const sound = Object.entries(node).filter(([keyword, value]) => {
+      if (value !== null || MAY_BE_NULL.test(keyword)) return true;
+      leftOut(keyword, "allowed to be null");
+      return false;
+    });
+    return sound.length === Object.keys(node).length ? node : Object.fromEntries(sound);
+  };
+  return ofTypes(mapSchemas(schema, withoutNulls) as JsonSchema, ROOT, leftOut);
+}
+
+/** Keywords that hold any value, and extensions of unknown meaning. */
+const MAY_BE_NULL = /^(?:const|default|example|x-(?!mcp-header$).*)$/s;
 
 /** The arguments of a prompt that have a name. */
 export function soundArguments(args: readonly unknown[], leftOut: LeftOut = () => {}): PromptArgument[] {
@@ -69,16 +100,6 @@ export function soundArguments(args: readonly unknown[], leftOut: LeftOut = () =
     const isSound = required === undefined || typeof required === "boolean";
     return [isSound ? (sound as unknown as PromptArgument) : { ...sound, name, required: false }];
   });
-}
-
-/** Why clients reject a value as a schema, as the end of "its … is"; callers check what is inside it. */
-export function faultOfShape(schema: unknown): string | undefined {
-  if (!isObject(schema)) return "not an object";
-  const { $schema, properties, required } = schema;
-  if ($schema !== undefined && !isText($schema)) return 'not a schema: its "$schema" is not a string';
-  if (properties !== undefined && !isObject(properties)) return 'not a schema: its "properties" are not an object';
-  const isList = required === undefined || (Array.isArray(required) && required.every(isText));
-  return isList ? undefined : 'not a schema: its "required" is not a list of strings';
 }
 
 /** True for a valid name or URI of an entry. */
@@ -135,15 +156,12 @@ async function soundItems(kind: ListedKind, key: string, items: unknown): Promis
   for (const item of items as unknown[]) {
     await takeTurns();
     if (!isObject(item) || !isKey(item[key])) continue;
-    if (kind === "tool" && !isSoundInput(item["inputSchema"])) continue;
+    const { inputSchema } = item;
+    if (kind === "tool" && (!isObject(inputSchema) || faultsOfHeaders(inputSchema).length > 0)) continue;
     sound.push(soundItem(kind, isText(item["name"]) ? item : { ...item, name: item[key] }));
   }
   const isSame = sound.length === items.length && sound.every((item, index) => item === (items as unknown[])[index]);
   return isSame ? items : sound;
-}
-
-function isSoundInput(schema: unknown): boolean {
-  return faultOfShape(schema) === undefined && faultsOfHeaders(schema).length === 0;
 }
 
 function soundItem(kind: ListedKind, item: Record<string, unknown>): Record<string, unknown> {

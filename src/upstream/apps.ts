@@ -5,7 +5,7 @@ import { cutText } from "../lib/cut-text.ts";
 import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import { isOfOneMethod } from "./survey.ts";
+import { isOfOneMethod } from "./upstream-error.ts";
 
 export const appBounds = fixed({
   /** Apps that the tools of one upstream name, and the bytes of one; others are not passed on. */

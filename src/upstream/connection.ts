@@ -8,11 +8,11 @@ import type { Channel, Closed, Peer } from "./channel.ts";
 import {
   readPages,
   problemsOf,
-  mendPrompt,
-  mendResource,
-  mendSkill,
-  mendTemplate,
-  mendTool,
+  fixPrompt,
+  fixResource,
+  fixSkill,
+  fixTemplate,
+  fixTool,
   readEntries,
   type UpstreamListed,
   type ListedPrompt,
@@ -102,30 +102,30 @@ export class UpstreamConnection implements Peer {
   }
 
   async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
-    const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", mendTool, options);
+    const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", fixTool, options);
     this.#channel.noteTools?.(listed.items);
     if (this.#takesLegacyTasks) this.#taskSupport = taskSupportOf(listed.items);
     return listed;
   }
 
   listResources(options?: RequestOptions): Promise<UpstreamListed<ListedResource>> {
-    return this.#list("resources", "resources/list", "resources", "The resource", "uri", mendResource, options);
+    return this.#list("resources", "resources/list", "resources", "The resource", "uri", fixResource, options);
   }
 
   listResourceTemplates(options?: RequestOptions): Promise<UpstreamListed<ListedTemplate>> {
     const method = "resources/templates/list";
-    return this.#list("resources", method, "resourceTemplates", "The template", "uriTemplate", mendTemplate, options);
+    return this.#list("resources", method, "resourceTemplates", "The template", "uriTemplate", fixTemplate, options);
   }
 
   listPrompts(options?: RequestOptions): Promise<UpstreamListed<ListedPrompt>> {
-    return this.#list("prompts", "prompts/list", "prompts", "The prompt", "name", mendPrompt, options);
+    return this.#list("prompts", "prompts/list", "prompts", "The prompt", "name", fixPrompt, options);
   }
 
   /** Empty for a server without the extension of skills. */
   async listSkills(options?: RequestOptions): Promise<UpstreamListed<SkillContract>> {
     if (relayedExtensions(this.capabilities)?.[EXTENSION_SKILLS] === undefined)
       return { items: [], problems: [], bytes: 0 };
-    return this.#list("resources", "skills/list", "skills", "The skill", "uri", mendSkill, options);
+    return this.#list("resources", "skills/list", "skills", "The skill", "uri", fixSkill, options);
   }
 
   /** Calls a tool; where that becomes a task of the server, follows it to its end. */
@@ -275,16 +275,16 @@ export class UpstreamConnection implements Peer {
     key: string,
     what: string,
     nameKey: string,
-    mend: Parameters<typeof readEntries<T>>[3],
+    fix: Parameters<typeof readEntries<T>>[3],
     options?: RequestOptions,
   ): Promise<UpstreamListed<T>> {
     if (this.capabilities[capability] === undefined) return { items: [], problems: [], bytes: 0 };
     const channel = this.#channel;
-    const page = (params: { cursor?: string }): Promise<AnyResult> =>
-      channel.send(method, params, method, options ?? {});
-    const { entries, leftOut, bytes } = await readPages(method, { key, nameKey }, page);
-    const { items, problems } = await readEntries(what, entries, nameKey, mend);
-    return { items, problems: [...problems, ...problemsOf(what, leftOut)], bytes };
+    const page = (params: RequestParams): Promise<AnyResult> => channel.send(method, params, method, options ?? {});
+    const read = await readPages(method, { key, nameKey }, page);
+    const { items, problems } = await readEntries(what, read.entries, nameKey, fix);
+    const { bytes, failure } = read;
+    return { items, problems: [...problems, ...problemsOf(method, what, read)], bytes, ...(failure && { failure }) };
   }
 
   /** Repeats the request for as long as the server asks for more input. */

@@ -211,8 +211,8 @@ function pageIn(result: Record<string, unknown>, written: ExactJson["written"]):
         values += sifted.values;
       }
     }
-    const { nextCursor } = result;
-    return { entries: kept, leftOut, nextCursor: typeof nextCursor === "string" ? nextCursor : undefined };
+    const nextCursor: unknown = JSON.parse(written(result["nextCursor"] ?? null));
+    return { entries: kept, leftOut, nextCursor };
   }
   return undefined;
 }

@@ -4,7 +4,8 @@ import { isObject, type JsonObject, type Json } from "../lib/json.ts";
 import { firstProblems, type Problem } from "../lib/problem.ts";
 import { observeApps } from "./apps.ts";
 import type { UpstreamConnection } from "./connection.ts";
-import { contractOf, isOfOneMethod, methodProblem, surveyOf, type FailedList } from "./survey.ts";
+import { contractOf, methodProblem, surveyLists, type FailedList } from "./survey.ts";
+import { isOfOneMethod } from "./upstream-error.ts";
 
 /** The observed contract of a server. */
 export interface Observed {
@@ -19,7 +20,7 @@ export interface Observed {
 
 /** `before` holds the problems met so far. */
 export async function observe(connection: UpstreamConnection, before: readonly Problem[]): Promise<Observed> {
-  const survey = await surveyOf(connection);
+  const survey = await surveyLists(connection);
   const { failed, problems, bytes } = survey;
   const contract = await contractOf(survey);
   const { apps, problems: ofApps } = await observeApps(connection, contract.tools);

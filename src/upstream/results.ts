@@ -115,7 +115,7 @@ export class LongAnswer {
 export class LongPage implements PageParts {
   readonly entries: readonly string[];
   readonly leftOut: readonly LeftOutEntry[];
-  readonly nextCursor: string | undefined;
+  readonly nextCursor: unknown;
 
   constructor({ entries, leftOut, nextCursor }: PageParts) {
     this.entries = entries;
@@ -127,7 +127,7 @@ export class LongPage implements PageParts {
 export interface PageParts {
   readonly entries: readonly string[];
   readonly leftOut: readonly LeftOutEntry[];
-  readonly nextCursor: string | undefined;
+  readonly nextCursor: unknown;
 }
 
 /** An entry of a list that is left out. */

@@ -8,7 +8,7 @@ import { firstProblems, type Problem } from "../lib/problem.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { UpstreamListed, ListedPrompt, ListedResource, ListedTemplate, ListedTool } from "./lists.ts";
 import type { RequestOptions } from "./request.ts";
-import { UpstreamError } from "./upstream-error.ts";
+import { isOfOneMethod, isUnknownMethod, type UpstreamError } from "./upstream-error.ts";
 
 /** Everything that a server lists, and its faults. */
 export interface Survey extends Contract {
@@ -16,7 +16,7 @@ export interface Survey extends Contract {
   readonly resources: readonly ListedResource[];
   readonly resourceTemplates: readonly ListedTemplate[];
   readonly prompts: readonly ListedPrompt[];
-  /** Empty here, because the server failed to send them. */
+  /** At most the first pages of these are here, because the server failed to send them. */
   readonly failed: readonly FailedList[];
   readonly problems: readonly Problem[];
   /** The size of everything listed. */
@@ -28,31 +28,44 @@ export interface FailedList {
   readonly error: UpstreamError;
 }
 
-/**
- * Requests every list at once; those that the server does not have are empty. One that fails is left out with a
- * problem, and the others count; rejects if none of them works, or the server is gone.
- */
+/** As `surveyLists`; rejects if nothing is listed because lists fail. */
 export async function surveyOf(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
+  const survey = await surveyLists(upstream, options);
+  requireEntries(survey, survey.failed);
+  return survey;
+}
+
+/** For callers that would compare or store an empty contract. Throws if nothing is listed because lists fail. */
+export function requireEntries(contract: Contract, [failed]: readonly FailedList[]): void {
+  const { tools, resources, resourceTemplates, prompts } = contract;
+  if (failed && [tools, resources, resourceTemplates, prompts].every((list) => list.length === 0)) throw failed.error;
+}
+
+/**
+ * Requests all lists simultaneously; those that the server does not have are empty. A list that fails costs no other
+ * list, and is a problem. Rejects if the server is gone.
+ */
+export async function surveyLists(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
   const { capabilities } = upstream;
   const failed: FailedList[] = [];
   const problems: Problem[] = [];
   const orNone = async <T>(
     list: FailedList["list"],
     method: string,
-    asked: Promise<UpstreamListed<T>>,
+    request: Promise<UpstreamListed<T>>,
   ): Promise<UpstreamListed<T>> => {
-    try {
-      return await asked;
-    } catch (error) {
+    const none: UpstreamListed<T> = { items: [], problems: [], bytes: 0 };
+    const listed = await request.catch((error: unknown) => {
       if (!isOfOneMethod(error)) throw error;
-      // Servers that have resources need not know templates.
-      const isExpected = list === "resourceTemplates" && isUnknownMethod(error);
-      if (!isExpected) {
-        failed.push({ list, error });
-        problems.push(methodProblem(method, error));
-      }
-      return { items: [], problems: [], bytes: 0 };
+      return { ...none, failure: error };
+    });
+    const { failure } = listed;
+    // Servers that have resources need not know templates.
+    if (failure && !(list === "resourceTemplates" && isUnknownMethod(failure))) {
+      failed.push({ list, error: failure });
+      problems.push(methodProblem(method, failure, "only entries listed before are used"));
     }
+    return listed;
   };
   const [tools, resources, resourceTemplates, prompts, skills] = await Promise.all([
     orNone("tools", "tools/list", upstream.listTools(options)),
@@ -61,10 +74,6 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
     orNone("prompts", "prompts/list", upstream.listPrompts(options)),
     orNone("skills", "skills/list", upstream.listSkills(options)),
   ]);
-  // A list of templates does not make up for a failing list of resources.
-  const offered = ["tools", "resources", "prompts"].filter((list) => capabilities[list] !== undefined);
-  const broken = offered.flatMap((list) => failed.find((each) => each.list === list) ?? []);
-  if (offered.length > 0 && broken.length === offered.length) throw broken[0]!.error;
   const lists = [tools, resources, resourceTemplates, prompts, skills];
   const extensions = (upstream.era === "modern" ? offeredExtensions : relayedExtensions)(capabilities);
   return {
@@ -81,27 +90,14 @@ export async function surveyOf(upstream: UpstreamConnection, options?: RequestOp
   };
 }
 
-/** True when one method alone fails: the server is there, and may do everything else. */
-export function isOfOneMethod(error: unknown): error is UpstreamError {
-  if (!(error instanceof UpstreamError)) return false;
-  return error.code === "upstream_refused" || error.code === "upstream_timeout" || error.code === "upstream_protocol";
-}
-
 /** A server that advertises what it does not have is used for the rest. */
-export function methodProblem(method: string, error: UpstreamError): Problem {
-  if (isUnknownMethod(error)) {
-    const message = `It advertises ${method} but does not know that method; it is left out.`;
-    return { code: "method-missing", message, severity: "warning" };
-  }
-  const message = `${method} fails and is left out: ${cutText(error.message, MESSAGE_UNITS_MAX)}`;
-  return { code: "method-failed", message, severity: "error" };
+export function methodProblem(method: string, error: UpstreamError, effect = "it is left out"): Problem {
+  const [code, message] = isUnknownMethod(error)
+    ? ["method-missing", `It advertises ${method} but does not know that method; ${effect}.`]
+    : ["method-failed", `${method} fails; ${effect}: ${cutText(error.message, MESSAGE_UNITS_MAX)}`];
+  return { code, message, severity: "warning" };
 }
 
-function isUnknownMethod(error: UpstreamError): boolean {
-  return error.data?.["rpc"] === METHOD_NOT_FOUND;
-}
-
-const METHOD_NOT_FOUND = -32601;
 /** Bounded, because the server may say anything. */
 const MESSAGE_UNITS_MAX = 500;
 

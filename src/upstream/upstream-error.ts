@@ -74,3 +74,16 @@ export function shortError<E extends object>(error: E & { readonly message?: unk
   if (isLong) delete short.data;
   return short;
 }
+
+/** True when one method alone fails: the server is there, and may do everything else. */
+export function isOfOneMethod(error: unknown): error is UpstreamError {
+  if (!(error instanceof UpstreamError)) return false;
+  return error.code === "upstream_refused" || error.code === "upstream_timeout" || error.code === "upstream_protocol";
+}
+
+/** True for a method that the server does not have (JSON-RPC -32601). */
+export function isUnknownMethod(error: UpstreamError): boolean {
+  return error.data?.["rpc"] === METHOD_NOT_FOUND;
+}
+
+const METHOD_NOT_FOUND = -32601;

@@ -45,7 +45,7 @@ test("berth inspect is readable by default: signatures, first lines, problems (J
   assert.match(stdout, /notes 1\.0\.0, MCP 2026-07-28 over stdio\n\nTools \(5\)\n {2}list_notes\(limit\?: integer/);
   assert.match(stdout, /\n {6}All notes\.\n/);
   assert.match(stdout, /\n {2}review\(what\)\n/);
-  assert.match(stdout, /error: The tool "broken" is left out/);
+  assert.match(stdout, /warning: The tool "broken" is left out/);
   assert.ok(!stdout.includes("\u001b"));
 });
 

@@ -4,7 +4,9 @@ import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
 import { driftOf, judge } from "../../../src/host/catalog/judge.ts";
 import { cidOf, makeCids } from "../../../src/host/catalog/structure-cid.ts";
 import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
-import { readPages, mendTool, readEntries } from "../../../src/upstream/lists.ts";
+import { readPages, fixTool, readEntries } from "../../../src/upstream/lists.ts";
+import { longResult, readLongMessage } from "../../../src/upstream/long-answers.ts";
+import type { LongPage } from "../../../src/upstream/results.ts";
 import { contractOf as contractIn } from "../../../src/upstream/survey.ts";
 import * as fc from "../../support/fast-check.ts";
 import { lower } from "../../support/lowered-limits.ts";
@@ -89,7 +91,7 @@ describe("contracts of hosted servers with many tools", () => {
 
   it("are read and taken apart in turns", async () => {
     const { contract, counts, watch } = slowly(contractOf(MANY));
-    const listed = await watch(readEntries("The tool", contract.tools, "name", mendTool));
+    const listed = await watch(readEntries("The tool", contract.tools, "name", fixTool));
     assert.equal(listed.items.length, MANY);
     await watch(contractIn({ ...contract, problems: [], bytes: 0 } as never));
     assert.ok(counts.all >= 2 * MANY && counts.longest < MANY / 4, JSON.stringify(counts));
@@ -114,6 +116,21 @@ describe("contracts of hosted servers with many tools", () => {
     assert.deepEqual(read.entries, [entries[0]]);
     const why = "with it the list has more than 100 values";
     assert.deepEqual(read.leftOut, [{ name: "b", why }]);
+  });
+
+  it("have pages that a numeric cursor of a long message leads to, in order", async () => {
+    const numbers = Array.from({ length: 3 }, (_, page) => page);
+    const asked: unknown[] = [];
+    const page = async (params: { cursor?: unknown }): Promise<LongPage> => {
+      const at = numbers.indexOf(asked.push(params.cursor) - 1);
+      const tools = [{ name: `t${at}`, inputSchema: {} }];
+      // The reader takes each message with a number that JavaScript would write otherwise.
+      const json = JSON.stringify({ jsonrpc: "2.0", id: 1, result: { tools, nextCursor: [10, 2.5, null][at] } });
+      const { results } = readLongMessage(json.replace("10", "10.0"), 1_000);
+      return longResult(results[0]!) as LongPage;
+    };
+    const { entries, cut } = await readPages("tools/list", { key: "tools", nameKey: "name" }, page);
+    assert.deepEqual([entries.length, cut, asked], [3, undefined, [undefined, 10, 2.5]]);
   });
 
   it("are judged in turns", async () => {

@@ -7,7 +7,7 @@ import { openAssets } from "../../../src/http/assets.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";
 import { isObject, type JsonObject } from "../../../src/lib/json.ts";
-import { mendPrompt, mendResource, mendTemplate, mendTool, readEntries } from "../../../src/upstream/lists.ts";
+import { fixPrompt, fixResource, fixTemplate, fixTool, readEntries } from "../../../src/upstream/lists.ts";
 import { contractOf } from "../../../src/upstream/survey.ts";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
@@ -61,11 +61,11 @@ function* strange(value: unknown): Generator {
 async function surveyed(kind: "tools" | "resources" | "resourceTemplates" | "prompts", entry: unknown) {
   const none = { items: [], problems: [] };
   const read = {
-    tools: kind === "tools" ? await readEntries("The tool", [entry], "name", mendTool) : none,
-    resources: kind === "resources" ? await readEntries("The resource", [entry], "uri", mendResource) : none,
+    tools: kind === "tools" ? await readEntries("The tool", [entry], "name", fixTool) : none,
+    resources: kind === "resources" ? await readEntries("The resource", [entry], "uri", fixResource) : none,
     resourceTemplates:
-      kind === "resourceTemplates" ? await readEntries("The template", [entry], "uriTemplate", mendTemplate) : none,
-    prompts: kind === "prompts" ? await readEntries("The prompt", [entry], "name", mendPrompt) : none,
+      kind === "resourceTemplates" ? await readEntries("The template", [entry], "uriTemplate", fixTemplate) : none,
+    prompts: kind === "prompts" ? await readEntries("The prompt", [entry], "name", fixPrompt) : none,
   };
   return contractOf({
     tools: read.tools.items,
@@ -84,6 +84,77 @@ const LISTS = [
   ["resourceTemplates", { uriTemplate: "x://{it}", ...RESOURCE }],
   ["prompts", PROMPT],
 ] as const;
+
+const OBJECT = { type: "object" };
+const SOUND = { name: "it", inputSchema: OBJECT };
+/** A tool as a server lists it, as Berth lists it, and the problem. */
+const FIXABLE: readonly (readonly [listed: JsonObject, served: JsonObject, problem: RegExp])[] = [
+  [{ name: "it" }, SOUND, /inputSchema is not a JSON Schema and accepts any object/],
+  [{ name: "it", inputSchema: null }, SOUND, /inputSchema is not a JSON Schema and accepts any object/],
+  [{ name: "it", inputSchema: "text" }, SOUND, /inputSchema is not a JSON Schema and accepts any object/],
+  [{ name: "it", inputSchema: {} }, SOUND, /inputSchema does not say "type": "object"/],
+  [{ name: "it", inputSchema: { type: null } }, SOUND, /inputSchema.type is not allowed to be null/],
+  [{ name: "it", inputSchema: { type: ["object", "null"] } }, SOUND, /inputSchema does not say "type": "object"/],
+  [{ name: "it", inputSchema: { ...OBJECT, required: null } }, SOUND, /inputSchema.required is not allowed to be null/],
+  [{ name: "it", inputSchema: { ...OBJECT, required: [7] } }, SOUND, /inputSchema.required is not a list of strings/],
+  [{ name: "it", inputSchema: { ...OBJECT, properties: null } }, SOUND, /properties is not allowed to be null/],
+  [{ name: "it", inputSchema: { ...OBJECT, properties: [] } }, SOUND, /inputSchema.properties is not an object/],
+  [
+    { name: "it", inputSchema: { ...OBJECT, properties: { a: null, description: { type: "string", enum: null } } } },
+    { name: "it", inputSchema: { ...OBJECT, properties: { a: {}, description: { type: "string" } } } },
+    /subschema is not allowed to be null.*inputSchema.enum is not allowed to be null/,
+  ],
+  [{ ...SOUND, outputSchema: null }, SOUND, /outputSchema is not a JSON Schema and is left out/],
+  [
+    { ...SOUND, outputSchema: { required: null } },
+    { ...SOUND, outputSchema: {} },
+    /outputSchema.required is not allowed/,
+  ],
+  [{ ...SOUND, title: null, description: null }, SOUND, /title is not a string.*description is not a string/],
+  [{ ...SOUND, annotations: null }, SOUND, /annotations is not an object/],
+  [
+    { ...SOUND, annotations: { readOnlyHint: null } },
+    { ...SOUND, annotations: {} },
+    /readOnlyHint is not true or false/,
+  ],
+];
+
+describe("null and other faults in what upstreams list", () => {
+  for (const [listed, served, problem] of FIXABLE) {
+    it(`are fixed with a warning, so that the tool stays: ${JSON.stringify(listed)}`, async () => {
+      const { items, problems } = await readEntries("The tool", [listed], "name", fixTool);
+      assert.deepEqual(items, [served]);
+      assert.match(problems.map(({ message }) => message).join(" "), problem);
+      assert.ok(problems.every(({ severity }) => severity === "warning"));
+      // As an earlier version has stored it.
+      if (isObject(listed["inputSchema"])) {
+        const stored = await soundContract({ tools: [listed], resources: [], resourceTemplates: [], prompts: [] });
+        assert.deepEqual(
+          JSON.parse(
+            JSON.stringify({ ...stored!.tools[0], inputSchema: { ...stored!.tools[0]!.inputSchema, ...OBJECT } }),
+          ),
+          served,
+        );
+      }
+    });
+  }
+
+  it("are not found where null is a value, or in an extension of unknown meaning", async () => {
+    const inputSchema = { ...OBJECT, properties: { a: { default: null, const: null, enum: [null], "x-own": null } } };
+    const { items, problems } = await readEntries("The tool", [{ name: "it", inputSchema }], "name", fixTool);
+    assert.deepEqual([items, problems], [[{ name: "it", inputSchema }], []]);
+  });
+
+  it("are fixed in prompts, too", async () => {
+    const listed = { name: "it", description: null, arguments: null };
+    const { items, problems } = await readEntries("The prompt", [listed], "name", fixPrompt);
+    assert.deepEqual(items, [{ name: "it", arguments: [] }]);
+    assert.deepEqual(
+      problems.map(({ severity }) => severity),
+      ["warning", "warning"],
+    );
+  });
+});
 
 describe("what upstreams list with wrong types", () => {
   it("is left out wherever it stands, so that the contract has what it says it has", async () => {
@@ -133,13 +204,13 @@ describe("what upstreams list with wrong types", () => {
       tool("hello", "Says hello."),
       { ...tool("it", "It."), annotations: null, title: { a: 1 } },
       { ...tool("odd", "It."), description: { a: 1 }, annotations: { readOnlyHint: "yes", other: { toString: 1 } } },
-      { name: "bad", inputSchema: { type: "object", required: [7] } },
+      { name: "bad", inputSchema: { type: "string" } },
       { name: "half\ud800", inputSchema: { type: "object" } },
     ] as never);
     const api = apiOf(berth);
     const problems = async (): Promise<string> => JSON.stringify((await api.send("GET", "/servers")).body);
     await until(async () => (await problems()).includes("its annotations is not an object"));
-    assert.match(await problems(), /\\"bad\\" is left out: its inputSchema is not a schema/);
+    assert.match(await problems(), /\\"bad\\" is left out: its inputSchema is of type \\"string\\"/);
     for (const mode of ["legacy", "auto"] as const) {
       const client = await open(t, berth, "", mode);
       const { tools } = await client.listTools();
