@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import type { PromptContract, SkillContract, ToolContract } from "../contract/contract.ts";
 import { relayedExtensions } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
+import { clock, type Timer } from "../lib/clock.ts";
 import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
@@ -21,7 +22,7 @@ import type { Ask, Progress, TaskOfUpstream, TaskUse, UpstreamCallOptions, Upstr
 import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
 import { Supervisor, type AcquiredConnection, type CallKey, type UpstreamHealth } from "./supervisor.ts";
 import { CreatedTask } from "./tasks.ts";
-import { UpstreamError } from "./upstream-error.ts";
+import { isUnknownMethod, UpstreamError } from "./upstream-error.ts";
 
 /** How long a question waits until it is clear which call it belongs to. */
 const bounds = fixed({ upstreamQuestionMs: 2_000 });
@@ -55,6 +56,8 @@ type ServerInfo = NonNullable<UpstreamHealth["server"]>;
 export type UpstreamRequest = {
   /** Goes into `_meta`. */
   readonly meta?: JsonObject | undefined;
+  /** The CID of the stable form of `served`, where that is a CID. */
+  readonly servedForm?: string;
 } & (
   | {
       readonly method: "tools/call";
@@ -127,6 +130,9 @@ export class Upstream {
   readonly #tasks: FollowedTasks;
   /** Failed subscriptions, without which its log lines or changes do not arrive. */
   #unheard: readonly Problem[] = [];
+  /** Requests failed lists again while the server runs. Calls do not wait for it. */
+  #retry: Timer | undefined;
+  #retryMs = 0;
   #stderr = "";
   #server: { readonly said: ServerInfo; readonly shown: ServerInfo } | undefined;
   readonly #relisting = new Relisting(() => this.#lookAgain());
@@ -248,6 +254,7 @@ export class Upstream {
   }
 
   close(): Promise<void> {
+    this.#retry?.clear();
     return this.#supervisor.close();
   }
 
@@ -323,6 +330,10 @@ export class Upstream {
   async #tell(observed: Observed): Promise<void> {
     await this.#options.onContract(observed);
     this.#stderr = "";
+    this.#retry?.clear();
+    const mayRecover = observed.failed.some(({ error }) => !isUnknownMethod(error));
+    this.#retryMs = mayRecover ? Math.min(Math.max(this.#retryMs * 2, RETRY_MS), RETRY_MS_MAX) : 0;
+    if (mayRecover) this.#retry = clock.after(this.#retryMs, () => void this.#lookAgain()).unref();
   }
 
   #lost(closed: Closed): void {
@@ -473,6 +484,10 @@ const CAUSES_MAX = 10;
 function plain(data: Readonly<Record<string, unknown>>): Json {
   return JSON.parse(JSON.stringify(data)) as Json;
 }
+
+/** With exponential backoff. */
+const RETRY_MS = 5_000;
+const RETRY_MS_MAX = 300_000;
 
 /** Changes within this time are looked at together. */
 const TOGETHER_MS = 50;

@@ -84,6 +84,7 @@ export class ExploredServers {
     const { open, limits, log } = this.#surroundings;
     return new HostedUpstream(launch, open, limits, {
       onChange: () => {},
+      onProblems: () => {},
       onResourceUpdated: () => {},
       onLost: ({ reason }) =>
         log.warn({ server: launch.name, upstream: placeOf(launch), reason }, "an explored server has ended"),

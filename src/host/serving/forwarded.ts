@@ -1,3 +1,5 @@
+import type { HeldItem } from "../../contract/held-items.ts";
+import { stableForm } from "../../contract/stable-form.ts";
 import { BerthError, errors, type ErrorCode } from "../../lib/errors.ts";
 import { JsonText, type Json, type JsonDigest, type JsonObject } from "../../lib/json.ts";
 import { LongText } from "../../lib/long-text.ts";
@@ -47,7 +49,7 @@ export function packRound(request: UpstreamRequest, options: RoundOptions, deadl
     request: {
       ...(rest as unknown as JsonObject),
       ...(args !== undefined && !(args instanceof JsonText) && { args }),
-      ...(served !== undefined && { served: typeof served === "string" ? served : cidOf(served) }),
+      ...(served !== undefined && servedAs(served)),
     },
     ...(args instanceof JsonText && { longArgs: { text: args.text, digest: args.digest, given: args.givenDigest } }),
     principal: options.principal?.id,
@@ -62,6 +64,11 @@ export function packRound(request: UpstreamRequest, options: RoundOptions, deadl
     },
     refusesTasks: options.refusesTasks,
   };
+}
+
+/** Nodes of an earlier version know only the first. */
+function servedAs(served: HeldItem | string): JsonObject {
+  return typeof served === "string" ? { served } : { served: cidOf(served), servedForm: cidOf(stableForm(served)) };
 }
 
 /** The request, and its caller as the node that runs the upstream knows it. */

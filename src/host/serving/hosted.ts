@@ -1,16 +1,17 @@
 import { setTimeout as after } from "node:timers/promises";
 import { NotTaken } from "../../cluster/node-calls.ts";
-import type { Contract } from "../../contract/contract.ts";
+import type { Contract, ContractList } from "../../contract/contract.ts";
 import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
+import { stableForm } from "../../contract/stable-form.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { JsonObject } from "../../lib/json.ts";
+import { isSameJson, type JsonObject } from "../../lib/json.ts";
 import type { Lease } from "../../lib/node-store.ts";
+import type { Problem } from "../../lib/problem.ts";
 import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import type { TaskOfUpstream } from "../../upstream/request.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamOptions, UpstreamRequest } from "../../upstream/upstream.ts";
 import {
   askerIn,
@@ -22,7 +23,7 @@ import {
 } from "../calls/upstream-call.ts";
 import type { CallOptions } from "../catalog/catalog.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
-import { cidOf, makeCids } from "../catalog/structure-cid.ts";
+import { cidOf, isSubstantialChange, makeCids } from "../catalog/structure-cid.ts";
 import { noOwner, type Elsewhere } from "./elsewhere.ts";
 import type { Owner } from "./owner.ts";
 
@@ -66,18 +67,25 @@ export class HostedUpstream {
   #observed: Observed | undefined;
   #offered: Offered = { tool: new Map(), prompt: new Map(), skill: new Map() };
   #looks = 0;
+  /** The problems that were reported last. */
+  #reported: readonly Problem[] = [];
+  readonly #onProblems: (problems: readonly Problem[]) => void;
   readonly #onChange: () => void;
   #isLookingAgain = false;
 
-  /** `onChange` is called when the upstream offers something else than when it was last seen. */
+  /** `onChange` is called when the upstream offers something else, or has other problems, than when it was last seen. */
   constructor(
     launch: Launch,
     open: OpenUpstream,
     limits: SuspendedLimits,
-    listener: Omit<UpstreamListener, "check" | "onContract"> & { onChange: () => void },
+    listener: Omit<UpstreamListener, "check" | "onContract"> & {
+      onChange: () => void;
+      onProblems: (problems: readonly Problem[]) => void;
+    },
     nodesOf?: (hosted: HostedUpstream) => HostedNodes | undefined,
   ) {
     this.#onChange = listener.onChange;
+    this.#onProblems = listener.onProblems;
     this.upstream = open(launch, {
       ...listener,
       check: (request) => this.#check(request),
@@ -229,23 +237,32 @@ export class HostedUpstream {
     const { served, name = "", method } = request;
     const kind = KINDS[method];
     const item = this.#offered[kind].get(name);
-    const cid = typeof served === "string" ? served : undefined;
-    if (item !== undefined && (item === served || cidOf(item) === (cid ?? cidOf(served as object)))) return;
-    if (item !== undefined) throw heldBack(kind, name);
+    if (item !== undefined) {
+      const isOffered =
+        typeof served === "string"
+          ? served === cidOf(item) || request.servedForm === cidOf(stableForm(item))
+          : served === item || !isSubstantialChange(served, item);
+      if (isOffered) return;
+      throw heldBack(kind, name);
+    }
     throw new BerthError("upstream_changed", `it no longer has the ${kind} "${name}"`);
   }
 
   async #see(observed: Observed): Promise<void> {
-    if (await this.#take(observed)) this.#onChange();
+    const { problems } = observed;
+    const isKnown = (this.#observed ?? this.remembered) !== undefined;
+    const isChanged = await this.#take(observed);
+    // A server reports the same problems at each start.
+    const hasOtherProblems = !isSameJson(problems, this.#reported);
+    this.#reported = problems;
+    if (hasOtherProblems && problems.length > 0) this.#onProblems(problems);
+    if (isChanged || (isKnown && hasOtherProblems)) this.#onChange();
   }
 
   /** Resolves with true when the contract differs from the one last seen. */
   async #take(observed: Observed): Promise<boolean> {
-    const { contract, failed } = observed;
     const known = this.#observed?.contract ?? this.remembered?.observed;
-    // A list that once had items is not empty just because it fails to load.
-    const lost = failed.find(({ list }) => (known?.[list]?.length ?? 0) > 0);
-    if (lost) throw new UpstreamError("upstream_not_started", lost.error.message, { cause: lost.error });
+    const contract = withKnown(observed, known);
     const look = ++this.#looks;
     await makeCids(contract);
     // A later look has seen the current contract.
@@ -257,12 +274,20 @@ export class HostedUpstream {
     }
     // What is seen first may differ from what an earlier run of Berth saw.
     const before = last ?? this.remembered?.observed;
-    this.#observed = observed;
+    this.#observed = { ...observed, contract };
     this.#offered = Object.fromEntries(
       heldKinds.map((kind) => [kind, byKey(kind, itemsOf(contract, kind))]),
     ) as unknown as Offered;
     return before !== undefined && cidOf(before) !== cidOf(contract);
   }
+}
+
+/** The contract with the lists as they were known where they fail: their entries are unavailable, not removed. */
+function withKnown({ contract, failed }: Observed, known: Contract | undefined): Contract {
+  const lists: ContractList[] = failed.map(({ list }) => list).filter((list) => (known?.[list]?.length ?? 0) > 0);
+  if (lists.length === 0) return contract;
+  const apps = lists.includes("tools") && known?.apps;
+  return { ...contract, ...Object.fromEntries(lists.map((list) => [list, known![list]])), ...(apps && { apps }) };
 }
 
 /** By name. */

@@ -7,6 +7,7 @@ import type { EntryRuns, ServerEntry } from "../../entry/entry.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
+import { listedProblems } from "../../lib/problem.ts";
 import { TokenBuckets } from "../../lib/token-buckets.ts";
 import { type Limits, tenantSetting } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
@@ -185,6 +186,10 @@ export class Hosting {
         onChange: () => {
           this.#listeners.forEach((each) => each.onChange(tenant, server));
           this.#tellOffers(made);
+        },
+        onProblems: (problems) => {
+          const messages = listedProblems(problems).map(({ message }) => message);
+          log.warn({ ...of, problems: messages }, "an upstream is served with problems");
         },
         onResourceUpdated: (uri) => this.#listeners.forEach((each) => each.onResourceUpdated(tenant, server, uri)),
         onLost: ({ reason, stderr }) => log.warn({ ...of, reason, stderr }, "an upstream has ended"),

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { apiOf } from "../../support/api.ts";
+import { post, request } from "../../support/berth.ts";
 import {
   addUpstream,
   changing,
@@ -293,6 +294,40 @@ describe("a changed server after a restart of Berth", () => {
     await until(async () => (await again.state()).pending === undefined);
     assert.deepEqual(await again.tools(), ["aside", "greet", "count", "hello"]);
   });
+
+  for (const hold of ["any", "breaking"]) {
+    it(`serves a tool whose default dates are computed at each start, with hold ${hold} (J6, J9)`, async (t) => {
+      const dated = (date: string): JsonObject => wider(["since"], { type: "string", default: date });
+      const defaultOf = async ({ url }: { url: string }): Promise<unknown> => {
+        const { tools } = (await post(url, request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" })).body
+          .result;
+        return tools[0].inputSchema.properties.since.default;
+      };
+      const upstream = changing(t, [dated("2026-11-28T10:00:00.000Z"), ASIDE], { manner: "silent" });
+      const start = restartable(t, upstream, { hold });
+      const { berth, server } = await start();
+      assert.deepEqual(await server.tools(), ["hello", "aside"]);
+      for (const date of ["2026-11-29T10:00:00.000Z", "2026-11-30T10:00:00.000Z"]) {
+        upstream.offer([dated(date), ASIDE]);
+        await server.idle();
+        assert.equal(await server.call("hello", { name: "x" }), "called Says hello.", "the call that finds the change");
+        await until(async () => (await defaultOf(server)) === date);
+        assert.deepEqual(await server.tools(), ["hello", "aside"]);
+        const { changes } = await server.pending();
+        assert.match(changes.map(({ message }) => message).join(), new RegExp(`The default of "since" is "${date}"`));
+        assert.match(await server.problems(), /"problems":\[\]/);
+      }
+      await berth.close();
+      upstream.offer([dated("2026-12-01T10:00:00.000Z"), ASIDE]);
+      const { server: again } = await start();
+      assert.deepEqual(await again.tools(), ["hello", "aside"]);
+      assert.equal(await again.call("hello", { name: "x" }), "called Says hello.");
+      assert.deepEqual(await again.tools(), ["hello", "aside"]);
+      upstream.offer([{ ...dated("2026-12-02T10:00:00.000Z"), description: "Sends all files." }, ASIDE]);
+      await again.idle();
+      assert.match(await again.call("hello", { name: "x" }), /^The upstream has changed/);
+    });
+  }
 
   it("is withheld or approved as before, and also found if it changed meanwhile (J9)", async (t) => {
     const upstream = changing(t, [HELLO, ASIDE]);

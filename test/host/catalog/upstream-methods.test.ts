@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
+import { pino } from "pino";
+import { clock } from "../../../src/lib/clock.ts";
+import type { Json, JsonObject } from "../../../src/lib/json.ts";
 import { apiOf } from "../../support/api.ts";
 import { request, post } from "../../support/berth.ts";
-import { hostedServer, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
+import { addUpstream, hostedServer, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
+import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { berthInSuite } from "../../support/suite.ts";
+import { until } from "../../support/until.ts";
 
 const ECHO = { result: { tools: [tool("echo", "Echoes.")] } };
 const SAID = { result: { content: [{ type: "text", text: "fine" }] } };
@@ -42,10 +47,14 @@ describe("an upstream that advertises methods and does not have them", () => {
       const unheard = era === "legacy" ? "logging/setLevel" : "subscriptions/listen";
       const expected = [
         ["method-missing", `It advertises ${unheard} but does not know that method; it is left out.`],
-        ["method-missing", "It advertises resources/list but does not know that method; it is left out."],
+        [
+          "method-missing",
+          "It advertises resources/list but does not know that method; only entries listed before are used.",
+        ],
         [
           "method-failed",
-          "prompts/list fails and is left out: The upstream answered with an error: prompts/list: No database (-32000)",
+          "prompts/list fails; only entries listed before are used: The upstream answered with an error: " +
+            "prompts/list: No database (-32000)",
         ],
       ];
       assert.deepEqual(
@@ -57,24 +66,116 @@ describe("an upstream that advertises methods and does not have them", () => {
     });
   }
 
-  it("is refused with the reason where none of its lists works", async () => {
-    assert.match(await hostedServer(berth, "none").call("echo"), /tools\/list: Method not found/);
+  it("is served without entries where none of its lists works", async () => {
+    const server = hostedServer(berth, "none");
+    assert.deepEqual(await server.tools(), []);
+    assert.match(await server.problems(), /"state":"ready".*does not know that method; only entries listed before/);
+    assert.match(await server.call("echo"), /Unknown tool: echo/);
   });
 
-  it("keeps its tools where a list fails that worked before, which is tried again at the next start", async () => {
+  it("keeps the entries of a list that fails later, and requests it again until it works", async () => {
     const server = hostedServer(berth, "changes");
     assert.equal(await server.call("echo"), "fine");
-    const listed = async (): Promise<number> =>
-      (await post(server.url, request("resources/list", {}))).body.result.resources.length;
-    assert.equal(await listed(), 1);
-    changes.write(FEW);
+    const listed = async (): Promise<string[]> =>
+      (await post(server.url, request("resources/list", {}))).body.result.resources.map(
+        ({ name }: { name: string }) => name,
+      );
+    assert.deepEqual(await listed(), ["one"]);
+    const failing = { error: { code: -32000, message: "No database" } };
+    changes.write({ ...FEW, answers: { ...FEW.answers, "tools/list": failing, "resources/list": failing } });
     await server.idle();
-    assert.match(
-      await server.call("echo"),
-      /^The upstream cannot be started or reached: .*resources\/list: Method not found/,
-    );
-    assert.equal(await listed(), 1);
-    changes.write(ALL_LISTS);
     assert.equal(await server.call("echo"), "fine");
+    await until(async () => /tools\/list fails.*resources\/list fails/.test(await server.problems()));
+    assert.deepEqual([await listed(), await server.tools()], [["one"], ["echo"]]);
+    assert.equal((await server.state()).pending, undefined);
+    assert.doesNotMatch(await server.problems(), /is removed/);
+    const now = { result: { resources: [...RESOURCES.result.resources, { uri: "test://two", name: "two" }] } };
+    changes.write({ ...FEW, answers: { ...FEW.answers, "resources/list": now } });
+    await until(async () => {
+      clock.leap(10_000);
+      return (await listed()).length === 2;
+    });
+    assert.doesNotMatch(await server.problems(), /tools\/list|resources\/list/);
+  });
+});
+
+/** Tools named by letters, and the cursor of the next page. */
+const page = (names: string, nextCursor: Json = null): JsonObject => ({
+  result: { tools: Array.from(names, (name) => tool(name, "A tool.")), nextCursor },
+});
+const LONG = {
+  description: "A long tool.",
+  inputSchema: { type: "object", examples: Array.from({ length: 300 }, () => ({})) },
+};
+const DEGRADED: Readonly<Record<string, readonly [answers: Script["answers"], tools: string, problem: RegExp]>> = {
+  "a failing resources/list": [{ "tools/list": page("ab") }, "ab", /resources\/list/],
+  "all lists failing": [
+    { "tools/list": { error: { code: 1, message: "No." } } },
+    "",
+    /tools\/list fails.*resources\/list/,
+  ],
+  "too many values": [
+    { "tools/list": { result: { tools: Array.from("ab", (name) => ({ ...LONG, name })) } } },
+    "a",
+    /\\"b\\" is left out: with it the list has more than 500 values/,
+  ],
+  "too many entries": [{ "tools/list": page("abcdefghijk") }, "abcdefghij", /end: it has more than 10 entries/],
+  "too many pages": [
+    {
+      "tools/list": page("a", 1),
+      "tools/list 1": page("b", 2),
+      "tools/list 2": page("c", 3),
+      "tools/list 3": page("d"),
+    },
+    "abc",
+    /end: it has more than 3 pages/,
+  ],
+  "a repeating cursor": [
+    { "tools/list": page("a", "x"), 'tools/list "x"': page("b", "x") },
+    "ab",
+    /nextCursor repeats/,
+  ],
+  "a cursor that is an object": [{ "tools/list": page("a", { page: 2 }) }, "a", /nextCursor is not a string/],
+  "a failing second page": [{ "tools/list": page("a", 2), "tools/list 2": {} }, "a", /tools\/list fails/],
+  "null instead of a list": [{ "tools/list": { result: { tools: null } } }, "", /resources\/list/],
+  "an entry without a name": [
+    { "tools/list": { result: { tools: [{}, tool("a", "A tool.")] } } },
+    "a",
+    /The tool number 1 has no valid name/,
+  ],
+};
+
+describe("a list of an upstream that fails or exceeds a limit", () => {
+  lowerInSuite({ upstreamListItems: 10, upstreamListPages: 3, contractValues: 500 });
+  const capabilities = { tools: {}, resources: {} };
+  const scripts = Object.values(DEGRADED).map(([answers]) => scripted({ after }, { capabilities, answers }));
+  const lines: string[] = [];
+  const berth = berthInSuite({
+    mcps: Object.fromEntries(scripts.map(({ uri }, index) => [`boot${index}`, { upstream: uri }])),
+    env: { BERTH_UPSTREAM_PROGRAMS: "on" },
+    log: pino({ level: "warn" }, { write: (line) => void lines.push(line) }),
+  });
+
+  for (const [index, [what, [, tools, problem]]] of Object.entries(DEGRADED).entries()) {
+    it(`costs that list or the entries beyond, at boot and when saved: ${what}`, async () => {
+      const atBoot = hostedServer(berth, `boot${index}`);
+      const saved = await addUpstream(berth, scripts[index]!.uri);
+      for (const server of [atBoot, saved]) {
+        assert.deepEqual(await server.tools(), Array.from(tools));
+        assert.match(await server.problems(), problem);
+        assert.doesNotMatch(await server.problems(), /"severity":"error"/);
+        assert.ok(
+          lines.some((line) => line.includes(`"server":"${server.name}"`) && problem.test(line)),
+          server.name,
+        );
+      }
+    });
+  }
+
+  it("is read to its end by numbers, and by texts that look like numbers", async (t) => {
+    const answers = { "tools/list": page("a", 2), "tools/list 2": page("b", "2"), 'tools/list "2"': page("c", "") };
+    const server = await addUpstream(berth, scripted(t, { capabilities: { tools: {} }, answers }).uri);
+    assert.deepEqual(await server.tools(), ["a", "b", "c"]);
+    assert.match(await server.problems(), /"problems":\[\]/);
   });
 });
