@@ -76,7 +76,7 @@ export async function readEntries<T>(
 }
 
 /** Reports the entries of a list that were left out unread, one problem for each reason, and the unread pages. */
-export function problemsOf(method: string, what: string, { leftOut, cut }: ListedEntries): Problem[] {
+export function problemsOf(method: string, what: string, { leftOut, cut }: ReadList): Problem[] {
   const byReason = new Map<string, { name: string; others: number }>();
   for (const { name, why } of leftOut) {
     const known = byReason.get(why);
@@ -157,15 +157,16 @@ interface ListKeys {
   readonly nameKey: string;
 }
 
-interface ListedEntries {
-  readonly entries: readonly unknown[];
+interface ReadList {
+  readonly entries: unknown[];
   /** Entries that are too large or too deep. */
-  readonly leftOut: readonly LeftOutEntry[];
-  readonly bytes: number;
+  readonly leftOut: LeftOutEntry[];
+  bytes: number;
+  values: number;
   /** Why the list was not read to its end. */
-  readonly cut?: string;
+  cut?: string;
   /** Set if a page after the first failed. */
-  readonly failure?: UpstreamError;
+  failure?: UpstreamError;
 }
 
 type Cursor = string | number;
@@ -175,8 +176,9 @@ export async function readPages(
   method: string,
   keys: ListKeys,
   page: (params: { cursor?: Cursor }) => Promise<AnyResult>,
-): Promise<ListedEntries> {
-  const read: ReadSoFar = { entries: [], leftOut: [], bytes: 0, values: 0 };
+): Promise<ReadList> {
+  const read: ReadList = { entries: [], leftOut: [], bytes: 0, values: 0 };
+  const { upstreamListPages } = bounds;
   const cursors = new Set<Cursor>();
   let params: { cursor?: Cursor } = {};
   for (;;) {
@@ -189,21 +191,12 @@ export async function readPages(
     }
     // Servers write null, "", false or 0 for the last page.
     if (!next) return read;
-    if (!isCursor(next)) return { ...read, cut: "its nextCursor is not a string" };
-    if (cursors.has(next)) return { ...read, cut: "its nextCursor repeats" };
-    cursors.add(next);
-    if (cursors.size >= bounds.upstreamListPages)
-      return { ...read, cut: `it has more than ${bounds.upstreamListPages} pages` };
-    params = { cursor: next };
+    if (!isCursor(next)) read.cut = "its nextCursor is not a string";
+    else if (cursors.has(next)) read.cut = "its nextCursor repeats";
+    else if (cursors.add(next).size >= upstreamListPages) read.cut = `it has more than ${upstreamListPages} pages`;
+    else params = { cursor: next };
+    if (read.cut !== undefined) return read;
   }
-}
-
-interface ReadSoFar {
-  readonly entries: unknown[];
-  readonly leftOut: LeftOutEntry[];
-  bytes: number;
-  values: number;
-  cut?: string;
 }
 
 /** Resolves with the cursor of the next page. */
@@ -211,7 +204,7 @@ async function readPage(
   method: string,
   { key, nameKey }: ListKeys,
   answer: AnyResult,
-  read: ReadSoFar,
+  read: ReadList,
 ): Promise<unknown> {
   const { upstreamListItems } = listBounds;
   const isLong = answer instanceof LongPage;

@@ -47,34 +47,28 @@ export function requireEntries(contract: Contract, [failed]: readonly FailedList
  */
 export async function surveyLists(upstream: UpstreamConnection, options?: RequestOptions): Promise<Survey> {
   const { capabilities } = upstream;
+  const orNone = <T>(request: Promise<UpstreamListed<T>>): Promise<UpstreamListed<T>> =>
+    request.catch((error: unknown) => {
+      if (!isOfOneMethod(error)) throw error;
+      return { items: [], problems: [], bytes: 0, failure: error };
+    });
+  const lists = await Promise.all([
+    orNone(upstream.listTools(options)),
+    orNone(upstream.listResources(options)),
+    orNone(upstream.listResourceTemplates(options)),
+    orNone(upstream.listPrompts(options)),
+    orNone(upstream.listSkills(options)),
+  ]);
+  const [tools, resources, resourceTemplates, prompts, skills] = lists;
   const failed: FailedList[] = [];
   const problems: Problem[] = [];
-  const orNone = async <T>(
-    list: FailedList["list"],
-    method: string,
-    request: Promise<UpstreamListed<T>>,
-  ): Promise<UpstreamListed<T>> => {
-    const none: UpstreamListed<T> = { items: [], problems: [], bytes: 0 };
-    const listed = await request.catch((error: unknown) => {
-      if (!isOfOneMethod(error)) throw error;
-      return { ...none, failure: error };
-    });
-    const { failure } = listed;
+  for (const [index, { failure }] of lists.entries()) {
+    const [list, method] = METHODS[index]!;
     // Servers that have resources need not know templates.
-    if (failure && !(list === "resourceTemplates" && isUnknownMethod(failure))) {
-      failed.push({ list, error: failure });
-      problems.push(methodProblem(method, failure, "only entries listed before are used"));
-    }
-    return listed;
-  };
-  const [tools, resources, resourceTemplates, prompts, skills] = await Promise.all([
-    orNone("tools", "tools/list", upstream.listTools(options)),
-    orNone("resources", "resources/list", upstream.listResources(options)),
-    orNone("resourceTemplates", "resources/templates/list", upstream.listResourceTemplates(options)),
-    orNone("prompts", "prompts/list", upstream.listPrompts(options)),
-    orNone("skills", "skills/list", upstream.listSkills(options)),
-  ]);
-  const lists = [tools, resources, resourceTemplates, prompts, skills];
+    if (!failure || (list === "resourceTemplates" && isUnknownMethod(failure))) continue;
+    failed.push({ list, error: failure });
+    problems.push(methodProblem(method, failure, "only entries listed before are used"));
+  }
   const extensions = (upstream.era === "modern" ? offeredExtensions : relayedExtensions)(capabilities);
   return {
     ...(upstream.instructions !== undefined && { description: upstream.instructions }),
@@ -89,6 +83,14 @@ export async function surveyLists(upstream: UpstreamConnection, options?: Reques
     bytes: lists.reduce((sum, { bytes }) => sum + bytes, 0),
   };
 }
+
+const METHODS: readonly (readonly [list: ContractList, method: string])[] = [
+  ["tools", "tools/list"],
+  ["resources", "resources/list"],
+  ["resourceTemplates", "resources/templates/list"],
+  ["prompts", "prompts/list"],
+  ["skills", "skills/list"],
+];
 
 /** A server that advertises what it does not have is used for the rest. */
 export function methodProblem(method: string, error: UpstreamError, effect = "it is left out"): Problem {

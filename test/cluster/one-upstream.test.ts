@@ -18,8 +18,14 @@ const counting = `mcp+node://${join(fixtures, "counting.mjs")}`;
 const ASKABLE = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
 const ADA = { action: "accept", content: { name: "Ada" } };
 
+/** A tool with a default that its server computes. */
+function dated(date: string): JsonObject {
+  const properties = { since: { type: "string", default: date } };
+  return { name: "dated", description: "Counts from a day.", inputSchema: { type: "object", properties } };
+}
+
 describe(`an upstream of ${NODES_TITLE}`, () => {
-  const shifting = changing({ after }, [tool("swap", "Changes."), tool("first", "It is there.")]);
+  const shifting = changing({ after }, [tool("swap", "Changes."), tool("first", "It is there."), dated("2026-11-28")]);
   const folder = temporaryFolder();
   const written = `?arg=${encodeURIComponent(join(folder, "calls"))}`;
   const nodes = inSuite(() =>
@@ -159,10 +165,17 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
       return (body.result?.tools ?? []).map(({ name }: { name: string }) => name);
     };
     for (const index of nodes.urls.keys()) await textOf(index, "shifting", "first");
-    shifting.offerNext([tool("swap", "Changes."), tool("first", "It is another."), tool("second", "It is new.")]);
+    const now = [tool("first", "It is another."), dated("2026-11-29"), tool("second", "It is new.")];
+    shifting.offerNext([tool("swap", "Changes."), ...now]);
     await textOf(0, "shifting", "swap");
+    // The node that does not run it has listed the tool with its former default.
     for (const index of nodes.urls.keys())
-      await until(async () => String(await listed(index)) === "swap,second", `node ${index} lists what is offered now`);
+      assert.equal(await textOf(index, "shifting", "dated"), "called Counts from a day.");
+    for (const index of nodes.urls.keys())
+      await until(
+        async () => String(await listed(index)) === "swap,dated,second",
+        `node ${index} lists what is offered now`,
+      );
     for (const index of nodes.urls.keys())
       assert.match(await textOf(index, "shifting", "first"), /The upstream has changed/);
   });

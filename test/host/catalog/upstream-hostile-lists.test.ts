@@ -87,8 +87,8 @@ const LISTS = [
 
 const OBJECT = { type: "object" };
 const SOUND = { name: "it", inputSchema: OBJECT };
-/** What servers list, what Berth lists instead, and the problem. */
-const MENDABLE: readonly (readonly [listed: JsonObject, served: JsonObject, problem: RegExp])[] = [
+/** A tool as a server lists it, as Berth lists it, and the problem. */
+const FIXABLE: readonly (readonly [listed: JsonObject, served: JsonObject, problem: RegExp])[] = [
   [{ name: "it" }, SOUND, /inputSchema is not a JSON Schema and accepts any object/],
   [{ name: "it", inputSchema: null }, SOUND, /inputSchema is not a JSON Schema and accepts any object/],
   [{ name: "it", inputSchema: "text" }, SOUND, /inputSchema is not a JSON Schema and accepts any object/],
@@ -120,7 +120,7 @@ const MENDABLE: readonly (readonly [listed: JsonObject, served: JsonObject, prob
 ];
 
 describe("null and other faults in what upstreams list", () => {
-  for (const [listed, served, problem] of MENDABLE) {
+  for (const [listed, served, problem] of FIXABLE) {
     it(`are fixed with a warning, so that the tool stays: ${JSON.stringify(listed)}`, async () => {
       const { items, problems } = await readEntries("The tool", [listed], "name", fixTool);
       assert.deepEqual(items, [served]);

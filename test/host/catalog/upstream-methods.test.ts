@@ -138,7 +138,11 @@ const DEGRADED: Readonly<Record<string, readonly [answers: Script["answers"], to
     /nextCursor repeats/,
   ],
   "a cursor that is an object": [{ "tools/list": page("a", { page: 2 }) }, "a", /nextCursor is not a string/],
-  "a failing second page": [{ "tools/list": page("a", 2), "tools/list 2": {} }, "a", /tools\/list fails/],
+  "a failing second page": [
+    { "tools/list": page("a", 2), "tools/list 2": { error: { code: 1, message: "No." } } },
+    "a",
+    /tools\/list fails/,
+  ],
   "null instead of a list": [{ "tools/list": { result: { tools: null } } }, "", /resources\/list/],
   "an entry without a name": [
     { "tools/list": { result: { tools: [{}, tool("a", "A tool.")] } } },

@@ -45,13 +45,15 @@ describe("a call of an upstream on its way to another node", () => {
     const parts: ForwardedPart[] = [];
     const { request, options } = unpackRound(sent(round), (part) => parts.push(part));
     assert.ok(request.method === "tools/call" && typeof request.served === "string", "its contract is named");
+    assert.equal(request.servedForm, request.served, "it has no default that may change");
     assert.deepEqual(
-      { ...request, served: undefined },
+      { ...request, served: undefined, servedForm: undefined },
       {
         method: "tools/call",
         name: "add",
         args: { a: 1 },
         served: undefined,
+        servedForm: undefined,
         meta: { m: 1 },
         isLegacy: true,
       },
