@@ -1,6 +1,7 @@
 import { EventEmitter, once } from "node:events";
+import { clock } from "../lib/clock.ts";
 import type { Closed } from "./channel.ts";
-import { networkFailure, statusFailure, type Reached } from "./http-error.ts";
+import { isSessionLost, networkFailure, statusFailure, type Reached } from "./http-error.ts";
 import type { HttpAnswer, HttpLink } from "./http-link.ts";
 import { requestBounds } from "./supervisor.ts";
 import type { OutgoingRequest, Receiver, Transport } from "./transport.ts";
@@ -20,7 +21,8 @@ export class HttpSse implements Transport {
   readonly #events = new EventEmitter();
   /** Messages that the server has not accepted yet. */
   readonly #posts = new Set<AbortController>();
-  readonly #requests = new Map<number, OutgoingRequest>();
+  /** Requests that the server has accepted. */
+  readonly #accepted = new Map<number, OutgoingRequest>();
   #receiver!: Receiver;
   #endpoint: URL | undefined;
   #reason = "";
@@ -51,12 +53,11 @@ export class HttpSse implements Transport {
 
   send(request: OutgoingRequest): void {
     if (this.#reason !== "") return this.#receiver.failed(request, (what) => ended(what, this.#reason, true));
-    this.#requests.set(request.id, request);
     void this.#post(request.json, request);
   }
 
   forget({ id }: OutgoingRequest): void {
-    this.#requests.delete(id);
+    this.#accepted.delete(id);
   }
 
   notify(json: string): Promise<void> {
@@ -85,9 +86,17 @@ export class HttpSse implements Transport {
       const answer = await this.#link.open(this.#endpoint!, init);
       if (!request) return answer.leave();
       if (!answer.ok) {
-        const failure = statusFailure(answer, await answer.beginning(), this.#address);
-        return this.#receiver.failed(request, failure);
+        const body = await answer.beginning();
+        const isLost = this.#reason !== "" || isSessionLost(answer.status, body);
+        const failure = isLost
+          ? (what: string) => ended(what, "has lost the session", true)
+          : statusFailure(answer, body, this.#address);
+        this.#receiver.failed(request, failure);
+        if (isLost) this.#over("has lost the session", false);
+        return;
       }
+      if (this.#reason !== "") return this.#receiver.failed(request, (what) => ended(what, this.#reason, false));
+      this.#accepted.set(request.id, request);
       // Some servers answer here.
       const { messages } = await answer.messages(this.#receiver.deviate);
       for (const message of messages) this.#receiver.message(message, request);
@@ -125,9 +134,14 @@ export class HttpSse implements Transport {
   #over(reason: string, expected: boolean): void {
     if (this.#reason !== "") return;
     this.#reason = reason;
-    for (const request of this.#requests.values()) this.#receiver.failed(request, (what) => ended(what, reason, false));
-    for (const post of this.#posts) post.abort(ended("", reason, false));
-    this.#stop.abort(ended("", reason, false));
+    const lost = ended("", reason, false);
+    this.#stop.abort(lost);
+    for (const request of this.#accepted.values()) this.#receiver.failed(request, (what) => ended(what, reason, false));
+    // Others may be refused, and are then repeated.
+    clock.after(expected ? 0 : REFUSED_MS, () => this.#posts.forEach((post) => post.abort(lost))).unref();
     this.#end({ reason, stderr: "", expected });
   }
 }
+
+/** How long a server that ended its stream may take to refuse what was sent since. */
+const REFUSED_MS = 1_000;

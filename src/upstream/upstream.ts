@@ -247,8 +247,9 @@ export class Upstream {
   #answerLost(error: UpstreamError, tool: string): UpstreamError {
     const { readOnlyHint, idempotentHint } = this.#tools.find(({ name }) => name === tool)?.annotations ?? {};
     const retriable = readOnlyHint === true || idempotentHint === true;
-    const detail = `${error.detail}; the call may have taken effect`;
-    return new UpstreamError("answer_lost", detail, { data: { retriable }, cause: error });
+    const detail = `${error.detail}; the call ${retriable ? "may be repeated" : "may have taken effect"}`;
+    const { stderr } = error;
+    return new UpstreamError("answer_lost", detail, { data: { retriable }, cause: error, stderr });
   }
 
   /** A connection is released with the result, unless that is a task. */

@@ -5,7 +5,15 @@ import { clock } from "../../../src/lib/clock.ts";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
 import { apiOf } from "../../support/api.ts";
 import { request, post } from "../../support/berth.ts";
-import { addUpstream, changing, host, hostedServer, scripted, tool, type Script } from "../../support/hosted-upstreams.ts";
+import {
+  addUpstream,
+  changing,
+  host,
+  hostedServer,
+  scripted,
+  tool,
+  type Script,
+} from "../../support/hosted-upstreams.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
