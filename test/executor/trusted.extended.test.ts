@@ -11,7 +11,7 @@ await import("./escapes.test.ts");
 await import("./folders.test.ts");
 await import("./questions.test.ts");
 await import("./scratch.test.ts");
-await import("../examples/postgres.test.ts");
+await import("../examples/postgres.extended.test.ts");
 await import("../host/calls/folders.test.ts");
 await import("../host/calls/state.test.ts");
 await import("../network/cuts.test.ts");
