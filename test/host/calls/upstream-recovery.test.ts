@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { describe, it, test, type TestContext } from "node:test";
+import { after, describe, it, test, type TestContext } from "node:test";
 import { pathToFileURL } from "node:url";
 import { clock } from "../../../src/lib/clock.ts";
 import type { BerthError } from "../../../src/lib/errors.ts";
@@ -54,9 +54,6 @@ async function open(t: TestContext, transport: Transport, era: Era) {
     onLost: () => lost++,
   });
   t.after(() => upstream.close());
-  // The timers of the product keep no process alive.
-  const alive = setInterval(() => {}, 1_000);
-  t.after(() => clearInterval(alive));
   await upstream.start();
   const stop = async (): Promise<void> => {
     const before = lost;
@@ -83,6 +80,10 @@ function ask(upstream: Upstream, name: string, timeoutMs?: number): Promise<Outc
     ({ code, message, data }: BerthError) => ({ said: message, code, retriable: data?.["retriable"] }),
   );
 }
+
+// Timers of Berth alone do not keep a process alive.
+const alive = setInterval(() => {}, 60_000);
+after(() => clearInterval(alive));
 
 /** Lets time pass until `find` has found something, at most `ms`. */
 async function leapUntil<T>(find: () => T | Promise<T>, ms: number): Promise<NonNullable<T>> {
@@ -151,7 +152,7 @@ for (const [kind, transport, era] of KINDS) {
       for (let minutes = 0; minutes < 6; minutes++) {
         clock.leap(60_000);
         const { code = "" } = await ask(upstream, "now", 250);
-        assert.match(code, /^(?:answer_lost|upstream_\w+)$/);
+        assert.match(code, /^(?:upstream_|answer_lost)/);
       }
       await start();
       await inService(upstream);
@@ -218,7 +219,7 @@ for (const transport of ["stdio", "json"] as const) {
     for (const [at, reply] of (await settled(Promise.all(replies), BACK_MS)).entries()) {
       const name = FIFTY[at]!;
       if (name === "r://1") assert.match(reply, /r:\/\/1 of generation 2/);
-      else assert.match(reply, /The answer was lost: calling/);
+      else assert.match(reply, name === "wait" ? /lost.*may have taken effect/ : /lost.*may be repeated/);
     }
     assert.equal((await hosted.state()).state, "running");
     await until(async () => (await hosted.tools()).includes("extra"));
