@@ -197,6 +197,7 @@ const messages: Readonly<Record<string, string | readonly string[]>> = {
   "follows colors on its line": `\u001B[32mINFO\u001B[0m ${ANSWER}`,
   "is followed by text on its line": `${ANSWER} done`,
   "is followed by a semicolon": `${ANSWER};`,
+  "is followed by a brace": `${ANSWER}}`,
   "follows a message on its line": NOTE + ANSWER,
   "is followed by a message on its line": ANSWER + NOTE,
   "is sent twice": [ANSWER, ANSWER],
