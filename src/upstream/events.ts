@@ -1,5 +1,5 @@
 import { createParser } from "eventsource-parser";
-import { costOf, withoutMark, type HeldBytes } from "./http-link.ts";
+import { costOf, withoutMark, type HeldBytes } from "./held-bytes.ts";
 import type { Inflow } from "./inflow.ts";
 import type { LongReader } from "./long-answers.ts";
 import { MessageReader, type ReadMessages } from "./message-reader.ts";

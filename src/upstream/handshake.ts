@@ -48,7 +48,7 @@ export async function initialize(channel: RpcChannel, identity: Identity, what: 
 function sayRefusal(error: unknown): never {
   const { message, rpc } = (error instanceof UpstreamError && error.data) || {};
   if (rpc === undefined) throw error;
-  throw new Error(`it refuses the handshake: ${String(message)} (${String(rpc)})`, { cause: error });
+  throw new Error(`it refuses the handshake: ${message as string} (${rpc as number})`, { cause: error });
 }
 
 /** The `_meta` that a modern server expects with each message (2026-07-28 `basic`). */

@@ -8,15 +8,16 @@ import { messagesIn, quoted } from "./messages.ts";
 import type { Failure } from "./transport.ts";
 import { refusedByServer, UpstreamError } from "./upstream-error.ts";
 
-/** How a server is reached, as far as its errors depend on that. */
-export interface Reached {
+/** How a remote server is reached. */
+export interface RemoteAddress {
   readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
   /** Requests have credentials. */
   readonly hasToken: boolean;
 }
 
 /** The failure of an answer with an HTTP error, in the server's own words where it has any. */
-export function statusFailure(answer: HttpAnswer, body: string, { hasToken }: Reached): Failure {
+export function statusFailure(answer: HttpAnswer, body: string, { hasToken }: RemoteAddress): Failure {
   const { status, headers } = answer;
   const error = rpcErrorIn(body);
   if (error) return (what) => refusedByServer(what, error, { status });
@@ -62,7 +63,7 @@ export function isSessionLost(status: number, body: string): boolean {
   return status === 404 || (status === 400 && /\bsession\b|not initialized/i.test(body));
 }
 
-/** What a server says about an error: problem details (RFC 9457), the usual members of JSON, a challenge, or plain text. */
+/** The words of a server for an error: problem details (RFC 9457), the usual members of JSON, a challenge, or plain text. */
 function wordsIn({ type, headers }: HttpAnswer, body: string): string {
   const challenge = [...(headers.get("www-authenticate") ?? "").matchAll(CHALLENGE)].map(([, part]) => part);
   const value = tryParseJson(body);
@@ -110,7 +111,7 @@ export function contentFailure({ status, type }: HttpAnswer, text: string): Fail
 const TYPE_UNITS = 100;
 
 /** The failure of a request that got no answer, or not the whole of one. */
-export function networkFailure(error: unknown, { url }: Reached): Failure {
+export function networkFailure(error: unknown, { url }: RemoteAddress): Failure {
   if (error instanceof UpstreamError) {
     const { code, data, isUndone, detail } = error;
     return (what) => new UpstreamError(code, `${what}: ${detail}`, { ...(data && { data }), isUndone, cause: error });

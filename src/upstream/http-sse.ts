@@ -1,15 +1,11 @@
 import { EventEmitter, once } from "node:events";
 import { clock } from "../lib/clock.ts";
 import type { Closed } from "./channel.ts";
-import { isSessionLost, networkFailure, statusFailure, type Reached } from "./http-error.ts";
+import { isSessionLost, networkFailure, statusFailure, type RemoteAddress } from "./http-error.ts";
 import type { HttpAnswer, HttpLink } from "./http-link.ts";
 import { requestBounds } from "./supervisor.ts";
 import type { OutgoingRequest, Receiver, Transport } from "./transport.ts";
 import { ended, UpstreamError } from "./upstream-error.ts";
-
-interface RemoteAddress extends Reached {
-  readonly headers: Readonly<Record<string, string>>;
-}
 
 /** HTTP+SSE of 2024-11-05: messages are posted, and everything that the server sends comes with one stream. */
 export class HttpSse implements Transport {

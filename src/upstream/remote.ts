@@ -4,7 +4,7 @@ import { limitVariable } from "../limits/limits.ts";
 import type { ConnectOptions, Opened, Peer } from "./channel.ts";
 import { aborted } from "./child.ts";
 import { discover, envelopeOf, handshakeBounds, initialize, MODERN_VERSION } from "./handshake.ts";
-import { networkFailure } from "./http-error.ts";
+import { networkFailure, type RemoteAddress } from "./http-error.ts";
 import { HttpLink } from "./http-link.ts";
 import { HttpSse } from "./http-sse.ts";
 import { Inflow } from "./inflow.ts";
@@ -14,18 +14,13 @@ import { RpcChannel } from "./rpc-channel.ts";
 import { StreamableHttp } from "./streamable-http.ts";
 import { UpstreamError } from "./upstream-error.ts";
 
-interface RemoteAddress {
-  readonly url: URL;
-  readonly headers: Record<string, string>;
-}
-
 /**
  * Reaches a remote server: by Streamable HTTP in the modern era, then in the legacy one, then by HTTP+SSE of 2024-11-05,
  * each if the one before is refused in whatever way.
  */
 export async function openRemote(
   { name, era }: RemoteLaunch,
-  address: RemoteAddress,
+  address: Pick<RemoteAddress, "url" | "headers">,
   options: ConnectOptions,
   questions: Questions,
 ): Promise<Opened> {

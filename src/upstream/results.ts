@@ -62,13 +62,14 @@ export function readResourceResult(what: string, result: UpstreamResult, uri?: s
   const isNamed = (each: unknown): boolean => isObject(each) && isText(each["uri"]);
   if (Array.isArray(contents) && contents.every(isNamed)) return result as unknown as ResourceResult;
   const items: unknown[] = Array.isArray(contents) ? contents : contents === null ? [] : [contents];
-  const named = items.map((each) => {
+  const named: (UpstreamResult & { uri: string })[] = [];
+  for (const each of items) {
     const parts = withoutNulls(isText(each) ? { text: each } : isObject(each) ? each : {});
     const own = isText(parts["uri"]) ? parts["uri"] : uri;
     if (own === undefined || Object.keys(parts).length === 0)
       throw broken(what, `its contents are ${quoted(contents)}`);
-    return { ...parts, uri: own };
-  });
+    named.push({ ...parts, uri: own });
+  }
   return { ...result, contents: named };
 }
 

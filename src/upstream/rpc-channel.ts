@@ -39,6 +39,7 @@ export class RpcChannel implements Channel, Receiver {
   readonly #onNotification: ConnectOptions["onNotification"];
   readonly #calls = new CallTable<Call>();
   readonly #ticker = new Ticker(() => this.#sweep(clock.now()));
+  #isClosed = false;
   /** Answers to requests that were given up may come. */
   #hasGivenUp = false;
   /** The members that a modern server expects in the `_meta` of each message. */
@@ -52,7 +53,12 @@ export class RpcChannel implements Channel, Receiver {
     this.deviate = onDeviation ?? (() => {});
     this.#inbox = new Inbox(transport, questions, asked, onNotification);
     transport.receiver = this;
-    void transport.closed.then(() => this.#ticker.stop());
+    void transport.closed.then(() => this.#closed());
+  }
+
+  #closed(): void {
+    this.#isClosed = true;
+    this.#ticker.stop();
   }
 
   get transport(): "stdio" | "http" {
@@ -135,15 +141,13 @@ export class RpcChannel implements Channel, Receiver {
     timeoutMs: number,
     first: { readonly end: Promise<unknown> },
   ): Promise<void> {
-    let isClosed = false;
-    void this.closed.then(() => (isClosed = true));
     let waitMs = RELISTEN_MS;
-    for (let { end } = first; !isClosed;) {
+    for (let { end } = first; !this.#isClosed;) {
       const startedAt = clock.now();
       await end;
       waitMs = clock.now() - startedAt > RELISTEN_MAX_MS ? RELISTEN_MS : Math.min(2 * waitMs, RELISTEN_MAX_MS);
       await new Promise<void>((resolve) => void clock.after(waitMs, resolve).unref());
-      if (isClosed) return;
+      if (this.#isClosed) return;
       try {
         ({ end } = await this.#listenOnce(filter, timeoutMs));
         this.missed();

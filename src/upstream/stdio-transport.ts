@@ -22,13 +22,7 @@ export class StdioTransport implements Transport {
     this.#receiver = receiver;
     this.child.onMessage = (message) => this.#isUnread(message) || receiver.message(message);
     this.child.onDeviation = receiver.deviate;
-    void this.child.ended.then(({ reason }) => {
-      this.#reason = reason;
-      for (const { request, message } of this.#messages.values()) {
-        const isUndone = !this.child.mayHaveRead(message);
-        receiver.failed(request, (what) => ended(what, reason, isUndone));
-      }
-    });
+    void this.#failAtEnd(receiver);
   }
 
   get closed(): Promise<Closed> {
@@ -68,6 +62,15 @@ export class StdioTransport implements Transport {
 
   close(fault?: string): Promise<void> {
     return this.child.end(fault);
+  }
+
+  async #failAtEnd(receiver: Receiver): Promise<void> {
+    const { reason } = await this.child.ended;
+    this.#reason = reason;
+    for (const { request, message } of this.#messages.values()) {
+      const isUndone = !this.child.mayHaveRead(message);
+      receiver.failed(request, (what) => ended(what, reason, isUndone));
+    }
   }
 
   /** Arguments count to their caller until the call is over: unread ones would go on to wait, uncounted. */

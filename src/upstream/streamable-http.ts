@@ -12,7 +12,7 @@ import {
   networkFailure,
   retryAfterSeconds,
   statusFailure,
-  type Reached,
+  type RemoteAddress,
 } from "./http-error.ts";
 import type { HttpAnswer, HttpLink } from "./http-link.ts";
 import type { ListedTool } from "./lists.ts";
@@ -26,10 +26,6 @@ import { ended, UpstreamError } from "./upstream-error.ts";
 interface Exchange {
   readonly stop: AbortController;
   isOver: boolean;
-}
-
-interface RemoteAddress extends Reached {
-  readonly headers: Readonly<Record<string, string>>;
 }
 
 /** Streamable HTTP of both eras (2026-07-28 and 2025-11-25 `basic/transports`). */

@@ -96,8 +96,15 @@ export class Supervisor {
     }
     this.#requests++;
     let open: Open;
+    const hasBegun = this.#opening !== undefined;
     try {
-      open = this.#current ?? (await this.#connected());
+      // A start that began before this request says nothing about the server as it is now.
+      open =
+        this.#current ??
+        (await this.#connected().catch((error: unknown) => {
+          if (!hasBegun || this.#failed.waitMs !== undefined) throw error;
+          return this.#connected();
+        }));
     } catch (error) {
       this.#requests--;
       this.#idle.used();

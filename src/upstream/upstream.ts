@@ -383,7 +383,7 @@ export class Upstream {
     }
   }
 
-  /** What has changed since the contract was observed was not reported. */
+  /** Changes since the contract was observed were not reported. */
   #subscribedLate(unheard: readonly Problem[]): void {
     this.#unheard = unheard;
     this.#relisting.hasChanged();

@@ -95,10 +95,11 @@ function readWithoutEnd(piece: string, type: string, inflow: Inflow): { taken: n
     { highWaterMark: 0 },
   );
   const opened = answered(new Response(body, { headers: { "content-type": type } }), inflow);
-  void opened.then(async (answer) => {
+  const read = async (answer: HttpAnswer): Promise<void> => {
     if (answer.isStream) for await (const _event of answer.events(() => {}));
     else await answer.messages(() => {});
-  });
+  };
+  void opened.then(read);
   reading.stop = async () => (await opened).leave();
   return reading;
 }

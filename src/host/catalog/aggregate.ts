@@ -211,7 +211,7 @@ class AllServers {
       if (principal && !principal.permits("read", name) && !principal.permits("call", name)) return [];
       return this.#starting.get(name) ?? this.#start(name) ?? [];
     });
-    return starting.length === 0 ? undefined : Promise.all(starting).then(() => {});
+    return starting.length === 0 ? undefined : Promise.all(starting).then(() => undefined);
   }
 
   /** Undefined while it waits after failed starts. A list does not wait for an upstream that has failed before. */
@@ -269,14 +269,12 @@ class AllServers {
 }
 
 /** Resolves at the end of a start, which never rejects, or when a list has waited long enough. */
-function awaitBriefly(ended: Promise<void>): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = clock.after(START_WAIT_MS, resolve).unref();
-    void ended.then(() => {
-      timer.clear();
-      resolve();
-    });
-  });
+async function awaitBriefly(ended: Promise<void>): Promise<void> {
+  let wake = (): void => {};
+  const late = new Promise<void>((resolve) => (wake = resolve));
+  const timer = clock.after(START_WAIT_MS, wake).unref();
+  await Promise.race([ended, late]);
+  timer.clear();
 }
 
 /** True for an upstream of which nothing is known because each of its starts has failed. */
