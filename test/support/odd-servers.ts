@@ -9,6 +9,9 @@ import { fixtures } from "./upstreams.ts";
 const file = join(fixtures, "odd.mjs");
 const { handle } = (await import(pathToFileURL(file).href)) as { handle: RequestListener };
 
+/** In the extended suite: the same habits in the modern era, and as bodies of JSON. */
+export const IN_OTHER_WAYS = process.env["BERTH_TEST_ODD"] === "other";
+
 /** The bound of every call; a server is started in less than the other one. */
 export const BOUND = { timeoutMs: 2_000 };
 export const STARTED = { limits: { upstreamStartMs: 10_000, upstreamCallMs: 2_000 } };
