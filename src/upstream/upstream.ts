@@ -300,7 +300,7 @@ export class Upstream {
     }
   }
 
-  /** What has changed since the contract was observed was not reported. */
+  /** Looks again, because changes since the contract was observed were not reported. */
   #subscribedLate(unheard: readonly Problem[]): void {
     this.#unheard = unheard;
     this.#relisting.hasChanged();
@@ -487,7 +487,7 @@ function plain(data: Readonly<Record<string, unknown>>): Json {
 /** How long a start waits for a subscription: a server that acknowledges none serves all the same. */
 const SUBSCRIBE_WAIT_MS = 500;
 
-/** A connection that is gone says so elsewhere. */
+/** The end of a connection is reported by the connection itself. */
 const ignore = (): void => {};
 
 /** Changes within this time are looked at together. */

@@ -104,7 +104,7 @@ class AllServers {
     return this.#current ?? (this.#composing ??= this.#compose());
   }
 
-  startUnlisted(principal: Principal | undefined): Promise<void> | undefined {
+  startUnlisted(principal: Principal | undefined): Promise<unknown> | undefined {
     if (this.#current) return this.#startUnlisted(principal);
     // The caller learns from the catalog itself why it cannot be composed.
     return Promise.resolve(this.catalog()).then(
@@ -206,15 +206,15 @@ class AllServers {
     }
   }
 
-  #startUnlisted(principal: Principal | undefined): Promise<void> | undefined {
+  #startUnlisted(principal: Principal | undefined): Promise<unknown> | undefined {
     const starting = this.#unlisted.flatMap((name) => {
       if (principal && !principal.permits("read", name) && !principal.permits("call", name)) return [];
       return this.#starting.get(name) ?? this.#start(name) ?? [];
     });
-    return starting.length === 0 ? undefined : Promise.all(starting).then(() => {});
+    return starting.length === 0 ? undefined : Promise.all(starting);
   }
 
-  /** Undefined while it waits after failed starts. A list does not wait for an upstream that has failed before. */
+  /** Undefined until the next try is due. A list does not wait for an upstream that has failed before. */
   #start(name: string): Promise<void> | undefined {
     const { state, retryAt } = this.#host.upstream(this.#tenant, name)?.health ?? {};
     if (retryAt !== undefined) return undefined;
@@ -242,7 +242,7 @@ class AllServers {
     }
   }
 
-  /** Nobody looks at the catalog's own problems: what is left out is logged once, and shown above the list of servers. */
+  /** No page shows the problems of this catalog: logs what it leaves out, once, for the page of all servers to show. */
   #reportLeftOut({ problems }: Catalog): void {
     const before = new Set(this.leftOut.map(({ message }) => message));
     this.leftOut = shortProblems(listedProblems(problems.filter(({ code }) => code === NOT_IN_ALL)));
@@ -272,7 +272,7 @@ class AllServers {
 function awaitBriefly(ended: Promise<void>): Promise<void> {
   return new Promise((resolve) => {
     const timer = clock.after(START_WAIT_MS, resolve).unref();
-    void ended.then(() => {
+    void ended.finally(() => {
       timer.clear();
       resolve();
     });
