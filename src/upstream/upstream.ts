@@ -293,16 +293,16 @@ export class Upstream {
       const subscribing = subscribe(connection, this.#options.limits.upstreamCallMs);
       const unheard = await within(SUBSCRIBE_WAIT_MS, subscribing);
       this.#unheard = unheard ?? [];
-      if (!unheard) void subscribing.then((late) => this.#subscribedLate(late), ignore);
+      if (!unheard) this.#lookAfter(subscribing).catch(() => {});
       await this.#tell(await this.#observe(connection));
     } catch (error) {
       throw this.#tellable(error);
     }
   }
 
-  /** Looks again, because changes since the contract was observed were not reported. */
-  #subscribedLate(unheard: readonly Problem[]): void {
-    this.#unheard = unheard;
+  /** Looks again once a late subscription has begun or failed: earlier changes were not reported. */
+  async #lookAfter(subscribing: Promise<readonly Problem[]>): Promise<void> {
+    this.#unheard = await subscribing;
     this.#relisting.hasChanged();
   }
 
@@ -486,9 +486,6 @@ function plain(data: Readonly<Record<string, unknown>>): Json {
 
 /** How long a start waits for a subscription: a server that acknowledges none serves all the same. */
 const SUBSCRIBE_WAIT_MS = 500;
-
-/** The end of a connection is reported by the connection itself. */
-const ignore = (): void => {};
 
 /** Changes within this time are looked at together. */
 const TOGETHER_MS = 50;

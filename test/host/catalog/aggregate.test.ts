@@ -300,7 +300,7 @@ const offer = (name: string) => ({
 describe("upstreams that have not started, at the address of all servers", () => {
   const script = offer("echo");
 
-  it("are started by a client of either era, which finds each kind of list declared before (S10, J9)", async (t) => {
+  it("are started by a client of either era, which finds each kind of list declared before (S10)", async (t) => {
     for (const list of ["modern", "legacy"] as const) {
       const { url } = await hostUpstreams(t, { up: { upstream: scripted(t, script).uri } });
       const { capabilities } = (await modern(`${url}/mcp`, "server/discover")).body.result;
@@ -312,7 +312,7 @@ describe("upstreams that have not started, at the address of all servers", () =>
     }
   });
 
-  it("are waited for by a list for 3 s, and announced to clients of both eras when they arrive (S10, S11)", async (t) => {
+  it("are waited for by a list for 3 s, and announced to clients of both eras when they arrive (S10)", async (t) => {
     let release!: () => void;
     const released = new Promise<void>((resolve) => (release = resolve));
     let reached = 0;
