@@ -1,4 +1,4 @@
-// Compares real MCP servers with themselves through Berth, in three revisions: `npm run servers`. What a client gets has to
+// Compares real MCP servers with themselves through Berth, in four revisions: `npm run servers`. What a client gets has to
 // be equal, numbers as written, but for what docs/pass-through.md says. Nothing is reached but the servers' own processes.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,7 +36,7 @@ async function run() {
   let failed = 0;
   try {
     for (const name of names) {
-      const { args = [], env = {}, asks } = all[name];
+      const { args = [], env = {}, ...compared } = all[name];
       const program = ["node", programOf(name), ...args];
       const more = [
         ...args.map((arg) => `arg=${encodeURIComponent(arg)}`),
@@ -46,7 +46,7 @@ async function run() {
       const berth = await startTestBerth({ mcps: { hosted: { upstream } }, env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
       try {
         for (const revision of REVISIONS)
-          failed += (await compared(berth.url, { program, env, asks }, revision)) ? 0 : 1;
+          failed += (await isEqual(berth.url, { ...compared, program, env }, revision)) ? 0 : 1;
       } finally {
         await berth.close();
       }
@@ -57,7 +57,7 @@ async function run() {
   process.stdout.write(`servers: ${names.length} in ${REVISIONS.length} revisions, ${failed} differ\n`);
   return failed === 0 ? 0 : 1;
 
-  async function compared(url, server, revision) {
+  async function isEqual(url, server, revision) {
     const name = server.program[1].slice(own.length + "node_modules/".length);
     const direct = await startDirect(server, revision);
     try {

@@ -30,9 +30,9 @@ export interface Host {
   server(tenant: string, name: string): Catalog | Promise<Catalog>;
   /**
    * Starts the upstreams that the server of all servers cannot list yet, as far as the principal may use them. Resolves
-   * when they have started or failed, or after a few seconds; undefined if there are none to wait for. Never rejects.
+   * when they have started or failed, or after a few seconds. Never rejects.
    */
-  startUnlisted?(tenant: string, principal: Principal | undefined): Promise<void> | undefined;
+  startUnlisted?(tenant: string, principal: Principal | undefined): Promise<void>;
   /** Short overviews of those of these servers that exist; they are kept without the catalogs. */
   overview(tenant: string, names: readonly string[]): Promise<readonly Overview[]>;
   /**

@@ -159,8 +159,11 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
     try {
       const { principal } = post;
       admit(principal, server);
-      const starting = server === ALL_SERVERS ? host.startUnlisted?.(tenant, principal) : undefined;
-      if (starting && requestsList(body)) await starting;
+      if (server === ALL_SERVERS) {
+        const starting = host.startUnlisted?.(tenant, principal);
+        const method = isObject(body) ? body["method"] : undefined;
+        if (typeof method === "string" && method.endsWith("/list")) await starting;
+      }
       const loaded = host.server(tenant, server);
       const permitted = permittedCatalog(loaded instanceof Promise ? await loaded : loaded, principal);
       const catalog = permitted instanceof Promise ? await permitted : permitted;
@@ -175,15 +178,6 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       return errorAnswer(log, idOf(body), error, post.trace);
     }
   }
-}
-
-/** True for a request for a list, and for a batch that has one. */
-function requestsList(body: unknown): boolean {
-  const messages: readonly unknown[] = Array.isArray(body) ? body : [body];
-  return messages.some((message) => {
-    const method = isObject(message) ? message["method"] : undefined;
-    return typeof method === "string" && method.endsWith("/list");
-  });
 }
 
 /** A message with modern `_meta`, or with a modern version in its header, is modern; everything else is legacy. */

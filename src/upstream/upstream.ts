@@ -376,16 +376,16 @@ export class Upstream {
       const subscribing = subscribe(connection, this.#options.limits.upstreamCallMs);
       const unheard = await within(SUBSCRIBE_WAIT_MS, subscribing);
       this.#unheard = unheard ?? [];
-      if (!unheard) void subscribing.then((late) => this.#subscribedLate(late), ignore);
+      if (!unheard) this.#lookAfter(subscribing).catch(() => {});
       await this.#tell(await this.#observe(connection));
     } catch (error) {
       throw this.#tellable(error);
     }
   }
 
-  /** Changes since the contract was observed were not reported. */
-  #subscribedLate(unheard: readonly Problem[]): void {
-    this.#unheard = unheard;
+  /** Looks again once a late subscription has begun or failed: earlier changes were not reported. */
+  async #lookAfter(subscribing: Promise<readonly Problem[]>): Promise<void> {
+    this.#unheard = await subscribing;
     this.#relisting.hasChanged();
   }
 
@@ -578,8 +578,6 @@ function plain(data: Readonly<Record<string, unknown>>): Json {
 /** How long a start waits for a subscription: a server that acknowledges none serves all the same. */
 const SUBSCRIBE_WAIT_MS = 500;
 
-/** A connection that is gone says so elsewhere. */
-const ignore = (): void => {};
 /** With exponential backoff. */
 const RETRY_MS = 5_000;
 const RETRY_MS_MAX = 300_000;

@@ -11,7 +11,6 @@ import type { ChangeListener } from "../serving/watchers.ts";
 import { composeServers, NOT_IN_ALL, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
 import type { Catalog, Contract, ServerChange } from "./catalog.ts";
 import type { Directory, DirectoryEntry } from "./directory.ts";
-import type { ServerSummary } from "./overview.ts";
 
 /**
  * The name of the server that offers everything a tenant's servers offer (S10). It only maps names: a call goes to the
@@ -79,7 +78,8 @@ class AllServers {
   /** Those being started: how long a list waits for each. */
   readonly #starting = new Map<string, Promise<void>>();
   readonly #starts = new FairSemaphore(STARTS_MAX, Infinity, () => STARTS_MAX);
-  #queued: (() => void)[] = [];
+  /** Set when the tenant may start no more programs now; the next list tries again. */
+  #isFull = false;
   /** The offers of servers that the current catalog leaves out. */
   leftOut: readonly Problem[] = [];
   /** Each server's part, kept while its directory entry stays the same. */
@@ -104,13 +104,18 @@ class AllServers {
     return this.#current ?? (this.#composing ??= this.#compose());
   }
 
-  startUnlisted(principal: Principal | undefined): Promise<void> | undefined {
-    if (this.#current) return this.#startUnlisted(principal);
-    // The caller learns from the catalog itself why it cannot be composed.
-    return Promise.resolve(this.catalog()).then(
-      () => this.#startUnlisted(principal),
-      () => {},
-    );
+  async startUnlisted(principal: Principal | undefined): Promise<void> {
+    try {
+      await this.catalog();
+    } catch {
+      // The caller learns why from its own use of the catalog.
+      return;
+    }
+    const starting = this.#unlisted.flatMap((name) => {
+      if (principal && !principal.permits("read", name) && !principal.permits("call", name)) return [];
+      return this.#starting.get(name) ?? this.#start(name) ?? [];
+    });
+    await Promise.all(starting);
   }
 
   watch(listener: ChangeListener): () => void {
@@ -166,7 +171,8 @@ class AllServers {
       if (before && before.listed === listed) return [[name, before]];
       const summary = await this.#host.summary(this.#tenant, name, { oneOfAll: true });
       if (!summary) return [];
-      if (summary.state === "unstarted" || summary.state === "starting" || hasNotStarted(summary)) unlisted.push(name);
+      const hasFailed = summary.problems.some(({ code }) => code === "upstream-not-started");
+      if (hasFailed || summary.state === "unstarted" || summary.state === "starting") unlisted.push(name);
       return [[name, { listed, part: partOf(summary) }]];
     };
     const { allServersBytes } = bounds;
@@ -206,21 +212,13 @@ class AllServers {
     }
   }
 
-  #startUnlisted(principal: Principal | undefined): Promise<void> | undefined {
-    const starting = this.#unlisted.flatMap((name) => {
-      if (principal && !principal.permits("read", name) && !principal.permits("call", name)) return [];
-      return this.#starting.get(name) ?? this.#start(name) ?? [];
-    });
-    return starting.length === 0 ? undefined : Promise.all(starting).then(() => undefined);
-  }
-
-  /** Undefined while it waits after failed starts. A list does not wait for an upstream that has failed before. */
+  /** Undefined until the next try is due. A list does not wait for an upstream that has failed before. */
   #start(name: string): Promise<void> | undefined {
     const { state, retryAt } = this.#host.upstream(this.#tenant, name)?.health ?? {};
     if (retryAt !== undefined) return undefined;
     const ended = this.#startOne(name).finally(() => {
       this.#starting.delete(name);
-      if (this.#starting.size === 0) this.#queued = [];
+      if (this.#starting.size === 0) this.#isFull = false;
     });
     const awaited = state === "failed" ? Promise.resolve() : awaitBriefly(ended);
     this.#starting.set(name, awaited);
@@ -228,21 +226,19 @@ class AllServers {
   }
 
   async #startOne(name: string): Promise<void> {
-    if (!(await this.#starts.enter("", (leaveQueue) => this.#queued.push(leaveQueue)))) return;
+    await this.#starts.enter("", () => {});
     try {
+      if (this.#isFull) return;
       await this.#host.server(this.#tenant, name);
       void this.changed();
     } catch (error) {
-      // The others would fail the same way; the next list requests them again.
-      if (error instanceof BerthError && error.code === "too_many_processes") {
-        for (const leaveQueue of this.#queued.splice(0)) leaveQueue();
-      }
+      this.#isFull ||= error instanceof BerthError && error.code === "too_many_processes";
     } finally {
       this.#starts.leave("");
     }
   }
 
-  /** Nobody looks at the catalog's own problems: what is left out is logged once, and shown above the list of servers. */
+  /** No page shows the problems of this catalog: logs what it leaves out, once, for the page of all servers to show. */
   #reportLeftOut({ problems }: Catalog): void {
     const before = new Set(this.leftOut.map(({ message }) => message));
     this.leftOut = shortProblems(listedProblems(problems.filter(({ code }) => code === NOT_IN_ALL)));
@@ -269,17 +265,14 @@ class AllServers {
 }
 
 /** Resolves at the end of a start, which never rejects, or when a list has waited long enough. */
-async function awaitBriefly(ended: Promise<void>): Promise<void> {
-  let wake = (): void => {};
-  const late = new Promise<void>((resolve) => (wake = resolve));
-  const timer = clock.after(START_WAIT_MS, wake).unref();
-  await Promise.race([ended, late]);
-  timer.clear();
-}
-
-/** True for an upstream of which nothing is known because each of its starts has failed. */
-function hasNotStarted({ state, problems }: ServerSummary): boolean {
-  return state === "refused" && problems.some(({ code }) => code === "upstream-not-started");
+function awaitBriefly(ended: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.after(START_WAIT_MS, resolve).unref();
+    void ended.finally(() => {
+      timer.clear();
+      resolve();
+    });
+  });
 }
 
 async function changedLists(before: Contract, now: Contract): Promise<("tools" | "resources" | "prompts")[]> {

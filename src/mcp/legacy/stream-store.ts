@@ -281,5 +281,5 @@ function ownerKey(owner: string): string {
 
 /** The error for a client whose answer can no longer be given. */
 export function answerLost(): BerthError {
-  return new BerthError("answer_lost", undefined, { data: { retriable: true } });
+  return new BerthError("answer_lost", "send the request again", { data: { retriable: true } });
 }

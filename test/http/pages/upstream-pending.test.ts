@@ -65,7 +65,7 @@ describe("what the page of a hosted server shows of what waits for a person", ()
   });
 });
 
-it("the page of a hosted server shows how its messages deviate from the protocol, escaped, ten kinds at most (J9)", async () => {
+it("the page of a hosted server shows how its messages deviate from the protocol, escaped, ten kinds at most", async () => {
   const pages = createPages(openAssets());
   const shown = async (deviations?: readonly { what: string; count: number }[]): Promise<string> => {
     const health = { state: "running" as const, starts: 1, requests: 0, ...(deviations && { deviations }) };
