@@ -20,7 +20,7 @@ interface EventReading {
 }
 
 /** Reads events, whole ones at a time, so that one never takes more memory than a message may. */
-export async function* eventsOf(
+export async function* readEvents(
   pieces: AsyncIterable<Uint8Array>,
   held: HeldBytes,
   { inflow, long }: EventReading,

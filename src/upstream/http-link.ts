@@ -3,7 +3,7 @@ import { cutText } from "../lib/cut-text.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import type { MessageRoom } from "../lib/message-room.ts";
 import { printableLine } from "../lib/printable.ts";
-import { eventsOf, type StreamEvent } from "./events.ts";
+import { readEvents, type StreamEvent } from "./events.ts";
 import { costOf, HeldBytes, withoutMark } from "./held-bytes.ts";
 import type { Inflow } from "./inflow.ts";
 import type { LongReader } from "./long-answers.ts";
@@ -115,7 +115,7 @@ export class HttpAnswer {
   async *events(deviate: Deviate): AsyncGenerator<StreamEvent, void> {
     const held = new HeldBytes(this.#options, (error) => this.leave(error));
     try {
-      yield* eventsOf(this.#pieces(), held, this.#options, deviate);
+      yield* readEvents(this.#pieces(), held, this.#options, deviate);
     } finally {
       held.end();
       this.leave();

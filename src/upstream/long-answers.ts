@@ -46,7 +46,7 @@ export interface LongTask {
 
 /** The content of one message, or of a batch. */
 export interface LongMessage {
-  /** A JSON list of the messages, without their results; undefined if there is none. */
+  /** A JSON list of the messages without their results; undefined without a message. */
   readonly text: string | undefined;
   /** By the numbers of their messages; a result that is no page is JSON. */
   readonly results: readonly LongResultAt[];

@@ -87,7 +87,7 @@ export interface RpcError {
 }
 
 /** The outcome that an answer reports for a request of this method. */
-export function outcomeOf(
+export function readOutcome(
   method: string,
   answer: AnswerMessage,
   deviate: Deviate,
@@ -144,8 +144,8 @@ const ACKNOWLEDGED: ReadonlySet<string> = new Set([
   "tasks/cancel",
 ]);
 
-/** Parameters that are no object are none. */
-export function paramsOf({ params }: RequestMessage): JsonObject {
+/** Treats parameters that are not an object as empty. */
+export function readParams({ params }: RequestMessage): JsonObject {
   return isObject(params) ? (params as JsonObject) : {};
 }
 

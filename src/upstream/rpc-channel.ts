@@ -10,8 +10,8 @@ import { limitVariable } from "../limits/limits.ts";
 import type { Channel, Closed, ConnectOptions, Peer } from "./channel.ts";
 import type { ListedTool } from "./lists.ts";
 import {
-  outcomeOf,
-  paramsOf,
+  readOutcome,
+  readParams,
   requestNumber,
   type AnswerMessage,
   type Deviate,
@@ -181,7 +181,7 @@ export class RpcChannel implements Channel, Receiver {
       if (call) this.#answered(call, message);
       return call !== undefined;
     }
-    if (message.method === PROGRESS) this.#tellProgress(paramsOf(message));
+    if (message.method === PROGRESS) this.#tellProgress(readParams(message));
     else this.#pass(message);
     return false;
   }
@@ -216,7 +216,7 @@ export class RpcChannel implements Channel, Receiver {
   }
 
   #answered(call: Call, message: AnswerMessage): void {
-    const outcome = outcomeOf(call.method, message, this.deviate);
+    const outcome = readOutcome(call.method, message, this.deviate);
     if ("result" in outcome) {
       this.#forget(call, true);
       call.resolve(outcome.result as AnyResult);
@@ -353,7 +353,7 @@ class Inbox {
   take(message: RequestMessage): void {
     if (!this.#asked.mayBeHeard(message)) return;
     const { method, id } = message;
-    const params = paramsOf(message);
+    const params = readParams(message);
     if (id !== undefined) void this.#answer(id, method, params);
     else if (method === "notifications/cancelled") this.#open.get(params["requestId"] as MessageId)?.abort();
     else if (method === "notifications/subscriptions/acknowledged") this.onAcknowledged();

@@ -73,7 +73,7 @@ export class Supervisor {
   #requests = 0;
   #starts = 0;
   readonly #failed = new FailedStarts();
-  /** The next start after a loss that nobody asked for. */
+  /** The next automatic start after a loss. */
   #reopening: Timer | undefined;
   readonly #idle: IdleTimer;
   /** The end of an idle connection; another one may be opened meanwhile. */
@@ -435,7 +435,7 @@ class FailedStarts {
     this.#notBefore = clock.now() + waitMs;
   }
 
-  /** The server may work at once: the next start need not wait. */
+  /** Records why a connection was lost although the next start need not wait. */
   tell(reason: string): void {
     this.#reason = reason;
   }
