@@ -221,8 +221,10 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
       tell("SIGKILL", program);
       tell("SIGCONT");
       const { problems } = await compiling;
-      assert.deepEqual(problems.map(isServiceFault), [true], JSON.stringify(problems));
-      assert.match(problems[0]!.message, /from outside/);
+      assert.ok(problems.every(isServiceFault), JSON.stringify(problems));
+      for (const { message } of problems) assert.match(message, /from outside/);
+      // A compiler that notices the end of its bundler first starts another one.
+      if (program === "child.js") assert.equal(problems.length, 1);
       assert.deepEqual((await compile()).problems, []);
     }
   });
