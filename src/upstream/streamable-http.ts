@@ -26,6 +26,7 @@ import { ended, UpstreamError } from "./upstream-error.ts";
 interface Exchange {
   readonly stop: AbortController;
   isOver: boolean;
+  isStream: boolean;
 }
 
 /** Streamable HTTP of both eras (2026-07-28 and 2025-11-25 `basic/transports`). */
@@ -88,7 +89,7 @@ export class StreamableHttp implements Transport {
   }
 
   send(request: OutgoingRequest): void {
-    const exchange = { stop: new AbortController(), isOver: false };
+    const exchange = { stop: new AbortController(), isOver: false, isStream: false };
     this.#exchanges.set(request.id, exchange);
     void this.#exchange(request, exchange).catch((error: unknown) => {
       if (exchange.isOver) return;
@@ -103,6 +104,7 @@ export class StreamableHttp implements Transport {
     this.#exchanges.delete(id);
     exchange.isOver = true;
     // A server may end the stream itself, so that the socket is used again.
+    if (isAnswered && !exchange.isStream) return;
     if (isAnswered) clock.after(ENDING_MS, () => exchange.stop.abort(OVER)).unref();
     else exchange.stop.abort(OVER);
   }
@@ -202,7 +204,7 @@ export class StreamableHttp implements Transport {
       const seconds = LATER.has(answer.status) ? retryAfterSeconds(answer.headers) : undefined;
       if (seconds === undefined || clock.now() + seconds * 1000 >= deadlineAt) return answer;
       answer.leave();
-      await wait(seconds * 1000, signal);
+      await wait(Math.max(seconds * 1000, RESUME_MS), signal);
     }
   }
 
@@ -219,6 +221,7 @@ export class StreamableHttp implements Transport {
   async #follow(request: OutgoingRequest, exchange: Exchange, first: HttpAnswer): Promise<void> {
     const { signal } = exchange.stop;
     let answer = first;
+    exchange.isStream = true;
     for (;;) {
       const { lastId, retryMs, error, text } = await this.#read(answer, request);
       if (exchange.isOver) return;
@@ -246,7 +249,8 @@ export class StreamableHttp implements Transport {
         const answer = await this.#open("GET", undefined, headers, signal);
         if (!answer.ok || !answer.isStream) {
           const body = await answer.beginning();
-          if (this.#session !== undefined && isSessionLost(answer.status, body)) this.#lose(LOST_SESSION);
+          // A server without such a stream may answer with 404, too.
+          if (!isFirst && isSessionLost(answer.status, body)) this.#lose(LOST_SESSION);
           return;
         }
         if (!isFirst && from === undefined) this.#receiver.missed();

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { clock } from "../../src/lib/clock.ts";
 import { openFetch } from "../../src/network/public-fetch.ts";
@@ -165,4 +166,48 @@ test("a call whose answer is packed more than once is refused, and says why", as
     code: "upstream_protocol",
     message: /its answer has more than one Content-Encoding \(gzip, gzip\)/,
   });
+});
+
+test("keeps its session with a server that answers 404 because it has no stream", async (t) => {
+  let [opened, streams] = [0, 0];
+  const url = await serve(t, async (request, response) => {
+    const { id, method } = JSON.parse((await text(request)) || "{}") as { id?: number; method?: string };
+    if (request.method !== "POST") {
+      streams += 1;
+      return void response.writeHead(404).end("Cannot GET /mcp");
+    }
+    if (id === undefined) return void response.writeHead(202).end();
+    if (method === "server/discover") return void response.writeHead(400).end();
+    if (method === "initialize") opened += 1;
+    const serverInfo = { name: "silent", version: "1" };
+    const result = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo, content: [] };
+    response.writeHead(200, { "content-type": "application/json", "mcp-session-id": "one" });
+    response.end(JSON.stringify({ jsonrpc: "2.0", id, result }));
+  });
+  const upstream = await connect(`mcp+${url}/mcp`);
+  t.after(() => upstream.close());
+  await until(() => streams > 0);
+  for (let calls = 0; calls < 3; calls++) await upstream.callTool("any", {});
+  const state = await Promise.race([upstream.stale, turn("in use")]);
+  assert.deepEqual([state, opened, streams], ["in use", 1, 1]);
+});
+
+test("repeats a call no more than once a second, however soon the server asks for it", async (t) => {
+  const { uri, of } = await serverOf(t, ({ response, message }) => {
+    if (message.method !== "tools/call") return false;
+    response.writeHead(429, { "retry-after": "0" }).end("slow down");
+    return true;
+  });
+  const upstream = await connect(uri);
+  t.after(() => upstream.close());
+  let isOver = false;
+  const called = upstream.callTool("any", {}).finally(() => (isOver = true));
+  called.catch(() => {});
+  for (let seconds = 0; !isOver; seconds++) {
+    await until(() => isOver || of("tools/call").length > seconds);
+    assert.ok(of("tools/call").length <= seconds + 1);
+    await turn();
+    clock.leap(1_000);
+  }
+  await assert.rejects(called, /HTTP 429 Too Many Requests: slow down|took too long/);
 });
