@@ -210,7 +210,7 @@ describe("the node that runs an upstream for all", () => {
     assert.equal(await say(hostedOn(one), "count"), "upstream_busy");
     await until(() => two.cluster.isGone(one.cluster.id));
     assert.equal(await say(hostedOn(two), "count"), "1", "another node runs it anew");
-    assert.equal(await waiting, "upstream_ended");
+    assert.equal(await waiting, "answer_lost");
     await until(() => processes() === 1);
     one.away.isAway = false;
     assert.equal(await say(hostedOn(one), "count"), "2");
