@@ -193,7 +193,7 @@ export class RpcChannel implements Channel, Receiver {
   #callFor(message: AnswerMessage, of: OutgoingRequest | undefined): Call | undefined {
     const id = requestNumber(message);
     const named = id === undefined ? undefined : this.#calls.get(id);
-    const isOther = id !== undefined || typeof message.id === "string";
+    const isOther = typeof message.id === "string" || typeof message.id === "number";
     if (named || isOther || (!of && this.#hasGivenUp)) return named;
     const [only, ...others] = of ? [this.#calls.get(of.id)] : this.#calls.all();
     if (!only || others.length > 0) return undefined;
