@@ -149,7 +149,10 @@ test("where no MCP server is reached, the error says at which address, why, and 
     response.writeHead(200, { "content-type": "text/html" }).end("");
   const uri = await serverFor(t, page);
   const { host } = new URL(uri.slice("mcp+".length));
-  assert.equal(await wordsFor(uri), `${host}/mcp: it answers with HTTP 200 and no content (text/html); is the path right?`);
+  assert.equal(
+    await wordsFor(uri),
+    `${host}/mcp: it answers with HTTP 200 and no content (text/html); is the path right?`,
+  );
   assert.equal(
     await wordsFor(uri.replace("http", "https")),
     `${host}/mcp: ${host} does not speak TLS there (ERR_SSL_WRONG_VERSION_NUMBER); is its address one of http, not https?`,
