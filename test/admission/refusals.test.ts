@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { Refusals } from "../../src/admission/refusals.ts";
-import { call, post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { call, post, request, type Reply } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 
 const SAY = `/** Says hello. */\nexport function say(): string { return "hello"; }\n`;
@@ -50,15 +51,13 @@ describe("refusals of one tenant", () => {
 });
 
 describe("a tenant that sends more than it may", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({ texts: { "say.ts": SAY } });
-    await onStoreOf(berth, async (store) => {
+  const berth = berthInSuite({ texts: { "say.ts": SAY } });
+  before(() =>
+    onStoreOf(berth, async (store) => {
       const limits = { requestsPerSecond: 1, requestBurst: 1 };
       for (const name of ["flood", "pipeline"]) await addTenant(store, name, { servers: { say: SAY }, limits });
-    });
-  });
-  after(() => berth.close());
+    }),
+  );
 
   const say = request("tools/call", { name: "say", arguments: {} });
 

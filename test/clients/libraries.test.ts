@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { describe, it } from "node:test";
 import type { ClientSession } from "../support/clients/client-session.ts";
 import { everySession } from "../support/clients/every-session.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 /** Values that types forbid, but a function can return all the same. */
 const CARELESS = `
@@ -60,14 +60,10 @@ export function bytes(): Uint8Array { return Uint8Array.of(1, 2, 3); }
 `;
 
 describe("what client libraries get", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/whole.ts", "test/fixtures/conformance.ts"],
-      texts: { "tuples.ts": TUPLES, "careless.ts": CARELESS, "many.ts": MANY, "odd.ts": ODD },
-    });
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/whole.ts", "test/fixtures/conformance.ts"],
+    texts: { "tuples.ts": TUPLES, "careless.ts": CARELESS, "many.ts": MANY, "odd.ts": ODD },
   });
-  after(() => berth.close());
 
   for (const opener of everySession) {
     const { name } = opener;

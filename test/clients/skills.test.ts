@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { describe, it } from "node:test";
 import { clientFile, outputOf, runOnNode24 } from "../support/clients/run-client.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 const INSPECTOR = clientFile("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
 
@@ -26,19 +26,15 @@ interface Report {
 }
 
 describe("real clients and skills", { concurrency: 2 }, () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "notes.ts": "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n" },
-      beside: {
-        "notes.skills/tidy-notes/SKILL.md": SKILL,
-        "notes.skills/tidy-notes/references/FORMS.md": "\ufeff# Forms\r\n",
-        "notes.skills/tidy-notes/assets/a pixel.png": Uint8Array.of(0x89, 0x50, 0xff, 0x00),
-        "notes.skills/work/weekly/SKILL.md": SKILL.replace("tidy-notes", "weekly"),
-      },
-    });
+  const berth = berthInSuite({
+    texts: { "notes.ts": "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n" },
+    beside: {
+      "notes.skills/tidy-notes/SKILL.md": SKILL,
+      "notes.skills/tidy-notes/references/FORMS.md": "\ufeff# Forms\r\n",
+      "notes.skills/tidy-notes/assets/a pixel.png": Uint8Array.of(0x89, 0x50, 0xff, 0x00),
+      "notes.skills/work/weekly/SKILL.md": SKILL.replace("tidy-notes", "weekly"),
+    },
   });
-  after(() => berth.close());
 
   for (const [era, path] of [
     ["legacy", "/mcp/notes"],

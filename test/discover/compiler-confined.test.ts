@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, type ExecFileSyncOptions } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { after, describe, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
@@ -15,11 +13,11 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import type { Confinement } from "../../src/processes/own-program.ts";
 import { residentMbOf, treeOf } from "../../src/processes/process-tree.ts";
 import { spawnDirectly, type Spawn } from "../../src/processes/spawn/spawn.ts";
+import { viewOf } from "../support/confined-view.ts";
 import { GUESTS } from "../support/guests.ts";
 import { commandOf } from "../support/processes.ts";
 import { rows } from "../support/rows.ts";
 import { temporaryFolder } from "../support/suite.ts";
-import { until } from "../support/until.ts";
 
 // These tests are about the compiler's own process.
 process.env["BERTH_TEST_OWN_COMPILER"] = "1";
@@ -259,55 +257,10 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
 
 describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux" }, () => {
   test("its own code and the packages that it bundles, and nothing else: no file, no variable, no network", async (context) => {
-    const server = createServer((socket) => socket.end("reached")).listen(0, "127.0.0.1");
-    context.after(() => server.close());
-    await until(() => server.listening);
-    const { port } = server.address() as { port: number };
-    // Replaces the compiler's own program.
-    const script = `
-      const fs = require("node:fs"), net = require("node:net"), path = require("node:path");
-      const files = [], writable = [], own = [];
-      const list = (folder) => {
-        try { fs.writeFileSync(path.join(folder, "x"), ""); writable.push(folder); } catch {}
-        for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
-          const file = path.join(folder, entry.name);
-          if (entry.isDirectory()) list(file); else files.push(file);
-        }
-      };
-      list("/");
-      const socket = net.connect(${port}, "127.0.0.1");
-      const tell = (network) => console.log(JSON.stringify({ files, writable, network, environment: process.env, uid: process.getuid() }));
-      socket.on("error", ({ code }) => tell(code)).on("data", (data) => { tell(String(data)); socket.destroy(); });`;
-    const found = await compilerCommand(384, "sandboxed");
-    assert.ok("command" in found);
-    const { hiddenArgs: _, args, ...command } = found.command;
-    const stdio = ["ignore", "pipe", "pipe"] as const;
-    const started = await spawnDirectly({ ...command, args: [...args.slice(0, -1), "-e", script], stdio });
-    const [, stdout, stderr] = started.pipes;
-    const [printed, said] = await Promise.all([text(stdout!), text(stderr!)]);
-    assert.equal(said, "");
-    const seen = JSON.parse(printed) as {
-      files: string[];
-      writable: string[];
-      network: string;
-      environment: Record<string, string>;
-      uid: number;
-    };
-    assert.deepEqual([seen.writable, seen.uid], [[], 65_534]);
-    assert.match(seen.network, /^E/);
-    assert.deepEqual(Object.keys(seen.environment).sort(), ["GOMAXPROCS", "GOMEMLIMIT", "PWD"]);
-
-    const packages = new Set<string>();
-    const rest = seen.files.filter((file) => {
-      const name = /\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1];
-      if (name !== undefined) packages.add(name);
-      return name === undefined && !file.startsWith(join(packageRoot, "dist/src/"));
-    });
-    const others = rest.filter(
-      (file) => !/^(?:\/usr)?\/lib(?:64|32)?\/(?:[^/]+\/)*(?:ld-linux|lib)[^/]*\.so[.\d]*$/.test(file),
-    );
+    const { packages, others, environment } = await viewOf(context, await compilerCommand(384, "sandboxed"));
+    assert.deepEqual(environment, ["GOMAXPROCS", "GOMEMLIMIT", "PWD"]);
     const own = ["package.json", "reference_templates/berth.d.ts"].map((file) => join(packageRoot, file));
-    assert.deepEqual(others.sort(), ["/sbx/node", ...own].sort());
+    assert.deepEqual(others, ["/sbx/node", ...own].sort());
     for (const name of ["typescript", "esbuild"]) assert.ok(packages.has(name), name);
     for (const name of ["express", "better-sqlite3", "jose", "undici"]) assert.ok(!packages.has(name), name);
   });

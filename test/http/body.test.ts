@@ -14,6 +14,7 @@ import { post, request, startTestBerth, type TestBerth } from "../support/berth.
 import { startRig } from "../support/mcp-host.ts";
 import { connectRaw, rawPost, type RawConnection } from "../support/raw-http.ts";
 import { contextOf } from "../support/request-context.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { turnsIn } from "../support/turns-in.ts";
 import { until } from "../support/until.ts";
@@ -32,9 +33,7 @@ function members(bytes: number): string {
 }
 
 describe("a body of the JSON API", () => {
-  let berth: TestBerth;
-  before(async () => void (berth = await startTestBerth({ texts: { "own.ts": own } })));
-  after(() => berth.close());
+  const berth = berthInSuite({ texts: { "own.ts": own } });
 
   /** The longest text that the serving thread has parsed as JSON: others wait for as long as that takes. */
   let parsedUnits = 0;

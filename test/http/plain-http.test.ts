@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { get as httpGet } from "node:http";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const CALLS = `
@@ -38,28 +38,24 @@ export function stops(): number { return stopped; }
 `;
 
 describe("internal servers over plain HTTP", () => {
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: {
-        "calls.ts": CALLS,
-        "off.ts": "export function f(): void {}",
-        // A read-only boot refuses it.
-        "refused.sh": "#!/bin/sh\n# Never runs.\necho no\n",
-      },
-      variables: { motd: "hello" },
-      mcps: {
-        calls: { definition: "calls.ts", auto_discover: true, resources: { motd: { uri: "variable://motd" } } },
-        off: { definition: "off.ts", enabled: false },
-        opted: { definition: "off.ts", mcp_enabled: false },
-      },
-      config: { image: "readonly" },
-      env: { BERTH_OUTPUT_BYTES: "100000", BERTH_BODY_BYTES: "20000" },
-    });
-    url = `${berth.url}/servers/calls`;
+  const berth = berthInSuite({
+    texts: {
+      "calls.ts": CALLS,
+      "off.ts": "export function f(): void {}",
+      // A read-only boot refuses it.
+      "refused.sh": "#!/bin/sh\n# Never runs.\necho no\n",
+    },
+    variables: { motd: "hello" },
+    mcps: {
+      calls: { definition: "calls.ts", auto_discover: true, resources: { motd: { uri: "variable://motd" } } },
+      off: { definition: "off.ts", enabled: false },
+      opted: { definition: "off.ts", mcp_enabled: false },
+    },
+    config: { image: "readonly" },
+    env: { BERTH_OUTPUT_BYTES: "100000", BERTH_BODY_BYTES: "20000" },
   });
-  after(() => berth.close());
+  let url: string;
+  before(() => void (url = `${berth.url}/servers/calls`));
 
   const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
     fetch(`${url}${path}`, { headers, redirect: "manual" });

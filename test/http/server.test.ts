@@ -8,6 +8,7 @@ import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from
 import { startRig } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
 import { stopwatch } from "../support/stopwatch.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const PING = JSON.stringify(request("ping"));
@@ -52,9 +53,7 @@ describe("a client that takes its time", () => {
 });
 
 describe("a client that does not wait for answers", () => {
-  let berth: TestBerth;
-  before(async () => void (berth = await startTestBerth({ texts: {} })));
-  after(() => berth.close());
+  const berth = berthInSuite({ texts: {} });
 
   const asking = (path: string, count: number): string =>
     `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`.repeat(count);
@@ -132,19 +131,15 @@ describe("an answer that nobody reads", () => {
 });
 
 describe("HTTP at its edges", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/everyday.ts"],
-      env: {
-        BERTH_BODY_BYTES: "100000",
-        BERTH_CONNECTIONS: "20",
-        BERTH_ALLOWED_HOSTS: "berth.example",
-        BERTH_ALLOWED_ORIGINS: "http://localhost:3000, https://client.example",
-      },
-    });
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/everyday.ts"],
+    env: {
+      BERTH_BODY_BYTES: "100000",
+      BERTH_CONNECTIONS: "20",
+      BERTH_ALLOWED_HOSTS: "berth.example",
+      BERTH_ALLOWED_ORIGINS: "http://localhost:3000, https://client.example",
+    },
   });
-  after(() => berth.close());
 
   const exchange = (bytes: string | Buffer, until?: RegExp): Promise<string> => exchangeWith(berth.url, bytes, until);
   const isServing = async (): Promise<void> => {

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { call, MODERN_META, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { call, MODERN_META, post, request, startTestBerth } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { startRig } from "../support/mcp-host.ts";
 import { connectRaw, eventsOf, rawPost, type RawConnection } from "../support/raw-http.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const FILE = "test/fixtures/servers/streaming.ts";
@@ -33,21 +34,17 @@ async function untilStopped(url: string, before: number): Promise<void> {
 }
 
 describe("streams over HTTP", () => {
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    berth = await startTestBerth({
-      files: [FILE, "test/fixtures/servers/chatty.ts"],
-      env: {
-        BERTH_STREAM_KEEP_ALIVE_MS: "50",
-        BERTH_OPEN_STREAMS: "3",
-        BERTH_OUTPUT_BYTES: "10000",
-        BERTH_CALL_MS: "120000",
-      },
-    });
-    url = `${berth.url}/mcp/streaming`;
+  const berth = berthInSuite({
+    files: [FILE, "test/fixtures/servers/chatty.ts"],
+    env: {
+      BERTH_STREAM_KEEP_ALIVE_MS: "50",
+      BERTH_OPEN_STREAMS: "3",
+      BERTH_OUTPUT_BYTES: "10000",
+      BERTH_CALL_MS: "120000",
+    },
   });
-  after(() => berth.close());
+  let url: string;
+  before(() => void (url = `${berth.url}/mcp/streaming`));
 
   it("each event leaves at once, as progress with a message, before the tool ends (S3)", async () => {
     const stream = await open(berth.url, streamingCall("stepwise", { count: 3 }));

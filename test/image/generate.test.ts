@@ -21,21 +21,20 @@ const json = (image: GeneratedImage, file: string) => JSON.parse(text(image, fil
 const manifestOf = (image: GeneratedImage, name: string): Manifest => json(image, `${name}.boot.json`);
 
 const shellSource = "#!/bin/bash\n# Says hello.\necho hello\n";
+const shout = {
+  description: "Shouts",
+  auto_discover: true,
+  enabled: false,
+  mcp_enabled: true,
+  tools: { shout: { description: "Shouts it" } },
+  resources: {},
+  prompts: {},
+  options: { loud: [1, 2.5, null] },
+};
 const richSources = sourcesWith(
   {
     hello: { definition: "hello.ts" },
-    shout: {
-      definition: "deep/shout.ts",
-      description: "Shouts",
-      auto_discover: true,
-      enabled: false,
-      mcp_enabled: true,
-      tools: { shout: { description: "Shouts it" } },
-      resources: {},
-      prompts: {},
-      options: { loud: [1, 2.5, null] },
-      tools_transform_cid: "transforms/tools.ts",
-    },
+    shout: { ...shout, definition: "deep/shout.ts", tools_transform_cid: "transforms/tools.ts" },
     disk: { definition: "disk.sh" },
     far: { upstream: "mcp+npx://everything" },
     filed: { config_cid: "filed.json" },
@@ -69,18 +68,7 @@ describe("the boot image", () => {
     assert.ok(isCid(mcps.shout.definition) && isCid(mcps.shout.tools_transform_cid));
     assert.deepEqual(
       { ...mcps.shout, definition: "", tools_transform_cid: "" },
-      {
-        definition: "",
-        description: "Shouts",
-        auto_discover: true,
-        enabled: false,
-        mcp_enabled: true,
-        tools: { shout: { description: "Shouts it" } },
-        resources: {},
-        prompts: {},
-        options: { loud: [1, 2.5, null] },
-        tools_transform_cid: "",
-      },
+      { ...shout, definition: "", tools_transform_cid: "" },
     );
     assert.deepEqual(mcps.far, { upstream: "mcp+npx://everything" });
     assert.deepEqual(Object.keys(mcps), ["disk", "far", "filed", "hello", "shout"]);

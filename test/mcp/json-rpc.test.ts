@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { post, request } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 describe("JSON-RPC over POST", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({ files: ["test/fixtures/servers/everyday.ts"] });
   let url: string;
-  before(async () => {
-    berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"] });
-    url = `${berth.url}/mcp/everyday`;
-  });
-  after(() => berth.close());
+  before(() => void (url = `${berth.url}/mcp/everyday`));
 
   it("a valid request gets a response with its id (T2.1)", async () => {
     for (const id of [1, "one", 0, -7]) {

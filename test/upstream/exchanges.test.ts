@@ -1,52 +1,22 @@
 import assert from "node:assert/strict";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { clock } from "../../src/lib/clock.ts";
 import { openFetch } from "../../src/network/public-fetch.ts";
+import { legacyServer } from "../support/legacy-server.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { serve } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 import { connect } from "../support/upstreams.ts";
 
-interface Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly message: { readonly id?: unknown; readonly method?: string };
-  readonly isClosed: () => boolean;
-}
-
-/** A legacy server at an address. `taken` gets each exchange after the handshake, and returns true where it answers. */
-async function serverOf(t: TestContext, taken: (exchange: Exchange) => boolean | void) {
-  const exchanges: Exchange[] = [];
-  const url = await serve(t, async (request, response) => {
-    let isClosed = false;
-    response.on("close", () => (isClosed = true));
-    const message = JSON.parse((await text(request)) || "{}") as Exchange["message"];
-    const say = (result: object): void => {
-      response.writeHead(200, { "content-type": "application/json" });
-      response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...result }));
-    };
-    const serverInfo = { name: "holding", version: "1" };
-    if (message.method === "initialize") {
-      return say({ result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
-    }
-    if (message.method === "server/discover") return say({ error: { code: -32601, message: "Method not found" } });
-    const exchange = { request, response, message, isClosed: () => isClosed };
-    exchanges.push(exchange);
-    if (taken(exchange) !== true) response.writeHead(request.method === "GET" ? 405 : 202).end();
-  });
-  const of = (method: string) => exchanges.filter(({ message }) => message.method === method);
-  return { uri: `mcp+${url}/mcp`, exchanges, of };
-}
-
 const stream = (response: ServerResponse, events: string): void =>
   void response.writeHead(200, { "content-type": "text/event-stream" }).write(events);
 
 test("the stream of a call ends when the call is cancelled, times out, or was answered", async (t) => {
-  const { uri, of } = await serverOf(t, ({ response, message }) => {
+  const { uri, of } = await legacyServer(t, ({ response, message }) => {
     if (message.method !== "tools/call") return false;
     stream(response, ": hello\n\n");
     return true;
@@ -64,8 +34,7 @@ test("the stream of a call ends when the call is cancelled, times out, or was an
   cancel.abort();
   clock.leap(51_000);
   for (const { response, message } of of("tools/call")) {
-    const { name } = (message as { params: { name: string } }).params;
-    if (name !== "answered") continue;
+    if (message.params?.name !== "answered") continue;
     response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id: message.id, result: { content: [] } })}\n\n`);
   }
   const outcomes = (await settled).map((each) =>
@@ -76,7 +45,7 @@ test("the stream of a call ends when the call is cancelled, times out, or was an
 });
 
 test("the stream of a call that is taken up again ends with the call", async (t) => {
-  const { uri, of, exchanges } = await serverOf(t, ({ request, response, message }) => {
+  const { uri, of, exchanges } = await legacyServer(t, ({ request, response, message }) => {
     if (message.method === "tools/call") stream(response, "id: 1\ndata:\n\n");
     else if (request.headers["last-event-id"] === "1") stream(response, ": again\n\n");
     else return false;
@@ -96,7 +65,7 @@ test("the stream of a call that is taken up again ends with the call", async (t)
 });
 
 test("of notifications that a server does not take no more are open than upstreamRequests", async (t) => {
-  const { uri, of } = await serverOf(
+  const { uri, of } = await legacyServer(
     t,
     ({ message }) => message.method === "tools/call" || message.method === "notifications/cancelled",
   );
@@ -154,7 +123,7 @@ test("of messages that a server of HTTP+SSE does not take no more are open than 
 });
 
 test("a call whose answer is packed more than once is refused, and says why", async (t) => {
-  const { uri } = await serverOf(t, ({ response, message }) => {
+  const { uri } = await legacyServer(t, ({ response, message }) => {
     if (message.method !== "tools/call") return false;
     response.writeHead(200, { "content-type": "application/json", "content-encoding": "gzip, gzip" });
     response.end(gzipSync(gzipSync("{}")));
@@ -169,31 +138,28 @@ test("a call whose answer is packed more than once is refused, and says why", as
 });
 
 test("keeps its session with a server that answers 404 because it has no stream", async (t) => {
-  let [opened, streams] = [0, 0];
-  const url = await serve(t, async (request, response) => {
-    const { id, method } = JSON.parse((await text(request)) || "{}") as { id?: number; method?: string };
-    if (request.method !== "POST") {
+  let streams = 0;
+  const { uri, of } = await legacyServer(
+    t,
+    ({ request, response, message, say }) => {
+      if (message.method === "tools/call") return say({ result: { content: [] } });
+      if (request.method === "POST") return false;
       streams += 1;
-      return void response.writeHead(404).end("Cannot GET /mcp");
-    }
-    if (id === undefined) return void response.writeHead(202).end();
-    if (method === "server/discover") return void response.writeHead(400).end();
-    if (method === "initialize") opened += 1;
-    const serverInfo = { name: "silent", version: "1" };
-    const result = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo, content: [] };
-    response.writeHead(200, { "content-type": "application/json", "mcp-session-id": "one" });
-    response.end(JSON.stringify({ jsonrpc: "2.0", id, result }));
-  });
-  const upstream = await connect(`mcp+${url}/mcp`);
+      response.writeHead(404).end("Cannot GET /mcp");
+      return true;
+    },
+    { "mcp-session-id": "one" },
+  );
+  const upstream = await connect(uri);
   t.after(() => upstream.close());
   await until(() => streams > 0);
   for (let calls = 0; calls < 3; calls++) await upstream.callTool("any", {});
   const state = await Promise.race([upstream.stale, turn("in use")]);
-  assert.deepEqual([state, opened, streams], ["in use", 1, 1]);
+  assert.deepEqual([state, of("initialize").length, streams], ["in use", 1, 1]);
 });
 
 test("repeats a call no more than once a second, however soon the server asks for it", async (t) => {
-  const { uri, of } = await serverOf(t, ({ response, message }) => {
+  const { uri, of } = await legacyServer(t, ({ response, message }) => {
     if (message.method !== "tools/call") return false;
     response.writeHead(429, { "retry-after": "0" }).end("slow down");
     return true;

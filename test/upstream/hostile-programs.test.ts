@@ -212,15 +212,3 @@ test("a server that is killed, floods or breaks the protocol in a call fails its
   });
   await Promise.all([upstream.close(), flooding.close()]);
 });
-
-test("lists without end stop at the limit upstreamListPages", async (t) => {
-  t.after(lower({ upstreamListPages: 5 }));
-  const upstream = await connect(hostile("pages without end"));
-  const { items, problems } = await upstream.listTools();
-  assert.deepEqual(
-    items.map(({ name }) => name),
-    ["t0", "t1", "t2", "t3", "t4"],
-  );
-  assert.match(problems[0]!.message, /^tools\/list is not read to its end: it has more than 5 pages\.$/);
-  await upstream.close();
-});

@@ -181,6 +181,7 @@ const TYPES = ["", "text/plain", "text/json", "text/event-stream", "APPLICATION/
 );
 const bodies: Readonly<Record<string, Row>> = {
   ...Object.fromEntries(TYPES.map((type) => [`JSON as "${type}"`, row(http(200, ANSWER, type), hi)])),
+  "a stream as itself": row(http(200, data, " TEXT/EVENT-STREAM ;charset=utf-16"), hi),
   "a stream as JSON": row(http(200, data), hi),
   "JSON with a BOM": row(http(200, `\uFEFF${ANSWER}`), hi),
   "JSON in single bytes": row(

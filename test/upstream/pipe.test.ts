@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { CancelSignal } from "../../src/lib/cancellation.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import type { UpstreamConnection } from "../../src/upstream/connection.ts";
-import { connect, hostile, withUpstream } from "../support/upstreams.ts";
+import { hostile, withUpstream } from "../support/upstreams.ts";
 
 const uri = hostile("answers as it likes");
 const textOf = async (called: ReturnType<UpstreamConnection["callTool"]>): Promise<unknown> =>
@@ -52,21 +52,6 @@ test("a call that is cancelled or takes too long is told to the server, once, an
     await assert.rejects(late, { code: "upstream_timeout", message: /calling never/ });
     await assert.rejects(upstream.callTool("twice", {}, { signal }), { code: "cancelled" });
     assert.equal(await textOf(upstream.callTool("cancelled", {})), "[2,true]");
-  });
-});
-
-test("a server that is greeted and answers oddly is not started, and why is said; one without a name is served", async () => {
-  for (const [way, why] of [
-    ["an old revision", /it speaks a revision that Berth does not support: "2023-01-01"$/],
-    ["no revision", /it speaks a revision that Berth does not support: none$/],
-    ["refusal", /it refuses the handshake: Not today \(-32001\)$/],
-  ] as const) {
-    const started = connect(hostile("greets oddly", `&arg=${encodeURIComponent(way)}`));
-    await assert.rejects(started, { code: "upstream_not_started", message: why }, way);
-  }
-  await withUpstream(hostile("greets oddly", "&arg=no%20name"), (upstream) => {
-    assert.deepEqual([upstream.protocolVersion, upstream.serverInfo], ["2025-06-18", undefined]);
-    return Promise.resolve();
   });
 });
 

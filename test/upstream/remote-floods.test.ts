@@ -1,39 +1,24 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
-import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
 import type { StreamEvent } from "../../src/upstream/events.ts";
 import { HttpLink, type HttpAnswer } from "../../src/upstream/http-link.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
 import { host, hostedServer } from "../support/hosted-upstreams.ts";
+import { legacyServer } from "../support/legacy-server.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { serve } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 import { connect } from "../support/upstreams.ts";
 
-type Message = { id?: number | string; method?: string; result?: unknown };
-
-/** A server at an address that answers calls with `called`; returns its launcher URI, and the messages that it gets. */
+/** A server that answers calls with `called`, and takes no answers. */
 async function serverOf(t: TestContext, called: (response: ServerResponse, id: unknown) => void) {
-  const sent: Message[] = [];
-  const url = await serve(t, async (request, response) => {
-    if (request.method !== "POST") return void response.writeHead(405).end();
-    const message = JSON.parse(await text(request)) as Message;
-    sent.push(message);
-    const say = (answer: object): void => {
-      response.writeHead(200, { "content-type": "application/json" });
-      response.end(JSON.stringify({ jsonrpc: "2.0", id: message.id, ...answer }));
-    };
-    const serverInfo = { name: "flooding", version: "1" };
-    if (message.method === "initialize")
-      say({ result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
-    else if (message.method === "tools/call") called(response, message.id);
-    else if (message.method !== undefined && message.id !== undefined)
-      say({ error: { code: -32601, message: "Method not found" } });
-    // Answers are never taken.
-    else if (message.method !== undefined) response.writeHead(202).end();
+  const { uri, exchanges } = await legacyServer(t, ({ message: { id, method }, response }) => {
+    if (method === "tools/call") called(response, id);
+    return method === "tools/call" || (method === undefined && id !== undefined);
   });
-  return { uri: `mcp+${url}/mcp`, sent };
+  const answers = () => exchanges.filter(({ message }) => message.id !== undefined && message.method === undefined);
+  return { uri, answers };
 }
 
 /** Answers a call with the same event without end. */
@@ -149,7 +134,7 @@ test("a server at an address that floods with notifications has few of them hear
 });
 
 test("a server at an address that pings without end is left at the limit upstreamQuestions, and says so", async (t) => {
-  const { uri, sent } = await serverOf(t, flood(event({ id: 7, method: "ping" })));
+  const { uri, answers } = await serverOf(t, flood(event({ id: 7, method: "ping" })));
   t.after(lower({ upstreamQuestions: 10 }));
   const upstream = await connect(uri);
   await assert.rejects(upstream.callTool("boom", {}), {
@@ -158,20 +143,19 @@ test("a server at an address that pings without end is left at the limit upstrea
   });
   const { reason, expected } = await upstream.closed;
   assert.deepEqual([/more than 10 requests/.test(reason), expected], [true, false]);
-  const answers = sent.filter(({ method }) => method === undefined);
-  assert.ok(answers.length <= 10, `${answers.length} answers`);
+  assert.ok(answers().length <= 10, `${answers().length} answers`);
 });
 
 test("a question that is cancelled again and again is counted until its answer was taken", async (t) => {
   const pair =
     event({ id: 7, method: "ping" }) + event({ method: "notifications/cancelled", params: { requestId: 7 } });
-  const { uri, sent } = await serverOf(t, flood(pair));
+  const { uri, answers } = await serverOf(t, flood(pair));
   t.after(lower({ upstreamQuestions: 10, upstreamNotificationsPerSecond: 1_000_000 }));
   const upstream = await connect(uri);
   t.after(() => upstream.close());
   void upstream.callTool("boom", {}).catch(() => {});
-  await until(() => sent.some(({ method }) => method === undefined), "one is answered");
-  assert.ok(sent.filter(({ method }) => method === undefined).length <= 10);
+  await until(() => answers().length > 0, "one is answered");
+  assert.ok(answers().length <= 10);
 });
 
 test("a hosted server at an address that sends interim answers without end is left", async (t) => {
@@ -195,64 +179,10 @@ test("a server at an address that answers with a batch longer than upstreamBatch
   await assert.rejects(upstream.callTool("boom", {}), { message });
 });
 
-test("reads an answer by its media type, in upper or lower case, with or without parameters", async () => {
-  const types = {
-    "text/event-stream": [
-      "text/event-stream",
-      "Text/Event-Stream",
-      " TEXT/EVENT-STREAM ;charset=utf-16",
-      "text/event-stream;",
-    ],
-    "application/json": [
-      "application/json",
-      "Application/JSON",
-      "application/JSON; Charset=x",
-      "application/json ; a=text/event-stream",
-    ],
-    neither: [
-      "",
-      "text/event-streams",
-      "text/event-stream, text/plain",
-      "application/json, application/json",
-      "text/plain; a=application/json",
-      "application/jsonl",
-      "text/html",
-      "/",
-      "application /json",
-    ],
-  };
-  for (const [read, headers] of Object.entries(types)) {
-    for (const header of headers) {
-      const { type, isStream } = await answered(typed(header, ""));
-      const known = type === "application/json" || isStream ? type : "neither";
-      assert.deepEqual([known, isStream], [read, read === "text/event-stream"], header);
-    }
-  }
-});
-
 test("keeps only the beginning of an HTTP error", async () => {
   for (const type of ["application/json", "text/event-stream", "text/plain"]) {
     const answer = await answered(typed(type, "data: x\n\n".repeat(20_000), 400));
     assert.equal((await answer.beginning()).length, 64 * 1024, type);
-  }
-});
-
-test("finds events whatever ends their lines, and wherever they are cut", async () => {
-  const lines = (end: string): string => [": hello", "event: message", "data: é1", ":", "data: 2", "", ""].join(end);
-  const all = lines("\n") + lines("\r\n") + lines("\r") + "\n: only a comment\n\ndata: not ended";
-  for (const size of [1, 2, 3, 7, 1000]) {
-    const bytes = Buffer.from(all);
-    const pieces = async function* (): AsyncGenerator<Uint8Array> {
-      for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
-    };
-    const headers = { "content-type": "text/event-stream" };
-    const events = await eventsIn(await answered(new Response(ReadableStream.from(pieces()), { headers })));
-    const seen = events.map(({ type, data }) => [type, data]);
-    assert.deepEqual(
-      seen,
-      Array.from({ length: 3 }, () => ["message", "é1\n2"]),
-      `in pieces of ${size}`,
-    );
   }
 });
 

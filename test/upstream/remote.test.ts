@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { RequestListener } from "node:http";
-import { text } from "node:stream/consumers";
 import { test, type TestContext } from "node:test";
+import { legacyServer } from "../support/legacy-server.ts";
 import { berthInSuite, serve } from "../support/suite.ts";
 import { connect, withUpstream } from "../support/upstreams.ts";
 
@@ -41,17 +41,12 @@ test("a launcher URI restricts a remote server to one era (J1)", async (t) => {
       assert.equal((await upstream.callTool("greet", { name: "Ada" })).content[0]!["text"], "Hello, Ada!");
     });
   }
-  const methods: unknown[] = [];
-  const older = await serverFor(t, (request, response) => {
-    void (async () => {
-      const { id, method } = JSON.parse(await text(request)) as { id: number; method: string };
-      methods.push(method);
-      response.writeHead(404, { "content-type": "application/json" });
-      response.end(JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message: "Method not found" } }));
-    })();
-  });
-  await assert.rejects(connect(`${older}?era=modern`), { code: "upstream_not_started" });
-  assert.deepEqual(new Set(methods), new Set(["server/discover"]));
+  const older = await legacyServer(t, () => {});
+  await assert.rejects(connect(`${older.uri}?era=modern`), { code: "upstream_not_started" });
+  assert.deepEqual(
+    older.exchanges.map(({ message }) => message.method),
+    ["server/discover"],
+  );
 });
 
 test("arguments that a remote server wants in headers are sent there, whether its tools were listed or not (J1)", async () => {
@@ -63,41 +58,15 @@ test("arguments that a remote server wants in headers are sent there, whether it
 });
 
 test("a remote server that knows no server/discover is reached with a session, which is ended (J1)", async (t) => {
-  const seen: string[] = [];
-  const forward: RequestListener = (request, response) => {
-    void (async () => {
-      const body = await text(request);
-      const { id, method } = (body === "" ? {} : JSON.parse(body)) as { id?: number; method?: string };
-      seen.push(`${request.method} ${method ?? ""}`.trim());
-      if (method === "server/discover") {
-        const error = { code: -32601, message: "Method not found" };
-        response.writeHead(400, { "content-type": "application/json" });
-        return response.end(JSON.stringify({ jsonrpc: "2.0", id, error }));
-      }
-      const { host: _host, connection: _connection, "content-length": _length, ...headers } = request.headers;
-      const answer = await fetch(remote().slice("mcp+".length), {
-        method: request.method!,
-        headers: headers as Record<string, string>,
-        ...(body !== "" && { body }),
-      });
-      if (request.method === "GET") {
-        await answer.body?.cancel();
-        return response.writeHead(405).end();
-      }
-      const {
-        "content-encoding": _encoding,
-        "transfer-encoding": _transfer,
-        ...plain
-      } = Object.fromEntries(answer.headers);
-      return response.writeHead(answer.status, plain).end(await answer.text());
-    })();
-  };
-  await withUpstream(await serverFor(t, forward), async (upstream) => {
+  const { uri, exchanges } = await legacyServer(t, () => {}, { "mcp-session-id": "one" });
+  await withUpstream(uri, async (upstream) => {
     assert.equal(upstream.era, "legacy");
-    const { content } = await upstream.callTool("greet", { name: "Bob" });
-    assert.deepEqual(content[0]!["text"], "Hello, Bob!");
+    assert.equal(await upstream.isThere(5_000), true);
   });
+  const seen = exchanges.map(({ request, message: { method = "" } }) => `${request.method} ${method}`.trim());
   assert.deepEqual([seen[0], seen[1], seen.at(-1)], ["POST server/discover", "POST initialize", "DELETE"]);
+  const { headers } = exchanges.at(-1)!.request;
+  assert.equal(headers["mcp-session-id"], "one");
 });
 
 test("a remote server of HTTP+SSE alone is reached, too (J1)", async () => {

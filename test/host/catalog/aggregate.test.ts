@@ -18,9 +18,10 @@ import { toAnswer } from "../../support/clients/real-client.ts";
 import { openHosted } from "../../support/host.ts";
 import { host as hostUpstreams, scripted, tool } from "../../support/hosted-upstreams.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
+import { legacyServer } from "../../support/legacy-server.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { openStream } from "../../support/mcp-host.ts";
-import { berthInSuite, hostedInSuite, serve } from "../../support/suite.ts";
+import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const ALPHA = `
@@ -316,22 +317,12 @@ describe("upstreams that have not started, at the address of all servers", () =>
     let release!: () => void;
     const released = new Promise<void>((resolve) => (release = resolve));
     let reached = 0;
-    const origin = await serve(t, async (incoming, response) => {
-      let text = "";
-      for await (const chunk of incoming) text += String(chunk);
+    const { uri } = await legacyServer(t, async ({ message, say }) => {
       reached++;
       await released;
-      const { id, method, params } = JSON.parse(text || "{}");
-      const results: Record<string, object> = {
-        initialize: { ...script, protocolVersion: params?.protocolVersion, serverInfo: { name: "slow", version: "1" } },
-        "tools/list": script.answers["tools/list"].result,
-      };
-      const error = { code: -32601, message: "Method not found" };
-      const said = results[method] ? { result: results[method] } : { error };
-      response.writeHead(id === undefined ? 202 : 200, { "content-type": "application/json" });
-      response.end(id === undefined ? "" : JSON.stringify({ jsonrpc: "2.0", id, ...said }));
+      return message.method === "tools/list" && say(script.answers["tools/list"]);
     });
-    const upstreams = { quick: scripted(t, script).uri, slow: `mcp+${origin}/mcp` };
+    const upstreams = { quick: scripted(t, script).uri, slow: uri };
     const mcps = Object.fromEntries(Object.entries(upstreams).map(([name, upstream]) => [name, { upstream }]));
     const berth = await hostUpstreams(t, mcps);
     const url = `${berth.url}/mcp`;

@@ -140,22 +140,10 @@ const DEGRADED: Readonly<Record<string, readonly [answers: Script["answers"], to
     "abc",
     /end: it has more than 3 pages/,
   ],
-  "a repeating cursor": [
-    { "tools/list": page("a", "x"), 'tools/list "x"': page("b", "x") },
-    "ab",
-    /nextCursor repeats/,
-  ],
-  "a cursor that is an object": [{ "tools/list": page("a", { page: 2 }) }, "a", /nextCursor is not a string/],
   "a failing second page": [
     { "tools/list": page("a", 2), "tools/list 2": { error: { code: 1, message: "No." } } },
     "a",
     /tools\/list fails/,
-  ],
-  "null instead of a list": [{ "tools/list": { result: { tools: null } } }, "", /resources\/list/],
-  "an entry without a name": [
-    { "tools/list": { result: { tools: [{}, tool("a", "A tool.")] } } },
-    "a",
-    /The tool number 1 has no valid name/,
   ],
 };
 

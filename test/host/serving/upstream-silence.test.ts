@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { existsSync, rmSync } from "node:fs";
-import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { clock } from "../../../src/lib/clock.ts";
@@ -8,8 +7,9 @@ import { BerthError } from "../../../src/lib/errors.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { Liveness } from "../../../src/upstream/supervisor.ts";
-import { request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
-import { host, hostedServer, textOf } from "../../support/hosted-upstreams.ts";
+import { request, type Reply } from "../../support/berth.ts";
+import { host, hostedServer, textOf, tool } from "../../support/hosted-upstreams.ts";
+import { legacyServer } from "../../support/legacy-server.ts";
 import { isAlive } from "../../support/processes.ts";
 import { temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
@@ -83,19 +83,21 @@ test("a server that takes long for a call and knows no ping is asked whether it 
 });
 
 test("a remote server that answers nothing any more is left, and reached anew", async (t) => {
-  const far = await startTestBerth({ texts: { "hello.ts": "/** Greets. */\nexport const greet = () => 'Hello';\n" } });
-  t.after(() => far.close());
-  const between = await lineTo(t, far);
-  const upstream = `mcp+http://127.0.0.1:${between.port}/mcp/hello`;
+  let isSilent = false;
+  const { uri: upstream } = await legacyServer(t, ({ message: { method }, say }) => {
+    if (isSilent) return true;
+    if (method === "tools/list") return say({ result: { tools: [tool("greet", "Greets.")] } });
+    return method === "tools/call" && say({ result: { content: [{ type: "text", text: "Hello" }] } });
+  });
   const server = hostedServer(await host(t, { server: { upstream } }, { BERTH_UPSTREAM_PING_MS: "1000" }));
   assert.equal(await server.call("greet"), "Hello");
-  between.isCut = true;
+  isSilent = true;
   const answer = server.call("greet");
   await until(async () => (await server.state()).requests === 1);
   clock.leap(upstreamCallMs);
   assert.match(await answer, /^The upstream took too long/);
   await until(async () => (await server.state()).state === "failed");
-  between.isCut = false;
+  isSilent = false;
   assert.equal(await server.call("greet"), "Hello");
   assert.equal((await server.state()).starts, 2);
 });
@@ -120,32 +122,3 @@ test("whoever says anything at all while it is asked, or answers another call, i
   const both = await Promise.all([liveness.isEndless(givenUp), liveness.isEndless(givenUp)]);
   assert.deepEqual(both, [true, false], "it is found once");
 });
-
-interface Line {
-  readonly port: number;
-  isCut: boolean;
-}
-
-/** A connection to a server that can be cut, so that it accepts everything and delivers nothing. */
-async function lineTo(t: TestContext, { url }: TestBerth): Promise<Line> {
-  const open = new Set<Socket>();
-  const server = createServer((near) => {
-    const far = connect(Number(new URL(url).port), "127.0.0.1");
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      open.add(from);
-      from.on("data", (chunk) => line.isCut || to.write(chunk));
-      from.on("close", () => to.destroy());
-      from.on("error", () => {});
-    }
-  });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  const line = { port: (server.address() as AddressInfo).port, isCut: false };
-  t.after(() => {
-    for (const socket of open) socket.destroy();
-    server.close();
-  });
-  return line;
-}

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import type { ApiOptions } from "../../../src/http/api/add-route.ts";
 import { apiRoutes } from "../../../src/http/api/api.ts";
-import { post, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { post } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const document = readFileSync(join(packageRoot, "docs", "api.md"), "utf8");
 
@@ -17,9 +18,7 @@ for (const [, method = "", path = ""] of document.matchAll(/^\| `([A-Z]+) ([^?`]
 }
 
 describe("the document of the JSON API", () => {
-  let berth: TestBerth;
-  before(async () => void (berth = await startTestBerth({ texts: { "own.ts": "export function own(): void {}" } })));
-  after(() => berth.close());
+  const berth = berthInSuite({ texts: { "own.ts": "export function own(): void {}" } });
 
   it("names the requests that each address takes, and no others", async () => {
     for (const [address, methods] of documented) {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { apiOf, type Api } from "../../support/api.ts";
 import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 import { until } from "../../support/until.ts";
@@ -220,19 +221,15 @@ describe("retained calls", () => {
 });
 
 describe("retained calls where a token is needed", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "calculator.ts": CALCULATOR },
-      mcps: { calculator: { definition: "calculator.ts", retain_calls: "7d" } },
-      env: {
-        BERTH_ACCESS: "required",
-        BERTH_ADMIN_TOKEN: "the-operators-own-token",
-        BERTH_RETAINED_CALL_DELAY_MS: "20",
-      },
-    });
+  const berth = berthInSuite({
+    texts: { "calculator.ts": CALCULATOR },
+    mcps: { calculator: { definition: "calculator.ts", retain_calls: "7d" } },
+    env: {
+      BERTH_ACCESS: "required",
+      BERTH_ADMIN_TOKEN: "the-operators-own-token",
+      BERTH_RETAINED_CALL_DELAY_MS: "20",
+    },
   });
-  after(() => berth.close());
 
   it("name who called, and are shown to those alone who may change the server", async () => {
     const caller = await makeToken(berth, { can: ["call", "read"] });

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, startTestBerth } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 
 const GUEST = `/** Tells a secret. */
@@ -15,14 +16,10 @@ const VALUE = "-----BEGIN KEY-----\nvery <b>secret</b>\n-----END KEY-----";
 const secrets = ["API_TOKEN", "OTHER_TOKEN"];
 
 describe("the API of secrets", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "guest.ts": GUEST },
-      mcps: { guest: { definition: "guest.ts", secrets } },
-    });
+  const berth = berthInSuite({
+    texts: { "guest.ts": GUEST },
+    mcps: { guest: { definition: "guest.ts", secrets } },
   });
-  after(() => berth.close());
 
   it("stores a value and returns none, by any method", async () => {
     const api = apiOf(berth);

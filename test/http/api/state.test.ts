@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call } from "../../support/berth.ts";
 import type { Said } from "../../support/stdio-session.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 
 const KEEPER = `import type { ToolContext } from "berth";
@@ -15,14 +16,10 @@ const ANY = { "If-Match": "*" };
 const JSON_TYPE = { "Content-Type": "application/json" };
 
 describe("the API of state", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({ texts: { "keeper.ts": KEEPER, "other.ts": KEEPER } });
-    await onStoreOf(berth, (store) =>
-      addTenant(store, "acme", { servers: { keeper: KEEPER }, limits: { stateBytes: 200 } }),
-    );
-  });
-  after(() => berth.close());
+  const berth = berthInSuite({ texts: { "keeper.ts": KEEPER, "other.ts": KEEPER } });
+  before(() =>
+    onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { keeper: KEEPER }, limits: { stateBytes: 200 } })),
+  );
 
   const tool = async (name: string, args: Record<string, unknown>, at = ""): Promise<unknown> => {
     const { content, structuredContent } = await call(`${berth.url}${at}/mcp/keeper`, name, args);

@@ -1,30 +1,27 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, startTestBerth } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 const TWO = `/** Adds. */ export function add(a: number, b: number): number { return a + b; }
 /** Is for few. */ export function secretHandshake(): void { throw new Error("no"); }`;
 
 describe("the list of servers", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      files: ["reference_templates/checksum.sh"],
-      texts: {
-        "sums.ts": TWO,
-        "plain.ts": "/** Tells. */ export function tell(): string { return 'told'; }",
-        "partly.ts": "export function fine(): void {}\nexport function bad(f: symbol): void {}",
-      },
-      mcps: {
-        off: { definition: "plain.ts", enabled: false, description: "Switched off" },
-        far: { upstream: "mcp+http://127.0.0.1:1/mcp", description: "Of others" },
-        plain: { definition: "plain.ts", description: "Says <i>one</i> thing" },
-      },
-    });
+  const berth = berthInSuite({
+    files: ["reference_templates/checksum.sh"],
+    texts: {
+      "sums.ts": TWO,
+      "plain.ts": "/** Tells. */ export function tell(): string { return 'told'; }",
+      "partly.ts": "export function fine(): void {}\nexport function bad(f: symbol): void {}",
+    },
+    mcps: {
+      off: { definition: "plain.ts", enabled: false, description: "Switched off" },
+      far: { upstream: "mcp+http://127.0.0.1:1/mcp", description: "Of others" },
+      plain: { definition: "plain.ts", description: "Says <i>one</i> thing" },
+    },
   });
-  after(() => berth.close());
 
   const get = (path: string, headers: Record<string, string> = {}): Promise<Response> =>
     fetch(`${berth.url}${path}`, { redirect: "manual", headers: { Accept: "text/html", ...headers } });

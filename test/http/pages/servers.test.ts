@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it, test } from "node:test";
-import { call, modern, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { describe, it, test } from "node:test";
+import { call, modern, startTestBerth } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const HOSTILE = `/**
@@ -25,23 +26,19 @@ export function bad(f: symbol): void {}
 `;
 
 describe("pages", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/everyday.ts"],
-      env: { BERTH_RECENT_CALLS: "3" },
-      texts: {
-        "hostile.ts": HOSTILE,
-        "partly.ts": PARTLY,
-        "versions.ts": 'export function tell(): string { return "first"; }',
-      },
-      mcps: {
-        hostile: { definition: "hostile.ts", description: "<b>bold</b> claims" },
-        off: { definition: "everyday.ts", enabled: false },
-      },
-    });
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/everyday.ts"],
+    env: { BERTH_RECENT_CALLS: "3" },
+    texts: {
+      "hostile.ts": HOSTILE,
+      "partly.ts": PARTLY,
+      "versions.ts": 'export function tell(): string { return "first"; }',
+    },
+    mcps: {
+      hostile: { definition: "hostile.ts", description: "<b>bold</b> claims" },
+      off: { definition: "everyday.ts", enabled: false },
+    },
   });
-  after(() => berth.close());
 
   const html = async (path: string, headers: Record<string, string> = {}): Promise<string> =>
     (await fetch(`${berth.url}${path}`, { headers: { Accept: "text/html", ...headers } })).text();

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { call, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call, post, request, startTestBerth } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const SIXTY = Array.from(
@@ -15,31 +16,27 @@ const own = (type: string): string =>
 export function take(args: unknown): string { return typeof args; }`;
 
 describe("tools", () => {
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    berth = await startTestBerth({
-      files: ["test/fixtures/servers/everyday.ts"],
-      texts: {
-        "sixty.ts": SIXTY.join("\n"),
-        "greet.sh": '#!/bin/sh\n# Greets.\n# @param {string} who - Whom.\nprintf "Hello, %s (%s)" "$who" "$1"\n',
-        "private.ts":
-          "/** Seen. */\nexport function seen(): void {}\nexport function _hidden(): void {}\nfunction own(): void {}\n" +
-          "/** @internal */\nexport function internal(): void {}\nexport const value = own;\nexport type T = 1;",
-        "texts.ts": own("string"),
-        "numbers.ts": own("number"),
-        "partly.ts": "export function good(): number { return 1; }\nexport function bad(f: () => void): void { f(); }",
-      },
-      mcps: {
-        off: { definition: "everyday.ts", enabled: false },
-        optedOut: { definition: "everyday.ts", mcp_enabled: false },
-        renamed: { definition: "everyday.ts", tools: { echo: { description: "Configured words" } } },
-      },
-      env: { BERTH_OUTPUT_BYTES: "1000000" },
-    });
-    url = `${berth.url}/mcp/everyday`;
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/everyday.ts"],
+    texts: {
+      "sixty.ts": SIXTY.join("\n"),
+      "greet.sh": '#!/bin/sh\n# Greets.\n# @param {string} who - Whom.\nprintf "Hello, %s (%s)" "$who" "$1"\n',
+      "private.ts":
+        "/** Seen. */\nexport function seen(): void {}\nexport function _hidden(): void {}\nfunction own(): void {}\n" +
+        "/** @internal */\nexport function internal(): void {}\nexport const value = own;\nexport type T = 1;",
+      "texts.ts": own("string"),
+      "numbers.ts": own("number"),
+      "partly.ts": "export function good(): number { return 1; }\nexport function bad(f: () => void): void { f(); }",
+    },
+    mcps: {
+      off: { definition: "everyday.ts", enabled: false },
+      optedOut: { definition: "everyday.ts", mcp_enabled: false },
+      renamed: { definition: "everyday.ts", tools: { echo: { description: "Configured words" } } },
+    },
+    env: { BERTH_OUTPUT_BYTES: "1000000" },
   });
-  after(() => berth.close());
+  let url: string;
+  before(() => void (url = `${berth.url}/mcp/everyday`));
 
   const list = async (server: string, params = {}) =>
     (await post(`${berth.url}/mcp/${server}`, request("tools/list", params))).body;

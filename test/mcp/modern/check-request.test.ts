@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { modern, MODERN_META, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { modern, MODERN_META, post, request } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 describe("the modern era", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({ files: ["test/fixtures/servers/everyday.ts"] });
   let url: string;
-  before(async () => {
-    berth = await startTestBerth({ files: ["test/fixtures/servers/everyday.ts"] });
-    url = `${berth.url}/mcp/everyday`;
-  });
-  after(() => berth.close());
+  before(() => void (url = `${berth.url}/mcp/everyday`));
 
   it("a request without its version or its capabilities is -32602 with HTTP 400", async () => {
     const headers = { "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list" };

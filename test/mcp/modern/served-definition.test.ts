@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
-import { modern, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { modern, type Reply } from "../../support/berth.ts";
 import { declaring } from "../../support/mcp-host.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const EXTENSION = "io.modelcontextprotocol/tasks";
@@ -55,13 +56,9 @@ export function crash(): string {
 const accepted = { action: "accept", content: { name: "Ada" } };
 
 describe("a hosted server in the modern era", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({ texts: { "asks.ts": DEFINITION } });
   let url: string;
-  before(async () => {
-    berth = await startTestBerth({ texts: { "asks.ts": DEFINITION } });
-    url = `${berth.url}/mcp/asks`;
-  });
-  after(() => berth.close());
+  before(() => void (url = `${berth.url}/mcp/asks`));
 
   const call = (name: string, params: JsonObject = {}): Promise<Reply> =>
     modern(url, "tools/call", { name, arguments: {}, _meta: META, ...params });

@@ -32,17 +32,14 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
   const start = (command: string, args: readonly string[]): ChildProcess =>
     (child = spawn(command, args, { stdio: ["pipe", "pipe", "ignore"], detached: true }));
   const room = (onExceeded: (heldMb: number) => void): MemoryLimit => ({ megabytes: 50, processes: 8, onExceeded });
+  const watch = (pid: number | undefined, onExceeded: (heldMb: number) => void): WatchedTree =>
+    new WatchedTree("any", { pid }, false, room(onExceeded));
 
   const lookAfterSuccession = async (onChild: string): Promise<{ usedMs: number; heldMb: number[] }> => {
     const { pid, stdin, stdout } = start("perl", ["-e", SUCCESSION, onChild]);
     await once(stdout!, "data");
     const heldMb: number[] = [];
-    const guest = new WatchedTree(
-      "any",
-      { pid },
-      false,
-      room((each) => heldMb.push(each)),
-    );
+    const guest = watch(pid, (each) => heldMb.push(each));
     assert.deepEqual(heldMb, []);
     stdin!.write("\n");
     await once(stdout!, "data");
@@ -69,12 +66,7 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
       const { pid, stdout } = start("/bin/sh", ["-c", "echo started; exec sleep 1000"]);
       await once(stdout!, "data");
       const heldMb: number[] = [];
-      const guest = new WatchedTree(
-        "any",
-        { pid },
-        false,
-        room((each) => heldMb.push(each)),
-      );
+      const guest = watch(pid, (each) => heldMb.push(each));
       for (let look = 0; look < 12; look++) guest.look(performance.now());
       assert.deepEqual(heldMb, []);
     } finally {
