@@ -1,4 +1,7 @@
 import { createParser } from "eventsource-parser";
+import { clock } from "../lib/clock.ts";
+import { tryParseJson } from "../lib/json.ts";
+import { readingBounds } from "../lib/reading-bounds.ts";
 import { costOf, withoutMark, type HeldBytes } from "./held-bytes.ts";
 import type { Inflow } from "./inflow.ts";
 import type { LongReader } from "./long-answers.ts";
@@ -40,26 +43,63 @@ export async function* readEvents(
     const { head, ...message } = await long!.event(new Uint8Array(bytes));
     return { ...parser.read(`${head}data:\n\n`)!, ...reader.of(message) };
   };
-  for await (const piece of pieces) {
-    for (let at = 0; at < piece.length;) {
-      const end = ends.next(piece, at);
-      held.add(piece.subarray(at, end < 0 ? piece.length : end));
-      if (end < 0) break;
-      at = end;
-      await inflow.take(1, 0);
-      const event = await read(held.take());
-      if (event) yield event;
+  const readUnended = async (): Promise<StreamEvent | undefined> => {
+    const left = held.take();
+    if (left.length === 0) return undefined;
+    const event = await read(Buffer.concat([left, Buffer.from("\n\n")]));
+    if (event) deviate("sends an event without the empty line after it");
+    return event;
+  };
+  const isHeldWhole = (): boolean => {
+    if (held.length > readingBounds.inlineBodyBytes) return false;
+    const left = held.take();
+    held.add(left);
+    const event = new EventParser().read(`${left.toString()}\n\n`);
+    return event !== undefined && (event.type !== "message" || tryParseJson(event.data) !== undefined);
+  };
+  const source = pieces[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = source.next();
+      if (held.length > 0 && ends.isAfterLine && (await isLate(next)) && isHeldWhole()) {
+        const event = await readUnended();
+        if (event) yield event;
+      }
+      const { value: piece, done } = await next;
+      if (done) break;
+      for (let at = 0; at < piece.length;) {
+        const end = ends.next(piece, at);
+        held.add(piece.subarray(at, end < 0 ? piece.length : end));
+        if (end < 0) break;
+        at = end;
+        await inflow.take(1, 0);
+        const event = await read(held.take());
+        if (event) yield event;
+      }
+      await inflow.take(0, costOf(piece));
     }
-    await inflow.take(0, costOf(piece));
-  }
-  // Some servers end their last event with the stream alone.
-  const left = held.take();
-  const rest = left.length > 0 ? await read(Buffer.concat([left, Buffer.from("\n\n")])) : undefined;
-  if (rest && rest.messages.length > 0) {
-    deviate("ends a stream without the empty line after its last event");
-    yield rest;
+    // Some servers end their last event with the stream alone.
+    const rest = await readUnended();
+    if (rest && rest.messages.length > 0) yield rest;
+  } finally {
+    void source.return?.();
   }
 }
+
+/** True if nothing comes for a while. */
+function isLate(next: Promise<unknown>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = clock.after(PAUSE_MS, () => resolve(true));
+    const come = (): void => {
+      timer.clear();
+      resolve(false);
+    };
+    next.then(come, come);
+  });
+}
+
+/** A pause in which the empty line after an event should have come. */
+const PAUSE_MS = 500;
 
 /** The fields of whole events, as far as they are within reason. */
 class EventParser {
@@ -97,6 +137,10 @@ const CR = 13;
 class EventEnds {
   #isLineEmpty = true;
   #isAfterReturn = false;
+
+  get isAfterLine(): boolean {
+    return this.#isLineEmpty;
+  }
 
   /** The index after the empty line that ends the event at `from`; -1 if it does not end in this piece. */
   next(piece: Uint8Array, from: number): number {

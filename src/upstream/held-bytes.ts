@@ -30,6 +30,10 @@ export class HeldBytes {
     this.#onNoRoom = onNoRoom;
   }
 
+  get length(): number {
+    return this.#bytes.length;
+  }
+
   /** Throws if the message is too long, or if there is no room for it. */
   add(piece: Uint8Array): void {
     const { length } = this.#bytes;

@@ -153,6 +153,7 @@ const streams: Readonly<Record<string, Row>> = {
   "has an empty event": row(stream(`event:\n${data}`), hi),
   "has an event of an error": row(stream("event: error\ndata: the table is locked\n\n"), /the table is locked/),
   "ends without a blank line": row(stream(data.trimEnd() + "\n"), hi),
+  "stays open without a blank line": row(stream(data.trimEnd() + "\n", { end: "open" }), hi),
   "ends without a newline": row(stream(data.trimEnd()), hi),
   "has no blank line before the next event": row(stream(`data: ${ANSWER}\nevent: message\ndata: ${NOTE}\n\n`), hi),
   "has no space after data": row(stream(data.replace(": ", ":")), hi),
@@ -321,6 +322,10 @@ const atStart: Readonly<Record<string, readonly [Habits, RegExp, string?]>> = {
   ],
   "has no blank line after initialize": [
     { initialize: [stream(`event: message\ndata: ${message(`"result":${HELLO}`)}\n`)] },
+    hi,
+  ],
+  "has no blank line after initialize, and goes on": [
+    { initialize: [stream(`event: message\ndata: ${message(`"result":${HELLO}`)}\n`, { end: "open" })] },
     hi,
   ],
   "refuses initialize with words": [
