@@ -14,14 +14,16 @@ export interface RemoteAddress {
   readonly headers: Readonly<Record<string, string>>;
   /** Requests have credentials. */
   readonly hasToken: boolean;
+  /** Removes the values of variables of the launcher URI from what a server says. */
+  readonly hide: (text: string) => string;
 }
 
 /** The failure of an answer with an HTTP error, in the server's own words where it has any. */
-export function statusFailure(answer: HttpAnswer, body: string, { hasToken }: RemoteAddress): Failure {
+export function statusFailure(answer: HttpAnswer, body: string, { hasToken, hide }: RemoteAddress): Failure {
   const { status, headers } = answer;
   const error = rpcErrorIn(body);
   if (error) return (what) => refusedByServer(what, error, { status });
-  const words = wordsIn(answer, body);
+  const words = hide(wordsIn(answer, body));
   const seconds = retryAfterSeconds(headers);
   const wait = seconds === undefined ? "" : `; it asks to wait ${seconds} s`;
   const name = STATUS_CODES[status] === undefined ? "" : ` ${STATUS_CODES[status]}`;
@@ -94,7 +96,7 @@ export function retryAfterSeconds(headers: Headers): number | undefined {
 }
 
 /** The failure of an answer that is no error, and has no usable message. */
-export function contentFailure({ status, type }: HttpAnswer, text: string): Failure {
+export function contentFailure({ status, type }: HttpAnswer, text: string, { hide }: RemoteAddress): Failure {
   const isEmpty = text.trim() === "";
   const form = isEmpty
     ? `HTTP ${status} and no content${type === "" ? "" : ` (${cutText(type, TYPE_UNITS)})`}`
@@ -103,7 +105,7 @@ export function contentFailure({ status, type }: HttpAnswer, text: string): Fail
       : type === ""
         ? `HTTP ${status} and no Content-Type, not as an MCP server`
         : `${cutText(type, TYPE_UNITS)}, not as an MCP server`;
-  const content = isEmpty ? "" : `: ${quoted(text)}`;
+  const content = isEmpty ? "" : `: ${hide(quoted(text))}`;
   return (what) =>
     new UpstreamError("upstream_protocol", `${what}: it answers with ${form}${content}; is the path right?`);
 }

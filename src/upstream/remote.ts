@@ -1,4 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
+import { Redactor } from "../lib/redactor.ts";
 import { within } from "../lib/within.ts";
 import { limitVariable } from "../limits/limits.ts";
 import type { ConnectOptions, Opened, Peer } from "./channel.ts";
@@ -20,7 +21,7 @@ import { UpstreamError } from "./upstream-error.ts";
  */
 export async function openRemote(
   { name, era }: RemoteLaunch,
-  address: Pick<RemoteAddress, "url" | "headers">,
+  address: Pick<RemoteAddress, "url" | "headers"> & { readonly secrets: readonly string[] },
   options: ConnectOptions,
   questions: Questions,
 ): Promise<Opened> {
@@ -30,7 +31,14 @@ export async function openRemote(
   const inflow = new Inflow();
   const asked = new OpenQuestions(inflow);
   const link = new HttpLink({ messageBytes: upstreamMessageBytes, inflow, long, room: rooms?.unfinished, fetch });
-  const reached = { ...address, hasToken: Object.keys(address.headers).length > 0 || address.url.search !== "" };
+  const redactor = new Redactor();
+  for (const secret of address.secrets) redactor.add(secret);
+  const reached = {
+    url: address.url,
+    headers: address.headers,
+    hasToken: Object.keys(address.headers).length > 0 || address.url.search !== "",
+    hide: (text: string) => redactor.hide(text),
+  };
   const timeout = AbortSignal.timeout(upstreamStartMs);
   const signal = AbortSignal.any([timeout, asked.tooMany, ...(options.signal ? [options.signal] : [])]);
   let last: RpcChannel | undefined;

@@ -176,7 +176,7 @@ export class StreamableHttp implements Transport {
     if (answer.status === ACCEPTED && this.#isListening) return answer.leave();
     const read = await answer.messages(this.#receiver.deviate);
     if (read.messages.length === 0 && read.fault === undefined) {
-      this.#receiver.failed(request, contentFailure(answer, read.text));
+      this.#receiver.failed(request, contentFailure(answer, read.text, this.#address));
       return;
     }
     if (answer.type !== "application/json") this.#receiver.deviate(`sends JSON as ${answer.type || "no Content-Type"}`);

@@ -103,7 +103,7 @@ test("the save of an upstream fails with 503 while no file descriptor is left", 
   let saves = 0;
   for (const [what, upstream, fine] of [
     ["a program", hostile("misbehaves in calls"), 201],
-    ["one at an address", "mcp+http://127.0.0.1:9/mcp", 422],
+    ["one at an address", "mcp+http://127.0.0.1:2/mcp", 422],
   ] as const) {
     const headers = { method: "PUT", "if-none-match": "*", "content-type": "text/plain" };
     const save = (): Promise<Answer> => send(`/api/entries/late${saves++}`, { upstream }, headers);
