@@ -19,7 +19,7 @@ import type { ListedTool } from "./lists.ts";
 import type { ReadMessages } from "./message-reader.ts";
 import { quoted } from "./messages.ts";
 import { requestBounds } from "./supervisor.ts";
-import type { OutgoingRequest, Receiver, Transport } from "./transport.ts";
+import type { Failure, OutgoingRequest, Receiver, Transport } from "./transport.ts";
 import { ended, UpstreamError } from "./upstream-error.ts";
 
 /** An open exchange: a request, and the stream of its answer. */
@@ -182,14 +182,10 @@ export class StreamableHttp implements Transport {
     if (answer.type !== "application/json") this.#receiver.deviate(`sends JSON as ${answer.type || "no Content-Type"}`);
     this.#deliver(read, request);
     if (exchange.isOver) return;
-    this.#receiver.failed(
-      request,
-      (what) =>
-        new UpstreamError(
-          "upstream_protocol",
-          `${what}: its answer holds other messages only: ${read.text.slice(0, 200)}`,
-        ),
-    );
+    const shown = this.#address.hide(quoted(read.text));
+    const fail: Failure = (what) =>
+      new UpstreamError("upstream_protocol", `${what}: its answer holds other messages only: ${shown}`);
+    this.#receiver.failed(request, fail);
   }
 
   /** Repeats a request that the server did not take yet for as long as it asks to, within the time of the call. */

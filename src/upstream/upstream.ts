@@ -122,10 +122,10 @@ export interface UpstreamCaller {
  * An upstream that many callers share, over one connection per era. It knows which caller a question or a log line is for, as
  * far as that can be known, and the server's current contract.
  *
- * This folder is the only place that speaks MCP as a client. It knows launcher URIs, child processes and the official
- * client, but nothing of what Berth itself serves; it imports leaves alone, so that it can be one file by itself. A call
- * acquires the connection here (supervisor.ts keeps it running) and goes through connection.ts to pipe.ts and child.ts,
- * or to remote.ts; its answer, or the reason why the child ended, comes back the same way as the call's promise.
+ * This folder is the only place that speaks MCP as a client. It knows launcher URIs and child processes, but nothing of
+ * what Berth itself serves; it imports leaves alone, so that it can be one file by itself. A call acquires the connection
+ * here (supervisor.ts keeps it running) and goes through connection.ts and rpc-channel.ts to one of the transports; its
+ * answer, or the reason why the connection ended, comes back the same way as the call's promise.
  */
 export class Upstream {
   readonly launch: Launch;
