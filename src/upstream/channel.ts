@@ -1,3 +1,4 @@
+import type { Exchange } from "../lib/exchange.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -82,7 +83,7 @@ export interface ConnectOptions extends Surroundings {
   /** The server's process, if already started; the connection takes it over. */
   readonly started?: Promise<Child> | undefined;
   /** Reaches a remote server; by default any address. */
-  readonly fetch?: typeof fetch;
+  readonly exchange?: Exchange;
   /** Reads long messages elsewhere. */
   readonly long?: LongReader | undefined;
   /** Memory for messages in transit; without it they are not counted. */

@@ -1,6 +1,7 @@
 import { headerMarks, scalarsAt, type Scalar } from "../contract/parameter-headers.ts";
 import { clock } from "../lib/clock.ts";
 import { BerthError } from "../lib/errors.ts";
+import type { ExchangeInit } from "../lib/exchange.ts";
 import { JsonText, type JsonSchema } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Closed, Peer } from "./channel.ts";
@@ -295,7 +296,7 @@ export class StreamableHttp implements Transport {
   }
 
   #open(
-    method: string,
+    method: ExchangeInit["method"] & string,
     body: string | undefined,
     own: Record<string, string>,
     signal: AbortSignal,
