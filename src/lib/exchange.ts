@@ -1,5 +1,5 @@
 /** An answer over HTTP whose body is read once. Leaving its pieces, or `leave`, closes the connection if more would come. */
-export interface Answer {
+export interface ExchangeAnswer {
   readonly status: number;
   readonly headers: Pick<Headers, "get">;
   /** Decoded (RFC 9110 section 8.4.1). */
@@ -16,7 +16,7 @@ export interface ExchangeInit {
 }
 
 /** One request and the head of its answer; no redirect is followed. Rejects with the error of the connection. */
-export type Exchange = (url: string, init: ExchangeInit) => Promise<Answer>;
+export type Exchange = (url: string, init: ExchangeInit) => Promise<ExchangeAnswer>;
 
 /** By `fetch`, which takes twice the time. */
 export function exchangeBy(fetchIt: typeof fetch): Exchange {

@@ -1,6 +1,6 @@
 import { clock } from "../lib/clock.ts";
 import { cutText } from "../lib/cut-text.ts";
-import { exchangeBy, type Answer, type Exchange, type ExchangeInit } from "../lib/exchange.ts";
+import { exchangeBy, type ExchangeAnswer, type Exchange, type ExchangeInit } from "../lib/exchange.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import type { MessageRoom } from "../lib/message-room.ts";
 import { printableLine } from "../lib/printable.ts";
@@ -57,7 +57,7 @@ const REDIRECTS_MAX = 5;
 
 const DEFAULT = exchangeBy(fetch);
 
-function targetOf({ headers }: Answer, at: URL): URL | undefined {
+function targetOf({ headers }: ExchangeAnswer, at: URL): URL | undefined {
   const location = headers.get("location") ?? "";
   return location !== "" && URL.canParse(location, at.href) ? new URL(location, at) : undefined;
 }
@@ -65,13 +65,13 @@ function targetOf({ headers }: Answer, at: URL): URL | undefined {
 /** An answer over HTTP, whose body is read once, in one of three ways. */
 export class HttpAnswer {
   readonly status: number;
-  readonly headers: Answer["headers"];
+  readonly headers: ExchangeAnswer["headers"];
   /** The media type in lower case, without parameters; "" if it is invalid. */
   readonly type: string;
   readonly #options: LinkOptions;
-  readonly #answer: Answer;
+  readonly #answer: ExchangeAnswer;
 
-  constructor(answer: Answer, options: LinkOptions) {
+  constructor(answer: ExchangeAnswer, options: LinkOptions) {
     this.status = answer.status;
     this.headers = answer.headers;
     this.type = MEDIA_TYPE.exec(answer.headers.get("content-type") ?? "")?.[1]?.toLowerCase() ?? "";

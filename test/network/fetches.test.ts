@@ -9,7 +9,7 @@ import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../../src/network/fetches.ts";
-import { openExchange, openPublicFetch } from "../../src/network/public-fetch.ts";
+import { openExchange, openPublicExchange, openPublicFetch } from "../../src/network/public-fetch.ts";
 import { listening } from "../support/listening.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
@@ -241,6 +241,7 @@ describe("the fetches of a server's code", () => {
     const exchange = openExchange();
     const upstreams = (): Promise<string> =>
       exchange(url, {}).then(({ pieces }) => textOf(pieces as AsyncIterable<Buffer>));
+    await assert.rejects(openPublicExchange()(url, {}), /127\.0\.0\.1/, "not for an upstream of a tenant");
     for (const get of [guests, issuers, upstreams]) {
       for (const codings of ["gzip, gzip", ["GZip", "gzip"], "gzip,"]) {
         answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(gzipSync("x")));
