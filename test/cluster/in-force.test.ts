@@ -60,7 +60,7 @@ describe(`a change through one of ${NODES_TITLE}, on another`, { concurrency: tr
     const sorted = latencies.map(({ ms }) => ms).toSorted((one, other) => one - other);
     const at = (part: number): number => Math.round(sorted[Math.ceil(sorted.length * part) - 1] ?? 0);
     const figures = `of ${sorted.length} changes in ${Math.round((performance.now() - began) / 1_000)} s: p50 ${at(0.5)}, p90 ${at(0.9)}, p99 ${at(0.99)}, most ${at(1)} ms; slowest: ${slowest()}`;
-    // A busy machine delays some of them. Most would wait for a second if the other node heard of none.
+    // A busy machine delays some of them. Without news, most would wait for a second.
     assert.ok(at(0.5) < 1_000, figures);
   });
 
