@@ -1,7 +1,4 @@
-import { pipeline, type Readable } from "node:stream";
-import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
-import { request, fetch as undiciFetch, type Agent, type RequestInit as UndiciInit } from "undici";
-import type { Exchange } from "../lib/exchange.ts";
+import { fetch as undiciFetch, type Agent, type RequestInit as UndiciInit } from "undici";
 import { openAgent, openAgentToAnywhere, type Resolve } from "./agent.ts";
 import type { AllowedHost } from "./allow-list.ts";
 import { publicRules } from "./network-rules.ts";
@@ -13,38 +10,9 @@ export function openPublicFetch(besides: readonly AllowedHost[] = [], resolve?: 
   return fetchBy(openAgent({ rules: publicRules(besides), connections: CONNECTIONS, ...(resolve && { resolve }) }));
 }
 
-/** Exchanges with hosts that `openPublicFetch` reaches. */
-export function openPublicExchange(): Exchange {
-  return exchangeOver(openAgent({ rules: publicRules([]), connections: CONNECTIONS }));
-}
-
-/** Exchanges with any host that the machine can reach, with the same bounds on what hosts send. */
-export function openExchange(): Exchange {
-  return exchangeOver(openAgentToAnywhere());
-}
-
-/** Half as much work as `fetch`, which does what a browser needs besides. */
-function exchangeOver(dispatcher: Agent): Exchange {
-  return async (url, { headers, ...init }) => {
-    const sent = await request(url, { ...init, headers: { ...OWN_HEADERS, ...headers }, dispatcher });
-    const body = decoded(sent.body, String(sent.headers["content-encoding"] ?? "").toLowerCase());
-    body.on("error", () => {});
-    const get = (name: string): string | null => sent.headers[name]?.toString() ?? null;
-    return { status: sent.statusCode, headers: { get }, pieces: body, leave: (reason) => void body.destroy(reason) };
-  };
-}
-
-const OWN_HEADERS = { "user-agent": "berth", "accept-encoding": "gzip, deflate, br" };
-const DECODERS: Readonly<Record<string, () => ReturnType<typeof createGunzip>>> = {
-  gzip: createGunzip,
-  "x-gzip": createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-};
-
-function decoded(body: Readable, coding: string): Readable {
-  const decoder = DECODERS[coding]?.();
-  return decoder ? pipeline(body, decoder, () => {}) : body;
+/** `fetch` that reaches any host that the machine can reach, with the same bounds on what hosts send. */
+export function openFetch(): typeof fetch {
+  return fetchBy(openAgentToAnywhere());
 }
 
 function fetchBy(dispatcher: Agent): typeof fetch {

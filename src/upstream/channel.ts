@@ -1,4 +1,3 @@
-import type { Exchange } from "../lib/exchange.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -83,7 +82,7 @@ export interface ConnectOptions extends Surroundings {
   /** The server's process, if already started; the connection takes it over. */
   readonly started?: Promise<Child> | undefined;
   /** Reaches a remote server; by default any address. */
-  readonly exchange?: Exchange;
+  readonly fetch?: typeof fetch;
   /** Reads long messages elsewhere. */
   readonly long?: LongReader | undefined;
   /** Memory for messages in transit; without it they are not counted. */

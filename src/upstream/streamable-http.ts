@@ -1,7 +1,6 @@
 import { headerMarks, scalarsAt, type Scalar } from "../contract/parameter-headers.ts";
 import { clock } from "../lib/clock.ts";
 import { BerthError } from "../lib/errors.ts";
-import type { ExchangeInit } from "../lib/exchange.ts";
 import { JsonText, type JsonSchema } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Closed, Peer } from "./channel.ts";
@@ -296,7 +295,7 @@ export class StreamableHttp implements Transport {
   }
 
   #open(
-    method: ExchangeInit["method"] & string,
+    method: string,
     body: string | undefined,
     own: Record<string, string>,
     signal: AbortSignal,

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { exchangeBy } from "../../src/lib/exchange.ts";
 import { GrowingBytes } from "../../src/lib/growing-bytes.ts";
 import { HttpLink } from "../../src/upstream/http-link.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
@@ -40,7 +39,7 @@ test("an answer of an upstream that comes byte by byte takes no more memory than
     });
     const inflow = new Inflow(1_000_000);
     const fetchIt = async () => new Response(body, { headers: { "Content-Type": type } });
-    const link = new HttpLink({ messageBytes: 1_000_000, inflow, exchange: exchangeBy(fetchIt) });
+    const link = new HttpLink({ messageBytes: 1_000_000, inflow, fetch: fetchIt });
     const answer = await link.open(new URL("http://server.example"), { method: "POST" });
     if (answer.isStream) for await (const event of answer.events(() => {})) assert.fail(event.data);
     else if (type === "text/plain") assert.equal((await answer.beginning()).length, bytes);

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { test, type TestContext } from "node:test";
-import { exchangeBy } from "../../src/lib/exchange.ts";
 import type { StreamEvent } from "../../src/upstream/events.ts";
 import { HttpLink, type HttpAnswer } from "../../src/upstream/http-link.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
@@ -52,7 +51,7 @@ async function mostInOneTurn(counted: () => number, use: () => Promise<unknown>)
 
 /** An answer to a request over HTTP. */
 function answered(response: Response, inflow = new Inflow(1e6)): Promise<HttpAnswer> {
-  const link = new HttpLink({ messageBytes: 2 ** 24, inflow, exchange: exchangeBy(async () => response) });
+  const link = new HttpLink({ messageBytes: 2 ** 24, inflow, fetch: async () => response });
   return link.open(new URL("http://127.0.0.1/"), { method: "POST" });
 }
 

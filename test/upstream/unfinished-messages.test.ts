@@ -3,7 +3,6 @@ import { PassThrough } from "node:stream";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { BerthError } from "../../src/lib/errors.ts";
-import { exchangeBy } from "../../src/lib/exchange.ts";
 import { MessageRooms, unfinishedUpstream, type MessageRoom } from "../../src/lib/message-room.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { ChildOutput } from "../../src/upstream/child-output.ts";
@@ -27,7 +26,7 @@ async function answer(room: MessageRoom, type = "application/json") {
     cancel: () => void (isCancelled = true),
   });
   const fetchIt = async () => new Response(body, { headers: { "content-type": type } });
-  const link = new HttpLink({ messageBytes: 10_000, inflow: new Inflow(1e6), room, exchange: exchangeBy(fetchIt) });
+  const link = new HttpLink({ messageBytes: 10_000, inflow: new Inflow(1e6), room, fetch: fetchIt });
   const opened = await link.open(new URL("http://127.0.0.1/"), { method: "POST" });
   const read = (
     opened.isStream ? countEvents(opened) : opened.messages(() => {}).then(({ text }) => text.length)
