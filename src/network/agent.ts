@@ -65,28 +65,77 @@ function inTurns(callback: buildConnector.Callback, readingTime?: ReadingTime): 
 
 function bounded(agent: Agent): Agent {
   const dispatch = agent.dispatch.bind(agent);
-  agent.dispatch = (options, handler) => dispatch(options, inSlices(withSoundHead(handler)));
+  agent.dispatch = (options, handler) => dispatch(options, new BoundedHandler(handler));
   return agent;
 }
 
 /** The most interim answers (`103 Early Hints`): nobody has to read them, so no back-pressure bounds them. */
 const INTERIM_MAX = 16;
-const CONTENT_ENCODING = "content-encoding";
-const CODING_UNITS_SHOWN = 60;
+/** Smaller pieces of a body that arrive together are handed on together. */
+const SLICE_BYTES = 4 * 1024;
 
-/** Checks heads before any body is decoded. */
-function withSoundHead(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
-  let interim = 0;
-  const checking = Object.create(handler) as Dispatcher.DispatchHandler;
-  checking.onHeaders = (status, headers, ...rest) => {
-    if (status < 200 && ++interim > INTERIM_MAX) {
+/**
+ * Checks heads before any body is decoded, and hands bodies on in slices: to hand a piece on, and to keep it until it is
+ * read, costs hundreds of times as much as a byte does.
+ *
+ * Each method of the handler is called on the handler itself, where it keeps what its signal aborts.
+ */
+class BoundedHandler implements Dispatcher.DispatchHandler {
+  readonly #handler: Dispatcher.DispatchHandler;
+  readonly #held = new GrowingBytes();
+  #interim = 0;
+  #mayGoOn = true;
+  #isOver = false;
+
+  constructor(handler: Dispatcher.DispatchHandler) {
+    this.#handler = handler;
+  }
+
+  onConnect(...connected: Parameters<Required<Dispatcher.DispatchHandler>["onConnect"]>): void {
+    this.#handler.onConnect?.(...connected);
+  }
+
+  /** Throws `NetworkRefused`. */
+  onHeaders(status: number, headers: Buffer[], resume: () => void, text: string): boolean {
+    if (status < 200 && ++this.#interim > INTERIM_MAX) {
       throw new NetworkRefused(`it sent more than ${INTERIM_MAX} interim answers`);
     }
     if (status >= 200) checkCoding(headers);
-    return handler.onHeaders!.call(checking, status, headers, ...rest);
-  };
-  return checking;
+    const resumeAll = (): void => {
+      this.#mayGoOn = true;
+      resume();
+    };
+    return this.#handler.onHeaders!(status, headers, resumeAll, text);
+  }
+
+  onData(piece: Buffer): boolean {
+    if (this.#held.length === 0) {
+      if (piece.length >= SLICE_BYTES) return (this.#mayGoOn = this.#handler.onData!(piece));
+      queueMicrotask(() => this.#handOn());
+    }
+    this.#held.add(piece);
+    if (this.#held.length >= SLICE_BYTES) this.#handOn();
+    return this.#mayGoOn;
+  }
+
+  onComplete(trailers: string[] | null): void {
+    this.#handOn();
+    this.#isOver = true;
+    this.#handler.onComplete!(trailers);
+  }
+
+  onError(error: Error): void {
+    this.#isOver = true;
+    this.#handler.onError!(error);
+  }
+
+  #handOn(): void {
+    if (this.#held.length > 0 && !this.#isOver) this.#mayGoOn = this.#handler.onData!(this.#held.take());
+  }
 }
+
+const CONTENT_ENCODING = "content-encoding";
+const CODING_UNITS_SHOWN = 60;
 
 /**
  * The bytes sent bound the work of one coding; with codings inside each other, a few bytes can cause endless work that
@@ -102,44 +151,6 @@ function checkCoding(headers: readonly (Buffer | Buffer[])[]): void {
   const all = codings.join(", ");
   if (!all.includes(",")) return;
   throw new NetworkRefused(`its answer has more than one Content-Encoding (${all.slice(0, CODING_UNITS_SHOWN)})`);
-}
-
-/** Smaller pieces of a body that arrive together are handed on together. */
-const SLICE_BYTES = 4 * 1024;
-
-/** Handing a piece on, and keeping it until it is read, costs hundreds of times as much as a byte does. */
-function inSlices(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
-  const held = new GrowingBytes();
-  let [mayGoOn, isOver] = [true, false];
-  const slicing = Object.create(handler) as Dispatcher.DispatchHandler;
-  const handOn = (): void => {
-    if (held.length === 0 || isOver) return;
-    mayGoOn = handler.onData!.call(slicing, held.take());
-  };
-  slicing.onHeaders = (status, headers, resume, text) => {
-    const resumeAll = (): void => {
-      mayGoOn = true;
-      resume();
-    };
-    return handler.onHeaders!.call(slicing, status, headers, resumeAll, text);
-  };
-  slicing.onData = (piece) => {
-    if (held.length === 0 && piece.length >= SLICE_BYTES) return (mayGoOn = handler.onData!.call(slicing, piece));
-    if (held.length === 0) queueMicrotask(handOn);
-    held.add(piece);
-    if (held.length >= SLICE_BYTES) handOn();
-    return mayGoOn;
-  };
-  slicing.onComplete = (trailers) => {
-    handOn();
-    isOver = true;
-    handler.onComplete!.call(slicing, trailers);
-  };
-  slicing.onError = (error) => {
-    isOver = true;
-    handler.onError!.call(slicing, error);
-  };
-  return slicing;
 }
 
 /** The addresses of a host that the rules allow at this port: at least one. Throws `NetworkRefused`. */
