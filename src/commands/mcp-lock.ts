@@ -13,6 +13,7 @@ import { BerthError } from "../lib/errors.ts";
 import { parseJsonSource } from "../lib/json-source.ts";
 import { isObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
+import { openSender } from "../network/public-fetch.ts";
 import { hostedVariables, type Launch } from "../upstream/launch.ts";
 import { parseLauncher } from "../upstream/launcher-uri.ts";
 import type { Observed } from "../upstream/observed.ts";
@@ -89,6 +90,7 @@ async function contractNow(launch: Launch): Promise<Contract> {
     variables: () => Promise.resolve(hostedVariables(process.env)),
     folder: process.cwd(),
     clientInfo: { name: "berth", version: packageVersion() },
+    send: openSender(),
     limits: readConfig(process.env).limits,
     onContract: (observed) => {
       seen = observed;

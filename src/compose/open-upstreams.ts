@@ -6,7 +6,7 @@ import type { HostingOptions } from "../host/serving/hosting.ts";
 import type { Log } from "../lib/log.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { Limits } from "../limits/limits.ts";
-import { openFetch, openPublicFetch } from "../network/public-fetch.ts";
+import { openSender, openPublicSender } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
 import type { ChildRooms } from "../upstream/child.ts";
@@ -44,7 +44,7 @@ export function exploring(
     variables,
     capabilities: {},
     long: longReader(checks, DEFAULT_TENANT),
-    fetch: openFetch(),
+    send: openSender(),
     rooms: roomsOf(DEFAULT_TENANT),
   };
   return {
@@ -64,7 +64,7 @@ export function exploring(
  */
 export function hostedOpener(limits: Limits, { start, makeFolder, checks, roomsOf }: Starting): HostingOptions["open"] {
   const { env } = process;
-  const [ownFetch, publicFetch] = [openFetch(), openPublicFetch()];
+  const [own, open] = [openSender(), openPublicSender()];
   return (launch, listener, { tenant, grant }) => {
     const isOwn = tenant === DEFAULT_TENANT;
     return new Upstream(launch, {
@@ -77,7 +77,7 @@ export function hostedOpener(limits: Limits, { start, makeFolder, checks, roomsO
       long: longReader(checks, tenant),
       rooms: roomsOf(tenant),
       ...listener,
-      fetch: isOwn ? ownFetch : publicFetch,
+      send: isOwn ? own : open,
       ...(grant && {
         hide: (value) => grant.redactor.hideIn(value),
         hideWhole: (...text) => grant.redactor.hideWhole(...text),

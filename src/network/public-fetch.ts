@@ -1,4 +1,7 @@
-import { fetch as undiciFetch, type Agent, type RequestInit as UndiciInit } from "undici";
+import { pipeline, type Readable } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { request, fetch as undiciFetch, type Agent, type RequestInit as UndiciInit } from "undici";
+import type { HttpSender } from "../lib/http-sender.ts";
 import { openAgent, openAgentToAnywhere, type Resolve } from "./agent.ts";
 import type { AllowedHost } from "./allow-list.ts";
 import { publicRules } from "./network-rules.ts";
@@ -10,9 +13,50 @@ export function openPublicFetch(besides: readonly AllowedHost[] = [], resolve?: 
   return fetchBy(openAgent({ rules: publicRules(besides), connections: CONNECTIONS, ...(resolve && { resolve }) }));
 }
 
-/** `fetch` that reaches any host that the machine can reach, with the same bounds on what hosts send. */
-export function openFetch(): typeof fetch {
-  return fetchBy(openAgentToAnywhere());
+/** Requests to hosts that `openPublicFetch` reaches. */
+export function openPublicSender(): HttpSender {
+  return senderOver(openAgent({ rules: publicRules([]), connections: CONNECTIONS }));
+}
+
+/** Requests to any host that the machine can reach, with the same bounds on what hosts send. */
+export function openSender(): HttpSender {
+  return senderOver(openAgentToAnywhere());
+}
+
+/** Half as much work as `fetch`, which does what a browser needs besides. */
+function senderOver(dispatcher: Agent): HttpSender {
+  return async (url, { headers, ...init }) => {
+    const sent = await request(url, { ...init, headers: { ...OWN_HEADERS, ...headers }, dispatcher });
+    const body = decoded(sent.body, String(sent.headers["content-encoding"] ?? "").toLowerCase());
+    body.on("error", () => {});
+    let isLeft = false;
+    async function* pieces(): AsyncGenerator<Uint8Array, void> {
+      try {
+        yield* body as AsyncIterable<Uint8Array>;
+      } catch (error) {
+        if (!isLeft) throw error;
+      }
+    }
+    const leave = (): void => {
+      isLeft = true;
+      body.destroy();
+    };
+    const get = (name: string): string | null => sent.headers[name]?.toString() ?? null;
+    return { status: sent.statusCode, headers: { get }, pieces: pieces(), leave };
+  };
+}
+
+const OWN_HEADERS = { "user-agent": "berth", "accept-encoding": "gzip, deflate, br" };
+const DECODERS: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new Map([
+  ["gzip", createGunzip],
+  ["x-gzip", createGunzip],
+  ["deflate", createInflate],
+  ["br", createBrotliDecompress],
+]);
+
+function decoded(body: Readable, coding: string): Readable {
+  const decoder = DECODERS.get(coding)?.();
+  return decoder ? pipeline(body, decoder, () => {}) : body;
 }
 
 function fetchBy(dispatcher: Agent): typeof fetch {

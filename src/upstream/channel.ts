@@ -1,3 +1,4 @@
+import type { HttpSender } from "../lib/http-sender.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
@@ -81,8 +82,8 @@ export interface ConnectOptions extends Surroundings {
   readonly makeFolder?: MakeFolder | undefined;
   /** The server's process, if already started; the connection takes it over. */
   readonly started?: Promise<Child> | undefined;
-  /** Reaches a remote server; by default any address. */
-  readonly fetch?: typeof fetch;
+  /** Reaches a remote server. */
+  readonly send: HttpSender;
   /** Reads long messages elsewhere. */
   readonly long?: LongReader | undefined;
   /** Memory for messages in transit; without it they are not counted. */

@@ -86,7 +86,7 @@ function jsonWords(value: Record<string, unknown>): string {
 }
 
 /** `Retry-After` in seconds or as a date (RFC 9110 section 10.2.3). */
-export function retryAfterSeconds(headers: Headers): number | undefined {
+export function retryAfterSeconds(headers: HttpAnswer["headers"]): number | undefined {
   const value = headers.get("retry-after")?.trim() ?? "";
   if (/^\d{1,9}$/.test(value)) return Number(value);
   // The date of another machine's clock.

@@ -1,6 +1,7 @@
 import { clock } from "../lib/clock.ts";
 import { cutText } from "../lib/cut-text.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
+import type { HttpReply, HttpRequestInit, HttpSender } from "../lib/http-sender.ts";
 import type { MessageRoom } from "../lib/message-room.ts";
 import { printableLine } from "../lib/printable.ts";
 import { readEvents, type StreamEvent } from "./events.ts";
@@ -17,7 +18,7 @@ interface LinkOptions {
   readonly long?: LongReader | undefined;
   /** Memory for incomplete messages; without it they are not counted. */
   readonly room?: MessageRoom | undefined;
-  readonly fetch?: typeof fetch | undefined;
+  readonly send: HttpSender;
 }
 
 /** Requests to one server over HTTP, whose answers are read no faster than allowed, and no further than they may be. */
@@ -28,20 +29,19 @@ export class HttpLink {
     this.options = options;
   }
 
-  /** Follows redirects on the same origin with the same method. Rejects with the error of `fetch`. */
-  async open(url: URL, init: RequestInit): Promise<HttpAnswer> {
-    const { fetch: fetchIt = fetch } = this.options;
+  /** Follows redirects on the same origin with the same method. Rejects with the error of the connection. */
+  async open(url: URL, init: HttpRequestInit): Promise<HttpAnswer> {
     let at = url;
     for (let redirects = 0; ; redirects++) {
-      const response = await fetchIt(at.href, { ...init, redirect: "manual" });
-      const target = REDIRECTS.has(response.status) ? targetOf(response, at) : undefined;
-      if (!target) return new HttpAnswer(response, this.options);
-      response.body?.cancel().catch(() => {});
-      const isFollowed = target.origin === url.origin && response.status !== SEE_OTHER && redirects < REDIRECTS_MAX;
+      const answer = await this.options.send(at.href, init);
+      const target = REDIRECTS.has(answer.status) ? targetOf(answer, at) : undefined;
+      if (!target) return new HttpAnswer(answer, this.options);
+      answer.leave();
+      const isFollowed = target.origin === url.origin && answer.status !== SEE_OTHER && redirects < REDIRECTS_MAX;
       if (!isFollowed) {
-        const shown = `${printableLine(cutText(target.href, SHOWN_UNITS))} (HTTP ${response.status})`;
+        const shown = `${printableLine(cutText(target.href, SHOWN_UNITS))} (HTTP ${answer.status})`;
         const detail = `it redirects to ${shown}, which Berth does not follow; use that address if you trust it`;
-        throw new UpstreamError("upstream_refused", detail, { data: { status: response.status } });
+        throw new UpstreamError("upstream_refused", detail, { data: { status: answer.status } });
       }
       at = target;
     }
@@ -54,7 +54,7 @@ const REDIRECTS = new Set([301, 302, SEE_OTHER, 307, 308]);
 const SHOWN_UNITS = 300;
 const REDIRECTS_MAX = 5;
 
-function targetOf({ headers }: Response, at: URL): URL | undefined {
+function targetOf({ headers }: HttpReply, at: URL): URL | undefined {
   const location = headers.get("location") ?? "";
   return location !== "" && URL.canParse(location, at.href) ? new URL(location, at) : undefined;
 }
@@ -62,18 +62,18 @@ function targetOf({ headers }: Response, at: URL): URL | undefined {
 /** An answer over HTTP, whose body is read once, in one of three ways. */
 export class HttpAnswer {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: HttpReply["headers"];
   /** The media type in lower case, without parameters; "" if it is invalid. */
   readonly type: string;
   readonly #options: LinkOptions;
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  readonly #answer: HttpReply;
 
-  constructor({ status, headers, body }: Response, options: LinkOptions) {
-    this.status = status;
-    this.headers = headers;
-    this.type = MEDIA_TYPE.exec(headers.get("content-type") ?? "")?.[1]?.toLowerCase() ?? "";
+  constructor(answer: HttpReply, options: LinkOptions) {
+    this.status = answer.status;
+    this.headers = answer.headers;
+    this.type = MEDIA_TYPE.exec(answer.headers.get("content-type") ?? "")?.[1]?.toLowerCase() ?? "";
     this.#options = options;
-    this.#reader = body?.getReader();
+    this.#answer = answer;
   }
 
   get ok(): boolean {
@@ -85,16 +85,16 @@ export class HttpAnswer {
   }
 
   /** Nothing more of it is wanted. */
-  leave(reason?: Error): void {
-    this.#reader?.cancel(reason).catch(() => {});
+  leave(): void {
+    this.#answer.leave();
   }
 
   /** The messages in the body, and its text as far as an error quotes it. */
   async messages(deviate: Deviate): Promise<ReadMessages & { readonly text: string }> {
     const { inflow, long } = this.#options;
-    const held = new HeldBytes(this.#options, (error) => this.leave(error));
+    const held = new HeldBytes(this.#options, () => this.leave());
     try {
-      for await (const piece of this.#pieces()) {
+      for await (const piece of this.#answer.pieces) {
         await inflow.take(0, costOf(piece));
         held.add(piece);
       }
@@ -113,9 +113,9 @@ export class HttpAnswer {
 
   /** The events of a stream. Leaving the loop closes it. */
   async *events(deviate: Deviate): AsyncGenerator<StreamEvent, void> {
-    const held = new HeldBytes(this.#options, (error) => this.leave(error));
+    const held = new HeldBytes(this.#options, () => this.leave());
     try {
-      yield* readEvents(this.#pieces(), held, this.#options, deviate);
+      yield* readEvents(this.#answer.pieces, held, this.#options, deviate);
     } finally {
       held.end();
       this.leave();
@@ -126,19 +126,13 @@ export class HttpAnswer {
   async beginning(): Promise<string> {
     const held = new GrowingBytes();
     const timer = clock.after(BEGINNING_MS, () => this.leave());
-    for await (const piece of this.#pieces()) {
+    for await (const piece of this.#answer.pieces) {
       held.add(piece.subarray(0, BEGINNING_BYTES - held.length));
       if (held.length >= BEGINNING_BYTES) break;
     }
     timer.clear();
     this.leave();
     return withoutMark(held.take().toString());
-  }
-
-  async *#pieces(): AsyncGenerator<Uint8Array, void> {
-    const reader = this.#reader;
-    if (!reader) return;
-    for (let step = await reader.read(); !step.done; step = await reader.read()) yield step.value;
   }
 }
 

@@ -78,7 +78,7 @@ export class HttpSse implements Transport {
       oldest!.abort(new Error("the server does not read what it is sent"));
     try {
       const headers = { ...this.#address.headers, "content-type": "application/json" };
-      const init = { method: "POST", headers, body: json, signal: post.signal };
+      const init = { method: "POST", headers, body: json, signal: post.signal } as const;
       const answer = await this.#link.open(this.#endpoint!, init);
       if (!request) return answer.leave();
       if (!answer.ok) {

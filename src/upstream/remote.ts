@@ -25,12 +25,12 @@ export async function openRemote(
   options: ConnectOptions,
   questions: Questions,
 ): Promise<Opened> {
-  const { limits, long, rooms, fetch } = options;
+  const { limits, long, rooms, send } = options;
   const { upstreamStartMs, upstreamMessageBytes } = limits;
   const what = `reaching ${name}`;
   const inflow = new Inflow();
   const asked = new OpenQuestions(inflow);
-  const link = new HttpLink({ messageBytes: upstreamMessageBytes, inflow, long, room: rooms?.unfinished, fetch });
+  const link = new HttpLink({ messageBytes: upstreamMessageBytes, inflow, long, room: rooms?.unfinished, send });
   const redactor = new Redactor();
   for (const secret of address.secrets) redactor.add(secret);
   const reached = {

@@ -1,6 +1,7 @@
 import { headerMarks, scalarsAt, type Scalar } from "../contract/parameter-headers.ts";
 import { clock } from "../lib/clock.ts";
 import { BerthError } from "../lib/errors.ts";
+import type { HttpRequestInit } from "../lib/http-sender.ts";
 import { JsonText, type JsonSchema } from "../lib/json.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Closed, Peer } from "./channel.ts";
@@ -22,7 +23,7 @@ import { requestBounds } from "./supervisor.ts";
 import type { Failure, OutgoingRequest, Receiver, Transport } from "./transport.ts";
 import { ended, UpstreamError } from "./upstream-error.ts";
 
-/** An open exchange: a request, and the stream of its answer. */
+/** An open send: a request, and the stream of its answer. */
 interface Exchange {
   readonly stop: AbortController;
   isOver: boolean;
@@ -295,7 +296,7 @@ export class StreamableHttp implements Transport {
   }
 
   #open(
-    method: string,
+    method: HttpRequestInit["method"] & string,
     body: string | undefined,
     own: Record<string, string>,
     signal: AbortSignal,

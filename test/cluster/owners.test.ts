@@ -12,6 +12,7 @@ import { Hosting } from "../../src/host/serving/hosting.ts";
 import { createLog } from "../../src/lib/log.ts";
 import type { NodeStore } from "../../src/lib/node-store.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { openSender } from "../../src/network/public-fetch.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import type { ToolResult } from "../../src/upstream/results.ts";
 import { Upstream } from "../../src/upstream/upstream.ts";
@@ -56,10 +57,11 @@ describe("the node that runs an upstream for all", () => {
     closers.push(() => calls.close());
     await calls.open();
     const clientInfo = { name: "test", version: "1" };
+    const send = openSender();
     const hosting = new Hosting({
       nodes: { cluster, calls },
       open: (launch, listener) =>
-        new Upstream(launch, { env: process.env, folder: process.cwd(), clientInfo, limits, ...listener }),
+        new Upstream(launch, { env: process.env, folder: process.cwd(), clientInfo, limits, send, ...listener }),
       limitsOf: () => ({ upstreamProcesses: 10, processStartsPerMinute: 0 }),
       limits,
       log,

@@ -5,6 +5,7 @@ import { runInNewContext } from "node:vm";
 import { GrowingBytes } from "../../src/lib/growing-bytes.ts";
 import { HttpLink } from "../../src/upstream/http-link.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
+import { senderBy } from "../support/http-sender.ts";
 
 test("bytes that come one by one are held in as many bytes, and given whole", () => {
   const held = new GrowingBytes();
@@ -39,7 +40,7 @@ test("an answer of an upstream that comes byte by byte takes no more memory than
     });
     const inflow = new Inflow(1_000_000);
     const fetchIt = async () => new Response(body, { headers: { "Content-Type": type } });
-    const link = new HttpLink({ messageBytes: 1_000_000, inflow, fetch: fetchIt });
+    const link = new HttpLink({ messageBytes: 1_000_000, inflow, send: senderBy(fetchIt) });
     const answer = await link.open(new URL("http://server.example"), { method: "POST" });
     if (answer.isStream) for await (const event of answer.events(() => {})) assert.fail(event.data);
     else if (type === "text/plain") assert.equal((await answer.beginning()).length, bytes);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { text as textOf } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
 import { inspect } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -8,7 +9,7 @@ import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../../src/network/allow-list.ts";
 import { Fetches, type FetchLimits, type FetchStep } from "../../src/network/fetches.ts";
-import { openFetch, openPublicFetch } from "../../src/network/public-fetch.ts";
+import { openSender, openPublicSender, openPublicFetch } from "../../src/network/public-fetch.ts";
 import { listening } from "../support/listening.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
@@ -236,10 +237,12 @@ describe("the fetches of a server's code", () => {
     const url = `http://127.0.0.1:${port}/`;
     const { begin, text } = open([`127.0.0.1:${port}`]);
     const guests = (): Promise<string> => begin(url).then(() => text());
-    const others = [openFetch(), openPublicFetch([here])].map(
-      (fetchIt) => (): Promise<string> => fetchIt(url).then((response) => response.text()),
-    );
-    for (const get of [guests, ...others]) {
+    const issuers = (): Promise<string> => openPublicFetch([here])(url).then((response) => response.text());
+    const send = openSender();
+    const upstreams = (): Promise<string> =>
+      send(url, {}).then(({ pieces }) => textOf(pieces as AsyncIterable<Buffer>));
+    await assert.rejects(openPublicSender()(url, {}), /127\.0\.0\.1/, "not for an upstream of a tenant");
+    for (const get of [guests, issuers, upstreams]) {
       for (const codings of ["gzip, gzip", ["GZip", "gzip"], "gzip,"]) {
         answer = (_request, response) => response.setHeader("Content-Encoding", codings).end(gzipSync(gzipSync("x")));
         const refused = (error: Error): boolean => /more than one Content-Encoding \(/.test(inspect(error));

@@ -2,6 +2,7 @@ import { join, resolve } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 import { changeFixed } from "../../src/limits/fixed.ts";
 import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
+import { openSender } from "../../src/network/public-fetch.ts";
 import type { ConnectOptions } from "../../src/upstream/channel.ts";
 import { connectUpstream } from "../../src/upstream/connect.ts";
 import type { UpstreamConnection } from "../../src/upstream/connection.ts";
@@ -32,6 +33,9 @@ export function launchOf(uri: string): Launch {
   return launch;
 }
 
+/** As the service reaches remote servers. */
+const send = openSender();
+
 export function connect(
   uri: string,
   options: Partial<Omit<ConnectOptions, "limits">> & { limits?: Partial<Limits> } = {},
@@ -40,6 +44,7 @@ export function connect(
     env: process.env,
     folder: process.cwd(),
     clientInfo: { name: "berth-test", version: "1" },
+    send,
     ...options,
     limits: { ...defaultLimits, ...options.limits },
   });
@@ -65,6 +70,7 @@ export function openUpstream(uri: string, options: Partial<UpstreamOptions> = {}
     env: process.env,
     folder: process.cwd(),
     clientInfo: { name: "berth-test", version: "1" },
+    send,
     limits: defaultLimits,
     onContract: async () => {},
     onResourceUpdated: () => {},

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { clock } from "../../src/lib/clock.ts";
-import { openFetch } from "../../src/network/public-fetch.ts";
+import { openSender } from "../../src/network/public-fetch.ts";
 import { legacyServer } from "../support/legacy-server.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { serve } from "../support/suite.ts";
@@ -129,7 +129,7 @@ test("a call whose answer is packed more than once is refused, and says why", as
     response.end(gzipSync(gzipSync("{}")));
     return true;
   });
-  const upstream = await connect(uri, { fetch: openFetch() });
+  const upstream = await connect(uri, { send: openSender() });
   t.after(() => upstream.close());
   await assert.rejects(upstream.callTool("any", {}), {
     code: "upstream_protocol",

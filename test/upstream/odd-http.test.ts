@@ -211,6 +211,10 @@ const bodies: Readonly<Record<string, Row>> = {
     http(200, ANSWER, "application/json", { headers: { "content-encoding": "gzip" } }),
     /^(?:answer_lost|upstream_\w+): /,
   ),
+  "a body of an unknown coding": row(
+    http(200, ANSWER, "application/json", { headers: { "content-encoding": "constructor" } }),
+    hi,
+  ),
   "a cut connection": row({ status: 0 }, lost),
   "another session": row(http(200, ANSWER, "application/json", { headers: { "mcp-session-id": "other" } }), hi),
   "202, and the answer on the stream of its GET": row({ status: 202, says: [ANSWER] }, hi, {

@@ -5,6 +5,7 @@ import type { StreamEvent } from "../../src/upstream/events.ts";
 import { HttpLink, type HttpAnswer } from "../../src/upstream/http-link.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
 import { host, hostedServer } from "../support/hosted-upstreams.ts";
+import { senderBy } from "../support/http-sender.ts";
 import { legacyServer } from "../support/legacy-server.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { serve } from "../support/suite.ts";
@@ -51,7 +52,7 @@ async function mostInOneTurn(counted: () => number, use: () => Promise<unknown>)
 
 /** An answer to a request over HTTP. */
 function answered(response: Response, inflow = new Inflow(1e6)): Promise<HttpAnswer> {
-  const link = new HttpLink({ messageBytes: 2 ** 24, inflow, fetch: async () => response });
+  const link = new HttpLink({ messageBytes: 2 ** 24, inflow, send: senderBy(async () => response) });
   return link.open(new URL("http://127.0.0.1/"), { method: "POST" });
 }
 

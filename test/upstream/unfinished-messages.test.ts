@@ -10,6 +10,7 @@ import { HttpLink, type HttpAnswer } from "../../src/upstream/http-link.ts";
 import { Inflow } from "../../src/upstream/inflow.ts";
 import { readLongMessage, type LongReader } from "../../src/upstream/long-answers.ts";
 import { refusedByServer } from "../../src/upstream/upstream-error.ts";
+import { senderBy } from "../support/http-sender.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { until } from "../support/until.ts";
 
@@ -26,7 +27,7 @@ async function answer(room: MessageRoom, type = "application/json") {
     cancel: () => void (isCancelled = true),
   });
   const fetchIt = async () => new Response(body, { headers: { "content-type": type } });
-  const link = new HttpLink({ messageBytes: 10_000, inflow: new Inflow(1e6), room, fetch: fetchIt });
+  const link = new HttpLink({ messageBytes: 10_000, inflow: new Inflow(1e6), room, send: senderBy(fetchIt) });
   const opened = await link.open(new URL("http://127.0.0.1/"), { method: "POST" });
   const read = (
     opened.isStream ? countEvents(opened) : opened.messages(() => {}).then(({ text }) => text.length)

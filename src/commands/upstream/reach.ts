@@ -1,5 +1,6 @@
 import { isatty } from "node:tty";
 import { packageVersion, readConfig } from "../../config.ts";
+import type { HttpSender } from "../../lib/http-sender.ts";
 import { printable, printableJson } from "../../lib/printable.ts";
 import { type Limits, limitVariable } from "../../limits/limits.ts";
 import { connectUpstream } from "../../upstream/connect.ts";
@@ -121,6 +122,14 @@ async function referenceOf(text: string, { ignoreSchema, profile }: ReachOptions
   });
 }
 
+let sender: Promise<HttpSender> | undefined;
+
+/** Loads the HTTP client only where a server is remote. */
+const send: HttpSender = async (url, init) => {
+  sender ??= import("../../network/public-fetch.ts").then(({ openSender }) => openSender());
+  return (await sender)(url, init);
+};
+
 async function open(
   { launch: named }: ServerReference,
   options: ReachOptions & { readonly limits: Limits; readonly ask: Ask | undefined },
@@ -145,6 +154,7 @@ async function open(
       ...(options.hosted && { capabilities: hostedCapabilities }),
       clientInfo: { name: "berth", version: packageVersion() },
       started: begun?.take(launch),
+      send,
       signal,
       ...(options.verbose && { onNotification: (method, params) => tell({ notification: { method, params } }) }),
     });
