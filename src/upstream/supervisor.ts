@@ -18,6 +18,8 @@ const bounds = fixed({
   /** The first and the longest wait between a failed start and the next. */
   upstreamBackoffMs: 500,
   upstreamBackoffMaxMs: 4_000,
+  /** From the loss of a connection to its automatic reopening, after any backoff. */
+  upstreamReopenMs: 100,
 });
 
 interface SupervisorOptions {
@@ -55,7 +57,6 @@ interface Open {
 
 /** A connection that served for this long has lasted: its end is no failed start. */
 const LASTED_MS = 10_000;
-const REOPEN_MS = 100;
 
 /**
  * One shared connection to an upstream: opened on demand, reopened when it is lost, with longer and longer waits while
@@ -287,7 +288,7 @@ export class Supervisor {
       if (this.#current || clock.now() - this.#idle.usedAt > this.#options.limits.upstreamIdleMs) return;
       this.#connected().catch(() => this.#reopen());
     };
-    this.#reopening = clock.after((this.#failed.waitMs ?? 0) + REOPEN_MS, again).unref();
+    this.#reopening = clock.after((this.#failed.waitMs ?? 0) + bounds.upstreamReopenMs, again).unref();
   }
 
   /** A connection was lost after `servedMs`. A call that may have caused it must not make others wait. */

@@ -74,7 +74,8 @@ describe("an upstream program that closes its pipes and keeps running", () => {
   it("is logged, shown as failed, and started again", async (t) => {
     const lines: string[] = [];
     const log = pino({ level: "warn" }, { write: (line) => void lines.push(line) });
-    const env = { BERTH_UPSTREAM_PROGRAMS: "on" };
+    // Without an automatic restart, which would end the state "failed" before it is seen.
+    const env = { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_UPSTREAM_REOPEN_MS: "1000000000" };
     const berth = await startTestBerth({ mcps: { server: { upstream: closing } }, env, log });
     t.after(() => berth.close());
     const server = hostedServer(berth);

@@ -18,10 +18,13 @@ import { hostile } from "../../support/upstreams.ts";
 const { upstreamCallMs } = defaultLimits;
 const PING_MS = 15_000;
 
-async function hosted(t: TestContext, env: Record<string, string> = {}) {
+/** Without automatic restarts, which would end the state "failed" before it is seen. */
+const ON_DEMAND = { BERTH_UPSTREAM_REOPEN_MS: "1000000000" };
+
+async function hosted(t: TestContext) {
   const reached = join(temporaryFolder(t), "reached");
   const upstream = hostile("falls silent in calls", `&arg=${encodeURIComponent(reached)}`);
-  const server = hostedServer(await host(t, { server: { upstream } }, env));
+  const server = hostedServer(await host(t, { server: { upstream } }, ON_DEMAND));
   const echo = async (): Promise<{ pid: number; pings: number }> => JSON.parse(await server.call("echo"));
   /** Calls a tool that gives no answer; resolves once the server has read the call, with the answer to come. */
   const hang = async (args: JsonObject, signal?: AbortSignal): Promise<{ answer: Promise<string> }> => {
@@ -89,7 +92,9 @@ test("a remote server that answers nothing any more is left, and reached anew", 
     if (method === "tools/list") return say({ result: { tools: [tool("greet", "Greets.")] } });
     return method === "tools/call" && say({ result: { content: [{ type: "text", text: "Hello" }] } });
   });
-  const server = hostedServer(await host(t, { server: { upstream } }, { BERTH_UPSTREAM_PING_MS: "1000" }));
+  const server = hostedServer(
+    await host(t, { server: { upstream } }, { ...ON_DEMAND, BERTH_UPSTREAM_PING_MS: "1000" }),
+  );
   assert.equal(await server.call("greet"), "Hello");
   isSilent = true;
   const answer = server.call("greet");
