@@ -1,5 +1,5 @@
 import { pipeline, type Readable } from "node:stream";
-import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { constants, createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { request, fetch as undiciFetch, type Agent, type RequestInit as UndiciInit } from "undici";
 import type { HttpSender } from "../lib/http-sender.ts";
 import { openAgent, openAgentToAnywhere, type Resolve } from "./agent.ts";
@@ -46,12 +46,17 @@ function senderOver(dispatcher: Agent): HttpSender {
   };
 }
 
-const OWN_HEADERS = { "user-agent": "berth", "accept-encoding": "gzip, deflate, br" };
+const OWN_HEADERS = { "user-agent": "berth", "accept-encoding": "gzip, br" };
+
+/** As browsers and cURL decode: an empty body is valid, whatever its coding. */
+const { Z_SYNC_FLUSH, BROTLI_OPERATION_FLUSH } = constants;
+const zlib = { flush: Z_SYNC_FLUSH, finishFlush: Z_SYNC_FLUSH };
+const brotli = { flush: BROTLI_OPERATION_FLUSH, finishFlush: BROTLI_OPERATION_FLUSH };
 const DECODERS: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new Map([
-  ["gzip", createGunzip],
-  ["x-gzip", createGunzip],
-  ["deflate", createInflate],
-  ["br", createBrotliDecompress],
+  ["gzip", () => createGunzip(zlib)],
+  ["x-gzip", () => createGunzip(zlib)],
+  ["deflate", () => createInflate(zlib)],
+  ["br", () => createBrotliDecompress(brotli)],
 ]);
 
 function decoded(body: Readable, coding: string): Readable {
