@@ -48,28 +48,40 @@ const attacked = (part, where, atMost) =>
     of: (figures) => figures[part]?.cases.find((each) => each.name === name)?.attacked.p99Ms,
   }));
 
-/** The costs of hosting over a bridge that checks nothing. @param {number} callers @param {string} where @returns {Ratio[]} */
-function bridged(callers, where) {
-  const found = ({ bridge }) => bridge?.cases.find((each) => each.callers === callers);
+const BRIDGED = {
+  stdio: { kind: "hosted", bare: "bridge", p50Max: 1.5, cpuMax: 1.75 },
+  http: { kind: "remote", bare: "forwarder", p50Max: undefined, cpuMax: undefined },
+};
+
+/**
+ * The costs of hosting over a program that checks nothing.
+ *
+ * @param {"stdio" | "http"} transport @param {number} callers @returns {Ratio[]}
+ */
+function bridged(transport, callers) {
+  const found = ({ bridge }) => bridge?.cases.find((each) => each.transport === transport && each.callers === callers);
   const part = "bridge";
+  const { kind, bare, p50Max, cpuMax } = BRIDGED[transport];
+  const where = callers === 1 ? "one caller" : `${callers} callers`;
+  const named = (figure) => `${kind}${figure}${callers}VsBareBridge`;
   return [
     {
-      name: `hostedCall${callers}VsBareBridge`,
-      title: `call of a hosted upstream / by a bare bridge, ${where}`,
-      atMost: 1.5,
+      name: named("Call"),
+      title: `call of a ${kind} upstream / by a bare ${bare}, ${where}`,
+      atMost: p50Max,
       part,
       of: (figures) => found(figures)?.p50,
     },
     {
-      name: `hostedP99Call${callers}VsBareBridge`,
-      title: `its 99th percentile / by a bare bridge, ${where}`,
+      name: named("P99Call"),
+      title: `its 99th percentile / by a bare ${bare}, ${where}`,
       part,
       of: (figures) => found(figures)?.p99,
     },
     {
-      name: `hostedCpu${callers}VsBareBridge`,
-      title: `CPU of a hosted call / of a bare bridge, without the server, ${where}`,
-      atMost: 1.75,
+      name: named("Cpu"),
+      title: `CPU of a ${kind} call / of a bare ${bare}, without the server, ${where}`,
+      atMost: cpuMax,
       part,
       of: (figures) => found(figures)?.cpu,
     },
@@ -248,8 +260,7 @@ export const ratios = [
     part: "upstreams",
     of: ({ upstreams }) => over(upstreams?.hostedMs, upstreams?.directMs),
   },
-  ...bridged(1, "one caller"),
-  ...bridged(20, "20 callers"),
+  ...["stdio", "http"].flatMap((transport) => [1, 20].flatMap((callers) => bridged(transport, callers))),
   {
     name: "hostedCpuVsDirect",
     title: "CPU of a hosted call / of the same over stdio",

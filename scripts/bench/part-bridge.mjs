@@ -10,12 +10,12 @@ import { rawCaller } from "./upstream-callers.mjs";
 import { everything, everythingCommand } from "./upstream-server.mjs";
 
 /**
- * The costs of hosting: server-everything behind Berth, and behind a bridge of a few lines that checks nothing, which is
- * the floor of everything that is reached over HTTP and speaks stdio behind. With one caller, and with twenty, in turns of
- * which each begins with the other. The time of the server itself is left out of the CPU time.
+ * The costs of hosting: a server behind Berth, and behind a program of a few lines that checks nothing, which is the
+ * floor of every host. Over stdio that is server-everything, over HTTP a server that only echoes. With one caller, and
+ * with twenty, in alternating turns. The CPU time of the server itself is not counted.
  *
  * @typedef {{ p50Ms: number, p99Ms: number, cpuMicros: number }} CallFigures of one call: medians of all turns
- * @typedef {{ callers: number, hosted: CallFigures, bare: CallFigures, p50: number, p99: number, cpu: number }} BridgeCase
+ * @typedef {{ transport: "stdio" | "http", callers: number, hosted: CallFigures, bare: CallFigures, p50: number, p99: number, cpu: number }} BridgeCase
  * The last three are medians of the ratios of neighbouring turns, so that what else the machine does weighs on both.
  * @typedef {{ cases: BridgeCase[] }} BridgeFigures
  */
@@ -23,8 +23,6 @@ import { everything, everythingCommand } from "./upstream-server.mjs";
 /** Neither is pinned to a core: both have a server of their own, which works at the same time. */
 const ANYWHERE = { alone: false };
 const CALLERS = [1, 20];
-const request = modernCall("/mcp/every");
-const message = JSON.parse(request.body).params.arguments.message;
 
 /**
  * @param {string} folder
@@ -37,25 +35,36 @@ export async function measureBridge(folder, size, say, profiles) {
   const sources = join(folder, "bridge-sources");
   const image = join(folder, "bridge-image");
   mkdirSync(sources, { recursive: true });
-  writeImageSources(sources, { every: { upstream: `mcp+node://${everything}?command=stdio` } });
-  await makeImage(sources, image);
-  const nodeFlags = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profiles}`];
-  const hosted = await startServer(serve(folder, image, { nodeFlags }), ANYWHERE);
-  const closing = [hosted.stop];
+  const closing = [];
+  const start = async (launch) => {
+    const started = await startServer(launch, ANYWHERE);
+    closing.push(started.stop);
+    return started;
+  };
+  const startPeer = (file, env = {}) =>
+    start((port) => ({
+      args: [fileURLToPath(new URL(`peers/${file}`, import.meta.url)), String(port)],
+      env,
+      folder: mkdtempSync(join(folder, "bare-")),
+    }));
   try {
-    const bare = await startServer(
-      (port) => ({
-        args: [fileURLToPath(new URL("peers/bridge.mjs", import.meta.url)), String(port)],
-        env: { BENCH_BRIDGED: JSON.stringify(everythingCommand) },
-        folder: mkdtempSync(join(folder, "bare-")),
-      }),
-      ANYWHERE,
-    );
-    closing.push(bare.stop);
+    const remote = `127.0.0.1:${(await startPeer("remote.mjs")).port}/mcp`;
+    const stdio = `mcp+node://${everything}?command=stdio`;
+    writeImageSources(sources, { stdio: { upstream: stdio }, http: { upstream: `mcp+http://${remote}` } });
+    await makeImage(sources, image);
+    const nodeFlags = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profiles}`];
+    const hosted = await start(serve(folder, image, { nodeFlags }));
+    const bare = {
+      stdio: await startPeer("bridge.mjs", { BENCH_BRIDGED: JSON.stringify(everythingCommand) }),
+      http: await startPeer("forward.mjs", { BENCH_FORWARDED: `http://${remote}` }),
+    };
     const cases = [];
-    for (const callers of CALLERS) {
-      say(`bridge: ${callers} ${callers === 1 ? "caller" : "callers"}`);
-      cases.push(await measureCallers([hosted, bare], callers, size));
+    for (const transport of ["stdio", "http"]) {
+      for (const callers of CALLERS) {
+        say(`bridge: ${transport}, ${callers} ${callers === 1 ? "caller" : "callers"}`);
+        const request = modernCall(`/mcp/${transport}`);
+        cases.push({ transport, ...(await measureCallers([hosted, bare[transport]], request, callers, size)) });
+      }
     }
     return { cases };
   } finally {
@@ -63,8 +72,9 @@ export async function measureBridge(folder, size, say, profiles) {
   }
 }
 
-/** @param {import("./server-process.mjs").ServerProcess[]} servers @returns {Promise<BridgeCase>} */
-async function measureCallers(servers, callers, { turns, calls, warmUpCalls }) {
+/** @param {import("./server-process.mjs").ServerProcess[]} servers @returns {Promise<Omit<BridgeCase, "transport">>} */
+async function measureCallers(servers, request, callers, { turns, calls, warmUpCalls }) {
+  const { message } = JSON.parse(request.body).params.arguments;
   const clients = [];
   try {
     // A connection is closed on which no request comes for a minute, so each is made when it is used.

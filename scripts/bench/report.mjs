@@ -202,10 +202,10 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
   if (figures.bridge) {
     const shown = ({ p50Ms, p99Ms, cpuMicros }) =>
       `${fixed(p50Ms, 3)} / ${fixed(p99Ms, 3)} ms, CPU ${whole(cpuMicros)} µs`;
-    for (const { callers, hosted, bare } of figures.bridge.cases) {
+    for (const { transport, callers, hosted, bare } of figures.bridge.cases) {
       print(
-        `\nA hosted call, ${whole(callers)} at a time: p50 / p99 ${shown(hosted)} without the server; ` +
-          `by a bare bridge ${shown(bare)}`,
+        `\nA call over ${transport}, ${whole(callers)} at a time: p50 / p99 ${shown(hosted)} without the server; ` +
+          `by a bare program ${shown(bare)}`,
       );
     }
   }

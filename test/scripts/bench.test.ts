@@ -36,7 +36,7 @@ describe("the bench", () => {
 
   it("gives no verdict on times that other programs have disturbed, and one on all else", () => {
     const upstreams = { hostedMs: 1, directMs: 1, idleChildren: 1 };
-    const bridge = { cases: [{ callers: 20, p50: 2, p99: 2, cpu: 2 }] };
+    const bridge = { cases: [{ transport: "stdio", callers: 20, p50: 2, p99: 2, cpu: 2 }] };
     const figures = { trials: trials(60), upstreams, bridge, othersBusy: { call: 0.06, bridge: 0.5 } };
     for (const [name, othersBusy] of [
       ["callThroughputVsBare", 0.06],
