@@ -9,6 +9,8 @@ import { packageImports } from "../discover/imports.ts";
 import { withPackages } from "../image/folder-packages.ts";
 import type { Cid } from "../lib/cid.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
+import { isScript } from "../lib/script-text.ts";
+import { interpreterProblem } from "../processes/interpreter.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
@@ -38,7 +40,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
   const { limits, guests } = readConfig(process.env);
   const gathered = await gatherDefinition(dirname(file), entry, limits);
   const own: DefinitionSource = {
-    language: text.startsWith("#!") || extname(file) === ".sh" ? "shell" : "typescript",
+    language: isScript(text) || extname(file) === ".sh" ? "shell" : "typescript",
     server: options.server ?? basename(file, extname(file)),
     entry,
     files: { ...gathered.files, [entry]: gathered.files[entry] ?? text },
@@ -56,8 +58,12 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
   try {
     const tarballs = async (cid: Cid) => packages?.tarballs.get(cid);
     const { bundling: unbundled = [], ...found } = await compiler.discover(source, tarballs);
+    const wrong = own.language === "shell" ? interpreterProblem(entry, text) : undefined;
     const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? strictly(list) : list);
-    const [problems, bundling] = [told(found.problems), told([...inFolder, ...unread, ...unbundled])];
+    const [problems, bundling] = [
+      told([...(wrong ? [wrong] : []), ...found.problems]),
+      told([...inFolder, ...unread, ...unbundled]),
+    ];
     if (options.json) printAsJson({ ...found, problems }, bundling);
     else printText({ ...found, problems: [...problems, ...bundling] });
     return [...problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;

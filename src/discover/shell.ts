@@ -2,6 +2,7 @@ import { ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { codeFrame } from "../lib/code-frame.ts";
 import { type Json, type JsonSchema, tryParseJson } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
+import { scriptText } from "../lib/script-text.ts";
 import {
   nothingFound,
   type DefinitionSource,
@@ -38,7 +39,7 @@ import { annotationsOf, constrain, suggestionFor } from "./tags.ts";
  * its own name and stands in `$1`, `$2`, … in the order of the parameters; what the script prints is the result.
  */
 export function discoverShell({ files, entry, server }: DefinitionSource): Discovery {
-  const lines = (files[entry] ?? "").split(/\r?\n/);
+  const lines = scriptText(files[entry] ?? "").split("\n");
   const problems: Problem[] = [];
   const report = (severity: Problem["severity"], code: string, message: string, at: Place): void => {
     const frame = codeFrame(lines[at.line - 1] ?? "", at.line, at.column, at.length);

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { HostFolder } from "../folders/folders.ts";
 import type { Limits } from "../limits/limits.ts";
+import { SCRIPT_PATH, type Interpreter } from "../processes/interpreter.ts";
 import type { Command } from "../processes/process-group.ts";
 import {
   authorities,
@@ -57,8 +58,6 @@ interface ScriptCommand {
   readonly folder?: string;
 }
 
-export type Interpreter = "sh" | "bash";
-
 /** Processes and threads of one run of a script. */
 export const SCRIPT_TASKS = 64;
 
@@ -68,7 +67,7 @@ const guestFolder = new URL("./guest/", import.meta.url);
 /** The same in every engine, so that a definition that works in one works in the other. */
 const guestEnvironment = { TZ: "UTC", LANG: "C.UTF-8" } as const;
 
-const scriptEnvironment = { PATH: "/usr/bin:/bin", HOME: "/tmp", TMPDIR: "/tmp", ...guestEnvironment } as const;
+const scriptEnvironment = { PATH: SCRIPT_PATH, HOME: "/tmp", TMPDIR: "/tmp", ...guestEnvironment } as const;
 
 /** Where a guest in the sandbox keeps files: its working folder, its home, and its place for temporary files. */
 const SCRATCH = "/tmp";
@@ -221,7 +220,8 @@ function scriptCommand(
         "--core=0",
       ].map(noHigherThanOwn),
       "--",
-      `/bin/${interpreter}`,
+      interpreter.file,
+      ...interpreter.args,
       "/sbx/script",
       ...argv,
     ],
@@ -302,8 +302,8 @@ export function trustedLauncher(node: { file: string; major: number }, limits: L
       cwd: scratch!,
     }),
     script: ({ interpreter, argv, env, folder, folders = [] }) => ({
-      file: `/bin/${interpreter}`,
-      args: [`${folder}/script`, ...argv],
+      file: interpreter.file,
+      args: [...interpreter.args, `${folder}/script`, ...argv],
       env: { ...scriptEnvironment, HOME: `${folder}/work`, TMPDIR: `${folder}/work`, ...placesOf(folders), ...env },
       cwd: `${folder}/work`,
     }),

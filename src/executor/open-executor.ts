@@ -3,6 +3,7 @@ import { clock } from "../lib/clock.ts";
 import { BerthError } from "../lib/errors.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
+import { SH } from "../processes/interpreter.ts";
 import {
   filtersSystemCalls,
   findSandboxTools,
@@ -169,7 +170,7 @@ function guestProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
 }
 
 async function scriptProblem(launcher: GuestLauncher): Promise<Trouble | undefined> {
-  const command = launcher.script({ interpreter: "sh", argv: ["works"], env: {}, deadlineMs: PROBE_MS });
+  const command = launcher.script({ interpreter: SH, argv: ["works"], env: {}, deadlineMs: PROBE_MS });
   const run = runToEnd(spawnDirectly, command, 'echo "$1"', 1024);
   const timer = setTimeout(run.kill, PROBE_MS);
   const { exit, stdout, stderr } = await run.ended;

@@ -1,7 +1,9 @@
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
+import { scriptText } from "../lib/script-text.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
+import { readInterpreter, type Interpreter } from "../processes/interpreter.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
 import { recordLocksOf } from "../processes/process-tree.ts";
 import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
@@ -24,7 +26,7 @@ import {
   tooBusy,
 } from "./failures.ts";
 import type { GuestNetwork } from "./guest-starter.ts";
-import { SCRIPT_TASKS, type GuestLauncher, type Interpreter } from "./launcher.ts";
+import { SCRIPT_TASKS, type GuestLauncher } from "./launcher.ts";
 
 interface ScriptsOwner {
   /** How many scripts one tenant may run. */
@@ -82,8 +84,8 @@ export class Scripts {
   }
 
   async #run(script: ScriptRun): Promise<ScriptOutcome> {
-    const interpreter = interpreterOf(script.script);
-    if (typeof interpreter !== "string") return { ok: false, error: interpreter.error };
+    const interpreter = readInterpreter(script.script);
+    if (typeof interpreter === "string") return { ok: false, error: failure("load", `its first line ${interpreter}`) };
     const invalid = invalidText(script);
     if (invalid) return { ok: false, error: failure("load", invalid) };
     if (script.signal?.aborted) return { ok: false, error: cancelled };
@@ -167,11 +169,12 @@ export class Scripts {
   }
 
   async #start(
-    { tenant, script, argv, env, folders, network, deadlineMs }: ScriptRun,
+    { tenant, script: source, argv, env, folders, network, deadlineMs }: ScriptRun,
     interpreter: Interpreter,
     onStarted: (process: ScriptProcess) => void,
   ): Promise<ScriptEnd> {
     const { outputBytes } = this.#limits;
+    const script = scriptText(source);
     const begin = (own: { readonly folder?: string; readonly sockets?: string } = {}): Promise<ScriptEnd> => {
       this.started++;
       const where = { ...(folders && { folders }), ...own };
@@ -213,20 +216,6 @@ function outcomeOf(end: ScriptEnd, verdict: GuestFailure | undefined, outputByte
 }
 
 const signalNumbers: Readonly<Record<string, number>> = { SIGINT: 2, SIGABRT: 6, SIGKILL: 9, SIGSEGV: 11, SIGTERM: 15 };
-
-/** `sh` unless the first line names `bash`. */
-function interpreterOf(script: string): Interpreter | { error: GuestFailure } {
-  const line = /^#!(.*)/.exec(script)?.[1]?.trim();
-  if (line === undefined) return "sh";
-  const name = /^(?:\/bin\/|\/usr\/bin\/|\/usr\/bin\/env )(sh|bash)$/.exec(line)?.[1];
-  if (name) return name as Interpreter;
-  return {
-    error: failure(
-      "load",
-      `its first line asks for "${line.slice(0, 100)}"; only sh and bash run here, without options`,
-    ),
-  };
-}
 
 /** Describes an argument or variable that no process can be given. */
 function invalidText({ argv, env }: ScriptRun): string | undefined {

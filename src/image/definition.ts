@@ -4,6 +4,7 @@ import { isBytes } from "../discover/resolve.ts";
 import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
+import { isScript } from "../lib/script-text.ts";
 import type { Store } from "../store/store.ts";
 
 /**
@@ -84,7 +85,7 @@ function singleFile(text: string, server: string): DefinitionSource {
 }
 
 export function languageOf(text: string): DefinitionSource["language"] {
-  return text.startsWith("#!") ? "shell" : "typescript";
+  return isScript(text) ? "shell" : "typescript";
 }
 
 interface DefinitionTree {

@@ -8,6 +8,7 @@ import { BerthError } from "../lib/errors.ts";
 import { problemAt } from "../lib/json-source.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { PackageSet } from "../packages/package-set.ts";
+import { interpreterProblem } from "../processes/interpreter.ts";
 import type { Compiling } from "./compiling.ts";
 import { languageOf, loadDefinition, packDefinition } from "./definition.ts";
 import { withPackages } from "./folder-packages.ts";
@@ -51,6 +52,8 @@ export function openDefinitions(parts: DefinitionsParts) {
 
     let found = gathered.get(file.path);
     if (!found) {
+      const problem = file.path.endsWith(".sh") ? interpreterProblem(file.path, file.text!) : undefined;
+      if (problem) problems.push(problem);
       found = gather(file, parts, problems);
       gathered.set(file.path, found);
     }
@@ -147,7 +150,9 @@ async function findByCid(
     return file.block.bytes;
   };
   try {
-    await loadDefinition(read, cid, "any");
+    const { language, entry, files } = await loadDefinition(read, cid, "any");
+    const problem = language === "shell" ? interpreterProblem(cid, files[entry]!) : undefined;
+    if (problem) complain(problem.code, problem.message);
     const parts = [...blocks.values()];
     return { entry: cid, cid, blocks: parts, files: {}, source: sourceOf(cid, parts, packages) };
   } catch (error) {

@@ -192,7 +192,12 @@ export function systemFolders(): string[] {
 
 /** A file that may stand in one of them, which then holds it already. */
 export function besideSystemFolders(file: string): string[] {
-  return SYSTEM_FOLDERS.some((folder) => file.startsWith(`${folder}/`)) ? [] : readOnly(file);
+  return isInSystemFolder(file) ? [] : readOnly(file);
+}
+
+/** By its path alone, which must be absolute and normalized. */
+export function isInSystemFolder(file: string): boolean {
+  return SYSTEM_FOLDERS.some((folder) => file.startsWith(`${folder}/`));
 }
 
 /** The authorities that the machine's programs trust in TLS, wherever it has them; no keys stand there. */

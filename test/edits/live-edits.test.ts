@@ -155,6 +155,12 @@ describe("an edit while Berth runs", () => {
   });
 
   it("makes a new server, and takes one away", async () => {
+    const refused = await api.send("PUT", "/definitions/fresh", "#!/bin/fish\n", { "If-None-Match": "*" });
+    const [problem] = refused.body.error.data.problems;
+    assert.deepEqual(
+      [refused.status, problem.code, problem.file, problem.line],
+      [422, "bad-interpreter", "fresh.sh", 1],
+    );
     const made = await api.send("PUT", "/definitions/fresh", "#!/bin/sh\necho fresh\n", { "If-None-Match": "*" });
     assert.equal(made.status, 201);
     assert.equal(made.body.review.servers[0].outcome, "added");

@@ -36,6 +36,7 @@ const bootText = (text: string, files: Sources = {}): Sources => ({
   ...sourcesWith({}, files),
   "default.boot.source.json": text,
 });
+const refusedScript = rawBlock("#!/bin/bash -e -u\necho hello\n");
 const missingCid = rawBlock("nobody has this").cid;
 
 const cases: Record<string, { sources: Sources; problems: string[] }> = {
@@ -183,6 +184,17 @@ const cases: Record<string, { sources: Sources; problems: string[] }> = {
       "b.ts": `#!/usr/bin/env node\n${helloSource}`,
     }),
     problems: ["mcps.source.json:1:24 /a/definition unknown-kind", "mcps.source.json:2:22 /b/definition unknown-kind"],
+  },
+  "a script whose interpreter cannot run it, whatever its line ends": {
+    sources: mcpsText(
+      `{ "a": { "definition": "a.sh" },\n"b": { "definition": "b.sh" },\n"c": { "definition": "${refusedScript.cid}" } }`,
+      {
+        "a.sh": "\uFEFF#!/usr/bin/fish\r\necho hello\r\n",
+        "b.sh": "\uFEFF#!/bin/bash -e\r\necho hello\r\n",
+        [`content/${refusedScript.cid}`]: refusedScript.bytes,
+      },
+    ),
+    problems: ["a.sh:1:1 - bad-interpreter", "mcps.source.json:3:22 /c/definition bad-interpreter"],
   },
   "a transform that is a script": {
     sources: mcpsText(`{ "a": { "prompts_transform_cid": "a.sh" } }`, { "a.sh": "#!/bin/sh\n" }),
@@ -348,7 +360,7 @@ describe("bad sources give every problem with its place, and no image:", () => {
   test("a file that is larger than the limit of its kind", async () => {
     const files = {
       "a.ts": "//".padEnd(1_100_000, "x"),
-      "b.sh": "#!".padEnd(1_100_000, "x"),
+      "b.sh": "#!/bin/sh\n".padEnd(1_100_000, "x"),
       "c.txt": "c".repeat(5_000_000),
     };
     const boot = { servers: [], variables: [{ name: "c", definition_cid: "c.txt" }] };

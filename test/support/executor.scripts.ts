@@ -47,17 +47,26 @@ export function scriptsContract(mode: Mode): void {
       );
     });
 
-    it("runs sh by default and bash when the first line asks for it", async () => {
-      const which = 'echo "${BASH_VERSION:-none}"';
-      assert.equal(await printed(`#!/bin/sh\n${which}`), await printed(which));
-      for (const line of ["#!/bin/bash", "#!/usr/bin/env bash", "#! /usr/bin/bash"]) {
-        assert.match(await printed(`${line}\n${which}; a=(1 2); echo "\${#a[@]}"`), /^\d.*\n2\n$/);
-      }
-      for (const line of ["#!/usr/bin/python3", "#!/bin/bash -x", "#!/tmp/bash", "#!"]) {
-        const failure = failureOf(await run(`${line}\n${which}`));
-        assert.equal(failure.reason, "load");
-        assert.match(failure.message, /only sh and bash/);
-      }
+    it("runs a script with the interpreter and options of its first line, whatever its line ends", async () => {
+      const version = 'echo "${BASH_VERSION:-none}"';
+      assert.equal(await printed(`#!/bin/sh\n${version}`), await printed(version));
+      const scripts: [script: string, printed: RegExp][] = [
+        ["#!/bin/bash\na=(1 2); echo ${#a[@]}", /^2\n$/],
+        ["#! /usr/bin/bash -eu \nfalse; echo on", /^$/],
+        ["#!/usr/bin/env bash\necho $-", /^(?!.*e)\w+\n$/],
+        ["#!/usr/bin/env -S bash -e -o pipefail\nfalse | true; echo on", /^$/],
+        ["#!/usr/bin/env -S bash -c 'echo \"as one\"; cat $0'\necho here", /^as one\n#!.*\necho here$/],
+        ["#!/bin/dash\necho ${BASH_VERSION:-none}", /^none\n$/],
+        ["#!/usr/bin/perl -w -T\nprint ${^TAINT}", /^1$/],
+        ["#!/usr/bin/env perl\nprint $^W", /^0$/],
+        ["\uFEFF#!/bin/bash\r\nset -e\r\nif true; then\r\n  echo a\r\nfi\r\nfalse\r\necho on\r", /^a\n$/],
+      ];
+      for (const [script, expected] of scripts) assert.match(await printed(script), expected, script);
+      const failure = failureOf(await run("#!/bin/bash -e -u\ntrue"));
+      assert.deepEqual(
+        [failure.reason, failure.message.split(";")[0]],
+        ["load", `its first line gives "-e -u" to /bin/bash as one argument, as Linux does`],
+      );
     });
 
     it("starts scripts, like guests, in sessions of their own, which have no terminal", async () => {

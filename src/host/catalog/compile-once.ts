@@ -15,6 +15,7 @@ import {
   type PackagesInReach,
   type PackageSet,
 } from "../../packages/package-set.ts";
+import { interpreterProblem } from "../../processes/interpreter.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
 import type { CompileFor } from "./compile-in-turn.ts";
@@ -157,7 +158,8 @@ export async function compiledDefinition(
     throw refused(server, [problem("shell-refused", "A read-only boot runs no shell definitions")]);
   }
   const found = await compileOnce(definition, source);
-  if (!found.bundle) throw refused(server, found.problems);
+  const wrong = language === "shell" ? interpreterProblem(source.entry, source.files[source.entry]!) : undefined;
+  if (!found.bundle || wrong) throw refused(server, wrong ? [wrong, ...found.problems] : found.problems);
   return { found, language, bundle: found.bundle, compiled: compileKey(definition, source) };
 }
 

@@ -23,7 +23,7 @@ export async function mainFileOf(
   const bytes = await ifSound(store.content(tenant, cid));
   if (!bytes) return server;
   if (!isStructure(cid))
-    return `${server}.${languageOf(Buffer.from(bytes.subarray(0, 2)).toString()) === "shell" ? "sh" : "ts"}`;
+    return `${server}.${languageOf(Buffer.from(bytes.subarray(0, 5)).toString()) === "shell" ? "sh" : "ts"}`;
   const tree = decodeRecord(bytes);
   return isObject(tree) && typeof tree["entry"] === "string" ? tree["entry"] : server;
 }

@@ -6,6 +6,7 @@ import { parseDraft, type Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnAmongAll } from "../../lib/event-loop.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
+import { isScript } from "../../lib/script-text.ts";
 import { changing, listing, mayKnow, named, reading } from "../access/permit.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
 import type { RequestContext } from "../request-context.ts";
@@ -156,7 +157,7 @@ async function readDraft(
 }
 
 function textDraft({ kind, name }: Subject, text: string): Draft {
-  const ending = text.startsWith("#!") ? "sh" : "ts";
+  const ending = isScript(text) ? "sh" : "ts";
   const entry = kind === "definition" ? `${name}.${ending}` : name;
   return { entry, files: Object.fromEntries([[entry, text]]) };
 }

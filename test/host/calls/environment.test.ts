@@ -103,7 +103,10 @@ describe("the environment of an entry", () => {
   });
 
   it("is a script's environment as well, which keeps what scripts always find there", async () => {
-    assert.equal(await tool("script", "script", { how: "tell" }), `Bearer ${TOKEN}|info|/tmp|/usr/bin:/bin`);
+    assert.equal(
+      await tool("script", "script", { how: "tell" }),
+      `Bearer ${TOKEN}|info|/tmp|/usr/bin:/bin:/usr/local/bin`,
+    );
   });
 
   it("leaves a script's tool out that has a parameter of the same name", async () => {
