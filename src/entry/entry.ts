@@ -3,7 +3,7 @@ import { isCid, type Cid } from "../lib/cid.ts";
 import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { AllowedHost } from "../network/allow-list.ts";
-import { parseLauncher } from "../upstream/launcher-uri.ts";
+import { parseServer } from "../upstream/launcher-uri.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { readConsentTools } from "./consent-field.ts";
 import { entryBounds } from "./entry-bounds.ts";
@@ -139,7 +139,7 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     complain(inside(place, "runs"), "not-for-definitions", message);
   }
   if (fields.upstream !== undefined) {
-    for (const { code, message, column = 1 } of parseLauncher(fields.upstream).problems ?? []) {
+    for (const { code, message, column = 1 } of parseServer(fields.upstream).problems ?? []) {
       complain(inside(place, "upstream"), code, `${message} (At character ${column} of the launcher URI.)`);
     }
   }

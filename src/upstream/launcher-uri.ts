@@ -23,6 +23,22 @@ export function parseLauncher(uri: string): ParsedLauncher {
   return parsed === undefined || problems.list.length > 0 ? { problems: problems.list } : parsed;
 }
 
+/** As `parseLauncher`, for an entry, which starts a server and calls nothing. */
+export function parseServer(uri: string): ParsedLauncher {
+  const parsed = parseLauncher(uri);
+  if (parsed.problems) return parsed;
+  const { launch, operation } = parsed;
+  const [{ name } = { name: Object.keys(operation.arguments.json)[0] }] = operation.arguments.texts;
+  const named = operation.target?.kind ?? name;
+  if (named === undefined) return parsed;
+  const problems = new UriProblems(uri);
+  const isOfUrl = !operation.target && (launch.launcher === "http" || launch.launcher === "https");
+  const hint = isOfUrl ? `; write "query.${named}=" for a parameter of the server's URL` : "";
+  const message = `An entry says how to start a server and calls nothing; leave out "${named}="${hint}.`;
+  problems.add("not-a-server", uri.indexOf("?") + 1, message);
+  return { problems: problems.list };
+}
+
 function parse(uri: string, problems: UriProblems): { launch: Launch; operation: Operation } | undefined {
   if (uri.length > URI_LENGTH_MAX) return problems.add("too-long", 0, `More than ${URI_LENGTH_MAX} characters.`);
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
@@ -65,7 +81,8 @@ export function launcherMeant(text: string): string | undefined {
   const [, command, named] = /^(npx|uvx)(?: +-{1,2}[\w-]+)* +([^ -][^ ]*)/.exec(text) ?? [];
   if (command !== undefined) return `mcp+${command}://${named}`;
   if (/\s/.test(text)) return undefined;
-  if (/^(?:npx|uvx|python|node|https?):\/\//.test(text)) return `mcp+${text}`;
+  if (/^(?:npx|uvx|python|node):\/\//.test(text)) return `mcp+${text}`;
+  if (/^https?:\/\//.test(text)) return launcherOfUrl(text.replace(/([?&])query\./g, "$1"));
   if (text.includes("://")) return undefined;
   const [, script = "", ending] = /^([^?:]+\.(py|js|mjs|cjs))(?:\?|$)/.exec(text) ?? [];
   if (script !== "")
@@ -75,6 +92,22 @@ export function launcherMeant(text: string): string | undefined {
   const [, name = "", version] = /^((?:@[^@/?]+\/)?[^@/?]+)(?:@([^/?]+))?(?:[/?].*)?$/.exec(text) ?? [];
   const isPackage = forms.npx.name.test(name) && (version === undefined || forms.npx.version.test(version));
   return isPackage ? `mcp+npx://${text}` : undefined;
+}
+
+/**
+ * The launcher URI that a plain URL stands for: its query is part of the address. Anything else stays as it is, and is
+ * reported where launcher URIs are read.
+ */
+export function launcherOfUrl(text: string): string {
+  if (!/^https?:\/\//i.test(text)) return text;
+  const [address = ""] = text.split(/[?#]/, 1);
+  const rest = text.slice(address.length);
+  const [query = "", ...fragment] = rest.replace(/^\?/, "").split("#");
+  const pairs = [...new URLSearchParams(rest.startsWith("?") ? query : "")].map(
+    ([name, value]) => `query.${encodeURIComponent(name)}=${encodeURIComponent(value)}`,
+  );
+  const asked = pairs.length > 0 ? `?${pairs.join("&")}` : "";
+  return `mcp+${address.replace(/^https?/i, (scheme) => scheme.toLowerCase())}${asked}${fragment.length > 0 ? `#${fragment.join("#")}` : ""}`;
 }
 
 /** A longer text is no mistyped name. */

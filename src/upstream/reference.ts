@@ -3,7 +3,7 @@ import type { JsonObject } from "../lib/json.ts";
 import { invalidLauncher } from "./command.ts";
 import type { UpstreamConnection } from "./connection.ts";
 import type { Launch } from "./launch.ts";
-import { launcherMeant, parseLauncher } from "./launcher-uri.ts";
+import { launcherMeant, launcherOfUrl, parseLauncher } from "./launcher-uri.ts";
 import type { Operation } from "./operation.ts";
 
 /** A server and an operation in a person's words: a launcher URI, `@profile/tool?…`, or the plain URL of a server. */
@@ -37,20 +37,4 @@ function orPackage(text: string, error: unknown): Error {
   if (!(error instanceof BerthError) || error.code !== "profile_not_found" || meant === undefined)
     return error as Error;
   return new BerthError(error.code, `${error.detail}; if you mean the npm package, write ${meant}`);
-}
-
-/**
- * The launcher URI that a plain URL stands for: its query is part of the address. Anything else stays as it is, and is
- * reported where launcher URIs are read.
- */
-function launcherOfUrl(text: string): string {
-  if (!/^https?:\/\//i.test(text)) return text;
-  const [address = ""] = text.split(/[?#]/, 1);
-  const rest = text.slice(address.length);
-  const [query = "", ...fragment] = rest.replace(/^\?/, "").split("#");
-  const pairs = [...new URLSearchParams(rest.startsWith("?") ? query : "")].map(
-    ([name, value]) => `query.${encodeURIComponent(name)}=${encodeURIComponent(value)}`,
-  );
-  const asked = pairs.length > 0 ? `?${pairs.join("&")}` : "";
-  return `mcp+${address.replace(/^https?/i, (scheme) => scheme.toLowerCase())}${asked}${fragment.length > 0 ? `#${fragment.join("#")}` : ""}`;
 }

@@ -79,4 +79,22 @@ describe('"env" in an entry of mcps', () => {
     assert.deepEqual(told(many), []);
     assert.deepEqual(told({ A: "x" }, { upstream: "mcp+npx://x" }), [["not-for-upstreams", "/s/env"]]);
   });
+
+  it("names the spelling of a parameter of an upstream's URL", () => {
+    const messages: [upstream: string, message: RegExp][] = [
+      [
+        "mcp+https://x/mcp?project_ref=a&query.b=c",
+        /leave out "project_ref="; write "query\.project_ref=" .*\(At character 19 /,
+      ],
+      ['mcp+https://x/mcp?args={"a":1}', /write "query\.a="/],
+      ["mcp+https://x/mcp?tool=t&a=1", /leave out "tool="\. /],
+      ["mcp+npx://x?a=1", /leave out "a="\. /],
+      [
+        "https://x/mcp?project_ref=a%20b&query.c=d",
+        /did you mean mcp\+https:\/\/x\/mcp\?query\.project_ref=a%20b&query\.c=d\?/,
+      ],
+    ];
+    for (const [upstream, message] of messages)
+      assert.match(readEntry("s", { upstream }).problems[0]!.message, message);
+  });
 });

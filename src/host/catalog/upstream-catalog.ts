@@ -14,7 +14,7 @@ import type { Limits } from "../../limits/limits.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch.ts";
-import { parseLauncher } from "../../upstream/launcher-uri.ts";
+import { parseServer } from "../../upstream/launcher-uri.ts";
 import type { Activities } from "../calls/activity.ts";
 import type { Consent, Consents } from "../calls/consents.ts";
 import { grantProblems } from "../calls/granted.ts";
@@ -179,19 +179,13 @@ export function allowedLaunch(
 }
 
 function launchOf(server: string, uri: string): Launch {
-  const parsed = parseLauncher(uri);
+  const parsed = parseServer(uri);
   const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/upstream`;
   if (parsed.problems)
     throw refused(
       server,
       parsed.problems.map((each) => ({ ...each, pointer })),
     );
-  const { target, arguments: given } = parsed.operation;
-  if (target || given.texts.length > 0 || Object.keys(given.json).length > 0) {
-    const message =
-      "A launcher URI in mcps says how to start the upstream; it names no tool, resource, prompt or argument";
-    throw refused(server, [{ ...problem("not-a-server", message), pointer }]);
-  }
   return parsed.launch;
 }
 
