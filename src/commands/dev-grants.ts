@@ -58,7 +58,9 @@ export class DevGrants implements OwnGrants {
     });
     const before = this.#values;
     this.#values = new Map(
-      Object.entries(parseEnv(text) as Record<string, string>).filter(([, value]) => value !== ""),
+      Object.entries(parseEnv(text.replace(/^\uFEFF/, "")) as Record<string, string>).filter(
+        ([, value]) => value !== "",
+      ),
     );
     const names = [...new Set([...before.keys(), ...this.#values.keys()])];
     const changed = names.filter((name) => before.get(name) !== this.#values.get(name));

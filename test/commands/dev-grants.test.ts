@@ -60,7 +60,7 @@ test("berth dev grants what tags request, and tells what has no value, with the 
 
 test("berth dev gives values from --env-file and hosts from --allow-net, follows the file, and says no value", async (t) => {
   const port = await localServer(t);
-  const files = { "tell.ts": source(port), "own.env": `# mine\nAPI_TOKEN="${VALUE}"\nUNWANTED=never-asked-for\n` };
+  const files = { "tell.ts": source(port), "own.env": `\uFEFFAPI_TOKEN="${VALUE}"\nUNWANTED=never-asked-for\n` };
   const hosts = `--allow-net=localhost:${port},127.0.0.1:${port}`;
   const dev = await startDev(t, files, ["--env-file", "own.env", hosts, "tell.ts"]);
   assert.doesNotMatch(dev.output(), /warning/);
