@@ -29,6 +29,7 @@ import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
 import type { Spawner } from "../processes/spawn/spawn.ts";
 import type { Store } from "../store/store.ts";
 import { openCore, type Core, type Fill, type OwnGrants } from "./core.ts";
+import { listen } from "./listen.ts";
 import { REPLACE_MS } from "./worker.ts";
 
 const SIGNED_OUT = "signed-out";
@@ -261,17 +262,6 @@ function fromImage({ imageDir, image: which, database }: Config, log: Log): Fill
 function urlOf(server: Server, host: string): string {
   const { port } = server.address() as AddressInfo;
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
-}
-
-function listen(server: Server, { host, port }: Config): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => {
-      const taken =
-        error.code === "EADDRINUSE" ? `port ${port} is taken; choose another with BERTH_PORT` : error.message;
-      reject(new BerthError("config_invalid", taken, { cause: error }));
-    });
-    server.listen(port, host, resolve);
-  });
 }
 
 /** How long a result is reused: anyone may ask at any rate. */
