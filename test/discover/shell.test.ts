@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { discoverShell } from "../../src/discover/shell.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
@@ -203,4 +204,16 @@ test("a script with more parameters than a tool may have is no tool, and none of
     new Set(problems.map(({ code, line }) => [code, line! > 257].join())),
     new Set(["too-many-params,true"]),
   );
+});
+
+test("the documentation of headers is right", async () => {
+  const page = await readFile(new URL("../../../docs/scripts.md", import.meta.url), "utf8");
+  const [, example] = /```sh\n([^]*?)```/.exec(page)!;
+  assert.deepEqual(tool(example!).inputSchema["required"], ["text"]);
+  const rows = [...page.matchAll(/^\| `(@param .*?)` +\| `(.*?)` +\| (yes|no) +\|$/gm)];
+  assert.equal(rows.length, 8);
+  for (const [, header, schema, required] of rows) {
+    const found = param(header!.replaceAll("\\|", "|"));
+    assert.deepEqual([found.schema, found.isRequired], [JSON.parse(schema!), required === "yes"], header);
+  }
 });
