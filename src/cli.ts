@@ -91,6 +91,7 @@ program
   .option("--strict", "report type errors as errors")
   .option("--open", "open the page of the first server in the browser, to try its tools")
   .option("--quiet", "show only failed calls")
+  .option("--json", "print lines of JSON")
   .option("--port <number>", "port; 0 selects a free one (BERTH_PORT; default: 7420)")
   .option("--host <address>", "address to bind (BERTH_HOST; default: 127.0.0.1)")
   .option("--data <folder>", "folder of the store (default: .berth/dev for a folder, a temporary one for files)")

@@ -5,7 +5,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { watch } from "chokidar";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
-import { serviceLog } from "../compose/service-log.ts";
 import { type Config, readConfig } from "../config.ts";
 import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
 import { serverNameProblem } from "../entry/fields.ts";
@@ -25,6 +24,7 @@ import { ifSound } from "../store/if-sound.ts";
 import type { Store } from "../store/store.ts";
 import { checkEntry } from "./boot.ts";
 import { DevGrants } from "./dev-grants.ts";
+import { devLog } from "./dev-log.ts";
 import { clock } from "./dev-view.ts";
 import {
   announceFirst,
@@ -55,7 +55,10 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
   prepareData(own);
   const isStrict = options.strict ?? false;
   const data = options.data ?? own.devData;
-  const read = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, folder: own, data }) });
+  const read = readConfig({
+    BERTH_LOG: options.json ? "info" : "warn",
+    ...environmentOf({ ...options, folder: own, data }),
+  });
   const grants = await DevGrants.open(options);
   const config = grants.openTo(read);
   const served = new ServedFolder(own, config);
@@ -63,7 +66,7 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
   const fill: Fill = async (store, tenant) => {
     begun.push(await served.begin(store, tenant));
   };
-  const log = serviceLog(config);
+  const log = devLog(config, options);
   void boundShutdown(config.limits, log, ended);
   const berth = await startBerth(config, log, fill, undefined, grants);
   const following = grants.follow(berth);
@@ -341,7 +344,7 @@ function watchedOf(name: string, own: OwnFolder, { jobs }: GatheredSources, told
   const known = new Set(told.map(({ message }) => message));
   // What is wrong with the list and what it names was told with its place.
   const isKnown = ({ file, message, pointer }: Problem): boolean =>
-    file === undefined && (known.has(message) || (!job && pointer === `/${name}/definition`));
+    known.has(message) || (file === undefined && !job && pointer === `/${name}/definition`);
   const fileOf = (file: string): string =>
     shownFolder(join(own.folder, (job && originalPath(job.definition, file)) ?? file));
   const named = (problem: Problem): Problem[] => {

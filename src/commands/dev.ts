@@ -3,7 +3,6 @@ import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { watch } from "chokidar";
 import type { Fill } from "../compose/core.ts";
 import { type Berth, startBerth } from "../compose/main.ts";
-import { serviceLog } from "../compose/service-log.ts";
 import { readConfig } from "../config.ts";
 import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
 import { packageImports } from "../discover/imports.ts";
@@ -23,6 +22,7 @@ import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import type { Store } from "../store/store.ts";
 import { DevGrants, type DevGrantsOptions } from "./dev-grants.ts";
+import { devLog } from "./dev-log.ts";
 import { clock, DevView } from "./dev-view.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { openInBrowser } from "./open-in-browser.ts";
@@ -41,6 +41,8 @@ export interface DevOptions extends Pick<EnvironmentOptions, "data">, DevGrantsO
   readonly strict?: boolean;
   /** Shows only what goes wrong. */
   readonly quiet?: boolean;
+  /** Prints lines of JSON. */
+  readonly json?: boolean;
   /** Opens the page of the first server in the browser. */
   readonly open?: boolean;
 }
@@ -60,7 +62,10 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   const folders = new WorkFolders();
   const folder = options.data ?? folders.make("dev-");
   try {
-    const read = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, data: folder }) });
+    const read = readConfig({
+      BERTH_LOG: options.json ? "info" : "warn",
+      ...environmentOf({ ...options, data: folder }),
+    });
     const grants = await DevGrants.open(options);
     const config = grants.openTo(read);
     let files: DevFiles | undefined;
@@ -70,7 +75,7 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       await files.readPackages();
       await files.giveFolders(servers, config.folders);
     };
-    const log = serviceLog(config);
+    const log = devLog(config, options);
     void boundShutdown(config.limits, log, ended);
     const berth = await startBerth(config, log, fill, undefined, grants);
     const following = grants.follow(berth);
@@ -230,14 +235,14 @@ export async function reportServer(berth: Berth, server: WatchedServer, isStrict
 }
 
 /** Shows what happens on the servers, in lines on stderr. */
-export function follow(berth: Berth, find: FindWatched, { quiet = false }: DevOptions): void {
+export function follow(berth: Berth, find: FindWatched, { quiet = false, json = false }: DevOptions): void {
   const ownFilesOf = (name: string, text: string): string => {
     const server = find(name);
     return server ? ownFiles(text, server) : text;
   };
   const view = new DevView({
-    write: (line) => void process.stderr.write(`${line}\n`),
-    style: stylesFor(process.stderr),
+    write: (line) => console.error(line),
+    style: stylesFor(json ? {} : process.stderr),
     isQuiet: quiet,
     ownFiles: ownFilesOf,
   });

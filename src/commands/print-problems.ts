@@ -24,5 +24,5 @@ function formatProblem(problem: Problem): string {
 }
 
 function toStderr(text: string): void {
-  process.stderr.write(text);
+  console.error(text.replace(/\n$/, ""));
 }

@@ -7,8 +7,9 @@ import { unknownSettings } from "./unknown-settings.ts";
 export function serviceLog(
   { logLevel, adminToken, database }: Config,
   inEachLine?: Readonly<Record<string, number>>,
+  show?: (line: string) => string,
 ): Log {
-  const own = createLog(logLevel, [adminToken, ...inDatabase(database)]);
+  const own = createLog(logLevel, [adminToken, ...inDatabase(database)], show);
   const log = inEachLine ? own.child(inEachLine) : own;
   // The primary process reports for its workers.
   if (!inEachLine) for (const sentence of unknownSettings(process.env)) log.warn(sentence);

@@ -23,11 +23,15 @@ const bounds = fixed({ logBufferBytes: 1024 * 1024 });
 /**
  * JSON lines on stderr, so that stdout stays free for protocols and data. No line holds a credential: neither a text
  * that looks like one, nor any of `secrets`. Lines that stderr does not take wait, in up to `logBufferBytes`; further ones
- * are dropped and counted.
+ * are dropped and counted. `show` words a line in another form.
  */
-export function createLog(level: string, secrets: readonly (string | undefined)[] = []): Log {
+export function createLog(
+  level: string,
+  secrets: readonly (string | undefined)[] = [],
+  show?: (line: string) => string,
+): Log {
   const stream = new LogStream();
-  const log = pino(logOptions(level, secrets), stream);
+  const log = pino(logOptions(level, secrets, show), stream);
   stream.onCaughtUp = (dropped) => log.warn({ dropped }, "log lines were dropped because stderr was blocked");
   return log;
 }
@@ -88,7 +92,11 @@ class LogStream implements DestinationStream {
   }
 }
 
-export function logOptions(level: string, secrets: readonly (string | undefined)[]) {
+export function logOptions(
+  level: string,
+  secrets: readonly (string | undefined)[],
+  show: (line: string) => string = (line) => line,
+) {
   // In their notation inside JSON.
   const known = secrets.flatMap((secret) => (secret ? [JSON.stringify(secret).slice(1, -1)] : []));
   const withoutSecrets = (line: string): string => {
@@ -97,7 +105,7 @@ export function logOptions(level: string, secrets: readonly (string | undefined)
     );
     for (const secret of known) clean = clean.replaceAll(secret, HIDDEN);
     // A person reads it in a terminal, too; the value stays the same.
-    return printableJson(clean);
+    return show(printableJson(clean));
   };
   return {
     level,
