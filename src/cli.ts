@@ -114,7 +114,7 @@ program
   .description("Call a tool of a running Berth and print its result.")
   .argument("<method>", "server.tool")
   .argument("[arguments...]", "name=value, --name value, or JSON (default: one JSON object on standard input)")
-  .option("--url <address>", "address of Berth (BERTH_URL; default: http://127.0.0.1:7420)")
+  .option("--url <address>", "address of Berth (BERTH_URL; default: the folder's berth dev, or http://127.0.0.1:7420)")
   .option("--json", "print its events and its exact result as NDJSON")
   .option("--answers <json>", "answers to the tool's questions, as an object by key")
   .allowUnknownOption()

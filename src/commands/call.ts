@@ -18,11 +18,13 @@ import { isConsentKey } from "../outcome/consent.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
 import { argumentsOf, checkNames, objectOf, usageOf } from "./call-arguments.ts";
 import { textOfEvent, textOfResult, type CallText } from "./call-text.ts";
-import { ownUrl, tokenFor } from "./own-berth.ts";
+import { ownUrl, tokenFor, tokenIfOwn } from "./own-berth.ts";
+import { ownFolderHere } from "./own-folder.ts";
+import { runningDev } from "./running-dev.ts";
 import { askPerson, Terminal } from "./terminal.ts";
 
 export interface CallCommandOptions {
-  /** The URL of a running Berth; by default the one of the environment. */
+  /** The URL of a running Berth; by default `BERTH_URL`, or the `berth dev` of the working folder. */
   readonly url?: string;
   /** JSON text of `inputResponses`. */
   readonly answers?: string;
@@ -42,8 +44,7 @@ const METHOD_NOT_FOUND = -32601;
  * output end the call.
  */
 export async function call(method: string, words: readonly string[], options: CallCommandOptions): Promise<number> {
-  const url = options.url ?? ownUrl();
-  const token = tokenFor(url);
+  const { url, token } = await addressed(options.url);
   const ending = new AbortController();
   const onSignal = (): void => ending.abort("SIGINT");
   process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
@@ -77,6 +78,19 @@ export async function call(method: string, words: readonly string[], options: Ca
     terminal?.close();
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
   }
+}
+
+/** A record in a folder does not make its address the user's own, which gets the token. */
+async function addressed(named: string | undefined): Promise<{ url: string; token: string | undefined }> {
+  const url = named ?? (process.env["BERTH_URL"] || undefined);
+  if (url !== undefined) return { url, token: tokenFor(url) };
+  const folder = ownFolderHere();
+  const running = folder && (await runningDev(folder));
+  const reason = running ? "where berth dev serves this folder" : "the default; --url or BERTH_URL names another";
+  console.error(`Calling ${running ?? ownUrl()} (${reason})`);
+  return running === undefined
+    ? { url: ownUrl(), token: tokenFor(ownUrl()) }
+    : { url: running, token: tokenIfOwn(running) };
 }
 
 type Shown = NativeEvent | ({ readonly type: "result" } & NativeResult);

@@ -41,6 +41,7 @@ import { openInBrowser } from "./open-in-browser.ts";
 import { namedFromHere, openOwnFolder, type OwnFolder, prepareData, shownFolder } from "./own-folder.ts";
 import { ownNpm } from "./own-npm.ts";
 import { printProblems } from "./print-problems.ts";
+import { recordDev } from "./running-dev.ts";
 import { boundShutdown } from "./shutdown-bound.ts";
 import { signalled } from "./signalled.ts";
 
@@ -70,6 +71,7 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
   void boundShutdown(config.limits, log, ended);
   const berth = await startBerth(config, log, fill, undefined, grants);
   const following = grants.follow(berth);
+  const forget = recordDev(own, berth.url);
   try {
     follow(berth, served.find, options);
     const [first] = begun;
@@ -87,6 +89,7 @@ export async function devFolder(path: string | undefined, options: DevOptions): 
     await ended;
     await watching.close();
   } finally {
+    forget();
     await following.close();
     await berth.close();
   }

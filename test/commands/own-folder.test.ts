@@ -301,7 +301,9 @@ describe("berth dev of a folder", () => {
       write(folder, "mcps.json", content);
       await until(() => printed.test(dev.output().slice(from)), String(printed));
     };
-    assert.equal(await greet("hello"), "Hello, Ada!");
+    const called = await run(["call", "hello.greet", "name=Ada"], folder);
+    const told = `Calling ${dev.url} (where berth dev serves this folder)\n`;
+    assert.deepEqual([called.stdout, called.stderr], ["Hello, Ada!\n", told]);
 
     write(folder, "lib/word.ts", word.replace("Hello", "Ahoy"));
     await until(async () => (await greet("hello")) === "Ahoy, Ada!");
