@@ -16,6 +16,7 @@ import {
 import { joinAnswers } from "../outcome/answers.ts";
 import { isConsentKey } from "../outcome/consent.ts";
 import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
+import { answerForm } from "./answer-form.ts";
 import { argumentsOf, checkNames, objectOf, usageOf } from "./call-arguments.ts";
 import { textOfEvent, textOfResult, type CallText } from "./call-text.ts";
 import { ownUrl, tokenFor, tokenIfOwn } from "./own-berth.ts";
@@ -68,7 +69,7 @@ export async function call(method: string, words: readonly string[], options: Ca
       else {
         await show({ type: "result", ...result });
         if (!options.json && isOfArguments(result)) await tellUsage(to);
-        return exitCode(result);
+        return exitCode(result, answers);
       }
     }
   } catch (error) {
@@ -195,7 +196,7 @@ async function answer(
 /** The most rounds of questions of one call, for a tool that never has enough. */
 const ROUNDS_MAX = 20;
 
-function exitCode(result: NativeResult): number {
+function exitCode(result: NativeResult, answers: JsonObject): number {
   if ("inputRequests" in result) {
     const keys = Object.keys(result.inputRequests);
     if (keys.some(isConsentKey)) {
@@ -203,7 +204,9 @@ function exitCode(result: NativeResult): number {
       return 1;
     }
     const asked = printableLine(keys.join(", "));
-    console.error(`berth: the tool asks ${asked}; call it again with --answers`);
+    const form = answerForm(result.inputRequests, answers);
+    const how = form === undefined ? "" : `, with your values in place of these:\n${form}`;
+    console.error(`berth: the tool asks ${asked}; call it again with --answers${how}`);
     return 1;
   }
   return result.isError ? 1 : 0;

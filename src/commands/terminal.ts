@@ -153,7 +153,8 @@ function kindOf(field: Record<string, unknown>): Kind {
   }
 }
 
-function choicesOf(field: Record<string, unknown>): readonly Choice[] | undefined {
+/** Undefined for a field whose values are not listed. */
+export function choicesOf(field: Record<string, unknown>): readonly Choice[] | undefined {
   const { enum: values, enumNames: names } = field;
   if (Array.isArray(values)) {
     return values.map((value, index) => {
@@ -185,7 +186,7 @@ function readNumber(said: string, isWhole: boolean): number | undefined {
 }
 
 /** Makes a server's text safe to show: it must not move the cursor of the person's terminal. */
-function shown(value: unknown): string {
+export function shown(value: unknown): string {
   const text = typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
   return stripVTControlCharacters(text).replaceAll(/(?![\n\t])\p{Cc}/gu, "");
 }

@@ -128,8 +128,8 @@ describe("berth call", () => {
     assert.equal(asked.code, 1);
     const [key] = Object.keys(asked.lines.at(-1).inputRequests as object);
     assert.match(asked.stderr, new RegExp(`asks ${key}.*--answers`));
-    const answers = JSON.stringify({ [key!]: { action: "accept", content: { name: "Ann" } } });
-    const answered = await run(["typed.ask", "--answers", answers]);
+    const [, answers] = /^ {2}Who\?\n {4}name: string\n {2}\n {2}--answers '(.*)'$/m.exec(asked.stderr)!;
+    const answered = await run(["typed.ask", "--answers", answers!.replace('"text"', '"Ann"')]);
     assert.equal(answered.lines.at(-1).content[0].text, "hello Ann");
   });
 
