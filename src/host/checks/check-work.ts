@@ -47,6 +47,7 @@ export const OWN = {
   spend: "own.spend",
   error: "own.error",
   fill: "own.fill",
+  get: "own.get",
   keys: "own.keys",
   pattern: "own.pattern",
 } as const;
@@ -63,6 +64,11 @@ export const own = {
     spend(units);
     filledLeft -= units;
     if (filledLeft < 0) throw OVERFILLED;
+  },
+
+  /** For names that every object inherits. */
+  get(value: object, name: string): unknown {
+    return Object.hasOwn(value, name) ? (value as Record<string, unknown>)[name] : undefined;
   },
 
   keys(value: object): string[] {

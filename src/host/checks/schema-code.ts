@@ -1,7 +1,7 @@
 import { _, Ajv2020, type CodeKeywordDefinition, type ErrorObject } from "ajv/dist/2020.js";
 import standaloneCode from "ajv/dist/standalone/index.js";
 import { compilePattern } from "../../discover/pattern.ts";
-import type { JsonSchema } from "../../lib/json.ts";
+import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { evaluated, GAVE_UP, OVERFILLED, own, OWN, within, type Check } from "./check-work.ts";
 
 /**
@@ -42,12 +42,14 @@ export function codeOf(schema: JsonSchema, { texts }: SchemaOptions, allErrors: 
     meta: isAboutSchemas && !text.includes('"$id":'),
     validateSchema: false,
     inlineRefs: INLINED_KEYWORDS,
+    // A loop reads properties by a computed name, which may be inherited.
+    loopRequired: Infinity,
     logger: false,
     code: { source: true, formats: _`own.formats`, regExp },
   });
   for (const [name, format] of Object.entries(own.formats)) ajv.addFormat(name, format as true);
   ajv.removeKeyword("uniqueItems").addKeyword(uniqueItems);
-  const compiled = ajv.compile(schema);
+  const compiled = ajv.compile(text.includes('"__proto__"') ? (JSON.parse(text, withPattern) as JsonSchema) : schema);
   if ("$async" in compiled) throw new Error("it is asynchronous");
   return { code: counting(standaloneCode.default(ajv, compiled)), instructions };
 }
@@ -56,6 +58,14 @@ export function codeOf(schema: JsonSchema, { texts }: SchemaOptions, allErrors: 
 function refuseEndOfComment(key: string, value: unknown): unknown {
   if (key === "$id" && JSON.stringify(value).includes("*/")) throw new Error('an "$id" must not have "*/" in it');
   return value;
+}
+
+/** The library ignores a property "__proto__", but not a pattern that matches it. */
+function withPattern(_key: string, value: unknown): unknown {
+  if (!isObject(value) || !isObject(value["properties"]) || !Object.hasOwn(value["properties"], "__proto__"))
+    return value;
+  const { ["__proto__"]: own, ...properties } = value["properties"];
+  return { ...value, properties, patternProperties: { ...(value["patternProperties"] as object), "^__proto__$": own } };
 }
 
 /** A definition with many references becomes one function, unless it is as short as a call of it. */
@@ -99,7 +109,9 @@ function counting(code: string): string {
     if (part.startsWith('"') || part.startsWith("'")) return part;
     if (part === "errors++;") return `errors++;${OWN.error}();`;
     if (part === "Object.keys(") return `${OWN.keys}(`;
-    return part + steps;
+    if (!part.startsWith("data")) return part + steps;
+    const [holder, name = ""] = part.split(".");
+    return name in Object.prototype ? `${OWN.get}(${holder},"${name}")` : part;
   });
 }
 
@@ -113,7 +125,7 @@ const LITERAL = /(?:"(?:[^"\\]|\\.)*"|[^";])*/y;
 /** Between two steps, no more code runs than all of it, once. */
 const CODE_UNITS_BITS = 10;
 const CODE_PARTS =
-  /\bdata\d*(?:\.[\w$]+|\["(?:[^"\\]|\\.)*"\]|\[\d+\]) = |"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\berrors\+\+;|\bObject\.keys\(|\bfor\([^"'{]*\)\{|\bfunction validate\d+\(data, \{(?:[^{}]|\{\})*\}=\{\}\)\{/g;
+  /\bdata\d*(?:\.[\w$]+|\["(?:[^"\\]|\\.)*"\]|\[\d+\])(?: = )?|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\berrors\+\+;|\bObject\.keys\(|\bfor\([^"'{]*\)\{|\bfunction validate\d+\(data, \{(?:[^{}]|\{\})*\}=\{\}\)\{/g;
 
 /**
  * Fills in a value and lists all that is wrong with it; nothing when it is right. `filledMax` is how much longer the

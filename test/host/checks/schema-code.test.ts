@@ -99,6 +99,23 @@ describe("the code that checks values", () => {
     );
   });
 
+  it("treats names that every object inherits like all others", () => {
+    for (const name of ["constructor", "toString", "__proto__", "hasOwnProperty"]) {
+      const properties = JSON.parse(`{"${name}":{"type":"string"}}`) as JsonSchema;
+      const needs = lazyValidator({ type: "object", properties, required: [name], additionalProperties: false });
+      const has = (value: Json): JsonObject => JSON.parse(`{"${name}":${JSON.stringify(value)}}`) as JsonObject;
+      assert.deepEqual(needs({}), [`the value needs the property "${name}"`]);
+      assert.deepEqual(needs(has("x")), []);
+      assert.equal(needs(has(1)).length, 1, name);
+      assert.deepEqual(lazyValidator({ type: "object", properties, additionalProperties: false })({}), [], name);
+      const many = Object.fromEntries(Array.from({ length: 300 }, (_, index) => [`p${index}`, 1]));
+      assert.equal(lazyValidator({ type: "object", required: [...Object.keys(many), name] })(many).length, 1);
+      const filled: JsonObject = {};
+      lazyValidator({ type: "object", properties: { [name]: { type: "string", default: "d" } } })(filled);
+      assert.ok(name === "__proto__" || filled[name] === "d");
+    }
+  });
+
   it("takes what the library takes for each format", () => {
     const pieces = [
       "http",
