@@ -1,3 +1,4 @@
+import { NODE_TYPES } from "../packages/package-name.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import { isCode } from "./resolve.ts";
 import { isSkillFile } from "./skill-files.ts";
@@ -29,13 +30,17 @@ function importsIn(text: string): FoundImport[] {
   return found;
 }
 
-/** The packages that a definition imports, types included: all that is neither a path nor a builtin with its prefix. */
+/**
+ * The packages that a definition imports, types included: all that is neither a path nor a builtin with its prefix.
+ * `NodeJS.Timeout` is a type of a package, too, which nothing imports.
+ */
 export function packageImports({ language, files }: Pick<DefinitionSource, "language" | "files">): string[] {
   if (language === "shell") return [];
   const texts = Object.entries(files).filter(
     ([file, text]) => isCode(file) && !isSkillFile(file) && /["'][@\w]/.test(text) && /\bfrom\b|\bimport\b/.test(text),
   );
   const found = texts.flatMap(([, text]) => importsIn(text)).map(({ specifier }) => specifier);
+  if (Object.entries(files).some(([file, text]) => isCode(file) && /\bNodeJS\./.test(text))) found.push(NODE_TYPES);
   return [...new Set(found)].filter((specifier) => /^[@\w]/.test(specifier) && !/^(?:node:|berth$)/.test(specifier));
 }
 

@@ -68,7 +68,9 @@ export function packagesInReach(
   if (!set) return undefined;
   const reached = new Map<string, LockedPackage>();
   const named: Record<string, string> = {};
-  const imported = Array.from(specifiers, packageName).filter((name) => Object.hasOwn(set.dependencies, name));
+  const imported = Array.from(specifiers, packageName).flatMap((name) =>
+    [name, typesOf(name)].filter((each) => Object.hasOwn(set.dependencies, each)).slice(0, 1),
+  );
   // Declarations of packages speak of Node's classes, and few of them say where those are declared.
   const types = imported.length > 0 && Object.hasOwn(set.dependencies, NODE_TYPES) ? [NODE_TYPES] : [];
   const wanted = [...imported, ...types].map((name) => ({ name, from: "" }));

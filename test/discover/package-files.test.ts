@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { packageImports } from "../../src/discover/imports.ts";
 import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.ts";
 import { packagesInReach } from "../../src/packages/package-set.ts";
 import { packageSet, type MadePackage } from "../support/tarballs.ts";
@@ -122,6 +123,16 @@ describe("the packages in reach of a definition", () => {
       "node_modules/c",
     ]);
     assert.deepEqual(reach!.dependencies, { a: "1.0.0" });
+  });
+
+  it("are the types alone where a package has no code, and Node's where only their namespace is named", () => {
+    const { set } = packageSet({ "node_modules/@types/geojson": {}, "node_modules/@types/node": {} });
+    assert.deepEqual(packagesInReach(set, ["geojson"])!.dependencies, {
+      "@types/geojson": "1.0.0",
+      "@types/node": "1.0.0",
+    });
+    const files = { "a.ts": "export function f(env: NodeJS.ProcessEnv) {}" };
+    assert.deepEqual(packageImports({ language: "typescript", files }), ["@types/node"]);
   });
 
   it("are none for what only another package may import", () => {

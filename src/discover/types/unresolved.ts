@@ -1,5 +1,6 @@
 import { isBuiltin } from "node:module";
 import ts from "#typescript";
+import { NODE_TYPES } from "../../packages/package-name.ts";
 import { isUnresolved } from "./kinds.ts";
 import type { Walker } from "./walker.ts";
 import { aliasAt, declaredNode } from "./written-types.ts";
@@ -17,6 +18,7 @@ export interface UnresolvedName {
 /** Why a name leads nowhere, as far as its import says. */
 export function sayUnresolved({ name, module }: UnresolvedName): string {
   const what = `the type ${name} cannot be found`;
+  if (module === undefined && name.startsWith("NodeJS.")) return `${what}: add the package ${NODE_TYPES}, which has it`;
   if (module === undefined) return what;
   const why = isBuiltin(module)
     ? "of whose types discovery knows only those that berth.d.ts declares"
