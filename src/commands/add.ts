@@ -154,11 +154,12 @@ class NpmAt {
     try {
       const manifest: unknown = JSON.parse(readFileSync(join(installed, PACKAGE_JSON), "utf8"));
       if (!isObject(manifest)) return false;
-      const { types, typings, main, exports } = manifest;
+      const { types, typings, main = "index.js", exports = null } = manifest;
       if (types !== undefined || typings !== undefined) return true;
-      const beside = typeof main === "string" ? main.replace(/(?:\.[cm]?js)?$/, ".d.ts") : "index.d.ts";
-      const isSaid = /"types[@"]|\.d\.[cm]?ts"/.test(JSON.stringify(exports ?? null));
-      return isSaid || ["index.d.ts", beside].some((file) => existsSync(join(installed, file)));
+      const targets = JSON.stringify(["index.js", main, exports]);
+      if (/"types[@"]|\.d\.[cm]?ts"/.test(targets)) return true;
+      const code = Array.from(targets.matchAll(/"([^"*]+?)(?:\.([cm]?)js)?"/g)).slice(0, TARGETS_MAX);
+      return code.some(([, name, kind = ""]) => existsSync(join(installed, `${name}.d.${kind}ts`)));
     } catch {
       return false;
     }
@@ -182,6 +183,9 @@ class NpmAt {
     return { code, signal, stdout };
   }
 }
+
+/** The entries of a package next to which types are looked for. */
+const TARGETS_MAX = 100;
 
 /** The package with the types of another one that has none, as npm takes it; undefined where it needs, or has, none. */
 async function missingTypes(npm: NpmAt, name: string): Promise<string | undefined> {

@@ -40,7 +40,9 @@ describe("berth add", () => {
   let folder: string;
   before(async () => {
     registry = await startTestRegistry(PAPERS, INKS, TYPES, SCRIPTED);
-    registry.publish({ ...TYPES, version: "3.0.0" }, { ...INKS, name: "dotenvs" });
+    const exports = { ".": { node: { import: "./lib/index.mjs" } } };
+    const files = { "lib/index.mjs": "", "lib/index.d.mts": "export const ink: string;\n" };
+    registry.publish({ ...TYPES, version: "3.0.0" }, { name: "dotenvs", manifest: { exports }, files });
   });
   after(() => registry.close());
   beforeEach(async () => {
