@@ -36,11 +36,9 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
   if (signatures.length < 2) return candidate;
   const tag = chosenBy(candidate);
   if (tag) {
-    const index = signatures[tag.number - 1] ? tag.number - 1 : undefined;
-    if (index !== undefined) return only(candidate, [index]);
-    const message = `@signature needs a number from 1 to ${signatures.length}, not "${tag.tag.text}"`;
-    reporter.add("error", "unknown-signature", message, tag.tag.node, textPart(tag.tag));
-    return undefined;
+    if (signatures[tag.number - 1]) return only(candidate, [tag.number - 1]);
+    const message = `@signature needs a number from 1 to ${signatures.length}, not "${tag.tag.text}"; it is ignored`;
+    reporter.add("warning", "unknown-signature", message, tag.tag.node, textPart(tag.tag));
   }
 
   const readings = signatures.map((_, index) => readOne(candidate, index, program));
@@ -75,15 +73,18 @@ function isUnreadable({ name, missing, clashing, nameNode }: Candidate, reporter
   return true;
 }
 
-/** `@signature 2` in the function's comment, or `@signature` alone in the comment of the one that is meant. */
+/**
+ * `@signature 2` in the function's comment, or `@signature` alone in the comment of the one that is meant. Other tools
+ * have a tag of this name, too, with a call as its text.
+ */
 function chosenBy({ doc, signatures, implementation }: Candidate): { number: number; tag: Tag } | undefined {
   const docs = signatures.map(({ declaration }) => declaration && docOf(declaration));
   const own = docs.findIndex((each) => each && tagOf(each, "signature")?.text === "");
   if (own >= 0) return { number: own + 1, tag: tagOf(docs[own]!, "signature")! };
   const tag = [doc, implementation && docOf(implementation), ...docs]
-    .map((each) => each && tagOf(each, "signature"))
-    .find((each) => each !== undefined);
-  return tag && { number: /^\d+$/.test(tag.text) ? Number(tag.text) : 0, tag };
+    .flatMap((each) => each?.tags ?? [])
+    .find(({ name, text }) => name === "signature" && /^\d+$/.test(text));
+  return tag && { number: Number(tag.text), tag };
 }
 
 /** The function with the first of these signatures, whose results are those of all of them. */
@@ -119,7 +120,7 @@ function readOne(candidate: Candidate, index: number, program: DefinitionProgram
   const required = (schema["required"] ?? []) as string[];
   const positions = parameters.map((parameter): Position => {
     const isWhole = style === "object";
-    const own = isWhole ? schema : properties[parameter.name];
+    const own = isWhole ? schema : Object.hasOwn(properties, parameter.name) ? properties[parameter.name] : undefined;
     return { parameter, schema: own, isOptional: !isWhole && !required.includes(parameter.name) };
   });
   return { shape: { positions, context, isStreaming: resultOf(one, program).isStreaming, signatures: [index] } };
