@@ -33,6 +33,7 @@ import { openProgram, type DefinitionProgram } from "./program.ts";
 import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
 import { requestsIn } from "./request-tags.ts";
 import { resolveTagFile } from "./resolve.ts";
+import { faultOfForm } from "./schema-check.ts";
 import { annotationsOf } from "./tags.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
@@ -190,6 +191,13 @@ class Finder {
       this.#refuse(candidate, "too-large", `${message}; ${remedy}`, candidate.nameNode);
       return false;
     }
+    const schemas = [found.inputSchema, ("outputSchema" in found && found.outputSchema) || {}];
+    const broken = schemas.map(faultOfForm).find((fault) => fault !== undefined);
+    if (broken !== undefined) {
+      const message = `its types give an invalid JSON Schema (${broken}); use simpler types`;
+      this.#refuse(candidate, "invalid-schema", message, candidate.nameNode);
+      return false;
+    }
     if (this.#bytes + bytes > contractBytes) {
       const message = `with it all schemas and texts have more than ${contractBytes} bytes`;
       this.#refuse(candidate, "too-large", `${message}; ${remedy}, or split the server`, candidate.nameNode);
@@ -269,11 +277,11 @@ function readTool(
   const tool: DiscoveredTool = {
     ...naming,
     inputSchema: withExamples(input.schema, candidate),
-    outputSchema: output.schema && withTitle(output.schema, candidate),
+    outputSchema: output && withTitle(output, candidate),
     annotations: annotationsOf(candidate.doc),
     ...(task ? { task } : {}),
     ...(ui && { ui }),
-    call: callOf(candidate, input, output.isStreaming),
+    call: callOf(candidate, input, resultOf(candidate, program)),
     ...standingOf(candidate, program),
   };
   return { tool, app, problems: reporter.problems };
@@ -389,7 +397,7 @@ function readResource(
     uri,
     ...(mimeType === "" ? {} : { mimeType }),
     inputSchema: input.schema,
-    call: callOf(candidate, input, resultOf(candidate, program).isStreaming),
+    call: callOf(candidate, input, resultOf(candidate, program)),
     ...standingOf(candidate, program),
   };
   return { resource, problems: reporter.problems };
@@ -456,7 +464,7 @@ function readPrompt(
     ...naming,
     arguments: argumentsOf(input, candidate, reporter),
     inputSchema: input.schema,
-    call: callOf(candidate, input, resultOf(candidate, program).isStreaming),
+    call: callOf(candidate, input, resultOf(candidate, program)),
     ...standingOf(candidate, program),
   };
   return reporter.hasErrors ? { problems: reporter.problems } : { prompt, problems: reporter.problems };
@@ -522,7 +530,7 @@ function readCompletion(
   const call = callOf(
     candidate,
     { style: "positional", params, rest: false, context, dates: [], urls: [], spokenDefaults: [] },
-    false,
+    { isStreaming: false, isList: false },
   );
   return { completion: { ...target, call }, problems: reporter.problems };
 }
@@ -562,11 +570,13 @@ interface Standing {
 /** `@name other-name` publishes a function under another name than its own. */
 function namingOf(candidate: Candidate, reporter: Reporter): Naming {
   const { name, doc, nameNode } = candidate;
-  const tag = tagOf(doc, "name");
-  if (tag && !/^[A-Za-z0-9_./-]{1,64}$/.test(tag.text)) {
-    const wanted = "a name must have 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -";
-    reporter.add("error", "invalid-name", `@name ${tag.text}: ${wanted}`, tag.node, textPart(tag));
-  } else if (!tag && !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) {
+  const written = tagOf(doc, "name");
+  const tag = written && /^[A-Za-z0-9_./-]{1,64}$/.test(written.text) ? written : undefined;
+  if (written && !tag) {
+    const wanted = "a name must have 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -; it is ignored";
+    reporter.add("warning", "invalid-name", `@name ${written.text}: ${wanted}`, written.node, textPart(written));
+  }
+  if (!tag && !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) {
     const reason = `the name has characters that clients refuse; publish it under another name: @name …`;
     reporter.add("error", "invalid-tool-name", reason, nameNode);
   }
@@ -596,7 +606,7 @@ function standingOf({ nameNode }: Candidate, program: DefinitionProgram): Standi
 function callOf(
   candidate: Candidate,
   input: Pick<Input, "style" | "params" | "rest" | "context" | "dates" | "urls" | "spokenDefaults">,
-  isStreaming: boolean,
+  { isStreaming, isList }: { readonly isStreaming: boolean; readonly isList: boolean },
 ): CallShape {
   return {
     export: candidate.export,
@@ -605,6 +615,7 @@ function callOf(
     ...(input.rest ? { rest: true } : {}),
     ...(input.context ? { context: true } : {}),
     ...(isStreaming ? { streaming: true } : {}),
+    ...(isList ? { list: true } : {}),
     ...(input.dates.length > 0 ? { dates: input.dates } : {}),
     ...(input.urls.length > 0 ? { urls: input.urls } : {}),
     ...(input.spokenDefaults.length > 0 ? { spokenDefaults: input.spokenDefaults } : {}),

@@ -174,16 +174,27 @@ export interface CallShape {
   readonly context?: boolean;
   /** An async generator: each yield is progress. */
   readonly streaming?: boolean;
-  /** Paths of arguments that are `Date`s: property names, `*` for each element of an array or value of a record. */
-  readonly dates?: readonly (readonly string[])[];
-  /** Paths of arguments that are `URL`s. */
-  readonly urls?: readonly (readonly string[])[];
+  /** Whatever it returns that can be iterated, or has a length, is written as a list. */
+  readonly list?: boolean;
+  /** Arguments that are `Date`s. */
+  readonly dates?: readonly Reach[];
+  /** Arguments that are `URL`s. */
+  readonly urls?: readonly Reach[];
   /**
-   * Paths, as those of `dates`, of arguments whose default is only what a comment says: their schema tells of it, and
+   * Paths (property names, `*` for each element of an array or value of a record) of arguments whose default is only what a comment says: their schema tells of it, and
    * it is never filled in. The code may do otherwise.
    */
   readonly spokenDefaults?: readonly (readonly string[])[];
 }
+
+/** A path from the arguments inwards that leads to exactly the values meant. */
+export type Reach = readonly ReachStep[];
+
+/**
+ * A property name; `*` for each element of an array or value of a record; the elements from an index on; or the values
+ * under the keys that match one regular expression and not the other.
+ */
+export type ReachStep = string | { readonly from: number } | { readonly match?: string; readonly unless?: string };
 
 /** A definition as the compiler takes it: all its own files, already read. */
 export interface DefinitionSource {

@@ -3,7 +3,7 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
-import type { CallShape } from "./discovery.ts";
+import type { CallShape, Reach } from "./discovery.ts";
 import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
 import type { Candidate, Parameter } from "./exports.ts";
@@ -22,6 +22,7 @@ import {
   Revivals,
   pathKey,
   Recursion,
+  within,
   type Fault,
   type Path,
   type TypePlace,
@@ -33,8 +34,8 @@ export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly schema: JsonSchema;
   readonly rest: boolean;
   readonly context: boolean;
-  readonly dates: readonly Path[];
-  readonly urls: readonly Path[];
+  readonly dates: readonly Reach[];
+  readonly urls: readonly Reach[];
   readonly spokenDefaults: readonly Path[];
   /** Where a property's header was named, by the name. */
   readonly headers: ReadonlyMap<string, ts.Node>;
@@ -101,7 +102,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
         continue;
       }
       const isOptional = parameter.isOptional || mayBeNothing(parameter.type, program.checker);
-      const at: TypePlace = { path: [parameter.name], level: 1, open: false, node: parameter.node };
+      const at: TypePlace = within(argumentsRoot, parameter.name, parameter.node);
       if (isLeftOut(parameter.type, isOptional, walker)) continue;
       // A function that takes any number of what JSON cannot carry is about nothing else.
       const canDoWithout = isOptional && !parameter.isRest;
@@ -140,6 +141,8 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
   };
 }
 
+const argumentsRoot: TypePlace = { path: [], reach: [], level: 0, open: false };
+
 function walkParameter(parameter: Parameter, at: TypePlace, walker: Walker): JsonSchema {
   const schema = walker.walk(parameter.type, at);
   const withDefault: Walker = parameter.initializer
@@ -151,7 +154,7 @@ function walkParameter(parameter: Parameter, at: TypePlace, walker: Walker): Jso
 
 /** The type of a lone destructured parameter as the schema of all arguments. */
 function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
-  const root: TypePlace = { path: [], level: 0, open: false, node: parameter.node };
+  const root: TypePlace = { ...argumentsRoot, node: parameter.node };
   const { checker } = walker;
   let type = checker.getNonNullableType(parameter.type);
   const isParameter = type.flags & ts.TypeFlags.TypeParameter;

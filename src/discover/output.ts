@@ -2,21 +2,17 @@ import ts from "#typescript";
 import type { JsonSchema } from "../lib/json.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
 import type { Candidate } from "./exports.ts";
+import { arrayOf } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";
 import type { Reporter } from "./reporter.ts";
 import { isFunction, isNothing, isNull, isUnresolved, knownMembers, libraryName, membersOf } from "./types/kinds.ts";
-import { isBody, isBytes, isNeverWritten } from "./types/library-types.ts";
+import { isBody, isBytes, isNeverWritten, isWrittenAsList } from "./types/library-types.ts";
 import { combine } from "./types/union.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { createWalker } from "./types/walk.ts";
 import { written, type Walker } from "./types/walker.ts";
 import { argumentsOf } from "./types/written-types.ts";
-
-interface Output {
-  readonly schema: JsonSchema | null;
-  readonly isStreaming: boolean;
-}
 
 /**
  * The schema of what a tool gives back; null as well where its type cannot be described, which is a warning: the tool
@@ -27,9 +23,9 @@ export function readOutput(
   program: DefinitionProgram,
   budget: Budget,
   reporter: Reporter,
-): Output {
+): JsonSchema | null {
   const result = resultOf(candidate, program);
-  const { isStreaming, isWritten, node } = result;
+  const { isWritten, node } = result;
   const returned = candidate.signature.declaration?.type;
   const at = (isWritten ? returned : undefined) ?? candidate.nameNode;
   let isLost = false;
@@ -45,10 +41,10 @@ export function readOutput(
   if (missing) {
     const detail = missing.module === undefined ? reporter.diagnosticWithin(missing.complaint) : undefined;
     lose("unresolved-type", `${sayUnresolved(missing)}${detail ? `: ${detail}` : ""}`);
-    return { schema: null, isStreaming };
+    return null;
   }
   if (!result.type || (!isWritten && isUnresolved(result.type))) {
-    return { schema: result.type ? {} : null, isStreaming };
+    return result.type ? {} : null;
   }
   const walker = createWalker({
     program,
@@ -62,18 +58,15 @@ export function readOutput(
     },
   });
   try {
-    const schema = walker.walk(result.type, { path: [], level: 0, open: true, node });
+    const schema = walker.walk(result.type, { path: [], reach: [], level: 0, open: true, node });
     if (hasOnlyFunctions(result.type, program.checker)) {
       lose("unsupported-type", "it has only functions, which JSON cannot carry; return plain data");
     }
-    return {
-      schema: isLost ? null : walker.recursion.finish(orNull(schema, result.type, program.checker)),
-      isStreaming,
-    };
+    return isLost ? null : walker.recursion.finish(orNull(schema, result.type, program.checker));
   } catch (error) {
     if (!(error instanceof BudgetExceeded)) throw error;
     lose(error.code, error.message);
-    return { schema: null, isStreaming };
+    return null;
   }
 }
 
@@ -102,6 +95,8 @@ interface DiscoveredResult {
   readonly type?: ts.Type;
   readonly node?: ts.TypeNode | undefined;
   readonly isStreaming: boolean;
+  /** The host writes whatever can be iterated, or has a length, as a list. */
+  readonly isList: boolean;
   /** The return type was written, not inferred. */
   readonly isWritten: boolean;
 }
@@ -121,8 +116,10 @@ export function resultOf({ signatures }: Candidate, program: DefinitionProgram):
   const types = all.flatMap(({ type }) => type ?? []);
   const { isStreaming } = first;
   const isWritten = all.every((result) => result.isWritten);
-  if (types.length < all.length) return { isStreaming, isWritten };
-  return { type: unionOf(program.checker, types), isStreaming, isWritten };
+  const isList = all.every((result) => result.isList);
+  if (types.length < all.length || all.some((result) => result.isList !== isList))
+    return { isStreaming, isList, isWritten };
+  return { type: unionOf(program.checker, types), isStreaming, isList, isWritten };
 }
 
 export function unionOf(checker: ts.TypeChecker, types: readonly ts.Type[]): ts.Type {
@@ -137,8 +134,14 @@ function resultOfOne(signature: ts.Signature, program: DefinitionProgram): Disco
   const awaited = checker.getAwaitedType(signature.getReturnType()) ?? signature.getReturnType();
   const promised = isWritten ? (argumentsOf(written, "Promise", "Awaited", "PromiseLike")[0] ?? written) : undefined;
 
-  const isStreaming = streams.has(libraryName(awaited, isLibrary) ?? "");
-  const returned = isStreaming ? finalType(awaited, checker) : awaited;
+  // The values of `function* names(): IterableIterator<string>` are progress, too, whatever is written.
+  const { asteriskToken } = (signature.declaration ?? {}) as Partial<ts.FunctionDeclaration>;
+  const present = checker.getNonNullableType(awaited);
+  const isKnown = asteriskToken !== undefined || streams.has(libraryName(awaited, isLibrary) ?? "");
+  const isStreaming = isKnown || isIterator(present, program);
+  const list = isStreaming ? undefined : listOf(awaited, program);
+  const isList = list !== undefined;
+  const returned = isStreaming ? finalType(present, program) : (list ?? awaited);
   const node = isStreaming ? argumentsOf(promised, ...streams)[1] : promised;
 
   const members = returned ? membersOf(returned).filter((member) => !isNothing(member)) : [];
@@ -147,11 +150,30 @@ function resultOfOne(signature: ts.Signature, program: DefinitionProgram): Disco
   const isContent =
     values.some((value) => isBody(value, program) || outcomes.has(libraryName(value, isLibrary) ?? "")) ||
     (values.length > 0 && values.every((value) => isBytes(value, program) || isContentResult(value, checker)));
-  if (!returned || isEmpty || isContent) return { isStreaming, isWritten };
+  if (!returned || isEmpty || isContent) return { isStreaming, isList, isWritten };
   const isPerhapsAbsent =
     !isWritten && !isStreaming && signature.declaration && mayLackIt(signature.declaration, checker);
   const type = isPerhapsAbsent ? unionOf(checker, [returned, checker.getUndefinedType()]) : returned;
-  return { type, node, isStreaming, isWritten };
+  return { type, node, isStreaming, isList, isWritten };
+}
+
+/** An object of the author's own whose `next` the host calls until it is done. */
+function isIterator(type: ts.Type, { checker, isLibrary }: DefinitionProgram): boolean {
+  const next = type.isUnion() ? undefined : type.getProperty("next");
+  return next !== undefined && libraryName(type, isLibrary) === undefined && isFunction(checker.getTypeOfSymbol(next));
+}
+
+/** The type as an array, if its values are arrays or what the host writes as a list. */
+function listOf(type: ts.Type, { checker, isLibrary }: DefinitionProgram): ts.Type | undefined {
+  const values = membersOf(type).filter((member) => !isNothing(member) && !isNull(member));
+  const isIterable = (member: ts.Type) => isWrittenAsList(member, isLibrary);
+  if (!values.some(isIterable) || !values.every((it) => isIterable(it) || checker.isArrayLikeType(it)))
+    return undefined;
+  const others = membersOf(type).filter((member) => !isIterable(member));
+  const lists = values.filter(isIterable).map((member) => {
+    return arrayOf(checker.getTypeArguments(member as ts.TypeReference)[0] ?? checker.getUnknownType(), checker);
+  });
+  return unionOf(checker, [...others, ...lists]);
 }
 
 /**
@@ -202,11 +224,24 @@ function isIndexed(access: ts.ElementAccessExpression | ts.PropertyAccessExpress
   });
 }
 
-/** `AsyncGenerator<Y, R>` → R. A generator type without a word on it says `any`, which says nothing. */
-function finalType(stream: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
-  const type = checker.getTypeArguments(stream as ts.TypeReference)[1];
+/** `AsyncGenerator<Y, R>` → R; of an own iterator, what `next` gives at the end. A generator type without a word on it says `any`, which says nothing. */
+function finalType(stream: ts.Type, { checker, isLibrary }: DefinitionProgram): ts.Type | undefined {
+  const isKnown = streams.has(libraryName(stream, isLibrary) ?? "");
+  const type = isKnown ? checker.getTypeArguments(stream as ts.TypeReference)[1] : lastOf(stream, checker);
   if (!type || (type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(type))) return undefined;
   return checker.getAwaitedType(type) ?? type;
+}
+
+function lastOf(iterator: ts.Type, checker: ts.TypeChecker): ts.Type | undefined {
+  const next = iterator.getProperty("next");
+  const step = next && checker.getTypeOfSymbol(next).getCallSignatures()[0]?.getReturnType();
+  const members = step ? membersOf(checker.getAwaitedType(step) ?? step) : [];
+  const last = members.filter((member) => {
+    const done = typeOfProperty(member, "done", checker);
+    return done !== undefined && checker.typeToString(done) === "true";
+  });
+  const values = last.map((member) => typeOfProperty(member, "value", checker) ?? checker.getUndefinedType());
+  return last.length === 1 ? values[0] : undefined;
 }
 
 /** A full tool result, a content block or a list of them: there is nothing left to give a schema to. */
@@ -227,18 +262,18 @@ function isBlockList(list: ts.Type, checker: ts.TypeChecker, isBlock: IsBlock): 
   return elements.length > 0 && elements.every((element) => isBlock(element, checker));
 }
 
-const payloads: Readonly<Record<string, readonly string[]>> = {
-  text: ["text"],
-  image: ["data", "mimeType"],
-  audio: ["data", "mimeType"],
-  resource_link: ["uri", "name"],
-  resource: ["resource"],
-};
+const payloads: ReadonlyMap<string, readonly string[]> = new Map([
+  ["text", ["text"]],
+  ["image", ["data", "mimeType"]],
+  ["audio", ["data", "mimeType"]],
+  ["resource_link", ["uri", "name"]],
+  ["resource", ["resource"]],
+]);
 
 function isExactBlock(type: ts.Type, checker: ts.TypeChecker): boolean {
   const kind = typeOfProperty(type, "type", checker);
-  if (!kind?.isStringLiteral() || !Object.hasOwn(payloads, kind.value)) return false;
-  return payloads[kind.value]!.every((name) => type.getProperty(name));
+  if (!kind?.isStringLiteral()) return false;
+  return payloads.get(kind.value)?.every((name) => type.getProperty(name)) ?? false;
 }
 
 /** In an inferred result `type: "text"` has widened to string. */
@@ -247,8 +282,8 @@ function isLooseBlock(type: ts.Type, checker: ts.TypeChecker): boolean {
   const kind = typeOfProperty(type, "type", checker);
   if (!kind) return false;
   if (!(kind.flags & ts.TypeFlags.StringLike)) return false;
-  const kinds = kind.flags & ts.TypeFlags.String ? Object.keys(payloads) : membersOf(kind).map(literalText);
-  return kinds.some((name) => payloads[name ?? ""]?.every((payload) => type.getProperty(payload)));
+  const kinds = kind.flags & ts.TypeFlags.String ? [...payloads.keys()] : membersOf(kind).map(literalText);
+  return kinds.some((name) => payloads.get(name ?? "")?.every((payload) => type.getProperty(payload)));
 }
 
 function literalText(type: ts.Type): string | undefined {

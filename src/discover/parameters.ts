@@ -20,6 +20,13 @@ export function takenParameters(candidate: Candidate, program: DefinitionProgram
   const last = all.at(-1);
   const context = last !== undefined && isContext(last, program);
   const parameters: Parameter[] = [];
+  const { thisParameter } = candidate.signature as { thisParameter?: ts.Symbol };
+  const receiver = thisParameter && program.checker.getTypeOfSymbol(thisParameter);
+  if (receiver && !program.checker.isTypeAssignableTo(program.checker.getUndefinedType(), receiver)) {
+    const node = thisParameter.valueDeclaration ?? candidate.nameNode;
+    const message = "callers cannot give this: take it as a parameter with another name, or do not export the function";
+    reporter.add("error", "this-parameter", message, node);
+  }
   for (const parameter of all) {
     const node = parameter.declaration ?? candidate.nameNode;
     const found = parameter.isRest ? undefined : hostContextIn(parameter.type, program);
@@ -243,7 +250,7 @@ function elementsOf(
   });
 }
 
-function arrayOf(type: ts.Type, checker: ts.TypeChecker): ts.Type {
+export function arrayOf(type: ts.Type, checker: ts.TypeChecker): ts.Type {
   return (checker as unknown as { createArrayType(element: ts.Type): ts.Type }).createArrayType(type);
 }
 

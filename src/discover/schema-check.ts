@@ -16,6 +16,15 @@ export function faultOfSchema(schema: JsonSchema): string | undefined {
   }
 }
 
+let meta: Ajv2020 | undefined;
+
+/** What is wrong with a schema by the schema of schemas, as the end of a sentence; undefined when nothing is. */
+export function faultOfForm(schema: JsonSchema): string | undefined {
+  meta ??= validator();
+  const isValid = meta.validateSchema(JSON.parse(JSON.stringify(schema)) as JsonSchema) === true;
+  return isValid ? undefined : meta.errorsText(meta.errors, { dataVar: "" });
+}
+
 /** True if a part of a schema allows a value; false where only a reference to another part could tell. */
 export function fitsSchema(part: JsonSchema, value: Json): boolean {
   const alone = JSON.parse(JSON.stringify(part, (_, it: unknown) => (isReference(it) ? false : it))) as JsonSchema;

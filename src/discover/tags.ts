@@ -13,18 +13,18 @@ import { faultOfPattern } from "./pattern.ts";
 export function annotationsOf(doc: { readonly tags: readonly Pick<Tag, "name" | "text">[] }): ToolAnnotations {
   const annotations: Partial<Record<keyof ToolAnnotations, boolean>> = {};
   for (const tag of doc.tags) {
-    const hint = hints[tag.name.replace(/hint$/, "")];
+    const hint = hints.get(tag.name.replace(/hint$/, ""));
     if (hint) annotations[hint] = !/^(false|no)\b/i.test(tag.text);
   }
   return annotations;
 }
 
-const hints: Readonly<Record<string, keyof ToolAnnotations>> = {
-  readonly: "readOnlyHint",
-  destructive: "destructiveHint",
-  idempotent: "idempotentHint",
-  openworld: "openWorldHint",
-};
+const hints: ReadonlyMap<string, keyof ToolAnnotations> = new Map([
+  ["readonly", "readOnlyHint"],
+  ["destructive", "destructiveHint"],
+  ["idempotent", "idempotentHint"],
+  ["openworld", "openWorldHint"],
+]);
 
 /** Functions that a module must export for other modules, and that are no tools. */
 export function isHidden(name: string, doc: Doc): boolean {
@@ -53,7 +53,7 @@ type Reader = (text: string) => unknown;
 
 const number: Reader = (text) => {
   const found = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=\s|[,;]|$)/.exec(text)?.[0];
-  return found === undefined ? undefined : Number(found);
+  return found !== undefined && Number.isFinite(Number(found)) ? Number(found) : undefined;
 };
 const count: Reader = (text) => {
   const value = number(text);

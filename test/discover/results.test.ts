@@ -24,6 +24,27 @@ test("a result that may be undefined is described as one that may be null", () =
   assert.deepEqual(tools[0]?.outputSchema, { anyOf: [{ type: "number", const: 1 }, { type: "null" }] });
 });
 
+test("a result that can be iterated, or has a length, is a list; an iterator of the author's gives what ends it", () => {
+  const list = { type: "array", items: { type: "string" } };
+  for (const type of ["ArrayLike<string>", "Promise<Iterable<string>>", "IterableIterator<string>"])
+    assert.deepEqual(outputOf(type), list, type);
+  assert.deepEqual(outputOf("Iterable<string> | null"), { anyOf: [list, { type: "null" }] });
+  const { tools, problems } = found(`
+    class Steps implements Iterator<number, string> { next(): IteratorResult<number, string> { throw 0; } }
+    export function steps(): Steps { throw 0; }
+    export function inner(): { names: ArrayLike<string> } { throw 0; }
+  `);
+  assert.deepEqual(
+    tools.map(({ outputSchema }) => outputSchema),
+    [{ type: "string" }, null],
+  );
+  assert.equal(tools[0]?.call.streaming, true);
+  assert.match(
+    problems[0]!.message,
+    /^inner: the result: ArrayLike cannot be represented in JSON; use an array \(at names\)/,
+  );
+});
+
 test("a result that is always undefined, or content of MCP, has no schema, as ever", () => {
   for (const type of ["void", "undefined", "Promise<void>", "Uint8Array | undefined", "Response | undefined"]) {
     assert.equal(outputOf(type), null, type);
@@ -134,7 +155,7 @@ test("the warning of a result that JSON cannot carry says how often calls fail, 
   const never = [
     "{ open(): void }",
     "{ f: Function; n: 1 }",
-    "Iterable<number>",
+    "{ list: Iterable<number> }",
     "{ set: Set<1>; toJSON(): () => 1 }[]",
   ];
   const warningOf = (type: string): string | undefined => {

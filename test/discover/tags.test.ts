@@ -184,6 +184,7 @@ test("functions are published under the names that they are given", () => {
   );
   for (const name of ["", "two words", "ä", "x".repeat(65)]) {
     assert.match(faults(`/** @name ${name} */\nexport function a() {}`).join(), /^invalid-name 1:/, name);
+    assert.equal(found(`/** @name ${name} */\nexport function a() {}`).tools[0]?.name, "a");
   }
   assert.deepEqual(faults("export function a() {}\n/** @name a */\nexport function b() {}"), ["repeated-tool 3:17 b"]);
 });

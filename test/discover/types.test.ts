@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { signatureOf } from "../../src/contract/signature.ts";
 import type { Discovery } from "../../src/discover/discovery.ts";
+import { faultOfForm } from "../../src/discover/schema-check.ts";
 import { found, said, signatures } from "../support/discovered.ts";
 import { rows } from "../support/rows.ts";
 
@@ -312,6 +313,63 @@ test("a text that may be a date or something else is one of the two", () => {
   assert.equal(all.problems[2]?.message, `b: { kind: "d"; at: Date; } for x cannot be given: ${reason} (at x.at)`);
 });
 
+test("a brand or a mapped type costs a tuple no element, and a text matches each template", () => {
+  const branded = "[number, string?] & { readonly __brand: 1 }";
+  for (const [type, inner] of [
+    [`Readonly<${branded}>`, { prefixItems: [{ type: "number" }, { type: "string" }], items: false, minItems: 1 }],
+    [
+      `Readonly<Required<${branded}>>`,
+      { prefixItems: [{ type: "number" }, { type: "string" }], items: false, minItems: 2 },
+    ],
+    ["`a${string}` & `${string}z`", { pattern: "^a[\\s\\S]*$", allOf: [{ pattern: "^[\\s\\S]*z$" }] }],
+  ] as const) {
+    const [tool] = found(`export function f(x: ${type}): ${type} { return x; }`).tools;
+    const { type: _, ...output } = tool!.outputSchema!;
+    assert.deepEqual(output, inner, type);
+  }
+  assert.deepEqual(found("export function f(): null | { toJSON(): null } { return null; }").tools[0]?.outputSchema, {
+    type: "null",
+  });
+});
+
+test("a schema that is none, and a function that needs a receiver, are refused", () => {
+  const all = found(`
+    /** @param x - A. \n * @minimum 1e999 */
+    export function f(x: number) {}
+    export function now(this: { at: Date }) {}
+    export function free(this: void, a: string) {}
+  `);
+  assert.deepEqual(signatures(all), ["f(x: number)", "free(a: string)"]);
+  assert.deepEqual(rows(all.problems, "code", "line").at(-1), "this-parameter 5");
+  assert.match(faultOfForm({ type: ["null", "null"] })!, /must NOT have duplicate items/);
+});
+
+test("exactly the texts of dates become dates, whatever stands next to them", () => {
+  const types: [type: string, ...dates: unknown[]][] = [
+    ["[title: string, ...at: Date[]]", ["x", { from: 1 }]],
+    ["[string, Date?, ...Date[]]", ["x", "1"], ["x", { from: 2 }]],
+    ["[{ at: string }, ...{ at: Date }[]]", ["x", { from: 1 }, "at"]],
+    ["[string, ...Date[], Date]", ["x", { from: 1 }]],
+    ["{ [k: `at_${string}`]: Date } & { name: string }", ["x", { unless: "^name$" }]],
+    ["{ [k: `on_${string}`]: { at: Date }; other: { at: string } }", ["x", { unless: "^other$" }, "at"]],
+    ["{ [k: `at_${string}`]: Date; [k: `by_${string}`]: string }", ["x", { match: "^at_[\\s\\S]*$" }]],
+    ["{ [k: string]: string | Date; [k: `at_${string}`]: Date }", ["x", { match: "^at_[\\s\\S]*$" }]],
+    [
+      "Record<string, Date> & { at: string & { b: 1 }; '*'?: Date }",
+      ["x", { match: "^\\*$" }],
+      ["x", { unless: "^at$|^\\*$" }],
+    ],
+  ];
+  for (const [type, ...dates] of types) {
+    assert.deepEqual(found(`export function f(x: ${type}) {}`).tools[0]?.call.dates, dates, type);
+  }
+  const [problem] = found("export function f(x: [...string[], Date]) {}").problems;
+  assert.match(
+    problem!.message,
+    /^f: which elements are dates or URLs cannot be told from the end of a list; .*\(at x\)$/,
+  );
+});
+
 test("tuples that are made of type parameters have the elements of their constraints", () => {
   const all = found(`
     export function rows<T extends unknown[]>(rows: [...T][]) {}
@@ -335,7 +393,7 @@ test("tuples that are made of type parameters have the elements of their constra
     "rest(name: string, others?: ({ v: unknown })[])",
     "spread(first: 1, args_1: string, args_2?: number)",
   ]);
-  assert.deepEqual(all.tools[2]?.call.dates, [["days", "*"]]);
+  assert.deepEqual(all.tools[2]?.call.dates, [["days", { from: 1 }]]);
   assert.deepEqual(said(all), [
     "warning: row: JSON Schema cannot say what ends a list, so each element may be of any of its types; write the list last (at all)",
     "error: early: args_0 takes any number of values before others, which named arguments cannot express; put it last",

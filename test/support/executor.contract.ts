@@ -99,6 +99,14 @@ export function executorContract(mode: Mode): void {
         dates: [["when"], ["others", "*"], ["record", "*", "at"]],
       });
       assert.deepEqual(await rig.value(isDate, { when: a, others: [b], record: { x: { at: a } } }), [a, b, a]);
+      const some = shape("isDate", ["when", "others", "record"], {
+        dates: [
+          ["others", { from: 1 }],
+          ["record", { match: "^at_", unless: "^at_x$|^\\*$" }, "at"],
+        ],
+      });
+      const texts = { when: a, others: [a, b], record: { x: { at: a }, at_x: { at: a }, at_y: { at: b } } };
+      assert.deepEqual(await rig.value(some, texts), [false, false, b, false, false, b]);
       const noDate = failureOf(await rig.call(isDate, { when: "soon", others: [], record: {} }));
       assert.match(noDate.message, /"soon" at when is not a date/);
 
@@ -109,6 +117,12 @@ export function executorContract(mode: Mode): void {
       assert.deepEqual(await rig.value(isUrl, args), ["example.com", a, "example.com", null]);
       const noUrl = failureOf(await rig.call(isUrl, { when: "a b", others: [], record: {} }));
       assert.match(noUrl.message, /"a b" at when is not a URL/);
+    });
+
+    it("returns a list of what can be iterated, and no inherited value for an absent argument", async () => {
+      for (const kind of ["set", "iterator", "array-like"])
+        assert.deepEqual(await rig.value(shape("listed", ["kind"], { list: true }), { kind }), ["a"], kind);
+      assert.equal(await rig.value(shape("careful", ["constructor"], { style: "object" }), {}), "all");
     });
 
     it("reports what JSON cannot represent", async () => {

@@ -1,5 +1,6 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
+import type { ReachStep } from "../discovery.ts";
 import { describeEach } from "./describe.ts";
 import { isNothing, isNull, knownMembers, libraryName } from "./kinds.ts";
 import { ownField } from "./library-types.ts";
@@ -35,7 +36,39 @@ const matches = new Set(["RegExpMatchArray", "RegExpExecArray"]);
 
 /** Fixed elements by position, then the rest; elements that may be missing come last and are not counted. */
 export function walkTuple(type: ts.TupleTypeReference, place: TypePlace, walker: Walker): JsonSchema {
-  const elements = elementsOfTuple(type, walker.checker);
+  return walkElements(elementsOfTuple(type, walker.checker), place, walker);
+}
+
+/** A mapped type over a list with a brand, such as `Readonly<Pair>`: to the checker it is an object. */
+export function walkMappedList(type: ts.Type, list: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
+  const { checker } = walker;
+  const each = type.getNumberIndexType() ?? checker.getUnknownType();
+  if (!checker.isTupleType(list)) return { type: "array", items: walkElement(each, "*", undefined, place, walker) };
+  const elements = elementsOfTuple(list as ts.TupleTypeReference, checker).map((element, index): TupleElement => {
+    const property = element.isRest ? undefined : type.getProperty(String(index));
+    if (!property) return { ...element, type: each };
+    const isOptional = Boolean(property.flags & ts.SymbolFlags.Optional);
+    return { ...element, type: checker.getTypeOfSymbol(property), isOptional };
+  });
+  return walkElements(elements, { ...place, node: undefined }, walker);
+}
+
+/** The list that a type is mapped from, apart from a brand, at any level of mapped types. */
+export function mappedList(type: ts.Type, checker: ts.TypeChecker, levels = 0): ts.Type | undefined {
+  if (levels > 0 && (checker.isTupleType(type) || checker.isArrayType(type))) return type;
+  if (levels > MAPPED_LEVELS) return undefined;
+  if (type.isIntersection() && levels > 0) {
+    return type.types.map((member) => mappedList(member, checker, levels + 1)).find(Boolean);
+  }
+  // The checker finds what a type is mapped from when it resolves the members.
+  const hasItems = type.getProperty("length") !== undefined;
+  const { modifiersType } = type as { modifiersType?: ts.Type };
+  return hasItems && modifiersType ? mappedList(modifiersType, checker, levels + 1) : undefined;
+}
+
+const MAPPED_LEVELS = 10;
+
+function walkElements(elements: readonly TupleElement[], place: TypePlace, walker: Walker): JsonSchema {
   if (elements.length === 0) return { type: "array", maxItems: 0 };
   const nodes = tupleNodes(place.node, walker.checker);
   const restAt = elements.findIndex(({ isRest }) => isRest);
@@ -50,7 +83,9 @@ export function walkTuple(type: ts.TupleTypeReference, place: TypePlace, walker:
   return {
     type: "array",
     ...(prefixItems.length > 0 ? { prefixItems } : {}),
-    items: rest ? walkElement(rest.type, "*", elementNode(nodes[rest.index], walker.checker), place, walker) : false,
+    items: rest
+      ? walkElement(rest.type, elementsFrom(fixed), elementNode(nodes[rest.index], walker.checker), place, walker)
+      : false,
     ...(required > 0 ? { minItems: required } : {}),
   };
 }
@@ -62,8 +97,19 @@ function walkSpreadInside(
   walker: Walker,
   restAt: number,
 ): JsonSchema {
-  const schemas = elements.map(({ type }) => walkElement(type, "*", undefined, place, walker));
-  const distinct = [...new Map(schemas.slice(restAt).map((schema) => [JSON.stringify(schema), schema])).values()];
+  const { revivals } = walker;
+  const before = elements.slice(0, restAt).map(({ type }, index) => {
+    return walkElement(type, String(index), undefined, place, walker);
+  });
+  const revivedBefore = revivals.all.length;
+  const schemas = elements.slice(restAt).map(({ type }) => {
+    return walkElement(type, elementsFrom(restAt), undefined, place, walker);
+  });
+  const distinct = [...new Map(schemas.map((schema) => [JSON.stringify(schema), schema])).values()];
+  if (distinct.length > 1 && revivals.all.length > revivedBefore) {
+    const message = "which elements are dates or URLs cannot be told from the end of a list; write the list last";
+    return walker.refuse(place, "unsupported-type", message, place.node);
+  }
   const required = elements.filter(isRequired).length;
   if (walker.direction === "input" && distinct.length > 1) {
     const which = restAt > 0 ? `each element after the first ${restAt}` : "each element";
@@ -72,10 +118,14 @@ function walkSpreadInside(
   }
   return {
     type: "array",
-    ...(restAt > 0 ? { prefixItems: schemas.slice(0, restAt) } : {}),
+    ...(restAt > 0 ? { prefixItems: before } : {}),
     items: distinct.length === 1 ? distinct[0] : distinct.some(isAnything) ? {} : { anyOf: distinct },
     ...(required > 0 ? { minItems: required } : {}),
   };
+}
+
+function elementsFrom(index: number): ReachStep {
+  return index === 0 ? "*" : { from: index };
 }
 
 function isAnything(schema: JsonSchema): boolean {
@@ -127,7 +177,7 @@ export function knownList(type: ts.Type, checker: ts.TypeChecker): ts.Type | und
 /** In a result, an `undefined` element is written as null. */
 function walkElement(
   element: ts.Type,
-  step: string,
+  step: ReachStep,
   node: ts.TypeNode | undefined,
   place: TypePlace,
   walker: Walker,

@@ -15,7 +15,7 @@ export function walkLibraryType(type: ts.Type, place: TypePlace, walker: Walker)
       const what = `${walker.checker.typeToString(type)} is a ${name} with a property of its own, ${extra}`;
       return walker.refuse(place, "unsupported-type", `${what}, which JSON cannot carry; put both in an object`);
     }
-    if (walker.direction === "input") walker.revivals.add(revived.kind, place.path);
+    if (walker.direction === "input") walker.revivals.add(revived.kind, place.reach);
     return { type: "string", format: revived.format };
   }
   const boxed = boxedTypes[name];
@@ -68,7 +68,7 @@ export function isNeverWritten(type: ts.Type, isLibrary: Library["isLibrary"]): 
 /** Plain objects and lists may be values of these types, too. */
 const perhapsWritten = new Set(
   (
-    "Function Symbol ToolContext TransformContext PromiseLike Iterable Iterator IterableIterator IteratorObject " +
+    "Function Symbol ToolContext TransformContext PromiseLike Iterable ArrayLike ConcatArray Iterator IterableIterator IteratorObject " +
     "AsyncIterable AsyncIterator AsyncIterableIterator AsyncIteratorObject"
   ).split(" "),
 );
@@ -117,6 +117,17 @@ function basesOf(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
 export function isInterfaceOfArrays(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
   return interfacesOfArrays.has(libraryName(type, isLibrary) ?? "");
 }
+
+/** A type whose values the host writes as a list when they are the whole result. */
+export function isWrittenAsList(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
+  return isInterfaceOfArrays(type, isLibrary) || iterators.has(libraryName(type, isLibrary) ?? "");
+}
+
+const iterators = new Set(
+  "IterableIterator IteratorObject ArrayIterator MapIterator SetIterator StringIterator RegExpStringIterator".split(
+    " ",
+  ),
+);
 
 const interfacesOfArrays = new Set(["Iterable", "ArrayLike", "ConcatArray"]);
 
@@ -189,6 +200,8 @@ const unsupported: Readonly<Record<string, string>> = Object.assign(Object.creat
   AbortController: "use context.signal",
   Iterator: "use an array",
   Iterable: "return an array",
+  ArrayLike: "use an array",
+  ConcatArray: "use an array",
   IterableIterator: "use an array",
   IteratorObject: "use an array",
   ArrayIterator: "use an array",

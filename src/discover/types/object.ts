@@ -1,9 +1,10 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
+import type { ReachStep } from "../discovery.ts";
 import { docOfSymbol, noDoc, type Doc } from "../doc-comments.ts";
 import { describe, describeEach } from "./describe.ts";
 import { isOpenEnded, mayBeNothing, membersOf, isFunction, isNothing, libraryName } from "./kinds.ts";
-import { patternOf } from "./template.ts";
+import { escape, patternOf } from "./template.ts";
 import { sayUnresolved, unresolvedBase, unresolvedName } from "./unresolved.ts";
 import { within, written, type TypePlace, type Walker } from "./walker.ts";
 import { valueNode } from "./written-types.ts";
@@ -22,8 +23,12 @@ export function walkObject(type: ts.Type, place: TypePlace, walker: Walker): Jso
     properties.push([symbol.name, property.schema]);
     if (property.isRequired) required.push(symbol.name);
   }
-  const extra = { ...walkOpenKeys(type, place, walker), ...walkIndexes(type, place, walker) };
   const isClosed = walker.direction === "input" && !place.open && !hasUnseenKeys(type, walker);
+  const names = properties.map(([name]) => name);
+  const extra = {
+    ...walkOpenKeys(type, names, place, walker),
+    ...walkIndexes(type, { names, isClosed }, place, walker),
+  };
   return {
     type: "object",
     ...(properties.length > 0 ? { properties: Object.fromEntries(properties) } : {}),
@@ -38,7 +43,8 @@ function walkProperty(symbol: ts.Symbol, place: TypePlace, walker: Walker) {
   if (isInvisible(symbol, declaration, walker)) return undefined;
   const { checker } = walker;
   const type = checker.getTypeOfSymbol(symbol);
-  const at = within(place, symbol.name, typeNodeOf(declaration) ?? valueNode(place.node, checker));
+  const step = symbol.name === "*" ? { match: "^\\*$" } : symbol.name;
+  const at = within(place, step, typeNodeOf(declaration) ?? valueNode(place.node, checker));
   const hasDefault = Boolean(walker.bindingAt(at.path)?.initializer);
   const isOptional = hasDefault || Boolean(symbol.flags & ts.SymbolFlags.Optional) || mayBeNothing(type, checker);
   if (isLeftOut(type, isOptional, walker)) return undefined;
@@ -87,31 +93,54 @@ function isInvisible(symbol: ts.Symbol, declaration: ts.Declaration | undefined,
 }
 
 /** `additionalProperties` for keys of any text, `patternProperties` for numbers and template literals. */
-function walkIndexes(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
+function walkIndexes(
+  type: ts.Type,
+  { names, isClosed }: { readonly names: readonly string[]; readonly isClosed: boolean },
+  place: TypePlace,
+  walker: Walker,
+): JsonSchema {
   let additional: JsonSchema | undefined;
   const patterns: [string, JsonSchema][] = [];
-  for (const index of walker.checker.getIndexInfosOfType(type)) {
-    for (const key of membersOf(index.keyType)) {
-      if (key.flags & ts.TypeFlags.ESSymbolLike) continue;
-      if (index.type.flags & ts.TypeFlags.Never) continue;
-      const at = within(place, "*", valueNode(place.node, walker.checker) ?? index.declaration?.type);
-      const schema = describeEach(walker.walk(index.type, at), at, walker);
-      if (key.flags & ts.TypeFlags.String) additional = schema;
-      else patterns.push([`^${patternOf(key)}$`, schema]);
-    }
+  const indexes = walker.checker.getIndexInfosOfType(type).flatMap((index) => {
+    const keys = membersOf(index.keyType).filter((key) => !(key.flags & ts.TypeFlags.ESSymbolLike));
+    return index.type.flags & ts.TypeFlags.Never
+      ? []
+      : keys.map((key) => ({ index, pattern: key.flags & ts.TypeFlags.String ? undefined : `^${patternOf(key)}$` }));
+  });
+  const narrow = indexes.flatMap(({ pattern }) => pattern ?? []);
+  for (const { index, pattern } of indexes) {
+    const isOnly = pattern !== undefined && indexes.length === 1 && isClosed;
+    const unless = [...names.map((name) => `^${escape(name)}$`), ...(pattern === undefined ? narrow : [])];
+    const step = keysBut(unless, isOnly ? undefined : pattern);
+    const at = within(place, step, valueNode(place.node, walker.checker) ?? index.declaration?.type);
+    const schema = describeEach(walker.walk(index.type, at), at, walker);
+    if (pattern === undefined) additional = schema;
+    else patterns.push([pattern, schema]);
   }
-  // Under a text index the narrower ones say nothing that TypeScript would not check against it.
-  if (additional) return { additionalProperties: additional };
-  return patterns.length > 0 ? { patternProperties: Object.fromEntries(patterns) } : {};
+  if (!additional) return patterns.length > 0 ? { patternProperties: Object.fromEntries(patterns) } : {};
+  // Under a text index the narrower ones are of use only where they say more.
+  const text = JSON.stringify(additional);
+  const own = walker.direction === "input" ? patterns.filter(([, schema]) => JSON.stringify(schema) !== text) : [];
+  return {
+    ...(own.length > 0 ? { patternProperties: Object.fromEntries(own) } : {}),
+    additionalProperties: additional,
+  };
+}
+
+/** The values under the keys that are no property of their own. */
+function keysBut(unless: readonly string[], match?: string): ReachStep {
+  if (unless.length === 0 && match === undefined) return "*";
+  return { ...(match !== undefined && { match }), ...(unless.length > 0 && { unless: unless.join("|") }) };
 }
 
 /** `{ [P in K]: V }`, where a caller decides on the keys: each of them has a `V`. */
-function walkOpenKeys(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
+function walkOpenKeys(type: ts.Type, names: readonly string[], place: TypePlace, walker: Walker): JsonSchema {
   const { declaration } = type as { declaration?: ts.MappedTypeNode };
   if (walker.direction === "output" || !hasOpenKeys(type)) return {};
   const node = valueNode(place.node, walker.checker) ?? declaration?.type;
   if (!node) return {};
-  return { additionalProperties: walker.walk(walker.checker.getTypeFromTypeNode(node), within(place, "*", node)) };
+  const step = keysBut(names.map((name) => `^${escape(name)}$`));
+  return { additionalProperties: walker.walk(walker.checker.getTypeFromTypeNode(node), within(place, step, node)) };
 }
 
 /** A mapped type whose keys depend on a type parameter. */

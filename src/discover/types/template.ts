@@ -6,6 +6,11 @@ export function walkTemplate(type: ts.Type): JsonSchema {
   return { type: "string", pattern: `^${patternOf(type)}$` };
 }
 
+/** Several of them, each of which a text has to match. */
+export function walkTemplates([first, ...others]: readonly ts.Type[]): JsonSchema {
+  return { ...walkTemplate(first!), allOf: others.map((type) => ({ pattern: `^${patternOf(type)}$` })) };
+}
+
 const numberPattern = "[+-]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][+-]?\\d+)?";
 const anyText = "[\\s\\S]*";
 
@@ -41,6 +46,6 @@ function mappingPattern(type: ts.StringMappingType): string {
 }
 
 /** Characters with a meaning, as `u`-mode JavaScript and RE2 both read them. */
-function escape(text: string): string {
+export function escape(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }

@@ -2,7 +2,16 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { docOfSymbol } from "../doc-comments.ts";
 import { isFunction, isNothing, isNull } from "./kinds.ts";
-import { written, type Attempt, type Fault, type TypePlace, type Walker, type Revival } from "./walker.ts";
+import {
+  nameOfStep,
+  pathKey,
+  written,
+  type Attempt,
+  type Fault,
+  type TypePlace,
+  type Walker,
+  type Revival,
+} from "./walker.ts";
 import { writtenMembers, type WrittenMember } from "./written-types.ts";
 
 /**
@@ -79,7 +88,12 @@ function withoutDoubt(
   for (const { member, revivals } of dropped) {
     walker.revivals.forget(revivals);
     const reason = "its text cannot be told from that of another alternative in the same place";
-    const fault: Fault = { severity: "error", code: "unsupported-type", message: reason, path: revivals[0]!.path };
+    const fault: Fault = {
+      severity: "error",
+      code: "unsupported-type",
+      message: reason,
+      path: revivals[0]!.path.map(nameOfStep),
+    };
     leaveOut(member, fault, place, walker);
   }
   return rest.filter((alternative) => !dropped.includes(alternative));
@@ -109,10 +123,9 @@ export function literalSchema(value: string | number | boolean): JsonSchema {
 /** One schema for any of the literals or schemas. */
 export function combine(literals: readonly unknown[], schemas: readonly JsonSchema[]): JsonSchema {
   const alternatives: JsonSchema[] = [];
-  const nullAt = schemas.findIndex((schema) => schema["type"] === "null");
-  const isNullable = nullAt >= 0;
   const values = [...new Set(literals)];
-  const others = schemas.filter((_, index) => index !== nullAt);
+  const others = schemas.filter((schema) => schema["type"] !== "null");
+  const isNullable = others.length < schemas.length;
 
   if (values.length > 0 && others.length === 0) {
     const all = isNullable ? [...values, null] : values;
@@ -215,10 +228,12 @@ function notToldApart(
   ];
   return alternatives.filter((alternative, index) =>
     alternative.revivals.some(({ kind, path }) => {
-      const isSame = (other: Revival) => other.kind === kind && other.path.join("\0") === path.join("\0");
+      const isSame = (other: Revival) => other.kind === kind && pathKey(other.path) === pathKey(path);
       return given.some(
         (other, otherIndex) =>
-          otherIndex !== index && !other.revivals.some(isSame) && mayBeText(other.schema, path.slice(depth)),
+          otherIndex !== index &&
+          !other.revivals.some(isSame) &&
+          mayBeText(other.schema, path.slice(depth).map(nameOfStep)),
       );
     }),
   );

@@ -4,12 +4,12 @@ import type { Budget } from "../budget.ts";
 import type { Doc } from "../doc-comments.ts";
 import type { DefinitionProgram } from "../program.ts";
 import { constrain } from "../tags.ts";
-import { knownList, walkArray, walkKindOfArray, walkTuple } from "./array.ts";
+import { knownList, mappedList, walkArray, walkKindOfArray, walkMappedList, walkTuple } from "./array.ts";
 import { warnOfTags } from "./describe.ts";
 import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, libraryName, nameOf } from "./kinds.ts";
 import { isInterfaceOfArrays, walkLibraryType } from "./library-types.ts";
 import { walkAnyObject, whyNoData, walkObject } from "./object.ts";
-import { walkTemplate } from "./template.ts";
+import { walkTemplate, walkTemplates } from "./template.ts";
 import { literalSchema, literalValue, walkUnion } from "./union.ts";
 import { sayUnresolved, unresolvedName } from "./unresolved.ts";
 import { Revivals, Recursion, type Binding, type Fault, type Path, type TypePlace, type Walker } from "./walker.ts";
@@ -114,7 +114,7 @@ function walkKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   }
   if (is(TypeFlags.Any)) warnOfAny(place, walker);
   if (is(TypeFlags.Any | TypeFlags.Unknown)) return {};
-  if (is(TypeFlags.TemplateLiteral | TypeFlags.StringMapping)) return walkTemplate(type);
+  if (is(templateLike)) return walkTemplate(type);
   if (isOpenEnded(type)) return walkOpenEnded(type, place, walker);
   if (is(TypeFlags.Boolean)) return { type: "boolean" };
   const literal = literalValue(type, checker);
@@ -127,7 +127,7 @@ function walkKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   const sole = type.isUnion() ? soleValue(type) : undefined;
   if (sole) return walkKind(sole, place, walker);
   if (type.isUnion() && isKnownApartFromNull(type, place, walker)) {
-    const known = walker.recursion.enter(recursionKey(type, place, isNull), "", place.path, () => ({}));
+    const known = walker.recursion.enter(recursionKey(type, place, isNull), "", place.reach, () => ({}));
     return { anyOf: [known, { type: "null" }] };
   }
   if (type.isUnion()) return recursively(type, place, walker, () => walkUnion(type, place, walker));
@@ -151,6 +151,8 @@ function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSc
     // A primitive with a brand is the primitive; an array with extra members is the array.
     const carrier = type.types.find((member) => !(member.flags & objectLike) || checker.isArrayLikeType(member));
     if (carrier) {
+      const templates = type.types.filter(({ flags }) => flags & templateLike);
+      if (templates.length > 1) return walkTemplates(templates);
       warnOfMembers(type, carrier, place, walker);
       return walker.walk(carrier, { ...place, node: undefined });
     }
@@ -172,6 +174,8 @@ function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSc
   }
   const list = knownList(type, checker);
   if (list) return walker.walk(list, { ...place, level: place.level + 1, node: undefined });
+  const mapped = mappedList(type, checker);
+  if (mapped) return recursively(type, place, walker, () => walkMappedList(type, mapped, place, walker));
   const isOwnJson = direction === "output" && jsonForm(type, checker) !== undefined;
   if (checker.isArrayLikeType(type) && !isOwnJson) {
     return recursively(type, place, walker, () => walkKindOfArray(type, place, walker));
@@ -204,6 +208,8 @@ function warnOfMembers(type: ts.IntersectionType, carrier: ts.Type, place: TypeP
 const BRAND = /^_|brand|^tag$/i;
 const NAMES_SHOWN = 3;
 
+const templateLike = ts.TypeFlags.TemplateLiteral | ts.TypeFlags.StringMapping;
+
 const objectLike =
   ts.TypeFlags.Object | ts.TypeFlags.Intersection | (ts.TypeFlags.Instantiable & ~ts.TypeFlags.TemplateLiteral);
 
@@ -226,7 +232,7 @@ function walkIntersectedParameter(type: ts.Type, place: TypePlace, walker: Walke
 }
 
 function recursively(type: ts.Type, place: TypePlace, walker: Walker, build: () => JsonSchema): JsonSchema {
-  return walker.recursion.enter(recursionKey(type, place), suggestedName(type, place), place.path, build);
+  return walker.recursion.enter(recursionKey(type, place), suggestedName(type, place), place.reach, build);
 }
 
 /** A name for `$defs`; a union with null or undefined forgets its alias, which may still stand in the source. */

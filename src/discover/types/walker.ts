@@ -1,6 +1,7 @@
 import type ts from "typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import { budgets, type Budget } from "../budget.ts";
+import type { Reach, ReachStep } from "../discovery.ts";
 import type { Doc } from "../doc-comments.ts";
 
 /**
@@ -45,6 +46,8 @@ export type Attempt<T> = { readonly value: T } | { readonly fault: Fault };
 
 export interface TypePlace {
   readonly path: Path;
+  /** The values that `path` leads to, exactly. */
+  readonly reach: Reach;
   readonly level: number;
   /** Extra properties are let through. */
   readonly open: boolean;
@@ -70,8 +73,13 @@ export interface Fault {
 }
 
 /** The place one step further in. */
-export function within(place: TypePlace, step: string, node?: ts.TypeNode): TypePlace {
-  return { ...place, path: [...place.path, step], level: place.level + 1, node };
+export function within(place: TypePlace, step: ReachStep, node?: ts.TypeNode): TypePlace {
+  const { path, reach, level } = place;
+  return { ...place, path: [...path, nameOfStep(step)], reach: [...reach, step], level: level + 1, node };
+}
+
+export function nameOfStep(step: ReachStep): string {
+  return typeof step === "string" ? step : "*";
 }
 
 /** A path as an author would write it: `items[].at`. */
@@ -79,7 +87,7 @@ export function written(path: Path): string {
   return path.map((step, index) => (step === "*" ? "[]" : index === 0 ? step : `.${step}`)).join("");
 }
 
-export function pathKey(path: Path): string {
+export function pathKey(path: Reach): string {
   return JSON.stringify(path);
 }
 
@@ -88,8 +96,8 @@ export function pathKey(path: Path): string {
  * follow `$ref`, so that it is spent only where there is no other way.
  */
 export class Recursion {
-  readonly #open = new Map<string, { start: Path; suggested: string; name?: string }>();
-  #closed = new Map<string, { start: Path; name: string }>();
+  readonly #open = new Map<string, { start: Reach; suggested: string; name?: string }>();
+  #closed = new Map<string, { start: Reach; name: string }>();
   #definitions = new Map<string, JsonSchema>();
   readonly #revivals: Revivals;
 
@@ -98,7 +106,7 @@ export class Recursion {
   }
 
   /** The schema of the type known as `key`: what `build` makes of it, or a reference when it is being built already. */
-  enter(key: string, suggested: string, path: Path, build: () => JsonSchema): JsonSchema {
+  enter(key: string, suggested: string, path: Reach, build: () => JsonSchema): JsonSchema {
     const closed = this.#closed.get(key);
     if (closed) {
       this.#revivals.repeat(path, closed.start);
@@ -110,7 +118,7 @@ export class Recursion {
       open.name ??= this.#freeName(open.suggested);
       return reference(open.name);
     }
-    const entry: { start: Path; suggested: string; name?: string } = { start: path, suggested };
+    const entry: { start: Reach; suggested: string; name?: string } = { start: path, suggested };
     this.#open.set(key, entry);
     const schema = build();
     this.#open.delete(key);
@@ -165,7 +173,7 @@ export type RevivedKind = "date" | "url";
 
 export interface Revival {
   readonly kind: RevivedKind;
-  readonly path: Path;
+  readonly path: Reach;
 }
 
 /**
@@ -175,14 +183,14 @@ export interface Revival {
 export class Revivals {
   /** Never changed in place, so that whoever keeps it has what was found by then. */
   #found: readonly Revival[] = [];
-  readonly #references: { path: Path; start: Path }[] = [];
+  readonly #references: { path: Reach; start: Reach }[] = [];
 
-  add(kind: RevivedKind, path: Path): void {
+  add(kind: RevivedKind, path: Reach): void {
     this.#found = [...this.#found, { kind, path }];
   }
 
   /** At `path` stands what was walked at `start` before. */
-  repeat(path: Path, start: Path): void {
+  repeat(path: Reach, start: Reach): void {
     this.#references.push({ path, start });
   }
 
@@ -205,7 +213,7 @@ export class Revivals {
     this.#found = this.#found.filter((revival) => !revivals.includes(revival));
   }
 
-  paths(wanted: RevivedKind): Path[] {
+  paths(wanted: RevivedKind): Reach[] {
     const known = new Map(this.#found.filter(({ kind }) => kind === wanted).map(({ path }) => [pathKey(path), path]));
     const limit = known.size + budgets.recursiveRevivals;
     // What was found last is longest; a round adds one level of recursion, so that shallow paths come first.
@@ -221,13 +229,13 @@ export class Revivals {
     return [...known.values()];
   }
 
-  #repeated(found: Path): Path[] {
+  #repeated(found: Reach): Reach[] {
     return this.#references
       .filter(({ start }) => startsWith(found, start))
       .map(({ path, start }) => path.concat(found.slice(start.length)));
   }
 }
 
-function startsWith(path: Path, start: Path): boolean {
+function startsWith(path: Reach, start: Reach): boolean {
   return start.length <= path.length && start.every((step, index) => path[index] === step);
 }

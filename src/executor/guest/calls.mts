@@ -1,4 +1,4 @@
-import type { CallShape } from "../../discover/discovery.ts";
+import type { CallShape, Reach, ReachStep } from "../../discover/discovery.ts";
 import type { Json, JsonObject } from "../../lib/json.ts";
 import { active, finish, runAs, type ActiveCall } from "./active.mts";
 import { createContext } from "./context.mts";
@@ -37,9 +37,10 @@ export function startCall(id: number, shapeIndex: number, args: JsonObject, data
     if (shape.dates || shape.urls) revive(args, shape);
     const context = call && createContext(call, data);
     result = runAs(id, invoke, shape, args, context);
+    if (shape.list && !(result instanceof Promise)) result = listOf(result);
     if (typeof result === "object" && result !== null && needsTime(result)) {
       if (!call) active.set(id, (call = { id, ahead: 0 }));
-      return void follow(call, result);
+      return void follow(call, result, shape.list);
     }
   } catch (error) {
     const frame = encodeFailure(id, error);
@@ -71,9 +72,13 @@ export function failCall(id: number, error: unknown): boolean {
 
 function invoke(shape: KnownShape, args: JsonObject, context: object | undefined): unknown {
   const run = shape.run!;
+  const { params } = shape;
+  if (shape.style === "object" && shape.careful) {
+    const missing = params.filter((name) => !Object.hasOwn(args, name));
+    for (const name of missing) Object.defineProperty(args, name, { value: undefined });
+  }
   if (shape.style === "object") return context ? run(args, context) : run(args);
 
-  const { params } = shape;
   const values: unknown[] = [];
   for (let index = 0; index < params.length; index++) {
     const name = params[index]!;
@@ -88,6 +93,12 @@ function invoke(shape: KnownShape, args: JsonObject, context: object | undefined
   return run(...values);
 }
 
+/** What can be iterated, or has a length, as an array. */
+function listOf(value: unknown): unknown {
+  if (value === undefined || value === null || typeof (value as PromiseLike<unknown>).then === "function") return value;
+  return Array.from(value as Iterable<unknown>);
+}
+
 /** Promises, generators, and bodies that have to be read. */
 function needsTime(result: object): boolean {
   if (result instanceof Promise) return true;
@@ -95,10 +106,11 @@ function needsTime(result: object): boolean {
   return typeof then === "function" || typeof next === "function" || isBody(result);
 }
 
-async function follow(call: ActiveCall, result: unknown): Promise<void> {
+async function follow(call: ActiveCall, result: unknown, isList?: boolean): Promise<void> {
   let frame: string;
   try {
     let value = await result;
+    if (isList) value = listOf(value);
     if (typeof value === "object" && value !== null && typeof (value as Iterator<unknown>).next === "function") {
       value = await stream(call, value as AsyncIterator<unknown, unknown>);
     }
@@ -150,8 +162,6 @@ async function encodeBody(id: number, body: Blob | Response): Promise<string> {
   return encodeValue(id, bytes.byteLength === 0 && type === undefined ? undefined : bytes, type);
 }
 
-type Path = readonly string[];
-
 /** Replaces, in place, the texts that stand for `Date`s and `URL`s. Absent and null values stay as they are. */
 function revive(args: Json, { dates = [], urls = [] }: Pick<CallShape, "dates" | "urls">): void {
   for (const path of dates) replace(args, path, 0, dateOf);
@@ -160,27 +170,41 @@ function revive(args: Json, { dates = [], urls = [] }: Pick<CallShape, "dates" |
 
 function replace(
   value: Json | undefined,
-  path: Path,
+  path: Reach,
   depth: number,
-  made: (text: string, path: Path) => Date | URL,
+  made: (text: string, path: Reach) => Date | URL,
 ): void {
   if (typeof value !== "object" || value === null) return;
   const holder = value as Record<string, Json>;
-  const key = path[depth]!;
-  const keys = key === "*" ? Object.keys(holder) : Object.hasOwn(holder, key) ? [key] : [];
-  for (const key of keys) {
+  for (const key of keysAt(holder, path[depth]!)) {
     if (depth + 1 < path.length) replace(holder[key], path, depth + 1, made);
     else if (typeof holder[key] === "string") holder[key] = made(holder[key], path) as unknown as Json;
   }
 }
 
-function dateOf(text: string, path: Path): Date {
+function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep): string[] {
+  if (typeof step === "string" && step !== "*") return Object.hasOwn(holder, step) ? [step] : [];
+  const keys = Object.keys(holder);
+  if (step === "*") return keys;
+  if ("from" in step) return Array.isArray(holder) ? keys.slice(step.from) : [];
+  if (Array.isArray(holder)) return [];
+  const { match, unless } = step;
+  const isMatch = RegExp(match ?? "", "u");
+  const isOther = RegExp(unless ?? "(?!)", "u");
+  return keys.filter((key) => isMatch.test(key) && !isOther.test(key));
+}
+
+function written(path: Reach): string {
+  return path.map((step) => (typeof step === "string" ? step : "*")).join(".");
+}
+
+function dateOf(text: string, path: Reach): Date {
   const date = new Date(text);
-  if (Number.isNaN(date.getTime())) throw new TypeError(`"${text.slice(0, 100)}" at ${path.join(".")} is not a date`);
+  if (Number.isNaN(date.getTime())) throw new TypeError(`"${text.slice(0, 100)}" at ${written(path)} is not a date`);
   return date;
 }
 
-function urlOf(text: string, path: Path): URL {
-  if (!URL.canParse(text)) throw new TypeError(`"${text.slice(0, 100)}" at ${path.join(".")} is not a URL`);
+function urlOf(text: string, path: Reach): URL {
+  if (!URL.canParse(text)) throw new TypeError(`"${text.slice(0, 100)}" at ${written(path)} is not a URL`);
   return new URL(text);
 }
