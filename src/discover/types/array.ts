@@ -44,11 +44,12 @@ export function walkMappedList(type: ts.Type, list: ts.Type, place: TypePlace, w
   const { checker } = walker;
   const each = type.getNumberIndexType() ?? checker.getUnknownType();
   if (!checker.isTupleType(list)) return { type: "array", items: walkElement(each, "*", undefined, place, walker) };
-  const elements = elementsOfTuple(list as ts.TupleTypeReference, checker).map((element, index): TupleElement => {
-    const property = element.isRest ? undefined : type.getProperty(String(index));
-    if (!property) return { ...element, type: each };
+  const elements = elementsOfTuple(list as ts.TupleTypeReference, checker).map((element, position): TupleElement => {
+    const { isRest, index } = element;
+    const property = isRest ? undefined : type.getProperty(String(position));
+    if (!property) return { type: each, isOptional: element.isOptional, isRest, index };
     const isOptional = Boolean(property.flags & ts.SymbolFlags.Optional);
-    return { ...element, type: checker.getTypeOfSymbol(property), isOptional };
+    return { type: checker.getTypeOfSymbol(property), isOptional, isRest, index };
   });
   return walkElements(elements, { ...place, node: undefined }, walker);
 }
