@@ -130,6 +130,9 @@ function howToMend(specifier: string): string {
     return "A definition cannot import by URL: copy the code into a file beside this one.";
   if (/^([/\\]|[a-z]:)/i.test(specifier))
     return "A definition cannot import by an absolute path: copy the file beside this one and write ./….";
+  const [, inside] = /^(?:@|~|src)\/(.+)$/.exec(specifier) ?? [];
+  if (inside !== undefined || specifier.startsWith("~"))
+    return `That is an alias of a project (paths in tsconfig.json), which a definition does not read: write a relative path, as in "./${inside ?? "lib/x"}".`;
   if (specifier.startsWith("#")) return "Write a relative path: # imports work inside of packages alone.";
   return (
     `The package was not added: run berth add ${packageName(specifier)} in the folder of sources, ` +

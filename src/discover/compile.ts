@@ -25,7 +25,7 @@ export async function compileDefinition(
     return { ...nothingFound, problems: [{ ...problem, file: source.entry }] };
   }
   const found = await withSkills(source, await findAll(withoutSkillCode(source), packages));
-  if (found.problems.some(({ code }) => code === "syntax-error" || code === "nothing-exported")) {
+  if (found.problems.some(({ code }) => UNBUNDLED.has(code))) {
     return { ...found, problems: shortProblems(found.problems) };
   }
   const bundled = await bundleDefinition(withoutSkillCode(source), bundleBytes, packages);
@@ -42,6 +42,9 @@ export async function compileDefinition(
     ...(bundled.packages && { packages: bundled.packages }),
   };
 }
+
+/** Of a definition with one of these the bundler would say no more. */
+const UNBUNDLED: ReadonlySet<string> = new Set(["nothing-exported", "repeated-declaration", "syntax-error"]);
 
 /** Scripts of skills are for the hosts of clients: no part of the program, and of other rules. Their texts can be imported. */
 function withoutSkillCode(source: DefinitionSource): DefinitionSource {

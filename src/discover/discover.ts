@@ -30,10 +30,11 @@ import { settle } from "./overloads.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { takenParameters } from "./parameters.ts";
 import { openProgram, type DefinitionProgram } from "./program.ts";
+import { repeatedDeclarations } from "./repeated-names.ts";
 import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
 import { requestsIn } from "./request-tags.ts";
 import { resolveTagFile } from "./resolve.ts";
-import { faultOfForm } from "./schema-check.ts";
+import { relativeReads, unsetVariables } from "./run-time-reads.ts";
 import { annotationsOf } from "./tags.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
@@ -59,6 +60,8 @@ export function discover(source: DefinitionSource, packages?: PackageFiles): Dis
   for (const candidate of candidates) finder.readCompletions(candidate);
   const { requested, problems } = requestsIn(program, candidates);
   finder.note(problems);
+  finder.note(unsetVariables(program, source.server));
+  finder.note(relativeReads(program));
   const found = finder.found();
   return {
     ...found,
@@ -244,7 +247,7 @@ function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] 
   return own.flatMap((file) => {
     // The others follow from the first: of a parenthesis that is missing the parser tells at every line that comes after.
     const first = program.getSyntacticDiagnostics(file).toSorted((a, b) => (a.start ?? 0) - (b.start ?? 0))[0];
-    return first ? [toProblem(file, first)] : [];
+    return first ? [toProblem(file, first)] : repeatedDeclarations(file, { nameOf });
   });
 }
 
@@ -256,7 +259,7 @@ function readTool(
   program: DefinitionProgram,
   source: DefinitionSource,
 ): { tool?: DiscoveredTool; app?: DiscoveredApp | undefined; problems: Problem[] } {
-  const reporter = new Reporter(found.name, program);
+  const reporter = new Reporter(found, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
   const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
@@ -376,7 +379,7 @@ function readResource(
   program: DefinitionProgram,
   source: DefinitionSource,
 ): { resource?: DiscoveredResource; problems: Problem[] } {
-  const reporter = new Reporter(found.name, program);
+  const reporter = new Reporter(found, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
   const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
@@ -454,7 +457,7 @@ function readPrompt(
   program: DefinitionProgram,
   source: DefinitionSource,
 ): { prompt?: DiscoveredPrompt; problems: Problem[] } {
-  const reporter = new Reporter(found.name, program);
+  const reporter = new Reporter(found, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
   const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
@@ -514,7 +517,7 @@ function readCompletion(
   completables: readonly Completable[],
   program: DefinitionProgram,
 ): { completion?: DiscoveredCompletion; problems: Problem[] } {
-  const reporter = new Reporter(found.name, program);
+  const reporter = new Reporter(found, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
 

@@ -52,7 +52,10 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
     const target = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
     const declaration = target.valueDeclaration;
     if (!declaration || !(target.flags & ts.SymbolFlags.Value)) continue;
+    const exporting = exported.declarations?.find((it) => it.getSourceFile() === entry);
     if (isTypeOnly(exported) || isNowhere(declaration, program)) continue;
+    const isForeign = program.isOfPackage(declaration.getSourceFile());
+    if ((isForeign && !exporting) || isPackageObject(target, program)) continue;
     const signatures = checker.getTypeOfSymbolAtLocation(target, entry).getCallSignatures();
     const implementation = implementationOf(target);
     const missing = signatures.length === 0 ? missingType(declaration, program) : undefined;
@@ -72,7 +75,7 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
       ...(implementation ? { implementation } : {}),
       ...(missing ? { missing } : {}),
       clashing: clashingFiles(exported, program),
-      nameNode: ts.getNameOfDeclaration(declaration) ?? declaration,
+      nameNode: ts.getNameOfDeclaration(isForeign ? exporting : declaration) ?? exporting ?? declaration,
       at: positionInEntry(exported, declaration, entry),
       target,
     });
@@ -92,8 +95,21 @@ function missingType(declaration: ts.Declaration, program: DefinitionProgram): U
   return isFunction ? unresolvedName(declaration.type, { ...program, direction: "output" }) : undefined;
 }
 
+/**
+ * True for a value of a package that can be called and is more than a function, such as a column type of drizzle
+ * (`pgEnum(…)`): an object to build with, not a tool.
+ */
+export function isPackageObject(target: ts.Symbol, program: DefinitionProgram): boolean {
+  const declaration = target.valueDeclaration;
+  if (!declaration || !ts.isVariableDeclaration(declaration) || implementationOf(target)) return false;
+  const type = program.checker.getTypeOfSymbolAtLocation(target, program.entry);
+  const file = type.getCallSignatures()[0]?.declaration?.getSourceFile();
+  return file !== undefined && program.isOfPackage(file) && program.checker.getPropertiesOfType(type).length > 0;
+}
+
 /** `declare function`, and what a `.d.ts` declares without a `.js` beside it: nothing is there when the module runs. */
-function isNowhere(declaration: ts.Declaration, { nameOf, has }: DefinitionProgram): boolean {
+function isNowhere(declaration: ts.Declaration, { nameOf, has, isOfPackage }: DefinitionProgram): boolean {
+  if (isOfPackage(declaration.getSourceFile())) return false;
   const code = declaredBy(nameOf(declaration.getSourceFile()));
   if (code !== undefined) return !has(code);
   return Boolean(ts.getCombinedModifierFlags(declaration) & ts.ModifierFlags.Ambient);

@@ -16,7 +16,7 @@ import { isAboutArguments, unknownTag } from "./tags.ts";
 import { describe } from "./types/describe.ts";
 import { isUnresolved, mayBeNothing } from "./types/kinds.ts";
 import { walkObject, isLeftOut, unlessLeftOut } from "./types/object.ts";
-import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
+import { httpFramework, sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { createWalker, warnOfAny } from "./types/walk.ts";
 import {
   Revivals,
@@ -126,7 +126,8 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       additionalProperties: false,
     },
   );
-  const { checker, isLibrary } = program;
+  const { checker } = program;
+  const isLibrary = (file: ts.SourceFile): boolean => program.isLibrary(file) || program.isOfPackage(file);
   reportComment(candidate, { parameters, isFlat: lone !== undefined, checker, isLibrary }, reporter);
   return {
     style: lone ? "object" : "positional",
@@ -193,10 +194,18 @@ function reportUnresolved(
   { checker, isLibrary }: DefinitionProgram,
   reporter: Reporter,
 ): boolean {
+  const framework = httpFramework(parameter.node);
+  if (framework !== undefined) {
+    const message = `a tool gets its arguments, and no request or response of ${framework}: take what it needs as parameters, as in (city: string), and return its result (at ${parameter.name})`;
+    reporter.add("error", "http-handler", message, node);
+    return true;
+  }
   const missing = unresolvedName(parameter.node, { checker, isLibrary, direction: "input" });
   if (!missing && !(parameter.node && isUnresolved(parameter.type))) return false;
   const detail =
-    missing?.module === undefined ? reporter.diagnosticWithin(missing?.complaint ?? parameter.node!) : undefined;
+    missing?.module === undefined && missing?.instead === undefined
+      ? reporter.diagnosticWithin(missing?.complaint ?? parameter.node!)
+      : undefined;
   const what = missing ? sayUnresolved(missing) : "the type cannot be found";
   reporter.add("error", "unresolved-type", `${what}${detail ? `: ${detail}` : ""} (at ${parameter.name})`, node);
   return true;
@@ -332,6 +341,7 @@ interface Described {
 /** Says what the comment of a function means to say and does not: names of no parameter, and tags that are none. */
 function reportComment({ doc, implementation, signature }: Candidate, described: Described, reporter: Reporter): void {
   for (const tag of doc.tags) {
+    if (described.isLibrary(tag.node.getSourceFile())) continue;
     const unknown = unknownTag(tag);
     if (unknown !== undefined) reporter.add("warning", "unknown-tag", unknown, tag.node);
     else if (isAboutArguments(tag)) {

@@ -111,7 +111,7 @@ type Reading = { readonly shape: Shape } | { readonly index: number; readonly fa
 
 function readOne(candidate: Candidate, index: number, program: DefinitionProgram): Reading {
   const one = only(candidate, [index]);
-  const reporter = new Reporter(candidate.name, program);
+  const reporter = new Reporter(candidate, program);
   const { parameters, context } = takenParameters(one, program, reporter);
   const { schema, style } = readInput(one, program, new Budget(), reporter);
   const fault = reporter.problems.find(({ severity }) => severity === "error");

@@ -58,8 +58,10 @@ function isContext(parameter: Parameter, program: DefinitionProgram): boolean {
   if (parameter.isRest) return false;
   if (hostContextIn(parameter.type, program) || isMissingContext(parameter)) return true;
   const saysNothing = parameter.type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(parameter.type);
-  return parameter.name === "context" && Boolean(saysNothing) && !parameter.initializer;
+  return CONTEXT_NAMES.test(parameter.name) && Boolean(saysNothing) && !parameter.initializer;
 }
+
+const CONTEXT_NAMES = /^_?(?:context|ctx)$/;
 
 /** Their names in "berth". */
 const contextNames = new Set(["ToolContext", "TransformContext"]);

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join, posix } from "node:path";
 import ts from "#typescript";
 import { packageRoot } from "../config.ts";
-import { NODE_TYPES } from "../packages/package-name.ts";
+import { NODE_TYPES, packageName } from "../packages/package-name.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { declarationsOf, isAsset, isDeclarations, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
@@ -24,6 +24,9 @@ export interface DefinitionProgram {
   readonly nameOf: (file: ts.SourceFile) => string;
   /** True if a file belongs to the language or to the host, not to the definition or its packages. */
   readonly isLibrary: (file: ts.SourceFile) => boolean;
+  readonly isOfPackage: (file: ts.SourceFile) => boolean;
+  /** True if the package of an import was added. */
+  readonly isAdded: (specifier: string) => boolean;
 }
 
 const ownRoot = "/definition/";
@@ -72,6 +75,8 @@ export function openProgram(source: DefinitionSource, packages?: PackageFiles): 
     has: (name) => own.has(ownRoot + name),
     nameOf: (file) => file.fileName.slice(file.fileName.startsWith(ownRoot) ? ownRoot.length : 0),
     isLibrary: ({ fileName }) => !fileName.startsWith(ownRoot) && !isOfPackage(fileName),
+    isOfPackage: ({ fileName }) => isOfPackage(fileName),
+    isAdded: (specifier) => packages?.hasFolder(packagesRoot + packageName(specifier)) ?? false,
   };
 }
 

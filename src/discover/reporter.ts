@@ -8,11 +8,14 @@ import type { DefinitionProgram } from "./program.ts";
 export class Reporter {
   readonly problems: Problem[] = [];
   readonly #tool: string;
+  readonly #nameNode: ts.Node;
   readonly #program: DefinitionProgram;
   readonly #diagnostics = new Map<ts.SourceFile, readonly ts.Diagnostic[]>();
 
-  constructor(tool: string, program: DefinitionProgram) {
-    this.#tool = tool;
+  /** A place in a package, which the author cannot change, becomes the place of the function's name. */
+  constructor({ name, nameNode }: { readonly name: string; readonly nameNode: ts.Node }, program: DefinitionProgram) {
+    this.#tool = name;
+    this.#nameNode = nameNode;
     this.#program = program;
   }
 
@@ -22,8 +25,11 @@ export class Reporter {
 
   /** `part` is a stretch of the node's file that is at fault, where that is not the whole node. */
   add(severity: Problem["severity"], code: string, message: string, node: ts.Node, part?: DefinitionPart): void {
-    const whole = problemAt(node, { severity, code, message: `${this.#tool}: ${message}` }, this.#program);
-    const problem = part ? { ...whole, ...placeIn(node.getSourceFile().text, part.start, part.length) } : whole;
+    const isOwn = !this.#program.isOfPackage(node.getSourceFile());
+    const said = { severity, code, message: `${this.#tool}: ${message}` };
+    const whole = problemAt(isOwn ? node : this.#nameNode, said, this.#program);
+    const problem =
+      part && isOwn ? { ...whole, ...placeIn(node.getSourceFile().text, part.start, part.length) } : whole;
     const isKnown = this.problems.some((it) => it.message === problem.message && it.line === problem.line);
     if (!isKnown) this.problems.push({ ...problem, tool: this.#tool });
   }

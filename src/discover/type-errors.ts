@@ -18,13 +18,17 @@ export function typeErrors(definition: DefinitionProgram, known: readonly Proble
   return found
     .filter(({ file, diagnostic }) => isOfAuthor(diagnostic, file, definition))
     .map(({ file, diagnostic }) => ({ file, diagnostic, message: textOf(diagnostic) }))
-    .filter(({ message }) => !quoted.includes(message))
+    .filter(
+      ({ message }) => !quoted.includes(VALUE_AS_TYPE.exec(message)?.[1]?.concat(" is a value, not a type") ?? message),
+    )
     .map(({ file, diagnostic, message }, index) => {
       // What is beyond the limit is only counted, and a frame takes long to find in a long file.
       const place = index < PROBLEMS_MAX ? framedPlace(file, diagnostic) : barePlace(file, diagnostic);
       return Object.assign(place, { severity: "warning", code: TYPE_ERROR, message, file: nameOf(file) } as const);
     });
 }
+
+const VALUE_AS_TYPE = /^'([^']+)' refers to a value, but is being used as a type here/;
 
 function framedPlace(file: ts.SourceFile, { start = 0, length = 1 }: ts.Diagnostic): Place {
   return placeIn(file.text, start, length);
@@ -73,6 +77,7 @@ function isOfAuthor(diagnostic: ts.Diagnostic, file: ts.SourceFile, definition: 
   const { category, code, start } = diagnostic;
   if (category !== ts.DiagnosticCategory.Error || start === undefined) return false;
   if (implicitAny.has(code) || unseen.has(code) || isAboutFiles(code)) return false;
+  if (code === REQUIRED_AFTER_OPTIONAL) return !isContext(nodeAt(file, start).parent);
   // Of a module of Node that is imported by its bare name the checker says the same.
   if (missingNames.has(code) && ts.isStringLiteral(nodeAt(file, start))) return false;
   if (missingNames.has(code)) return !isGlobalOfGuests(file.text.slice(start, start + (diagnostic.length ?? 0)));
@@ -83,6 +88,15 @@ function isOfAuthor(diagnostic: ts.Diagnostic, file: ts.SourceFile, definition: 
   }
   if (notIterable.has(code)) return !isOfUnknownBase(nodeAt(file, start), definition);
   return true;
+}
+
+/** A required parameter cannot follow an optional parameter. */
+const REQUIRED_AFTER_OPTIONAL = 1016;
+
+/** The host gives its context always, so that arguments before it can be optional. */
+function isContext(node: ts.Node): boolean {
+  if (!ts.isParameter(node) || node.parent.parameters.at(-1) !== node) return false;
+  return /^_?(?:context|ctx)$/.test(node.name.getText()) || /\bToolContext\b/.test(node.type?.getText() ?? "");
 }
 
 /** Where modules and references lead, and what settings say. */

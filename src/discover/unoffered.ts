@@ -1,7 +1,12 @@
+import { isBuiltin } from "node:module";
+import { posix } from "node:path";
 import ts from "#typescript";
 import type { Problem } from "../lib/problem.ts";
+import { packageName } from "../packages/package-name.ts";
+import { isPackageObject } from "./exports.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
+import { isRelative } from "./resolve.ts";
 
 /**
  * Exports of a module with tools that are most likely meant as more tools, and that cannot be offered: those of modules
@@ -12,6 +17,9 @@ export function unofferedExports(program: DefinitionProgram): Problem[] {
   const warn = (node: ts.Node, code: string, message: string) =>
     problemAt(node, { severity: "warning", code, message }, program);
 
+  const isOfXmcp =
+    /\bfrom\s+["']xmcp["']/.test(entry.text) || /^export const metadata\b[^]*^export default\b/m.test(entry.text);
+
   return entry.statements.flatMap((statement): Problem[] => {
     if (ts.isExportAssignment(statement)) {
       const functions = functionsIn(statement.expression, checker);
@@ -19,14 +27,63 @@ export function unofferedExports(program: DefinitionProgram): Problem[] {
       const message = `${functions.join(", ")} of the default export cannot be offered; export each function by itself`;
       return [warn(statement, "default-object", message)];
     }
-    if (!ts.isExportDeclaration(statement) || statement.isTypeOnly || !statement.moduleSpecifier) return [];
-    if (!ts.isStringLiteral(statement.moduleSpecifier) || checker.getSymbolAtLocation(statement.moduleSpecifier))
-      return [];
-    const { text } = statement.moduleSpecifier;
-    const what = statement.exportClause === undefined ? "what it exports" : statement.exportClause.getText();
-    const message = `"${text}" is not among the files of this definition, so ${what} cannot be offered; write a function that calls it`;
-    return [warn(statement.moduleSpecifier, "unseen-exports", message)];
+    if (ts.isVariableStatement(statement)) {
+      if (!isExported(statement)) return [];
+      return statement.declarationList.declarations.flatMap(({ name }) => {
+        if (isOfXmcp && /^(?:schema|metadata)$/.test(name.getText()))
+          return [warn(name, "unread-export", notRead(name.getText()))];
+        const symbol = checker.getSymbolAtLocation(name);
+        if (!symbol || !isPackageObject(symbol, program)) return [];
+        const message = `${name.getText()} is an object of a package, not a function, so it is not offered; write a function that uses it`;
+        return [warn(name, "package-object", message)];
+      });
+    }
+    const specifier = ts.isExportDeclaration(statement) && !statement.isTypeOnly && statement.moduleSpecifier;
+    if (!specifier || !ts.isStringLiteral(specifier)) return [];
+    const why = whyUnseen(specifier, statement, program);
+    return why === undefined ? [] : [warn(specifier, "unseen-exports", why)];
   });
+}
+
+/** What xmcp reads of a module beside its function. */
+function notRead(name: string): string {
+  return name === "schema"
+    ? 'the export "schema", as xmcp has it, is not read: write the types of the arguments at the function, and their descriptions behind @param'
+    : 'the export "metadata", as xmcp has it, is not read: name the function after the tool, and describe it in its comment';
+}
+
+/** Why nothing, or not all, of what is exported from another module can be offered. */
+function whyUnseen(
+  specifier: ts.StringLiteral,
+  { exportClause }: ts.ExportDeclaration,
+  program: DefinitionProgram,
+): string | undefined {
+  const { checker, isAdded } = program;
+  const { text } = specifier;
+  const module = checker.getSymbolAtLocation(specifier);
+  const names = exportClause && ts.isNamedExports(exportClause) ? exportClause.elements : [];
+  const isOwn = isRelative(text);
+  const what = exportClause === undefined ? "what it exports" : exportClause.getText();
+  const instead = "write a function that calls it";
+  if (isOwn)
+    return module
+      ? undefined
+      : `"${text}" is not among the files of this definition, so ${what} cannot be offered; ${instead}`;
+  if (isBuiltin(text))
+    return `the types of Node's "${text}" are not known here, so ${what} cannot be offered; ${instead}`;
+  if (!isAdded(text))
+    return `the package of "${text}" was not added, so ${what} cannot be offered: run berth add ${packageName(text)}`;
+  if (!module) return `"${text}" has no types, so ${what} cannot be offered; ${instead}`;
+  if (names.length > 0 || (exportClause && ts.isNamespaceExport(exportClause))) return undefined;
+  const [first = "name"] = checker
+    .getExportsOfModule(module)
+    .filter((each) => checker.getTypeOfSymbolAtLocation(each, specifier).getCallSignatures().length > 0)
+    .map(({ name }) => name);
+  return `export * offers nothing of a package: name its functions, as in export { ${first} } from "${text}"`;
+}
+
+function isExported(statement: ts.VariableStatement): boolean {
+  return (statement.modifiers ?? []).some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword);
 }
 
 function functionsIn(expression: ts.Expression, checker: ts.TypeChecker): string[] {
@@ -44,8 +101,18 @@ const functionsMax = 5;
 /** Why a module without a single function for others offers nothing, and what its author most likely meant. */
 export function nothingExported(program: DefinitionProgram): Problem {
   const { entry } = program;
+  const [unseen] = unofferedExports(program).filter(({ code }) => code !== "default-object");
+  if (unseen) return { ...unseen, severity: "error", code: "nothing-exported" };
   const { message, node } =
-    onDefault(program) ?? onCommonJs(program) ?? onHidden(program) ?? onForgotten(entry) ?? onValues(program) ?? {};
+    onServer(program) ??
+    onDefault(program) ??
+    onCommonJs(program) ??
+    onHidden(program) ??
+    onClass(entry, true) ??
+    onForgotten(entry) ??
+    onValues(program) ??
+    onClass(entry, false) ??
+    {};
   const said = message ?? `Nothing is exported, so nothing is offered: ${advice}.`;
   return problemAt(node ?? entry, { severity: "error", code: "nothing-exported", message: said }, program);
 }
@@ -117,25 +184,83 @@ function onCommonJs({ entry }: DefinitionProgram): Finding | undefined {
 
 const namesUnitsMax = 100;
 
-/** `export const limit = 3` and `export class Shop {}`. */
+/** A program that is an MCP server itself, built with an SDK. */
+function onServer({ entry, nameOf }: DefinitionProgram): Finding | undefined {
+  const sdk = entry.statements.find(
+    (statement) => ts.isImportDeclaration(statement) && SDKS.test(statement.moduleSpecifier.getText()),
+  );
+  const made = /\bnew\s+(McpServer|Server|FastMCP)\s*\(/.exec(entry.text);
+  if (!sdk || !made) return undefined;
+  const file = nameOf(entry);
+  const name = posix.basename(file).replace(/\.\w+$/, "");
+  const message =
+    `This file is an MCP server of its own (new ${made[1]}), and a definition exports functions. Host it as an upstream: write ` +
+    `"${name}": { "upstream": "mcp+node:///path/to/${file}" } in mcps, where Node.js can run the file and finds its packages; ` +
+    `or export the function of each tool: "export function greet(name: string): string { … }".`;
+  return { message, node: sdk };
+}
+
+const SDKS = /^["'](?:@modelcontextprotocol\/|fastmcp\b|mcp-framework\b)/;
+
+/** Classes whose methods are meant as tools: with decorators, as other frameworks have it, or the only thing there is. */
+function onClass(entry: ts.SourceFile, isDecorated: boolean): Finding | undefined {
+  for (const node of entry.statements) {
+    if (!ts.isClassDeclaration(node) || !node.name) continue;
+    const methods = node.members.filter(ts.isMethodDeclaration);
+    const names = methods.flatMap(({ name }) => (ts.isIdentifier(name) ? [name.text] : []));
+    const decorated = [node, ...methods].some((each) => (ts.getDecorators(each) ?? []).length > 0);
+    if (names.length === 0 || (isDecorated && !decorated)) continue;
+    const why = decorated ? "methods are not tools, with decorators or without" : "methods are not tools";
+    const how = names.length > 1 ? "functions of their own" : "a function of its own";
+    const message = `${node.name.text} is a class, and ${why}; export ${listed(names)} as ${how}: "export function ${names[0]}(…)".`;
+    return { message, node: node.name };
+  }
+  return undefined;
+}
+
+/** `export const limit = 3`, an object or a namespace that has the function, and `export class Shop {}`. */
 function onValues({ checker, entry }: DefinitionProgram): Finding | undefined {
   const module = checker.getSymbolAtLocation(entry);
-  const [first] = module ? checker.getExportsOfModule(module) : [];
+  const all = module ? checker.getExportsOfModule(module) : [];
+  const found = all.map((symbol) => ({ symbol, inside: functionInside(symbol, checker) }));
+  const { symbol: first, inside } = found.find((each) => each.inside !== undefined) ?? found[0] ?? {};
   const node = first?.declarations?.[0];
-  if (!node) return undefined;
-  const methods = ts.isClassDeclaration(node)
-    ? node.members.filter(ts.isMethodDeclaration).flatMap(({ name }) => (ts.isIdentifier(name) ? [name.text] : []))
-    : [];
-  if (methods.length > 0) {
-    const message = `${first.name} is a class, and methods are not tools; export ${listed(methods)} as`;
-    const how = methods.length > 1 ? "functions of their own" : "a function of its own";
-    return { message: `${message} ${how}: "export function ${methods[0]}(…)".`, node: nameNodeOf(node) };
-  }
-  return {
-    message: `${first.name} is not a function, and nothing else is exported: ${advice}.`,
-    node: nameNodeOf(node),
-  };
+  if (!node || ts.isClassDeclaration(node)) return undefined;
+  const why = inside ?? `is not a function, and nothing else is exported: ${advice}`;
+  return { message: `${first.name} ${why}.`, node: nameNodeOf(node) };
 }
+
+/** What an export is that has functions in it, and how to export them. */
+function functionInside({ name, declarations = [] }: ts.Symbol, checker: ts.TypeChecker): string | undefined {
+  const [node] = declarations;
+  if (!node) return undefined;
+  if (ts.isNamespaceExport(node)) {
+    return `is a namespace, whose functions are not tools: write export * from ${node.parent.moduleSpecifier?.getText()}`;
+  }
+  if (ts.isModuleDeclaration(node)) {
+    return "is a namespace, whose functions are not tools: export each function by itself, outside of it";
+  }
+  const handler = ts.isVariableDeclaration(node) ? handlerIn(node, checker) : undefined;
+  if (handler === undefined) return undefined;
+  return (
+    `is an object with the function "${handler}", and not a function itself: export that function, with types for its ` +
+    `arguments and its description in a comment, as in "export async function ${name}(city: string): Promise<string> { … }"`
+  );
+}
+
+/** The function of a tool in an object, as libraries have it: `{ description, execute }`, or `tool({ execute })`. */
+function handlerIn({ initializer, name }: ts.VariableDeclaration, checker: ts.TypeChecker): string | undefined {
+  const objects = !initializer ? [] : ts.isCallExpression(initializer) ? [...initializer.arguments] : [initializer];
+  const written = objects
+    .filter(ts.isObjectLiteralExpression)
+    .flatMap(({ properties }) => properties.map((property) => property.name?.getText() ?? ""));
+  const callable = checker
+    .getPropertiesOfType(checker.getTypeAtLocation(name))
+    .filter((property) => checker.getTypeOfSymbol(property).getCallSignatures().length > 0);
+  return [...written, ...callable.map((property) => property.name)].find((each) => HANDLERS.has(each));
+}
+
+const HANDLERS: ReadonlySet<string> = new Set(["callback", "execute", "func", "handler", "invoke", "run"]);
 
 function functionNames(statement: ts.Statement): ts.Identifier[] {
   if (ts.isFunctionDeclaration(statement)) return statement.name && statement.body ? [statement.name] : [];

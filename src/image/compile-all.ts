@@ -6,8 +6,8 @@ import { isServiceFault } from "../discover/discovery.ts";
 import { requestProblems, ungranted, type RequestedGrant } from "../entry/grant-requests.ts";
 import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
-import type { JsonObject } from "../lib/json.ts";
-import type { Problem } from "../lib/problem.ts";
+import { isObject, type JsonObject } from "../lib/json.ts";
+import { withoutSetVariables, type Problem } from "../lib/problem.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { packCompiled, readCompiled } from "./compiled.ts";
 import type { ImageCompiler, Compiling } from "./compiling.ts";
@@ -183,7 +183,9 @@ function problemsOf({ reference, definition }: Job, { result, bundle }: CompileR
   const { problems, requested = [] } = readCompiled(result.bytes);
   const grants = reference.entry?.value ?? {};
   const missing = missingIn(reference, requested);
-  const told = [...problems.filter(isTold), ...requestProblems(reference.server, grants, missing)].map((problem) =>
+  const { env } = grants;
+  const unset = withoutSetVariables(problems.filter(isTold), isObject(env) ? env : {});
+  const told = [...unset, ...requestProblems(reference.server, grants, missing)].map((problem) =>
     asWritten(problem, definition, !toolErrors && bundle !== undefined),
   );
   if (bundle || told.some(({ severity }) => severity === "error")) return told;

@@ -19,6 +19,8 @@ export interface Problem {
   readonly column?: number;
   /** JSON pointer (RFC 6901) into the configuration that is at fault. */
   readonly pointer?: string;
+  /** The variable of the environment that it is about. */
+  readonly variable?: string;
   /** The line with a marker below the fault, or the end of what a program wrote, to print in a fixed-width font. */
   readonly frame?: string;
 }
@@ -28,6 +30,14 @@ export const TYPE_ERROR = "type-error";
 
 /** The warning about a secret that a server is given and that has no value. */
 export const SECRET_NOT_SET = "secret-not-set";
+
+/** The warning about a variable of the environment that code reads and that its entry does not set. */
+export const UNSET_VARIABLE = "unset-variable";
+
+/** Without the warnings about variables that an entry sets. */
+export function withoutSetVariables(problems: readonly Problem[], env: object): Problem[] {
+  return problems.filter(({ variable }) => variable === undefined || !Object.hasOwn(env, variable));
+}
 
 /** Problems under `--strict`: type errors are errors like others. */
 export function strictly(problems: readonly Problem[]): Problem[] {

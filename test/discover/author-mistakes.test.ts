@@ -3,13 +3,40 @@ import { test } from "node:test";
 import { printProblems } from "../../src/commands/print-problems.ts";
 import { compileDefinition } from "../../src/discover/compile.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
+import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
+import { packagesInReach } from "../../src/packages/package-set.ts";
+import { packageSet } from "../support/tarballs.ts";
 
 /** Common mistakes of authors, and the messages that they get. */
 async function compiled(files: string | Readonly<Record<string, string>>): Promise<Compiled> {
   const own = typeof files === "string" ? { "hello.ts": files } : files;
   const entry = Object.keys(own)[0]!;
-  return compileDefinition("compile", { language: "typescript", server: "hello", entry, files: own });
+  return compileDefinition(
+    "compile",
+    { language: "typescript", server: "hello", entry, files: own },
+    Infinity,
+    packages,
+  );
 }
+
+/** A package with types, and one without. */
+const made = packageSet({
+  "node_modules/lib": {
+    manifest: { type: "module", types: "index.d.ts" },
+    files: {
+      "index.js":
+        "export const shout = (text) => text.toUpperCase(); export const each = (list, run) => list.map(run); export const column = () => Object.assign(() => 1, { kind: 1 });",
+      "index.d.ts":
+        "/** Shouts. @nonsense */\nexport declare function shout(text: string): string;\nexport declare function each(list: string[], run: (item: string) => string): string[];\n" +
+        "export declare const limit: number;\nexport interface Column { (name: string): string; kind: number }\nexport declare function column(name: string): Column;\n",
+    },
+  },
+  "node_modules/plain": { files: { "index.js": "exports.shout = (text) => text;" } },
+});
+const inReach = packagesInReach(made.set, ["lib", "plain"])!;
+tarballsToSend(inReach);
+const packages = await PackageFiles.read(inReach, (cid) => made.tarballs.get(cid), defaultLimits);
 
 const problemsOf = async (files: Parameters<typeof compiled>[0]) => (await compiled(files)).problems;
 
@@ -218,4 +245,239 @@ test("a list with an end of its own is told to be taken with its elements in any
     /so each element after the first 1 may be of any/,
   );
   assert.equal(await told("export const read = (items: [...string[], string]): string => String(items);\n"), "");
+});
+
+/** Code, problem, its line and column, and what it says; without a problem, a mistake elsewhere and none here. */
+const mistakes: readonly (readonly [string, code?: string, place?: string, cure?: RegExp])[] = [
+  [
+    "export const a = (): string => process.env.TOKEN ?? '';",
+    "unset-variable",
+    "1:32",
+    /"secrets": \["TOKEN"\], "env": \{ "TOKEN": "\$\{TOKEN\}" \} in the entry "hello" of mcps; or write @secret TOKEN/,
+  ],
+  [
+    "export const a = (): string => String(process.env['TOKEN']);",
+    "unset-variable",
+    "1:39",
+    /^process\.env\.TOKEN is undefined/,
+  ],
+  ["const { TOKEN: t = '' } = process.env;\nexport const a = (): string => t;", "unset-variable", "1:9", /TOKEN/],
+  [
+    "import { env } from 'node:process';\nexport const a = (): string => String(env.TOKEN);",
+    "unset-variable",
+    "2:39",
+    /TOKEN/,
+  ],
+  ["const own = process.env;\nexport const a = (): string => String(own.TOKEN);", "unset-variable", "2:39", /TOKEN/],
+  [
+    "export const a = (): string => String((import.meta as any).env, import.meta.env.KEY);".replace(
+      "(import.meta as any).env, ",
+      "",
+    ),
+    "unset-variable",
+    "1:39",
+    /^import\.meta\.env\.KEY is undefined.*: read process\.env\.KEY, and write/,
+  ],
+  [
+    "process.env.TZ2 = 'x';\nexport const a = (process: { env: { A: string } }): string => process.env.A + process.env['B'] + globalThis.process.env.TZ2 + globalThis.process.env.NODE_ENV;".replace(
+      " + process.env['B']",
+      "",
+    ),
+  ],
+  [
+    "import { readFileSync } from 'node:fs';\nexport const a = (): string => readFileSync('data/x.csv', 'utf8');",
+    "relative-path",
+    "2:45",
+    /import data from "\.\/data\/x\.csv".*--folder data=\.\/data, "folders": \["data"\]/,
+  ],
+  [
+    "import * as fs from 'fs/promises';\nexport const a = (): Promise<string[]> => fs.readdir('./docs/x');",
+    "relative-path",
+    "2:54",
+    /: give it a folder \(berth dev --folder docs=/,
+  ],
+  [
+    "import { createReadStream } from 'node:fs';\nexport const a = (): string => String(createReadStream(new URL('./x.md', import.meta.url)));",
+    "relative-path",
+    "2:56",
+    /import data from "\.\/x\.md"/,
+  ],
+  [
+    "import { readFileSync, writeFileSync } from 'node:fs';\nexport function a(): string { writeFileSync('x.txt', 'y'); return readFileSync('x.txt', 'utf8'); }",
+  ],
+  ["export const a = (team?: string, context: import('berth').ToolContext): string => team + context.tool;"],
+  [
+    "export function a(team?: string, name: string): string { return team + name; }",
+    "type-error",
+    "1:34",
+    /required parameter cannot follow/,
+  ],
+  ["export const a = (team: string, ctx): string => team + ctx.tool;"],
+  [
+    "@Injectable()\nexport class Weather { @Tool('x') today(city: string) {} }\nfunction Tool(name: string) {}",
+    "nothing-exported",
+    "2:14",
+    /^Weather is a class, and methods are not tools, with decorators or without; export today as a function/,
+  ],
+  [
+    "class Weather { today(city: string) {} later() {} }",
+    "nothing-exported",
+    "1:7",
+    /^Weather is a class.*export today and later as functions of their own/,
+  ],
+  [
+    "export const a = (list: string[], each: (item: string) => void): void => list.forEach(each);",
+    "unsupported-type",
+    "1:35",
+    /leave it out, and return what it would be given/,
+  ],
+  [
+    "import { x } from '@/lib/x';\nexport const a = (): string => x();",
+    "import-refused",
+    "1:19",
+    /alias of a project \(paths in tsconfig\.json\).*"\.\/lib\/x"/,
+  ],
+  ["import { x } from '~/lib/x';\nexport const a = (): string => x();", "import-refused", "1:19", /alias of a project/],
+  [
+    "import { z } from 'zod';\nconst Args = z.object({}).strict();\nexport const a = (args: Args): string => String(args);",
+    "unresolved-type",
+    "3:19",
+    /^a: Args is a value, not a type: write z\.infer<typeof Args>/,
+  ],
+  [
+    "import * as v from 'valibot';\nconst Args = v.object({});\nexport const a = (args: Args): string => String(args);",
+    "unresolved-type",
+    "3:19",
+    /write v\.InferOutput<typeof Args>/,
+  ],
+  [
+    "const Args = { a: 1 };\nexport const a = (args: Args): string => String(args);",
+    "unresolved-type",
+    "2:19",
+    /Args is a value, not a type: write typeof Args/,
+  ],
+  [
+    "import type { Request } from 'express';\nexport const a = (req: Request): string => req.url;",
+    "http-handler",
+    "2:19",
+    /no request or response of express: take what it needs as parameters/,
+  ],
+  [
+    "import type * as koa from 'koa';\nexport const a = (ctx: koa.Context): string => ctx.url;",
+    "http-handler",
+    "2:19",
+    /of koa/,
+  ],
+  [
+    "import { tool } from 'ai';\nexport const weather = tool({ description: 'x', execute: async () => 1 });",
+    "nothing-exported",
+    "2:14",
+    /^weather is an object with the function "execute".*"export async function weather\(/,
+  ],
+  [
+    "export const greet = { description: 'x', handler: (name: string) => name };",
+    "nothing-exported",
+    "1:14",
+    /an object with the function "handler"/,
+  ],
+  [
+    "export namespace tools { export const a = () => 1; }",
+    "nothing-exported",
+    "1:18",
+    /^tools is a namespace.*export each function by itself/,
+  ],
+  [
+    "import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\nconst server = new McpServer({ name: 'x', version: '1' });",
+    "nothing-exported",
+    "1:1",
+    /write "hello": \{ "upstream": "mcp\+node:\/\/\/path\/to\/hello\.ts" \} in mcps/,
+  ],
+  [
+    "import type { InferSchema } from 'xmcp';\nexport const schema = {};\nexport default (args: InferSchema<typeof schema>): string => String(args);",
+    "unread-export",
+    "2:14",
+    /"schema", as xmcp has it, is not read: write the types of the arguments/,
+  ],
+  [
+    "import type { InferSchema } from 'xmcp';\nexport default (args: InferSchema<object>): string => String(args);",
+    "unresolved-type",
+    "2:17",
+    /write the type itself/,
+  ],
+  [
+    "export function a(): void {}\nexport function a(): void {}",
+    "repeated-declaration",
+    "2:17",
+    /^a is already declared in line 1: rename or remove/,
+  ],
+  ["export const a = (): void => {};\nexport class a {}", "repeated-declaration", "2:14", /declared in line 1/],
+  [
+    "export { shout } from 'plain';\nexport const a = (): void => {};",
+    "unseen-exports",
+    "1:23",
+    /"plain" has no types, so \{ shout \} cannot be offered/,
+  ],
+  [
+    "export { shout } from 'other';\nexport const a = (): void => {};",
+    "unseen-exports",
+    "1:23",
+    /was not added.*run berth add other/,
+  ],
+  [
+    "export * from 'lib';",
+    "nothing-exported",
+    "1:15",
+    /export \* offers nothing of a package: name its functions, as in export \{ shout \} from "lib"/,
+  ],
+  [
+    "export { basename } from 'node:path';\nexport const a = (): void => {};",
+    "unseen-exports",
+    "1:26",
+    /Node's "node:path"/,
+  ],
+  ["export { each } from 'lib';", "unsupported-type", "1:10", /^each: this is a function.*\(at run\)/],
+  [
+    "import { column } from 'lib';\nexport const role = column('role');\nexport const a = (): void => {};",
+    "package-object",
+    "2:14",
+    /^role is an object of a package, not a function/,
+  ],
+  ["export { shout, limit } from 'lib';"],
+];
+
+test("each usual mistake is reported once, at its place, with what to write instead", async () => {
+  for (const [text, code, place, cure] of mistakes) {
+    const problems = await problemsOf(text);
+    const shown = `${text}\n${JSON.stringify(problems, ["code", "message", "line", "column"], 1)}`;
+    if (code === undefined) assert.deepEqual(problems, [], shown);
+    else {
+      const found = problems.filter((problem) => problem.code === code);
+      assert.deepEqual(
+        found.map(({ line, column }) => `${line}:${column}`),
+        [place],
+        shown,
+      );
+      assert.match(found[0]!.message, cure!, shown);
+    }
+  }
+});
+
+test("functions of a package that are exported by name are tools, and run", async () => {
+  const { tools, bundle } = await compiled("export { shout } from 'lib';");
+  const { run } = (await import(
+    `data:text/javascript,${encodeURIComponent(`${bundle}\nexport const run = shout;`)}`
+  )) as { run(text: string): string };
+  assert.deepEqual(
+    tools.map(({ name, description, file, line }) => [name, description, file, line]),
+    [["shout", "Shouts.", "hello.ts", 1]],
+  );
+  assert.equal(run("a"), "A");
+});
+
+test("the numbers of an enum have their names in the schema", async () => {
+  const { tools } = await compiled(
+    "enum Level { Low, /** Loud. */ High = 5 }\nexport const a = (level: Level): void => {};",
+  );
+  const schema = tools[0]!.inputSchema["properties"] as Record<string, object>;
+  assert.deepEqual(schema["level"], { type: "number", enum: [0, 5], description: "- 0 (Low)\n- 5 (High): Loud." });
 });

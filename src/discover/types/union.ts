@@ -352,13 +352,13 @@ function sumsOf(bits: number): number[] | undefined {
   return sums;
 }
 
-/** A line for each member that has a comment. Of flags, whose sums alone are in the schema, each member has one. */
+/** A line for each member that has a comment, and for each number, which says nothing without its name. */
 function membersText(found: WholeEnum): string[] {
   const areFlags = isFlags(found);
   const lines = [...found.values].flatMap(([member, value]) => {
     const symbol = (member as unknown as { symbol?: ts.Symbol }).symbol;
     const words = symbol ? docOfSymbol(symbol).description.replace(/\s+/g, " ") : "";
-    if (words === "" && !areFlags) return [];
+    if (words === "" && typeof value === "string") return [];
     return [`- ${JSON.stringify(value)} (${member.name.getText()})${words === "" ? "" : `: ${words}`}`];
   });
   const shown = lines.length > linesMax ? [...lines.slice(0, linesMax), "- …"] : lines;

@@ -13,17 +13,38 @@ export interface UnresolvedName {
   readonly module?: string;
   /** Where the checker complains about it: here, or in the import statement. */
   readonly complaint: ts.Node;
+  /** The type to write, where the name is one of a value. */
+  readonly instead?: string;
 }
 
 /** Why a name leads nowhere, as far as its import says. */
-export function sayUnresolved({ name, module }: UnresolvedName): string {
+export function sayUnresolved({ name, module, instead }: UnresolvedName): string {
+  if (instead !== undefined) return `${name} is a value, not a type: write ${instead}`;
   const what = `the type ${name} cannot be found`;
   if (module === undefined && name.startsWith("NodeJS.")) return `${what}: add the package ${NODE_TYPES}, which has it`;
   if (module === undefined) return what;
   const why = isBuiltin(module)
     ? "of whose types discovery knows only those that berth.d.ts declares"
     : "which is not among the files of this definition";
-  return `${what}: it is imported from "${module}", ${why}`;
+  const hint = OTHERWISE.find(([modules]) => modules.test(module))?.[1];
+  return `${what}: it is imported from "${module}", ${why}${hint === undefined ? "" : `; ${hint}`}`;
+}
+
+/** What to write instead of types that tell of another way to write a tool. */
+const OTHERWISE: readonly (readonly [modules: RegExp, hint: string])[] = [
+  [/^xmcp$/, "write the type itself, as in { name }: { name: string }"],
+];
+
+/** The framework whose requests and responses a type is about: a tool gets its arguments instead. */
+export function httpFramework(node: ts.TypeNode | undefined): string | undefined {
+  let name = node && ts.isTypeReferenceNode(node) ? node.typeName : undefined;
+  while (name && ts.isQualifiedName(name)) name = name.left;
+  const statement = ts.findAncestor(name && importOf(name), ts.isImportDeclaration);
+  const [, module] =
+    /^["'](express|fastify|hono|koa|next\/server|@vercel\/node)["']$/.exec(
+      statement?.moduleSpecifier.getText() ?? "",
+    ) ?? [];
+  return module;
 }
 
 type Known = Pick<Walker, "checker" | "isLibrary" | "direction">;
@@ -42,7 +63,8 @@ export function unresolvedName(
   seen.add(node);
   const name = nameIn(node);
   if (name && !resolves(name, checker)) {
-    return { node: name, name: name.getText(), ...originOf(name, checker) };
+    const instead = typeInstead(name, checker);
+    return { node: name, name: name.getText(), ...originOf(name, checker), ...(instead !== undefined && { instead }) };
   }
   if (ts.isImportTypeNode(node) && isUnresolved(checker.getTypeFromTypeNode(node))) {
     const { argument, qualifier } = node;
@@ -112,6 +134,32 @@ function resolves(name: ts.Node, checker: ts.TypeChecker): boolean {
   const isNameAlone = aliased.declarations?.every((it) => ts.isModuleDeclaration(it) && !it.body) ?? false;
   return !isNameAlone || ts.isTypeQueryNode(name.parent);
 }
+
+/** The type of a value that is written in place of a type: `z.infer<typeof Options>` of a schema of zod. */
+function typeInstead(name: ts.Node, checker: ts.TypeChecker): string | undefined {
+  if (!ts.isIdentifier(name) || !ts.isTypeReferenceNode(name.parent)) return undefined;
+  const { resolveName } = checker as unknown as {
+    resolveName(name: string, at: ts.Node, meaning: ts.SymbolFlags, excludeGlobals: boolean): ts.Symbol | undefined;
+  };
+  const found = resolveName(name.text, name, ts.SymbolFlags.Value, true);
+  const value = found && found.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(found) : found;
+  const declaration = value?.valueDeclaration;
+  if (!declaration || !ts.isVariableDeclaration(declaration)) return undefined;
+  let root: ts.Expression | undefined = declaration.initializer;
+  while (root && (ts.isCallExpression(root) || ts.isPropertyAccessExpression(root))) root = root.expression;
+  const statement = ts.findAncestor(root && importOf(root), ts.isImportDeclaration);
+  const module = (statement?.moduleSpecifier as ts.StringLiteral | undefined)?.text ?? "";
+  const [, infer] = INFERRED.find(([modules]) => modules.test(module)) ?? [];
+  return infer?.(root!.getText(), name.text) ?? `typeof ${name.text}`;
+}
+
+/** How libraries of schemas name the type of a value that a schema allows. */
+const INFERRED: readonly (readonly [modules: RegExp, infer: (root: string, schema: string) => string])[] = [
+  [/^zod\b/, (_, schema) => `z.infer<typeof ${schema}>`],
+  [/^valibot$/, (root, schema) => `${/^v$/.test(root) ? "v." : ""}InferOutput<typeof ${schema}>`],
+  [/^arktype$/, (_, schema) => `typeof ${schema}.infer`],
+  [/^(?:@sinclair\/)?typebox$/, (_, schema) => `Static<typeof ${schema}>`],
+];
 
 /** The import that brought a name in: its module, or the place in it that names what the module does not have. */
 function originOf(name: ts.Node, checker: ts.TypeChecker): Pick<UnresolvedName, "module" | "complaint"> {

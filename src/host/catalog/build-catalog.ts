@@ -9,6 +9,7 @@ import type { Executor } from "../../executor/executor.ts";
 import type { HostPort } from "../../executor/executor.ts";
 import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import { valuesIn, type JsonObject } from "../../lib/json.ts";
+import { withoutSetVariables } from "../../lib/problem.ts";
 import { sharing } from "../../lib/shared-limits.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { FetchLimits } from "../../network/fetches.ts";
@@ -284,7 +285,7 @@ async function serveRelease(
     hidden: release.hidden,
     functions: found.tools.map(({ name }) => name),
     problems: [
-      ...found.problems,
+      ...withoutSetVariables(found.problems, entry.env),
       ...release.problems,
       ...consentProblems(server, entry, [...release.contract.tools, ...release.hidden]),
       ...(dependencies.operatorGrants
