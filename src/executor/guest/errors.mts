@@ -66,6 +66,10 @@ function denial(error: Error): string | undefined {
   if ((code === "ENOENT" || code === "ERR_ACCESS_DENIED") && isString(place) && place.startsWith(BESIDE_BUNDLE)) {
     return `${place} is not there: a bundle is one file, and a package that reads others beside its code finds none; ${INSTEAD}`;
   }
+  if (code === "ENOENT" && isString(path) && path !== "" && !path.startsWith("/")) {
+    const plain = path.replace(/^(?:\.\/)+/, "");
+    return `${error.message}: code runs in an empty scratch folder. For a file beside the definition, write import data from "./${plain}"; ${FOLDER}`;
+  }
   const isAsked =
     /^(?:getaddrinfo|getnameinfo|query)/.test(String(syscall)) && error.message.startsWith(String(syscall));
   if (isOffline && (code === "EAFNOSUPPORT" || (isAsked && code !== "ENOTFOUND"))) {
@@ -83,6 +87,9 @@ function denial(error: Error): string | undefined {
 const BESIDE_BUNDLE = "/bundle/";
 const INSTEAD =
   "import the file in a definition and give the package what is in it, or use a package that has its data in JavaScript or JSON";
+
+const FOLDER =
+  'for a folder of the machine, start berth dev with --folder data=./data, or add "folders": ["data"] to its entry in mcps, and read below context.folders["data"]';
 
 /** Nothing tells which of them it is. */
 const full =
