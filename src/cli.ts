@@ -107,6 +107,7 @@ program
       .preset(ANY_HOST)
       .argParser(several),
   )
+  .option("--folder <name=path>", "folder that code may read, as in data=./data; repeatable", several)
   .action(async (paths, options) => run((await import("./commands/dev-paths.ts")).devPaths(paths, options)));
 
 program

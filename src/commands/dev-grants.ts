@@ -1,11 +1,13 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
+import { resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { watch } from "chokidar";
 import type { OwnGrants } from "../compose/core.ts";
 import type { Berth } from "../compose/main.ts";
 import type { Config } from "../config.ts";
+import { parseFolders, type DeclaredFolder } from "../folders/folders.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
@@ -17,6 +19,8 @@ export interface DevGrantsOptions {
   readonly envFile?: string;
   /** Hosts, several separated by commas. */
   readonly allowNet?: readonly string[];
+  /** `NAME=PATH` each: a folder of the machine that code may read. */
+  readonly folder?: readonly string[];
 }
 
 /**
@@ -29,20 +33,24 @@ export class DevGrants implements OwnGrants {
   #values: ReadonlyMap<string, string> = new Map();
   #facts: ReadonlyMap<string, SecretFacts> = new Map();
 
-  private constructor(path: string | undefined, network: readonly AllowedHost[]) {
+  readonly #folders: readonly DeclaredFolder[];
+
+  private constructor(path: string | undefined, network: readonly AllowedHost[], folders: readonly DeclaredFolder[]) {
     this.#path = path;
     this.network = network;
+    this.#folders = folders;
   }
 
   /** Rejects with `config_invalid` for a file that cannot be read, and for what is no host. */
-  static async open({ envFile, allowNet = [] }: DevGrantsOptions): Promise<DevGrants> {
-    const grants = new DevGrants(envFile, allowNet.flatMap(readHosts));
+  static async open({ envFile, allowNet = [], folder = [] }: DevGrantsOptions): Promise<DevGrants> {
+    const grants = new DevGrants(envFile, allowNet.flatMap(readHosts), readFolders(folder));
     await grants.read();
     return grants;
   }
 
-  /** The configuration that opens the private hosts among those that were named, as `BERTH_PRIVATE_HOSTS` does. */
-  openTo(config: Config): Config {
+  /** The configuration that opens the named private hosts and folders, as `BERTH_PRIVATE_HOSTS` and `BERTH_FOLDERS` do. */
+  openTo(given: Config): Config {
+    const config = { ...given, folders: [...given.folders, ...this.#folders] };
     const named = this.network
       .filter(({ kind }) => kind === "host")
       .map(({ name, port }) => `${isIP(name) === 6 ? `[${name}]` : name}:${port}`);
@@ -120,6 +128,15 @@ export class DevGrants implements OwnGrants {
 
 /** The file that other tools read unasked. Berth does not: which secrets code gets is the person's own decision. */
 const BESIDE = ".env";
+
+function readFolders(texts: readonly string[]): DeclaredFolder[] {
+  const problems: string[] = [];
+  const named = texts.map((text) => [text.split("=")[0]!, { path: resolve(text.slice(text.indexOf("=") + 1)) }]);
+  const folders = parseFolders(JSON.stringify(Object.fromEntries(named)), problems);
+  if (problems.length === 0) return folders;
+  const said = problems.map((problem) => problem.replace("BERTH_FOLDERS", "--folder")).join("; ");
+  throw new BerthError("config_invalid", `${said}; write it as in --folder data=./data`);
+}
 
 function readHosts(text: string): AllowedHost[] {
   return text.split(",").map((each) => {
