@@ -9,7 +9,7 @@ export interface Problem {
   readonly message: string;
   /** A warning leaves the thing usable; an error leaves it out. */
   readonly severity: "error" | "warning";
-  /** The tool that is left out because of it. */
+  /** The tool that it is about; an error leaves it out. */
   readonly tool?: string;
   /** Relative to the folder of sources, with forward slashes. */
   readonly file?: string;

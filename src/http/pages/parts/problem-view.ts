@@ -8,6 +8,8 @@ export interface ProblemView {
   /** True when the problem names a tool or a place. */
   readonly located: boolean;
   readonly tool: string;
+  /** The words before the tool: only an error leaves it out. */
+  readonly relation: string;
   readonly location: string;
   readonly frame: string;
   /** The page where it is mended, if that is a page of its own. */
@@ -25,6 +27,7 @@ export function problemView(base: string, problem: Problem): ProblemView {
     message,
     located: location !== "" || tool !== "",
     tool,
+    relation: isError ? "leaves out" : "about",
     location,
     frame,
     mendAt: problem.code === SECRET_NOT_SET ? `${base}/secrets` : "",
