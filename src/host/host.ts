@@ -4,6 +4,7 @@ import type { Problem } from "../lib/problem.ts";
 import type { Activity } from "./calls/activity.ts";
 import type { RecentLine } from "./calls/recent-lines.ts";
 import type { Catalog } from "./catalog/catalog.ts";
+import type { ContentUser } from "./catalog/content-users.ts";
 import type { Directory } from "./catalog/directory.ts";
 import type { PreparedServer } from "./catalog/load-catalog.ts";
 import type { Overview, ServerSummary } from "./catalog/overview.ts";
@@ -54,6 +55,8 @@ export interface Host {
   releases(tenant: string, name: string): Promise<readonly ReleaseVersion[]>;
   /** The bytes of `cid`, where the tenant has them. */
   content(tenant: string, cid: Cid): Promise<Uint8Array | undefined>;
+  /** The variables, servers and releases that use a content; no more than the first ones. */
+  contentUsers(tenant: string, cid: Cid): Promise<readonly ContentUser[]>;
   /** The state of a hosted upstream, and what of it awaits approval. Undefined for any other server. */
   upstream(tenant: string, name: string): UpstreamState | undefined;
   /** The same from the node that runs it, if that is another one, which is asked. */

@@ -20,6 +20,7 @@ import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
 import type { Catalog } from "./catalog/catalog.ts";
 import { packageSetOf } from "./catalog/compile-once.ts";
+import { contentUsers } from "./catalog/content-users.ts";
 import { readDirectory, saidOf, withHidden, type Directory, type DirectoryEntry } from "./catalog/directory.ts";
 import { loadCatalog, type PreparedServer } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
@@ -337,6 +338,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
       return readReleases(store, tenant, name);
     },
     content: (tenant, cid) => store.content(tenant, cid),
+    contentUsers: (tenant, cid) => contentUsers(store, tenant, directories.get(tenant)?.servers ?? new Map(), cid),
 
     problems: (tenant) => [
       ...(directories.get(tenant)?.problems ?? []),

@@ -132,6 +132,10 @@ export class MemoryHost implements Host {
     return [];
   }
 
+  async contentUsers(): Promise<[]> {
+    return [];
+  }
+
   async content(): Promise<undefined> {
     return undefined;
   }

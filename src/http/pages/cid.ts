@@ -1,4 +1,5 @@
 import type { Response } from "express";
+import type { ContentUser } from "../../host/catalog/content-users.ts";
 import type { Host } from "../../host/host.ts";
 import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -7,7 +8,8 @@ import { indentedJson, isObject, tryParseJson } from "../../lib/json.ts";
 import { reading } from "../access/permit.ts";
 import type { PageRoute } from "../routed.ts";
 import type { Pages } from "./pages.ts";
-import { bytesText, shortCid } from "./parts/text.ts";
+import { pathsOf } from "./parts/paths.ts";
+import { bytesText, countOf, shortCid } from "./parts/text.ts";
 
 interface CidOptions {
   readonly host: Host;
@@ -40,12 +42,18 @@ export const cidPage: PageRoute<CidOptions> = {
       // A text that is too long to show is not parsed, either.
       const value = text === undefined || text.length > SHOWN_UNITS_MAX ? undefined : parsed(text);
       const files = isStructure(cid) ? await filesOf(value, read) : [];
+      const kind = kindOf(cid, value, text);
+      const users = (await host.contentUsers(tenant, cid)).map((user) => userView(base, user));
+      const [user] = users;
       await pages.send(context, "cid", {
-        title: shortCid(cid),
+        title: user ? `${sentence(user.use)} ${user.name}` : kind,
+        users,
         section: "mcp",
         crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: "Content" }],
         cid,
-        kind: kindOf(cid, value, text),
+        kind,
+        about: ABOUT[kind] ?? "",
+        offers: offersText(value),
         size: bytesText(bytes.length),
         raw: `${base}/cid/${cid}?raw`,
         isText: text !== undefined,
@@ -56,6 +64,76 @@ export const cidPage: PageRoute<CidOptions> = {
     };
   },
 };
+
+/** The meaning of structures, for readers who meet them here first. */
+const ABOUT: Readonly<Record<string, string>> = {
+  Release: "One version of a server: its source, its entry in mcps and its contract, together.",
+  Contract: "The tools, resources and prompts that clients see of a server.",
+};
+
+interface UserView {
+  /** The words before the name. */
+  readonly use: string;
+  readonly name: string;
+  readonly page: string;
+  /** The tab of the page; empty for the first one. */
+  readonly tab: string;
+  /** An earlier release. */
+  readonly release: { readonly short: string; readonly href: string } | undefined;
+}
+
+const USES: Readonly<Record<ContentUser["as"], string>> = {
+  variable: "the value of the variable",
+  release: "the current release of",
+  definition: "the source of",
+  file: "the file",
+  config: "the entry in mcps of",
+  contract: "the contract of",
+  packages: "the packages of",
+  contract_cid: "the approved contract of",
+  tools_transform_cid: "the module that adds tools to",
+  resources_transform_cid: "the module that adds resources to",
+  prompts_transform_cid: "the module that adds prompts to",
+};
+
+const TABS: Partial<Record<ContentUser["as"], string>> = {
+  release: "releases",
+  definition: "code",
+  file: "code",
+  packages: "code",
+  config: "settings",
+  contract_cid: "upstream",
+};
+
+function userView(base: string, { as, name, path, release, current }: ContentUser): UserView {
+  const use =
+    as === "file" ? `the file ${path ?? ""} of` : as === "release" && !current ? "an earlier release of" : USES[as];
+  const page = pathsOf(base, name).page;
+  return {
+    use,
+    name,
+    page: as === "variable" ? `${base}/variables/${encodeURIComponent(name)}` : page,
+    tab: TABS[as] ?? "",
+    release:
+      current || release === undefined
+        ? undefined
+        : { short: shortCid(release), href: pathsOf(base, `${name}@${release}`).page },
+  };
+}
+
+function sentence(text: string): string {
+  return text[0]!.toUpperCase() + text.slice(1);
+}
+
+/** The number of tools, resources and prompts of a contract. */
+function offersText(value: unknown): string {
+  if (!isObject(value) || !Array.isArray(value["tools"])) return "";
+  const counts = (["tools", "resources", "prompts"] as const).flatMap((list) => {
+    const items = value[list];
+    return Array.isArray(items) && items.length > 0 ? [countOf(items.length, list.slice(0, -1))] : [];
+  });
+  return counts.join(", ");
+}
 
 function sendBytes(response: Response, cid: Cid, bytes: Uint8Array): void {
   response.setHeader("Content-Type", "application/octet-stream");
@@ -98,11 +176,11 @@ function piecesOf(text: string, value: unknown): Piece[] {
 function kindOf(cid: Cid, value: unknown, text: string | undefined): string {
   if (isObject(value)) {
     const has = (...fields: string[]): boolean => fields.every((field) => Object.hasOwn(value, field));
-    if (isStructure(cid) && has("definition", "config", "contract")) return "A release: one version of a server";
-    if (isStructure(cid) && has("tools", "resources", "prompts")) return "A contract: what clients see of a server";
-    if (isStructure(cid) && has("entry", "files")) return "A definition of several files";
+    if (isStructure(cid) && has("definition", "config", "contract")) return "Release";
+    if (isStructure(cid) && has("tools", "resources", "prompts")) return "Contract";
+    if (isStructure(cid) && has("entry", "files")) return "Definition with several files";
   }
-  if (isStructure(cid)) return "A structure";
+  if (isStructure(cid)) return "Structure";
   if (text === undefined) return "Bytes";
   return value === undefined ? "Text" : "JSON";
 }

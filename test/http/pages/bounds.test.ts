@@ -174,6 +174,7 @@ describe("pages of what others wrote", () => {
           reads += 1;
           return contents.get(cid);
         },
+        contentUsers: async () => [],
       };
       const sent: Page[] = [];
       const page = cidPage.create({ host: host as Host, pages: pagesOf(sent) });
