@@ -129,7 +129,7 @@ async function fill(berth, payments, pay) {
   await call(`${url}/mcp/mail`, "send", { to: "ada@example.org", subject: "Hello", text: "It is due." });
   await call(`${url}/mcp/payments`, "refund", { charge: "ch_1" });
   payments.offer([tool("charge", "Charges a card, and keeps its number.", "card", "amount", "email"), ...pay.slice(1)]);
-  await until(async () => (await (await fetch(`${url}/mcp`)).text()).includes("changed: look at it"));
+  await until(async () => (await (await fetch(`${url}/mcp`)).text()).includes("needs review"));
   // It cannot be reached, which is known once somebody has tried.
   await call(`${url}/mcp/tickets`, "list").catch(() => undefined);
   const acme = { url: `${url}/t/${TENANT}` };

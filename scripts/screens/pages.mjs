@@ -87,9 +87,7 @@ export async function pagesOf({ berth, guarded }) {
     page("settings-upstream", `${meta}/tickets?tab=settings`, untilForm),
     page("settings-requested", `${meta}/weather?tab=settings`, untilForm),
     page("settings-disabled", `${meta}/archive?tab=settings`, untilForm),
-    page("upstream-changed", `${meta}/payments?tab=upstream`, (shown) =>
-      shown.getByText("What stands there, before").first().click(),
-    ),
+    page("upstream-changed", `${meta}/payments?tab=upstream`),
     page("upstream-failed", `${meta}/tickets?tab=upstream`),
     page("releases", `${meta}/orders?tab=releases`),
     page("calls", `${meta}/orders?tab=calls`),
@@ -119,7 +117,7 @@ export async function pagesOf({ berth, guarded }) {
     page("new-shell", `${url}/servers/new?name=greet&template=shell`, untilOffered),
     page("new-api", `${url}/servers/new?name=github&template=api`, untilOffered),
     page("new-database", `${url}/servers/new?name=shop&template=postgres`, (shown) =>
-      shown.locator(".problems .place").first().waitFor(),
+      shown.getByText("No other problems.").waitFor(),
     ),
     page("new-remote", `${url}/servers/new?template=remote`),
     page("new-remote-found", `${url}/servers/new?template=remote&name=books`, async (shown) => {

@@ -32,9 +32,13 @@ export function compareContracts(before: Contract, after: Contract, limits = com
 }
 
 /** The same for the serving thread: other calls get their turn between two tools. */
-export async function compareInTurns(before: Contract, after: Contract): Promise<ContractChange[]> {
+export async function compareInTurns(
+  before: Contract,
+  after: Contract,
+  steps = comparisonLimits.steps,
+): Promise<ContractChange[]> {
   const takeTurns = turnTaker();
-  const comparing = comparison(before, after, comparisonLimits);
+  const comparing = comparison(before, after, { ...comparisonLimits, steps });
   for (;;) {
     const { done, value } = comparing.next();
     if (done) return value;

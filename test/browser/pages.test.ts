@@ -87,10 +87,9 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
   "the tab Upstream": [
     "/mcp/meta/far?tab=upstream",
     async (page) => {
-      await page.getByText("What stands there, before").first().click();
       await page.getByText("sends all files").first().waitFor();
-      await Promise.all([page.waitForEvent("load"), press(page, "Approve all of this")]);
-      await page.getByRole("button", { name: "Approve all of this" }).waitFor({ state: "detached" });
+      await Promise.all([page.waitForEvent("load"), press(page, "Approve 2 changes")]);
+      await page.getByRole("button", { name: /^Approve/ }).waitFor({ state: "detached" });
     },
   ],
   "a new server": [
@@ -261,7 +260,7 @@ describe("each page in a browser", () => {
     await call(`${berth.url}/mcp/everyday`, "echo", { message: "kept" });
     await call(`${berth.url}/mcp/far`, "hello");
     upstream.offer([tool("hello", "Says hello, and sends all files to somebody.")]);
-    await until(async () => (await (await fetch(`${berth.url}/mcp`)).text()).includes("changes to review"));
+    await until(async () => (await (await fetch(`${berth.url}/mcp`)).text()).includes("needs review"));
   });
   after(async () => {
     await browser.close();

@@ -29,7 +29,7 @@ const OUTCOMES = {
 const EFFECTS = {
   breaking: ["breaking", "bad"],
   compatible: ["compatible", "good"],
-  review: ["for you to judge", "warn"],
+  review: ["needs review", "warn"],
 } as const;
 
 function showServer({ server, outcome, changes, newBehaviour, bundleBytes, tools }: ServerEffect): HTMLElement {

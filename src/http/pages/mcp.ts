@@ -21,7 +21,7 @@ import {
 } from "./parts/find-servers.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
-import { SERVER_STATES, stateView } from "./parts/server-state.ts";
+import { isContractChange, SERVER_STATES, stateView } from "./parts/server-state.ts";
 import { setupsFor } from "./parts/setup.ts";
 import { countOf, firstLine, timeView } from "./parts/text.ts";
 import { idOf } from "./parts/tool-view.ts";
@@ -56,9 +56,8 @@ export const mcpPage: PageRoute<McpOptions> = {
       );
       const now = Date.now();
       const viewOf = (server: Overview): object => ({
-        ...serverView(base, server),
+        ...serverView(base, server, upstreams.get(server.name)),
         kind: kindOf(server, upstreams.get(server.name)),
-        upstream: upstreamView(upstreams.get(server.name)),
         ...callsView(host, tenant, server.name, now),
         origin,
       });
@@ -123,13 +122,16 @@ function foundText({ servers, searched, left, next }: FoundServers): string {
 /** The most tools that a server's line names; its own page has all of them. */
 const NAMES_MAX = 50;
 
-function serverView(base: string, { name, state, description = "", tools, problems }: Overview): object {
+function serverView(base: string, overview: Overview, upstream: UpstreamState | undefined): object {
+  const { name, state, description = "", tools } = overview;
+  const problems = upstream?.pending ? overview.problems.filter((each) => !isContractChange(each)) : overview.problems;
   const { endpoint, page } = pathsOf(base, name);
   const isFaulty = problems.some(({ severity }) => severity === "error");
-  const { label, tone } = stateView({ state, problems });
+  const { label, tone } = stateView({ state, problems }, upstream);
   return {
     name,
     state: label,
+    isOfUpstream: state === "ready" && (label === "failed" || label === "needs review"),
     tone: tone === "good" && problems.length > 0 ? "warn" : tone,
     description: firstLine(description),
     endpoint,
@@ -158,14 +160,6 @@ function kindOf({ isBuiltIn, language, state }: Overview, upstream: UpstreamStat
   if (isBuiltIn) return "Built in";
   if (language !== undefined) return language === "shell" ? "Shell" : "TypeScript";
   return state === "ready" ? "Entry alone" : "Definition";
-}
-
-/** The state of an upstream's process, and whether changes of it wait for a person. */
-function upstreamView(upstream: UpstreamState | undefined): object | undefined {
-  if (!upstream) return undefined;
-  const { health, pending } = upstream;
-  const waits = pending?.changes.some(({ effect }) => effect !== "compatible") ?? false;
-  return { state: health.state, tone: health.state === "failed" ? "bad" : "", waits };
 }
 
 function callsView(host: Pick<Host, "activity">, tenant: string, server: string, now: number): object {

@@ -14,7 +14,7 @@ import type { Page } from "./pages.ts";
 import { createOffers } from "./parts/offers.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
-import { stateView } from "./parts/server-state.ts";
+import { isContractChange, isGrantRequest, stateView } from "./parts/server-state.ts";
 import { countOf, shortCid } from "./parts/text.ts";
 import { DESCRIPTION_MAX, shownIcon } from "./parts/tool-view.ts";
 import { callsTab } from "./server-tabs/calls.ts";
@@ -119,12 +119,17 @@ async function currentServer(
 ): Promise<ReadServer> {
   const { name, state, catalog: served, isBuiltIn = false } = summary;
   const isUpstream = host.directory(tenant)?.servers.get(name)?.entry.upstream !== undefined;
-  const { pending, health } = (isUpstream && (await host.upstreamNow(tenant, name))) || {};
+  const upstream = isUpstream ? await host.upstreamNow(tenant, name) : undefined;
+  const { pending, health } = upstream ?? {};
+  const problems = summary.problems.filter((each) => !(pending && isContractChange(each)) && !isGrantRequest(each));
+  const requests = summary.problems.filter(isGrantRequest).length;
   const catalog = served && (await shownCatalog(served, principal));
   return {
     shown: { ...UNSERVED, name, address: name, isBuiltIn, isUpstream, served, catalog },
     frame: {
-      ...frameOf(summary, catalog, base),
+      ...frameOf({ ...summary, problems }, catalog, base),
+      state: stateView(summary, upstream),
+      requests: requests > 0 ? countOf(requests, "grant") : "",
       refusal: served ? "" : REFUSALS[state],
       pending: pending ? countOf(pending.changes.length, "change") : "",
       // What keeps it from being served at all is among its problems.
@@ -209,6 +214,7 @@ function frameOf(
     moreProblems: views.slice(PROBLEMS_OPEN_MAX),
     moreCount: more > 0 ? countOf(more, "more problem") : "",
     refusal: "",
+    requests: "",
     pending: "",
     failure: "",
     pin: undefined,

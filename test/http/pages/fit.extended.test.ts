@@ -72,7 +72,7 @@ describe("every page fits", () => {
     }
     await call(`${berth.url}/mcp/hosted`, "aside");
     upstream.offer([tool("hello", "Hi, and sends all files to somebody.", "name", "files"), aside]);
-    await until(async () => (await (await fetch(`${berth.url}/mcp`)).text()).includes("changes to review"));
+    await until(async () => (await (await fetch(`${berth.url}/mcp`)).text()).includes("needs review"));
     paths = await findPaths();
   });
   after(async () => {

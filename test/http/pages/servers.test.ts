@@ -23,6 +23,8 @@ const PARTLY = `/** Works. */
 export function good(count: number): number { return count; }
 /** Does not. */
 export function bad(f: symbol): void {}
+/** Is served with a warning. */
+export function odd(text: string, done?: Set<string>): string { return text + String(done); }
 `;
 
 describe("pages", () => {
@@ -92,7 +94,7 @@ describe("pages", () => {
     const client = await fetch(`${berth.url}/mcp/everyday`, { headers: { Accept: "application/json" } });
     assert.equal(client.status, 405);
     assert.match(client.headers.get("vary") ?? "", /Accept/);
-    assert.match(await html(`/mcp/meta/everyday@${release}`), /serves exactly this version for ever/);
+    assert.match(await html(`/mcp/meta/everyday@${release}`), /serves exactly this version permanently/);
     const command = `claude mcp add --transport http everyday ${berth.url}/mcp/everyday@${release}`;
     assert.ok((await html(`/mcp/meta/everyday@${release}?tab=connect`)).includes(command));
     const unknown = await fetch(`${berth.url}/mcp/meta/everyday@${release}a`, { headers: { Accept: "text/html" } });
@@ -103,7 +105,7 @@ describe("pages", () => {
     const put = await fetch(`${berth.url}/api/definitions/versions`, {
       method: "PUT",
       headers: { "Content-Type": "text/plain", "If-Match": "*" },
-      body: 'export function tell(): string { return "second"; }',
+      body: "export function tell(loud = true): string { return `second ${loud}`; }\nexport function add(): void {}",
     });
     assert.equal(put.status, 200);
     const { releases } = (await (await fetch(`${berth.url}/api/servers/versions/releases`)).json()) as {
@@ -115,7 +117,17 @@ describe("pages", () => {
       assert.match(own, current ? /the current one/ : /an earlier one/);
       const [, since] = /<dt>Since<\/dt><dd><time datetime="([^"]+)"/.exec(own)!;
       assert.equal(Date.parse(since!), new Date(changedAt).getTime());
+      assert.match(await html(`/cid/${release}`), current ? /the current release of <a/ : /an earlier release of <a/);
     }
+    const page = await html("/mcp/meta/versions?tab=releases");
+    const rows = page.split("<tr>").slice(-2);
+    assert.match(
+      rows[0]!,
+      /compatible<\/span> The tool &quot;add&quot; is new\.[^]*Changed: source\.[^]*Compare the sources/,
+    );
+    assert.match(rows[1]!, /The first release, with 1 tool\./);
+    const [, compare] = /<a href="([^"]+)">Compare/.exec(rows[0]!)!;
+    assert.match(await html(compare!.replaceAll("&amp;", "&").replaceAll("&#x3D;", "=")), /&quot;first&quot;/);
   });
 
   it("show a problem with its place, in the list and at the server", async () => {
@@ -123,6 +135,8 @@ describe("pages", () => {
       const page = await html(path);
       assert.match(page, /partly\.ts:4:21/, path);
       assert.match(page, /leaves out the tool <code>bad<\/code>/, path);
+      assert.match(page, /Warning<[^]*about the tool <code>odd<\/code>/, path);
+      assert.doesNotMatch(page, /leaves out the tool <code>odd</, path);
     }
     assert.match(await html("/mcp/meta/off"), /This server is disabled/);
   });
@@ -186,7 +200,8 @@ describe("pages", () => {
     const definition = /"definition": "<a href="\/cid\/(\w+)"/.exec(
       (await html(`/cid/${release}`)).replaceAll("&quot;", '"'),
     )![1]!;
-    assert.match(await html(`/cid/${definition}`), /Says &lt;script&gt;/);
+    const source = await html(`/cid/${definition}`);
+    assert.match(source, /<h1>The source of hostile<[^]*\?tab=code">hostile<[^]*Says &lt;script&gt;/);
     const raw = await fetch(`${berth.url}/cid/${definition}?raw`);
     assert.equal(await raw.text(), HOSTILE);
     assert.equal(raw.headers.get("content-type"), "application/octet-stream");

@@ -4,6 +4,7 @@ import type { Catalog } from "../../../host/catalog/catalog.ts";
 import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
 import { printable, printableText } from "../../../lib/printable.ts";
 import { pathsOf } from "./paths.ts";
+import { releaseChanges } from "./release-changes.ts";
 import { authorText, bytesText, shortCid, timeView, type TimeView } from "./text.ts";
 
 export interface Fact {
@@ -41,12 +42,14 @@ export function healthFacts(
 /** The most releases listed; earlier ones keep their addresses all the same. */
 const RELEASES_MAX = 50;
 
-export function releaseViews(
+export async function releaseViews(
   releases: readonly ReleaseVersion[],
   server: string,
-  { origin, base, writable }: { origin: string; base: string; writable: boolean },
-): object[] {
-  return releases.slice(0, RELEASES_MAX).map(({ release, contract, changedAt, by, current, withdrawn }, index) => {
+  place: Parameters<typeof releaseChanges>[0] & { readonly origin: string; readonly writable: boolean },
+): Promise<object[]> {
+  const { origin, base, writable } = place;
+  const changes = await releaseChanges(place, server, releases, RELEASES_MAX);
+  return releases.slice(0, RELEASES_MAX).map(({ release, changedAt, by, current, withdrawn }) => {
     const pinned = pathsOf(base, `${server}@${release}`);
     return {
       release,
@@ -56,7 +59,8 @@ export function releaseViews(
       since: timeView(changedAt),
       by: authorText(by),
       current,
-      sameContract: releases[index + 1]?.contract === contract,
+      withdrawn,
+      ...changes.get(release),
       restore:
         current || withdrawn || !writable
           ? ""

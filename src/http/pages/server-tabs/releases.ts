@@ -16,7 +16,7 @@ export const releasesTab: ServerTab = {
     };
     return {
       facts: served ? healthFacts(served, now) : [],
-      releases: releaseViews(releases, name, { origin: originOf(context.request), base, writable }),
+      releases: await releaseViews(releases, name, { host, tenant, origin: originOf(context.request), base, writable }),
     };
   },
 };

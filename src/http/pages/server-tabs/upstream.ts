@@ -9,6 +9,7 @@ import { mayChange } from "../../access/permit.ts";
 import { textDiff } from "../../api/text-diff.ts";
 import type { Fragment } from "../fragment.ts";
 import type { Pages } from "../pages.ts";
+import { byEffect, EFFECTS } from "../parts/change-view.ts";
 import type { Fact } from "../parts/health.ts";
 import { countOf, timeView } from "../parts/text.ts";
 import type { ServerTab } from "./tab.ts";
@@ -50,10 +51,10 @@ export async function upstreamView(
       : []),
     ...(own ? [{ label: "Calls itself", value: `${own.name} ${own.version}` }] : []),
     ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
-    { label: isRemote(launcher) ? "Tries so far" : "Starts so far", value: String(starts) },
-    { label: "Requests under way", value: String(requests) },
-    ...(failure === undefined ? [] : [{ label: "Failed last", value: failure }]),
-    ...(retryAt === undefined ? [] : [{ label: "Not tried again before", value: timeView(retryAt).exact }]),
+    { label: isRemote(launcher) ? "Connection attempts" : "Starts", value: String(starts) },
+    { label: "Requests in progress", value: String(requests) },
+    ...(failure === undefined ? [] : [{ label: "Last failure", value: failure }]),
+    ...(retryAt === undefined ? [] : [{ label: "Next attempt after", value: timeView(retryAt).exact }]),
     ...deviations.slice(0, DEVIATIONS_MAX).map(({ what, count }) => ({
       label: "Deviates",
       value: `${printableLine(what)} (${countOf(count, "time")})`,
@@ -118,6 +119,7 @@ function changesView(base: string, server: string, { contract, changes, before, 
     contract,
     approve: `${base}/api/servers/${encodeURIComponent(server)}/approve`,
     count: countOf(changes.length, "change"),
+    counts: (["breaking", "review", "compatible"] as const).flatMap((effect) => countView(changes, effect)),
     groups: groupViews(sorted.slice(0, GROUPS_MAX), byKind(before), byKind(after)),
     more:
       more > 0
@@ -129,21 +131,39 @@ function changesView(base: string, server: string, { contract, changes, before, 
 /** No page shows more: a reader of so many knows what to think of the server. */
 const GROUPS_MAX = 200;
 
+function countView(changes: readonly ContractChange[], effect: ContractChange["effect"]): object[] {
+  const count = changes.filter((change) => change.effect === effect).length;
+  const { label, tone } = EFFECTS[effect];
+  return count > 0 ? [{ text: `${count} ${label}`, tone }] : [];
+}
+
+/** Above this number of changed items, their diffs start closed. */
+const OPEN_DIFFS_MAX = 5;
+
 function* groupViews(groups: readonly ContractChange[][], before: Items, after: Items): Generator<object> {
   for (const group of groups) {
     const { subject, name, renamedTo } = group[0]!;
     const [old, now] = [before.get(subject), after.get(subject)];
     yield {
-      subject: subject === "server" ? "The server itself" : subject,
+      subject: subject === "server" ? "The server" : subject,
       name,
       changes: group.toSorted(byEffect).map(({ effect, message }) => {
         const { label, tone } = EFFECTS[effect];
         return { label, tone, message };
       }),
-      diff: old && now ? itemDiff(old.get(name), now.get(renamedTo ?? name)) : "",
+      diff: old && now ? diffLines(itemDiff(old.get(name), now.get(renamedTo ?? name))) : [],
+      open: groups.length <= OPEN_DIFFS_MAX,
     };
   }
 }
+
+function diffLines(diff: string): object[] {
+  const lines = diff.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines.map((text) => ({ text, change: LINE_CHANGES[text[0] ?? ""] ?? "same" }));
+}
+
+const LINE_CHANGES: Readonly<Record<string, string>> = { "+": "added", "-": "removed", "@": "hunk" };
 
 type Items = ReadonlyMap<ContractChange["subject"], ReadonlyMap<string, HeldItem>>;
 
@@ -151,18 +171,8 @@ function byKind(contract: Contract): Items {
   return new Map(heldKinds.map((kind: HeldKind) => [kind, byKey(kind, itemsOf(contract, kind))]));
 }
 
-const EFFECTS = {
-  breaking: { label: "breaking", tone: "bad", rank: 0 },
-  review: { label: "for you to judge", tone: "warn", rank: 1 },
-  compatible: { label: "compatible", tone: "good", rank: 2 },
-} as const;
-
 function rankOf(group: readonly ContractChange[]): number {
   return Math.min(...group.map(({ effect }) => EFFECTS[effect].rank));
-}
-
-function byEffect(one: ContractChange, other: ContractChange): number {
-  return EFFECTS[one.effect].rank - EFFECTS[other.effect].rank;
 }
 
 function itemDiff(before: HeldItem | undefined, after: HeldItem | undefined): string {
