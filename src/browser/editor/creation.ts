@@ -22,10 +22,15 @@ export function creationOf(place: HTMLElement, name: string): ((notices: Notices
   };
 }
 
-/** True for what the code of a new server requests, where the page has its grants beside the code. */
-export function grantedBeside(place: HTMLElement): ((problem: Problem) => boolean) | undefined {
-  if (!place.closest("[data-created]") || !document.querySelector("#grants")) return undefined;
-  return ({ code }) => code === "secret-requested" || code === "network-requested";
+/** True for a problem that the page shows outside of the editor: a requested grant, or a package of a template to add. */
+export function shownElsewhere(place: HTMLElement): ((problem: Problem) => boolean) | undefined {
+  const isGranted = place.closest("[data-created]")
+    ? document.querySelector("#grants") !== null
+    : place.closest("[data-tab='settings']") !== null;
+  const packages = document.querySelector<HTMLElement>("[data-missing]")?.dataset["missing"]?.split(" ") ?? [];
+  return ({ code, message }) =>
+    (isGranted && (code === "secret-requested" || code === "network-requested")) ||
+    (code === "import-refused" && packages.some((name) => message.startsWith(`"${name}" cannot be imported.`)));
 }
 
 /** Saves the entry; resolves with the reason when it was not saved. */

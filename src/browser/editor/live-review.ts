@@ -6,6 +6,8 @@ import type { EditedText } from "./edited-text.ts";
 import { showEffects } from "./effects.ts";
 
 const REVIEW_AFTER_MS = 500;
+/** Packages are the only errors that a page shows elsewhere. */
+const NOT_READY = "No other problems. Add the packages that are listed above first.";
 
 /** The problems of a text and the effects of saving it, updated whenever the person pauses writing. */
 export interface LiveReview {
@@ -64,9 +66,10 @@ export function openLiveReview(
     const shown = found.problems.filter((problem) => !isElsewhere(problem));
     if (!shown.some(({ severity }) => severity === "error")) onSound();
     text.files.showProblems(shown);
+    const isReady = !found.problems.some(({ severity }) => severity === "error");
     problems.replaceChildren(
       shown.length === 0
-        ? element("p", { className: "muted" }, "No problems.")
+        ? element("p", { className: "muted" }, isReady ? "No problems." : NOT_READY)
         : showProblems(shown, (problem) => text.files.reveal(problem)),
     );
     effects.replaceChildren(...(text.isDirty() ? effectsOf(found) : []));

@@ -1,7 +1,7 @@
 import type { Extension } from "@codemirror/state";
 import { refreshPage } from "../shared/refresh-page.ts";
 import { cidNames } from "./cid-names.ts";
-import { creationOf, grantedBeside } from "./creation.ts";
+import { creationOf, shownElsewhere } from "./creation.ts";
 import { jsonSchema } from "./json-schema.ts";
 import type { Schema } from "./schema.ts";
 import type { Setup } from "./setup.ts";
@@ -49,7 +49,7 @@ export function openEditors(root: ParentNode, { styleNonce, onSaved }: EditorsOp
     const editor = openSubjectEditor(setup, {
       extensions,
       onCreated: creationOf(place, setup.name),
-      isElsewhere: grantedBeside(place),
+      isElsewhere: shownElsewhere(place),
       onSaved: () => void afterSave(),
     });
     editors.push(editor);
