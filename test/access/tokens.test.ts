@@ -91,7 +91,9 @@ describe("access with tokens", () => {
     for (const path of ["/healthz", "/readyz", "/sign-in"]) assert.equal((await get(path)).status, 200, path);
     const page = await get("/mcp/meta/one", undefined, { Accept: "text/html" });
     assert.equal(page.status, 401);
-    assert.match(await page.text(), /name="next" value="\/mcp\/meta\/one"/);
+    const signIn = await page.text();
+    assert.match(signIn, /name="next" value="\/mcp\/meta\/one"/);
+    assert.ok(signIn.includes(`<dd>${new URL(berth.url).host}</dd>`) && signIn.includes("<dd>default</dd>"), signIn);
     const missing = await get("/.well-known/oauth-protected-resource/mcp/on", undefined, { Accept: "text/html" });
     assert.deepEqual([missing.status, /Did you mean/.test(await missing.text())], [404, false]);
   });

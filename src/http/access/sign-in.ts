@@ -41,6 +41,9 @@ export function sendSignIn(
   const page = {
     title: "Sign in",
     bare: true,
+    // Every request has one of the names of this Berth: others are refused before.
+    host: context.request.headers.host ?? "",
+    tenant: isTenantName(context.claimed.tenant) ? context.claimed.tenant : "",
     next: nextOf(next, context.base),
     message,
     // A browser withholds a strict cookie when a link on another site leads here.

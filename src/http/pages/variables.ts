@@ -8,6 +8,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { mapInTurns, nextTurn } from "../../lib/event-loop.ts";
 import { parseInTurns } from "../../lib/json-spans.ts";
 import { isObject } from "../../lib/json.ts";
+import { printableText } from "../../lib/printable.ts";
 import { PACKAGES } from "../../packages/package-set.ts";
 import { reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage } from "../list-page.ts";
@@ -15,7 +16,7 @@ import type { RequestPlace } from "../request-context.ts";
 import type { PageRoute } from "../routed.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { filesOfEntry, nameFile, NAMED_SERVERS_MAX } from "./parts/stored-files.ts";
-import { authorText, bytesText, shortCid, timeView } from "./parts/text.ts";
+import { authorText, bytesText, firstLine, shortCid, timeView } from "./parts/text.ts";
 import { lastDraft, readStanding, viewComparison, viewSubject, type ComparisonOptions } from "./subject.ts";
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, existing or not. */
@@ -34,10 +35,13 @@ export const variablesPage: PageRoute<ComparisonOptions> = {
       const { names, next } = namesOnPage(all, readListPage(request), () => true);
       const variables = await mapInTurns(names, async (each) => {
         const { current, damage } = await readStanding(at, { kind: "variable", name: each });
+        const text = current?.files[each] ?? "";
         return {
           name: each,
+          about: ABOUT[each] ?? "",
+          value: ABOUT[each] === undefined ? firstLine(printableText(text.slice(0, PREVIEW_UNITS))) : "",
           href: addressOf(base, each),
-          size: damage ? "damaged" : bytesText(Buffer.byteLength(current?.files[each] ?? "")),
+          size: damage ? "damaged" : bytesText(Buffer.byteLength(text)),
           changedAt: timeView(current?.changedAt ?? 0),
           by: authorText(current?.by ?? ""),
         };
@@ -52,6 +56,14 @@ export const variablesPage: PageRoute<ComparisonOptions> = {
     };
   },
 };
+
+/** The variables that Berth itself reads. */
+const ABOUT: Readonly<Record<string, string>> = {
+  mcps: "The configuration of all servers",
+  [PACKAGES]: "The npm packages that definitions may import",
+};
+/** The beginning of a value that is searched for its first line. */
+const PREVIEW_UNITS = 1_000;
 
 /** `GET /variables/:name`: its editor and its versions; `?from=&to=` compares two of them. */
 export const variablePage: PageRoute<ComparisonOptions> = {

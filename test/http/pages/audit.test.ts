@@ -71,6 +71,7 @@ describe("the page of the audit log", () => {
       const { token } = await makeToken(berth, { can: [can] });
       const page = await html("/variables", bearer(token));
       assert.match(page, /href="\/secrets"/);
+      assert.match(page, /<code>of no matter<[^]*The configuration of all servers</);
       assert.equal(page.includes('href="/audit"'), isShown, can);
     }
   });
