@@ -60,7 +60,7 @@ export async function releaseViews(
       by: authorText(by),
       current,
       withdrawn,
-      ...changes.get(release),
+      changes: changes.get(release),
       restore:
         current || withdrawn || !writable
           ? ""

@@ -7,7 +7,6 @@ import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
 import { storedStructure } from "../../../host/catalog/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
 import { decodeJsonInTurns, type Cid } from "../../../lib/cid.ts";
-import { ifSound } from "../../../store/if-sound.ts";
 import { byEffect, changeView, type ChangeView } from "./change-view.ts";
 import { countOf } from "./text.ts";
 
@@ -71,7 +70,7 @@ function contractReader({ host, tenant }: Place): (cid: Cid) => Promise<Contract
   let bytesLeft = CONTRACT_BYTES_MAX;
   return async (cid) => {
     if (last?.cid === cid) return last.contract;
-    const bytes = bytesLeft > 0 ? await ifSound(host.content(tenant, cid)) : undefined;
+    const bytes = bytesLeft > 0 ? await host.content(tenant, cid).catch(() => undefined) : undefined;
     bytesLeft -= bytes?.length ?? 0;
     const contract = bytes && bytesLeft >= 0 ? await soundContract(await decodeJsonInTurns(bytes)) : undefined;
     last = { cid, contract };
