@@ -43,7 +43,7 @@ export async function compileDefinition(
   };
 }
 
-/** Of a definition with one of these the bundler would say no more. */
+/** Problems after which the bundler would report nothing new. */
 const UNBUNDLED: ReadonlySet<string> = new Set(["nothing-exported", "repeated-declaration", "syntax-error"]);
 
 /** Scripts of skills are for the hosts of clients: no part of the program, and of other rules. Their texts can be imported. */

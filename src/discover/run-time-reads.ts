@@ -106,7 +106,7 @@ export function relativeReads(program: DefinitionProgram): Problem[] {
 }
 
 const READERS = /^(?:readFile|readFileSync|createReadStream|readdir|readdirSync)$/;
-/** What it reads may be what it wrote. */
+/** Calls of a file that may have written what it reads. */
 const WRITES = /\b(?:write|append|copy|createWrite|mkdir|mkdtemp|rename|chdir)\w*\s*\(/;
 
 function howToRead(path: string): string {
@@ -120,7 +120,7 @@ function howToRead(path: string): string {
     : `give it a folder (${give})`;
 }
 
-/** A literal, or the first argument of `new URL("./x", import.meta.url)`. */
+/** A literal, or the first argument of a `new URL` whose base is this module. */
 function pathIn(node: ts.Expression | undefined): string | undefined {
   if (node && ts.isNewExpression(node)) {
     const [path, base] = node.arguments ?? [];

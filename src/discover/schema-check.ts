@@ -18,7 +18,7 @@ export function faultOfSchema(schema: JsonSchema): string | undefined {
 
 let meta: Ajv2020 | undefined;
 
-/** What is wrong with a schema by the schema of schemas, as the end of a sentence; undefined when nothing is. */
+/** The violation of the meta-schema, as the end of a sentence; undefined if the schema is valid. */
 export function faultOfForm(schema: JsonSchema): string | undefined {
   meta ??= validator();
   const isValid = meta.validateSchema(JSON.parse(JSON.stringify(schema)) as JsonSchema) === true;

@@ -18,7 +18,8 @@ export function unofferedExports(program: DefinitionProgram): Problem[] {
     problemAt(node, { severity: "warning", code, message }, program);
 
   const isOfXmcp =
-    /\bfrom\s+["']xmcp["']/.test(entry.text) || /^export const metadata\b[^]*^export default\b/m.test(entry.text);
+    /\bfrom\s+["']xmcp["']/.test(entry.text) ||
+    [/^export const metadata\b/m, /^export default\b/m].every((each) => each.test(entry.text));
 
   return entry.statements.flatMap((statement): Problem[] => {
     if (ts.isExportAssignment(statement)) {
@@ -45,7 +46,7 @@ export function unofferedExports(program: DefinitionProgram): Problem[] {
   });
 }
 
-/** What xmcp reads of a module beside its function. */
+/** Says how to write the exports that xmcp reads in addition to a function. */
 function notRead(name: string): string {
   return name === "schema"
     ? 'the export "schema", as xmcp has it, is not read: write the types of the arguments at the function, and their descriptions behind @param'
@@ -101,7 +102,7 @@ const functionsMax = 5;
 /** Why a module without a single function for others offers nothing, and what its author most likely meant. */
 export function nothingExported(program: DefinitionProgram): Problem {
   const { entry } = program;
-  const [unseen] = unofferedExports(program).filter(({ code }) => code !== "default-object");
+  const unseen = unofferedExports(program).find(({ code }) => code !== "default-object");
   if (unseen) return { ...unseen, severity: "error", code: "nothing-exported" };
   const { message, node } =
     onServer(program) ??
@@ -230,7 +231,7 @@ function onValues({ checker, entry }: DefinitionProgram): Finding | undefined {
   return { message: `${first.name} ${why}.`, node: nameNodeOf(node) };
 }
 
-/** What an export is that has functions in it, and how to export them. */
+/** Describes an export that contains functions, and how to export them. */
 function functionInside({ name, declarations = [] }: ts.Symbol, checker: ts.TypeChecker): string | undefined {
   const [node] = declarations;
   if (!node) return undefined;

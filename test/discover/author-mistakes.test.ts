@@ -466,7 +466,7 @@ test("functions of a package that are exported by name are tools, and run", asyn
   const { tools, bundle } = await compiled("export { shout } from 'lib';");
   const { run } = (await import(
     `data:text/javascript,${encodeURIComponent(`${bundle}\nexport const run = shout;`)}`
-  )) as { run(text: string): string };
+  )) as { run: (text: string) => string };
   assert.deepEqual(
     tools.map(({ name, description, file, line }) => [name, description, file, line]),
     [["shout", "Shouts.", "hello.ts", 1]],

@@ -287,7 +287,7 @@ test("a URL is a text of format uri that becomes one, and a text where texts are
   assert.deepEqual(properties["url"], { type: "string", format: "uri" });
   assert.deepEqual(properties["either"], { type: "string" });
   assert.deepEqual(properties["maybe"], { type: ["string", "null"], format: "uri" });
-  const urls = read?.call.urls?.map((path) => path.join("."));
+  const urls = read?.call.urls?.map((path) => path.map(String).join("."));
   assert.deepEqual(urls?.slice(0, 5), ["url", "maybe", "page.url", "page.links.*.url", "page.links.*.links.*.url"]);
   assert.deepEqual(open?.call.urls, [["at"], ["all", "*"]]);
 });
@@ -304,7 +304,7 @@ test("a text that may be a date or something else is one of the two", () => {
     "c(x: string[], y: Date[] | number[], z: { a: string })",
   ]);
   assert.deepEqual(
-    all.tools.map(({ call }) => call.dates?.map((path) => path.join("."))),
+    all.tools.map(({ call }) => call.dates?.map((path) => path.map(String).join("."))),
     [["x", "y", "v.at"], ["y.a"], ["y.*"]],
   );
   assert.equal(all.problems.length, 5);

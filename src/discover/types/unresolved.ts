@@ -30,7 +30,7 @@ export function sayUnresolved({ name, module, instead }: UnresolvedName): string
   return `${what}: it is imported from "${module}", ${why}${hint === undefined ? "" : `; ${hint}`}`;
 }
 
-/** What to write instead of types that tell of another way to write a tool. */
+/** Alternatives to types of other ways to write a tool. */
 const OTHERWISE: readonly (readonly [modules: RegExp, hint: string])[] = [
   [/^xmcp$/, "write the type itself, as in { name }: { name: string }"],
 ];
@@ -139,7 +139,7 @@ function resolves(name: ts.Node, checker: ts.TypeChecker): boolean {
 function typeInstead(name: ts.Node, checker: ts.TypeChecker): string | undefined {
   if (!ts.isIdentifier(name) || !ts.isTypeReferenceNode(name.parent)) return undefined;
   const { resolveName } = checker as unknown as {
-    resolveName(name: string, at: ts.Node, meaning: ts.SymbolFlags, excludeGlobals: boolean): ts.Symbol | undefined;
+    resolveName: (name: string, at: ts.Node, meaning: ts.SymbolFlags, excludeGlobals: boolean) => ts.Symbol | undefined;
   };
   const found = resolveName(name.text, name, ts.SymbolFlags.Value, true);
   const value = found && found.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(found) : found;

@@ -93,7 +93,7 @@ function invoke(shape: KnownShape, args: JsonObject, context: object | undefined
   return run(...values);
 }
 
-/** What can be iterated, or has a length, as an array. */
+/** An iterable or array-like value as an array. */
 function listOf(value: unknown): unknown {
   if (value === undefined || value === null || typeof (value as PromiseLike<unknown>).then === "function") return value;
   return Array.from(value as Iterable<unknown>);
