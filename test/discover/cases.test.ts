@@ -26,7 +26,7 @@ test("each kind of type has a case, and discovery of all together is the same a 
 test("dates inside recursive types are found level by level, down to a limit", () => {
   const text = "interface Node { at: Date; next?: Node; all: Node[] }\nexport function walk(node: Node): void {}";
   const { tools } = discover({ language: "typescript", server: "walk", entry: "a.ts", files: { "a.ts": text } });
-  const paths = (tools[0]?.call.dates ?? []).map((path) => path.join("."));
+  const paths = (tools[0]?.call.dates ?? []).map((path) => path.map(String).join("."));
   assert.deepEqual(paths.slice(0, 4).sort(), ["node.all.*.at", "node.at", "node.next.at", "node.next.next.at"]);
   assert.equal(paths.length, 1 + budgets.recursiveRevivals);
   assert.equal(new Set(paths).size, paths.length);
