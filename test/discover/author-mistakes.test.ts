@@ -476,8 +476,18 @@ test("functions of a package that are exported by name are tools, and run", asyn
 
 test("the numbers of an enum have their names in the schema", async () => {
   const { tools } = await compiled(
-    "enum Level { Low, /** Loud. */ High = 5 }\nexport const a = (level: Level): void => {};",
+    `enum Level { Low, /** Loud. */ High = 5 }
+    enum Zone { Dry, Cold = 5 }
+    export const a = (level: Level, zone: Zone, cold: Zone.Cold | Level.High | undefined, either?: Zone | string): void => {};`,
   );
-  const schema = tools[0]!.inputSchema["properties"] as Record<string, object>;
-  assert.deepEqual(schema["level"], { type: "number", enum: [0, 5], description: "- 0 (Low)\n- 5 (High): Loud." });
+  const zones = [
+    { title: "Dry", const: 0 },
+    { title: "Cold", const: 5 },
+  ];
+  assert.deepEqual(tools[0]!.inputSchema["properties"], {
+    level: { type: "number", enum: [0, 5], description: "- 0 (Low)\n- 5 (High): Loud." },
+    zone: { anyOf: zones },
+    cold: { type: "number", const: 5, description: "- 5 (High): Loud." },
+    either: { anyOf: [{ anyOf: zones }, { type: "string" }] },
+  });
 });

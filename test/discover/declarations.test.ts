@@ -94,8 +94,8 @@ test("a name that two modules export is no tool, and what cannot be offered besi
   assert.deepEqual(signatures(all), ["same()", "own()"]);
   const own = said(all).filter((text) => !text.includes("already exported"));
   assert.deepEqual(own, [
-    'warning: "nowhere" is not among the files of this definition, so what it exports cannot be offered; write a function that calls it',
-    'warning: "elsewhere" is not among the files of this definition, so { far } cannot be offered; write a function that calls it',
+    'warning: the package of "nowhere" was not added, so what it exports cannot be offered: run berth add nowhere',
+    'warning: the package of "elsewhere" was not added, so { far } cannot be offered: run berth add elsewhere',
     "warning: greet of the default export cannot be offered; export each function by itself",
     'error: both: "./one.ts" and "./two.ts" export different functions of this name, so the module exports neither; write export { both } from … for the one that you mean',
   ]);

@@ -83,7 +83,7 @@ test("of signatures that no schema can put together the one that can be given mo
   const others = "no single schema covers them all; @signature <number> chooses another";
   assert.deepEqual(said(all).slice(1), [
     `warning: b: of its 2 signatures number 2 is offered: (a: number, b: string): void; ${others}`,
-    "warning: c: of its 2 signatures number 2 is offered: (path: string): void; 1 cannot be: this is a function, which JSON cannot carry: () => void (at call)",
+    "warning: c: of its 2 signatures number 2 is offered: (path: string): void; 1 cannot be: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at call)",
     `warning: d: of its 3 signatures number 2 is offered: (x: string, y: 1, z: 2): void; ${others}`,
   ]);
 });

@@ -34,13 +34,13 @@ test("what is optional and cannot be carried by JSON costs itself, not its tool"
     "walk(tree: { name: string }, t?: { v: string })",
   ]);
   assert.deepEqual(said(all), [
-    "warning: table: options.locale cannot be given: this is a function, which JSON cannot carry: (x: string) => string (at options.locale.format)",
-    "warning: sort: Locale for by cannot be given: this is a function, which JSON cannot carry: () => Locale (at by.maximize)",
+    "warning: table: options.locale cannot be given: this is a function, which JSON cannot carry: (x: string) => string; leave it out, and return what it would be given (at options.locale.format)",
+    "warning: sort: Locale for by cannot be given: this is a function, which JSON cannot carry: () => Locale; leave it out, and return what it would be given (at by.maximize)",
     "warning: sort: readonly bigint[] for list cannot be given: JSON has no bigint; use a number or a string (at list[])",
     "warning: pick: b cannot be given: Map cannot be represented in JSON; use a plain object, such as Record<string, T>",
-    'warning: pay: { kind: "own"; pay: () => void; } for source cannot be given: this is a function, which JSON cannot carry: () => void (at source.pay)',
-    "warning: walk: tree.root cannot be given: this is a function, which JSON cannot carry: () => void (at tree.root.visit)",
-    "warning: walk: t.t cannot be given: this is a function, which JSON cannot carry: () => void (at t.t.visit)",
+    'warning: pay: { kind: "own"; pay: () => void; } for source cannot be given: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at source.pay)',
+    "warning: walk: tree.root cannot be given: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at tree.root.visit)",
+    "warning: walk: t.t cannot be given: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at t.t.visit)",
   ]);
 });
 
@@ -57,7 +57,7 @@ test("an argument has one error and one warning, however much of it is at fault"
   assert.deepEqual(said(all), [
     "warning: much: o.a cannot be given, nor can o.b, o.c, o.e and Set<2> for o.f: Map cannot be represented in JSON; use a plain object, such as Record<string, T>",
     "error: none: Map cannot be represented in JSON; use a plain object, such as Record<string, T> (at o.a; more at o.b, o.c.d, o.c.e and 2 others)",
-    "error: any: this is a function, which JSON cannot carry: () => void (at calls[])",
+    "error: any: this is a function, which JSON cannot carry: () => void; leave it out, and return what it would be given (at calls[])",
     "error: nullable: JSON has no bigint; use a number or a string (at n)",
     "error: misspelt: the type nubmer cannot be found: Cannot find name 'nubmer'. Did you mean 'number'? (at o.a)",
   ]);

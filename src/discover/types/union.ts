@@ -49,12 +49,11 @@ export function walkUnion(type: ts.UnionType, place: TypePlace, walker: Walker):
     if (isEmpty) walker.report(fault);
     else leaveOut(member, fault, place, walker);
   }
-  const combined = combine(
-    literals,
-    told.map(({ schema }) => schema),
-  );
   const words = enums.flatMap((each) => membersText(each)).join("\n");
-  return words === "" ? combined : { ...combined, description: words };
+  const schemas = told.map(({ schema }) => schema);
+  return words === ""
+    ? combine(literals, schemas, numberNames(enums))
+    : { ...combine(literals, schemas), description: words };
 }
 
 /** The alternatives whose texts can be told from each other; of others it is said that they are left out. */
@@ -120,8 +119,12 @@ export function literalSchema(value: string | number | boolean): JsonSchema {
   return { type: typeof value, const: value };
 }
 
-/** One schema for any of the literals or schemas. */
-export function combine(literals: readonly unknown[], schemas: readonly JsonSchema[]): JsonSchema {
+/** One schema for any of the literals or schemas, with the names of the literals that have one. */
+export function combine(
+  literals: readonly unknown[],
+  schemas: readonly JsonSchema[],
+  names?: ReadonlyMap<unknown, string>,
+): JsonSchema {
   const alternatives: JsonSchema[] = [];
   const values = [...new Set(literals)];
   const others = schemas.filter((schema) => schema["type"] !== "null");
@@ -131,9 +134,12 @@ export function combine(literals: readonly unknown[], schemas: readonly JsonSche
     const all = isNullable ? [...values, null] : values;
     const types = [...new Set(all.map((value) => (value === null ? "null" : typeof value)))];
     const type = types.length === 1 ? types[0] : types;
-    return all.length === 1 ? { type, const: all[0] } : { type, enum: all };
+    if (all.length === 1) return { type, const: all[0] };
+    if (!all.some((value) => names?.has(value))) return { type, enum: all };
+    const titled = (value: unknown): JsonSchema => ({ title: names?.get(value) ?? String(value), const: value });
+    return { anyOf: all.map(titled) };
   }
-  if (values.length > 0) alternatives.push(combine(values, []));
+  if (values.length > 0) alternatives.push(combine(values, [], names));
   alternatives.push(...new Map(others.map((schema) => [JSON.stringify(schema), schema])).values());
   if (isNullable) alternatives.push({ type: "null" });
   return values.length === 0 && canMerge(alternatives) ? merge(alternatives) : flattened(alternatives);
@@ -352,17 +358,26 @@ function sumsOf(bits: number): number[] | undefined {
   return sums;
 }
 
-/** A line for each member that has a comment, and for each number, which says nothing without its name. */
+/** A line for each member that has a comment, and for the numbers beside it. Of flags, whose sums alone are in the schema, each member has one. */
 function membersText(found: WholeEnum): string[] {
   const areFlags = isFlags(found);
-  const lines = [...found.values].flatMap(([member, value]) => {
+  const members = [...found.values].map(([member, value]) => {
     const symbol = (member as unknown as { symbol?: ts.Symbol }).symbol;
     const words = symbol ? docOfSymbol(symbol).description.replace(/\s+/g, " ") : "";
-    if (words === "" && typeof value === "string") return [];
-    return [`- ${JSON.stringify(value)} (${member.name.getText()})${words === "" ? "" : `: ${words}`}`];
+    return { name: member.name.getText(), value, words };
   });
+  if (!areFlags && members.every(({ words }) => words === "")) return [];
+  const lines = members
+    .filter(({ value, words }) => typeof value === "number" || words !== "")
+    .map(({ name, value, words }) => `- ${JSON.stringify(value)} (${name})${words === "" ? "" : `: ${words}`}`);
   const shown = lines.length > linesMax ? [...lines.slice(0, linesMax), "- …"] : lines;
   return areFlags ? ["A sum of any of:", ...shown] : shown;
 }
 
 const linesMax = 50;
+
+/** The names of numbers, which say nothing without them. */
+function numberNames(enums: readonly WholeEnum[]): ReadonlyMap<unknown, string> {
+  const members = enums.flatMap(({ values }) => [...values]);
+  return new Map(members.flatMap(([{ name }, value]) => (typeof value === "number" ? [[value, name.getText()]] : [])));
+}

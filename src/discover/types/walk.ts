@@ -183,9 +183,7 @@ function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSc
   if (isFunction(type)) {
     const text = checker.typeToString(type);
     const instead =
-      direction === "output"
-        ? "; call it, and return its result"
-        : "; leave it out, and return what it would be given, or report it in the context (context.progress, context.log)";
+      direction === "output" ? "; call it, and return its result" : "; leave it out, and return what it would be given";
     return unsupported(place, walker, `this is a function, which JSON cannot carry: ${text}${instead}`);
   }
   const serialized = walker.direction === "output" ? jsonForm(type, checker) : undefined;
