@@ -62,7 +62,10 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
   const folders = new WorkFolders();
   const folder = options.data ?? folders.make("dev-");
   try {
-    const read = readConfig({ BERTH_LOG: "warn", ...environmentOf({ ...options, folder: undefined, data: folder }) });
+    const read = readConfig({
+      BERTH_LOG: options.json ? "info" : "warn",
+      ...environmentOf({ ...options, folder: undefined, data: folder }),
+    });
     const grants = await DevGrants.open(options);
     const config = grants.openTo(read);
     let files: DevFiles | undefined;

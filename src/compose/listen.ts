@@ -4,9 +4,10 @@ import { BerthError } from "../lib/errors.ts";
 /** Throws `config_invalid`. */
 export async function listen(server: Server, { host, port }: { host: string; port: number }): Promise<void> {
   await listening(server, host, port).catch(async (error: NodeJS.ErrnoException) => {
-    const isTaken = error.code === "EADDRINUSE";
-    const taken = `port ${port} is taken; choose another with --port `;
-    const detail = isTaken ? `${taken}${await freePort(host, port + 1)}` : error.message;
+    let detail = error.message;
+    if (error.code === "EADDRINUSE") {
+      detail = `port ${port} is taken; choose another with --port ${await freePort(host, port + 1)} or BERTH_PORT`;
+    }
     throw new BerthError("config_invalid", detail, { cause: error });
   });
 }

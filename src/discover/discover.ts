@@ -35,6 +35,7 @@ import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
 import { requestsIn } from "./request-tags.ts";
 import { resolveTagFile } from "./resolve.ts";
 import { relativeReads, unsetVariables } from "./run-time-reads.ts";
+import { faultOfForm } from "./schema-check.ts";
 import { annotationsOf } from "./tags.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";

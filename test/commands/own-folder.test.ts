@@ -325,7 +325,7 @@ describe("berth dev of a folder", () => {
     assert.equal(await greet("late"), "Hello, Ada!");
     assert.deepEqual(
       readdirSync(join(folder, ".berth")).toSorted(),
-      [".gitignore", "dev"],
+      [".gitignore", "dev", "dev-address"],
       "what is served is left alone",
     );
   });
