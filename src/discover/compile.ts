@@ -1,6 +1,9 @@
+import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { distinctProblems, type Problem, shortProblems } from "../lib/problem.ts";
+import { packageName } from "../packages/package-name.ts";
 import { bundleDefinition } from "./bundle.ts";
 import { nothingFound, type Bundling, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
+import { importsIn } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { isCode, isDeclarations } from "./resolve.ts";
 import { discoverShell } from "./shell.ts";
@@ -22,7 +25,7 @@ export async function compileDefinition(
 ): Promise<Compiled & Bundling> {
   if (typeof packages === "string") {
     const problem: Problem = { code: "package-refused", message: sentence(packages), severity: "error" };
-    return { ...nothingFound, problems: [{ ...problem, file: source.entry }] };
+    return { ...nothingFound, problems: [{ ...problem, file: source.entry, ...importNamedIn(packages, source) }] };
   }
   const found = await withSkills(source, await findAll(withoutSkillCode(source), packages));
   if (found.problems.some(({ code }) => UNBUNDLED.has(code))) {
@@ -43,8 +46,24 @@ export async function compileDefinition(
   };
 }
 
+/** The place of the import of a package that a text names as `name@version`. */
+function importNamedIn(text: string, { files }: DefinitionSource): Partial<Problem> {
+  for (const [file, code] of Object.entries(files).filter(([name]) => isCode(name))) {
+    const found = importsIn(code).find(({ specifier }) => text.includes(` ${packageName(specifier)}@`));
+    if (!found) continue;
+    const { line, column, lineText } = positionAt(code, found.offset);
+    return { file, line, column, frame: codeFrame(lineText, line, column, found.specifier.length + 2) };
+  }
+  return {};
+}
+
 /** Problems after which the bundler would report nothing new. */
-const UNBUNDLED: ReadonlySet<string> = new Set(["nothing-exported", "repeated-declaration", "syntax-error"]);
+const UNBUNDLED: ReadonlySet<string> = new Set([
+  "nothing-exported",
+  "repeated-declaration",
+  "syntax-error",
+  "too-many-declarations",
+]);
 
 /** Scripts of skills are for the hosts of clients: no part of the program, and of other rules. Their texts can be imported. */
 function withoutSkillCode(source: DefinitionSource): DefinitionSource {

@@ -7,6 +7,7 @@ import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import { readApp, readUiTag } from "./app-files.ts";
 import { Budget } from "./budget.ts";
+import { TooManyDeclarations } from "./declaration-counter.ts";
 import {
   nothingFound,
   type DefinitionSource,
@@ -29,7 +30,7 @@ import { readOutput, resultOf } from "./output.ts";
 import { settle } from "./overloads.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { takenParameters } from "./parameters.ts";
-import { openProgram, type DefinitionProgram } from "./program.ts";
+import { nameOf, openProgram, type DefinitionProgram } from "./program.ts";
 import { repeatedDeclarations } from "./repeated-names.ts";
 import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
 import { requestsIn } from "./request-tags.ts";
@@ -49,7 +50,8 @@ const bounds = fixed({ toolBytes: 128 * 1024 });
  * it run for ever: the serving process goes through `compiler.ts`, which does this in a child with limits.
  */
 export function discover(source: DefinitionSource, packages?: PackageFiles): Discovery {
-  const program = openProgram(source, packages);
+  const program = openedProgram(source, packages);
+  if (!("checker" in program)) return { ...nothingFound, problems: [program] };
   const syntax = syntaxProblems(program);
   if (syntax.length > 0) return { ...nothingFound, problems: syntax };
 
@@ -69,6 +71,16 @@ export function discover(source: DefinitionSource, packages?: PackageFiles): Dis
     problems: [...found.problems, ...typeErrors(program, found.problems)],
     ...(requested.length > 0 && { requested }),
   };
+}
+
+function openedProgram(source: DefinitionSource, packages?: PackageFiles): DefinitionProgram | Problem {
+  try {
+    return openProgram(source, packages);
+  } catch (error) {
+    if (!(error instanceof TooManyDeclarations)) throw error;
+    const problem = { severity: "error", code: "too-many-declarations", message: error.message } as const;
+    return problemAt(error.importedAt, problem, { nameOf });
+  }
 }
 
 /** A tag turns a function into something else than a tool. */

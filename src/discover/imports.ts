@@ -19,7 +19,7 @@ export function findImports(text: string): FoundImport[] {
   return /["']\.\.?(?:\/|["'])/.test(text) ? importsIn(text) : [];
 }
 
-function importsIn(text: string): FoundImport[] {
+export function importsIn(text: string): FoundImport[] {
   const tokens = [...tokenize(text)];
   const found: FoundImport[] = [];
   tokens.forEach((token, index) => {

@@ -4,6 +4,7 @@ import { dirname, join, posix } from "node:path";
 import ts from "#typescript";
 import { packageRoot } from "../config.ts";
 import { NODE_TYPES, packageName } from "../packages/package-name.ts";
+import { DeclarationCounter } from "./declaration-counter.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { declarationsOf, isAsset, isDeclarations, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
@@ -56,6 +57,7 @@ const options: ts.CompilerOptions & { stableTypeOrdering: boolean } = {
 
 const library = new Map<string, ts.SourceFile>();
 
+/** Throws `TooManyDeclarations`. */
 export function openProgram(source: DefinitionSource, packages?: PackageFiles): DefinitionProgram {
   const own = new Map(Object.entries(source.files).map(([name, text]) => [ownRoot + name, text]));
   const entryName = ownRoot + source.entry;
@@ -73,11 +75,15 @@ export function openProgram(source: DefinitionSource, packages?: PackageFiles): 
     entry,
     own: [entry, ...program.getSourceFiles().filter((file) => file !== entry && file.fileName.startsWith(ownRoot))],
     has: (name) => own.has(ownRoot + name),
-    nameOf: (file) => file.fileName.slice(file.fileName.startsWith(ownRoot) ? ownRoot.length : 0),
+    nameOf,
     isLibrary: ({ fileName }) => !fileName.startsWith(ownRoot) && !isOfPackage(fileName),
     isOfPackage: ({ fileName }) => isOfPackage(fileName),
     isAdded: (specifier) => packages?.hasFolder(packagesRoot + packageName(specifier)) ?? false,
   };
+}
+
+export function nameOf({ fileName }: ts.SourceFile): string {
+  return fileName.slice(fileName.startsWith(ownRoot) ? ownRoot.length : 0);
 }
 
 /** Node's own types describe the host as the ambient types do. */
@@ -90,6 +96,7 @@ function hostFor(own: ReadonlyMap<string, string>, packages: PackageFiles | unde
   const fileExists = (name: string) => exists(name) || (packages?.hasFile(name) ?? false);
   const directoryExists = (name: string) => packages?.hasFolder(name) ?? false;
   const readFile = (name: string) => own.get(name) ?? packages?.text(name);
+  const counter = new DeclarationCounter();
   const resolutions = ts.createModuleResolutionCache("/", (name) => name, options);
   const resolvePackage = (specifier: string, containingFile: string, mode: ts.ResolutionMode) =>
     packages &&
@@ -107,18 +114,25 @@ function hostFor(own: ReadonlyMap<string, string>, packages: PackageFiles | unde
       const parse = (text: string) => ts.createSourceFile(name, text, languageVersion, true);
       const text = own.get(name);
       if (text !== undefined) return parse(text);
-      if (packages?.hasFile(name)) return packages.once(name, () => parse(packages.text(name)!));
+      if (packages?.hasFile(name)) {
+        counter.read(name, packages.bytes(name)!.length);
+        return packages.once(name, () => parse(packages.text(name)!));
+      }
       const file = library.get(name) ?? readLibrary(name, languageVersion);
       if (file) library.set(name, file);
       return file;
     },
     resolveModuleNameLiterals: (literals, containingFile, _reference, _options, file) =>
-      literals.map((literal) => ({
-        resolvedModule:
-          containingFile.startsWith(ownRoot) && isRelative(literal.text)
+      literals.map((literal) => {
+        const isOwn = containingFile.startsWith(ownRoot);
+        const resolvedModule =
+          isOwn && isRelative(literal.text)
             ? resolveOwn(literal.text, containingFile, exists)
-            : resolvePackage(literal.text, containingFile, ts.getModeForUsageLocation(file, literal, options)),
-      })),
+            : resolvePackage(literal.text, containingFile, ts.getModeForUsageLocation(file, literal, options));
+        const to = resolvedModule?.resolvedFileName;
+        if (to !== undefined && isOfPackage(to)) counter.imported(to, literal, isOwn ? undefined : containingFile);
+        return { resolvedModule };
+      }),
     getDefaultLibFileName: () => `${libraryRoot}lib.es2022.d.ts`,
     getDefaultLibLocation: () => libraryRoot.slice(0, -1),
     fileExists,

@@ -18,6 +18,8 @@ test("suggests a free port instead of one that is taken", async (t) => {
     () => assert.fail(),
     (reason) => reason,
   );
-  const [, suggested] = new RegExp(`port ${port} is taken; choose another with --port (\\d+) or BERTH_PORT$`).exec(error.message)!;
+  const [, suggested] = new RegExp(`port ${port} is taken; choose another with --port (\\d+) or BERTH_PORT$`).exec(
+    error.message,
+  )!;
   assert.ok(Number(suggested) === 0 || Number(suggested) > port + 1, error.message);
 });

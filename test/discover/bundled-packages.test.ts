@@ -5,6 +5,7 @@ import { bundleDefinition } from "../../src/discover/bundle.ts";
 import { discover } from "../../src/discover/discover.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
 import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.ts";
+import { changeFixed } from "../../src/limits/fixed.ts";
 import { packagesInReach } from "../../src/packages/package-set.ts";
 import { importBundle } from "../support/discovered.ts";
 import { rows } from "../support/rows.ts";
@@ -353,6 +354,26 @@ describe("types of npm packages", () => {
     assert.ok(source.packages!.packages["node_modules/@types/node"]);
     const { problems } = discover(source, files);
     assert.deepEqual(rows(problems, "line", "message"), ["4 Type 'string' is not assignable to type 'number'."]);
+  });
+
+  it("are an error at the import that leads to most of them, where they are more than the compiler can hold", async () => {
+    const made: Made = {
+      "node_modules/sdk": {
+        manifest: { types: "index.d.ts" },
+        dependencies: ["generated"],
+        files: { "index.js": "", "index.d.ts": 'export * from "generated";' },
+      },
+      "node_modules/generated": { manifest: { types: "index.d.ts" }, files: { "index.d.ts": "//".padEnd(500) } },
+      "node_modules/small": { files: { "index.d.ts": "export const one: 1;" } },
+    };
+    const code = `import { one } from "small";\nimport * as sdk from "sdk";\nexport const f = (): void => {};`;
+    const { source, files } = await withPackages(code, made);
+    const revert = changeFixed({ declarationUnits: 400 });
+    const { tools, problems } = discover(source, files);
+    revert();
+    assert.deepEqual(tools, []);
+    assert.deepEqual(rows(problems, "severity", "line", "column"), ["error 2 22"]);
+    assert.match(problems[0]!.message, /type declarations, most of them for "sdk"; import/);
   });
 
   it("that nobody has written are a warning that says where they may be found", async () => {
