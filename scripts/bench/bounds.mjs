@@ -17,7 +17,7 @@ import { attacks } from "./part-fairness.mjs";
  *   disk?: import("./part-disk.mjs").DiskFigures,
  *   nodes?: import("./part-nodes.mjs").NodesFigures, tenants?: import("./part-tenants.mjs").TenantsFigures,
  *   sockets?: import("./part-sockets.mjs").SocketsFigures,
- *   bridge?: import("./part-bridge.mjs").BridgeFigures,
+ *   bridge?: import("./part-bridge.mjs").BridgeFigures, dev?: import("./part-dev.mjs").DevFigures,
  *   edits?: import("./part-edits.mjs").EditsFigures, upstreams?: import("./part-upstreams.mjs").UpstreamsFigures }} Figures
  * @typedef {{ name: string, title: string, atLeast?: number, atMost?: number, part?: string,
  *   of: (figures: Figures) => number | undefined }} Ratio
@@ -47,6 +47,29 @@ const attacked = (part, where, atMost) =>
     part,
     of: (figures) => figures[part]?.cases.find((each) => each.name === name)?.attacked.p99Ms,
   }));
+
+/** @param {number} index of the case @param {number} atMost in ms @returns {Ratio[]} */
+function saved(index, atMost) {
+  const what = ["without packages", "with zod", "with the client of S3"][index];
+  const name = `devSave${["Plain", "Zod", "S3"][index]}`;
+  const part = "dev";
+  return [
+    {
+      name: `${name}Ms`,
+      title: `berth dev: save to served ${what}, ms`,
+      atMost,
+      part,
+      of: ({ dev }) => dev?.[index].savedMs,
+    },
+    {
+      name: `${name}VsTsc`,
+      title: `berth dev: save to served ${what} / tsc`,
+      atMost: 1.2,
+      part,
+      of: ({ dev }) => over(dev?.[index].savedMs, dev?.[index].tscMs),
+    },
+  ];
+}
 
 const BRIDGED = {
   stdio: { kind: "hosted", bare: "bridge", p50Max: 1.5, cpuMax: 1.75 },
@@ -313,6 +336,7 @@ export const ratios = [
     part: "packages",
     of: ({ packages }) => packages && (packages.coldMs - packages.coldPlainMs) / packages.bareMs,
   },
+  ...[100, 250, 500].flatMap((atMost, index) => saved(index, atMost)),
   {
     name: "stateReadVsNone",
     title: "a call that reads state / one that does not",

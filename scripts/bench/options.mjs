@@ -24,6 +24,7 @@ export const parts = [
   "hostile",
   "quota",
   "packages",
+  "dev",
   "state",
   "disk",
   "sockets",

@@ -103,6 +103,12 @@ export function printReport({ machine, options, figures, titles, discoveryMs, ve
     );
   }
 
+  for (const { name, savedMs, p95Ms, tscMs } of figures.dev ?? []) {
+    print(
+      `\nberth dev ${name}: served ${fixed(savedMs, 0)} ms after a save, p95 ${fixed(p95Ms, 0)} ms; tsc takes ${fixed(tscMs, 0)} ms`,
+    );
+  }
+
   if (figures.state) {
     const { plainMs, readMs, writeMs } = figures.state;
     print(

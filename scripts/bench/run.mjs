@@ -9,6 +9,7 @@ import { trials } from "./contestants.mjs";
 import { describeMachine, requireWrk } from "./machine.mjs";
 import { help, readOptions } from "./options.mjs";
 import { measureBridge } from "./part-bridge.mjs";
+import { measureDev } from "./part-dev.mjs";
 import { measureDisk } from "./part-disk.mjs";
 import { measureEdits } from "./part-edits.mjs";
 import { measureFairness } from "./part-fairness.mjs";
@@ -50,8 +51,8 @@ try {
 /** @param {import("./options.mjs").Options} options @returns {Promise<number>} exit code */
 async function bench(options) {
   const machine = describeMachine();
-  // It makes its own calls, one after another.
-  if ([...options.parts].some((part) => part !== "bridge")) requireWrk(say);
+  // These make their own calls, one after another.
+  if ([...options.parts].some((part) => part !== "bridge" && part !== "dev")) requireWrk(say);
   installFolder(fileURLToPath(new URL("peers", import.meta.url)), say);
   // Where it is set, each Node process reads those certificates first, which takes longer than the rest of its start;
   // nothing here speaks TLS.
@@ -117,6 +118,7 @@ async function measure(folder, options) {
   await measured("fairness", () => measureFairness(folder, options.fairness, say));
   await measured("quota", () => measureInContainer(folder, options.quota));
   await measured("packages", () => measurePackages(folder, options.firstCalls, say));
+  await measured("dev", () => measureDev(folder, options.saves, say));
   await measured("state", () => measureState(folder, options.stateCalls, say));
   await measured("disk", () => measureDisk(folder, options.frozenSeconds, say));
   await measured("sockets", () => measureSockets(folder, options.sockets, say));
