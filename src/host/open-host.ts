@@ -78,6 +78,8 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
   const withdrawn = new Map<string, ReadonlyMap<string, WithdrawnReleases>>();
   /** The packages that each tenant's servers were compiled with, or will be when they are loaded. */
   const packages = new Map<string, PackageSet | undefined>();
+  /** The servers that the last change of a tenant's packages concerns, once they are forgotten. */
+  const following = new Map<string, Promise<ReadonlySet<string>>>();
   /** How often each tenant was closed. */
   const closings = new Map<string, number>();
 
@@ -146,10 +148,19 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     const before = packages.get(tenant);
     const isFirst = !packages.has(tenant);
     packages.set(tenant, now);
-    if (isFirst || before === now) return new Set();
-    const concerned = await serversImporting(store, tenant, servers, await changedPackages(before, now));
-    for (const server of concerned) forget(tenant, server);
-    return new Set(concerned);
+    if (isFirst) return new Set();
+    const earlier = following.get(tenant);
+    const forgotten = async (): Promise<ReadonlySet<string>> => {
+      // Another reading may have found the change first.
+      await earlier?.catch(() => {});
+      if (before === now) return new Set();
+      const concerned = await serversImporting(store, tenant, servers, await changedPackages(before, now));
+      for (const server of concerned) forget(tenant, server);
+      return new Set(concerned);
+    };
+    const found = forgotten();
+    following.set(tenant, found);
+    return await found;
   };
 
   /** Loads servers that are still what they were foreseen to be. */
@@ -185,6 +196,7 @@ export async function openHost(tenants: readonly string[], dependencies: HostDep
     network?.retire(tenant);
     directories.delete(tenant);
     packages.delete(tenant);
+    following.delete(tenant);
     withdrawn.delete(tenant);
     readings.delete(tenant);
     catalogs.keepOnly(tenant, NOTHING);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { before, describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { changedPackages } from "../../../src/host/catalog/package-users.ts";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
@@ -44,8 +44,13 @@ describe("the users of packages", () => {
     const move = [{ kind: "variable", name: PACKAGES, cid: value?.cid ?? null }] as const;
     const all = [...blocks, ...(value ? [value] : [])];
     await onStoreOf(berth, (store) => store.change(TENANT, { by: "test", put: all, set: move }));
+    const earlier = berth.reload();
+    // The later of two that overlap does not end before what the earlier one has found is in force.
     await berth.reload();
+    overlapping.push(earlier);
   };
+  const overlapping: Promise<void>[] = [];
+  after(() => Promise.all(overlapping));
   const catalog = async (server: string): Promise<Catalog | undefined> => (await berth.server(server))?.catalog;
   const say = async (at: string): Promise<string> => (await call(`${berth.url}/mcp/${at}`, "say")).content[0].text;
 
