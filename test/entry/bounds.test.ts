@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { before, describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import type { ToolContract } from "../../src/contract/contract.ts";
 import { typeText } from "../../src/contract/signature.ts";
 import { entryText } from "../../src/edits/mcps-text.ts";
@@ -34,6 +34,9 @@ const setMcps = async (berth: TestBerth, text: string, ...put: Block[]): Promise
   await onStoreOf(berth, (store) => store.change("default", { by: "test", put: [...put, value], set }));
   await until(async () => /"error"|isError/.test(JSON.stringify(await call(`${berth.url}/mcp/hello`, "hello"))));
 };
+
+// How fast large entries are read is not asked here.
+after(lower({ checkMs: 60_000 }));
 
 const nestedEnum = JSON.parse(`[${"[".repeat(40)}${zeros(20_000)}${"]".repeat(40)}]`) as unknown[];
 const nestedSchema = { type: "object", properties: { a: { enum: nestedEnum } } };
