@@ -19,7 +19,7 @@ export function unsetVariables(program: DefinitionProgram, server: string): Prob
       const { parent } = at;
       const isTarget = ts.isBinaryExpression(parent) && parent.left === at;
       if (isTarget && parent.operatorToken.kind === ts.SyntaxKind.EqualsToken) assigned.add(name);
-      else if (!PROVIDED.test(name) && !reads.has(name))
+      else if (!PROVIDED.test(name) && !reads.has(name) && !hasFallback(at))
         reads.set(name, {
           node: at,
           object: /\bimport\.meta\.env$/.test(objectText(node)) ? "import.meta.env" : "process.env",
@@ -36,6 +36,17 @@ export function unsetVariables(program: DefinitionProgram, server: string): Prob
     const problem = problemAt(node, { severity: "warning", code: UNSET_VARIABLE, message }, program);
     return [Object.assign(problem, { variable: name })];
   });
+}
+
+/** True for `process.env.X ?? "value"` and `const { X = "value" } = process.env`, which are right without the variable. */
+function hasFallback(at: ts.Node): boolean {
+  const { parent } = at;
+  const isEither =
+    ts.isBinaryExpression(parent) &&
+    parent.left === at &&
+    [ts.SyntaxKind.QuestionQuestionToken, ts.SyntaxKind.BarBarToken].includes(parent.operatorToken.kind);
+  const value = ts.isBindingElement(at) ? at.initializer : isEither ? parent.right : undefined;
+  return value !== undefined && !(ts.isStringLiteralLike(value) && value.text === "");
 }
 
 /** Variables that every guest has, and names that no entry can set. */

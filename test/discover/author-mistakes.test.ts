@@ -261,6 +261,7 @@ const mistakes: readonly (readonly [string, code?: string, place?: string, cure?
     "1:39",
     /^process\.env\.TOKEN is undefined/,
   ],
+  ["const { URL: u = 'x' } = process.env;\nexport const a = (): string => u + (process.env.LEVEL ?? 'low');"],
   ["const { TOKEN: t = '' } = process.env;\nexport const a = (): string => t;", "unset-variable", "1:9", /TOKEN/],
   [
     "import { env } from 'node:process';\nexport const a = (): string => String(env.TOKEN);",
