@@ -53,8 +53,8 @@ export const cidPage: PageRoute<CidOptions> = {
         cid,
         kind,
         about: ABOUT[kind] ?? "",
-        offers: offersText(value),
-        size: bytesText(bytes.length),
+        size:
+          files.length > 0 ? countOf(files.length, "file") : [bytesText(bytes.length), ...offersOf(value)].join(", "),
         raw: `${base}/cid/${cid}?raw`,
         isText: text !== undefined,
         cut: text !== undefined && text.length > SHOWN_UNITS_MAX,
@@ -71,53 +71,30 @@ const ABOUT: Readonly<Record<string, string>> = {
   Contract: "The tools, resources and prompts that clients see of a server.",
 };
 
-interface UserView {
-  /** The words before the name. */
-  readonly use: string;
-  readonly name: string;
-  readonly page: string;
-  /** The tab of the page; empty for the first one. */
-  readonly tab: string;
-  /** An earlier release. */
-  readonly release: { readonly short: string; readonly href: string } | undefined;
-}
-
-const USES: Readonly<Record<ContentUser["as"], string>> = {
-  variable: "the value of the variable",
-  release: "the current release of",
-  definition: "the source of",
-  file: "the file",
-  config: "the entry in mcps of",
-  contract: "the contract of",
-  packages: "the packages of",
-  contract_cid: "the approved contract of",
-  tools_transform_cid: "the module that adds tools to",
-  resources_transform_cid: "the module that adds resources to",
-  prompts_transform_cid: "the module that adds prompts to",
+/** The words before the name of a user, and the tab of its page. */
+const USES: Readonly<Record<ContentUser["as"], readonly [words: string, tab?: string]>> = {
+  variable: ["the current value of the variable"],
+  release: ["the current release of", "releases"],
+  definition: ["the source of", "code"],
+  file: ["the file", "code"],
+  config: ["the entry in mcps of", "settings"],
+  contract: ["the contract of"],
+  packages: ["the packages of", "code"],
+  contract_cid: ["the approved contract of", "upstream"],
+  tools_transform_cid: ["the module that adds tools to"],
+  resources_transform_cid: ["the module that adds resources to"],
+  prompts_transform_cid: ["the module that adds prompts to"],
 };
 
-const TABS: Partial<Record<ContentUser["as"], string>> = {
-  release: "releases",
-  definition: "code",
-  file: "code",
-  packages: "code",
-  config: "settings",
-  contract_cid: "upstream",
-};
-
-function userView(base: string, { as, name, path, release, current }: ContentUser): UserView {
-  const use =
-    as === "file" ? `the file ${path ?? ""} of` : as === "release" && !current ? "an earlier release of" : USES[as];
-  const page = pathsOf(base, name).page;
+function userView(base: string, { as, name, path, earlier }: ContentUser) {
+  const [words, tab] = USES[as];
+  const isItself = as === "release" || as === "variable";
+  const page = pathsOf(base, as === "release" && earlier ? `${name}@${earlier}` : name).page;
   return {
-    use,
+    use: as === "file" ? `${words} ${path} of` : earlier ? words.replace("the current", "an earlier") : words,
     name,
-    page: as === "variable" ? `${base}/variables/${encodeURIComponent(name)}` : page,
-    tab: TABS[as] ?? "",
-    release:
-      current || release === undefined
-        ? undefined
-        : { short: shortCid(release), href: pathsOf(base, `${name}@${release}`).page },
+    page: as === "variable" ? `${base}/variables/${encodeURIComponent(name)}` : tab ? `${page}?tab=${tab}` : page,
+    release: earlier && !isItself && { short: shortCid(earlier), href: pathsOf(base, `${name}@${earlier}`).page },
   };
 }
 
@@ -126,13 +103,12 @@ function sentence(text: string): string {
 }
 
 /** The number of tools, resources and prompts of a contract. */
-function offersText(value: unknown): string {
-  if (!isObject(value) || !Array.isArray(value["tools"])) return "";
-  const counts = (["tools", "resources", "prompts"] as const).flatMap((list) => {
+function offersOf(value: unknown): string[] {
+  if (!isObject(value) || !Array.isArray(value["tools"])) return [];
+  return ["tools", "resources", "prompts"].flatMap((list) => {
     const items = value[list];
     return Array.isArray(items) && items.length > 0 ? [countOf(items.length, list.slice(0, -1))] : [];
   });
-  return counts.join(", ");
 }
 
 function sendBytes(response: Response, cid: Cid, bytes: Uint8Array): void {
