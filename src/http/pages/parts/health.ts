@@ -31,11 +31,11 @@ export function healthFacts(
     use,
   });
   return [
-    cid("Release", release, "its source, its entry and what clients see, together"),
-    cid("Contract", contractCid, "what clients see of it"),
+    cid("Release", release, "the source, the entry in mcps and the contract"),
+    cid("Contract", contractCid, "the tools, resources and prompts that clients see"),
     ...(now.since ? [{ label: "Since", value: "", at: timeView(now.since.changedAt) }] : []),
     ...(now.isolation === undefined ? [] : [{ label: "Guest code runs", value: now.isolation }]),
-    ...(hidden.length > 0 ? [{ label: "Hidden by itself", value: hidden.map(({ name }) => name).join(", ") }] : []),
+    ...(hidden.length > 0 ? [{ label: "Hidden by its code", value: hidden.map(({ name }) => name).join(", ") }] : []),
   ];
 }
 
@@ -49,7 +49,7 @@ export async function releaseViews(
 ): Promise<object[]> {
   const { origin, base, writable } = place;
   const changes = await releaseChanges(place, server, releases, RELEASES_MAX);
-  return releases.slice(0, RELEASES_MAX).map(({ release, changedAt, by, current, withdrawn }) => {
+  return releases.slice(0, RELEASES_MAX).map(({ release, changedAt, by, current, withdrawn }, index) => {
     const pinned = pathsOf(base, `${server}@${release}`);
     return {
       release,
@@ -60,7 +60,7 @@ export async function releaseViews(
       by: authorText(by),
       current,
       withdrawn,
-      changes: changes.get(release),
+      changes: changes[index],
       restore:
         current || withdrawn || !writable
           ? ""

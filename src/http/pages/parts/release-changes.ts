@@ -1,4 +1,3 @@
-import type { ContractChange } from "../../../contract/change.ts";
 import { compareInTurns } from "../../../contract/compare.ts";
 import type { Contract } from "../../../contract/contract.ts";
 import { soundContract } from "../../../contract/sound.ts";
@@ -38,30 +37,31 @@ export async function releaseChanges(
   server: string,
   releases: readonly ReleaseVersion[],
   max: number,
-): Promise<ReadonlyMap<Cid, ReleaseChanges>> {
-  const all = new Map<Cid, ReleaseChanges>();
-  const contracts = contractReader(place);
+): Promise<readonly ReleaseChanges[]> {
+  const all: ReleaseChanges[] = [];
+  const read = contractReader(place);
   for (const [index, { release, contract }] of releases.slice(0, max).entries()) {
     const before = releases[index + 1];
-    const now = await contracts(contract);
+    const now = await read(contract);
     if (!before) {
-      all.set(release, { ...NO_CHANGES, text: now ? firstText(now) : "" });
+      all.push({ text: now ? firstText(now) : "", changes: [], more: "", compareAt: "" });
       continue;
     }
-    const parts = await changedParts(place, server, before.release, release);
-    const old = contract === before.contract ? now : await contracts(before.contract);
-    const changes = old && now ? await compareInTurns(old, now, STEPS_MAX) : [];
-    const isSameContract = contract === before.contract;
-    all.set(release, {
-      text: `${isSameContract ? "Clients see no difference. " : old && now ? "" : TOO_LARGE}${parts.text}`,
-      ...changesShown(changes),
-      compareAt: parts.compareAt,
+    const old = await read(before.contract);
+    const changes = old && now && old !== now ? await compareInTurns(old, now, STEPS_MAX) : [];
+    const more = changes.length - CHANGES_SHOWN;
+    const effect = contract === before.contract ? "Clients see no difference. " : old && now ? "" : TOO_LARGE;
+    const { text, compareAt } = await changedParts(place, server, before.release, release);
+    all.push({
+      text: effect + text,
+      changes: changes.toSorted(byEffect).slice(0, CHANGES_SHOWN).map(changeView),
+      more: more > 0 ? countOf(more, "more change") : "",
+      compareAt,
     });
   }
   return all;
 }
 
-const NO_CHANGES = { changes: [], more: "", compareAt: "" };
 const TOO_LARGE = "Clients see other tools, resources or prompts; they are too large to compare here. ";
 
 /** Reads contracts until the budget of the page is used up; undefined for those beyond it, and for damaged ones. */
@@ -93,30 +93,21 @@ async function changedParts(
   server: string,
   before: Cid,
   after: Cid,
-): Promise<{ readonly text: string; readonly compareAt: string }> {
-  const [old, now] = [await storedStructure(host, tenant, before), await storedStructure(host, tenant, after)] as [
-    ReleaseParts | undefined,
-    ReleaseParts | undefined,
-  ];
+): Promise<Pick<ReleaseChanges, "text" | "compareAt">> {
+  const old = (await storedStructure(host, tenant, before)) as ReleaseParts | undefined;
+  const now = (await storedStructure(host, tenant, after)) as ReleaseParts | undefined;
   if (!old || !now) return { text: "", compareAt: "" };
-  const differs = (part: keyof ReleaseParts): boolean => old[part] !== now[part];
-  const words = [
-    ...(differs("definition") ? ["source"] : []),
-    // An entry names its definition, so it differs with the source.
-    ...(differs("config") && !differs("definition") ? ["entry in mcps"] : []),
-    ...(differs("packages") ? ["packages"] : []),
-  ];
-  const { definition: from } = old;
+  const { definition: from, config, packages } = old;
   const { definition: to } = now;
+  const words = [
+    ...(from === to ? [] : ["source"]),
+    // An entry names its definition, so it differs with the source.
+    ...(config === now.config || from !== to ? [] : ["entry in mcps"]),
+    ...(packages === now.packages ? [] : ["packages"]),
+  ];
   const query = new URLSearchParams({ server, of: "definition", from: from ?? "", to: to ?? "" });
   return {
     text: words.length > 0 ? `Changed: ${words.join(", ")}.` : "",
     compareAt: from && to && from !== to ? `${base}/servers?${query.toString()}` : "",
   };
-}
-
-function changesShown(changes: readonly ContractChange[]): Pick<ReleaseChanges, "changes" | "more"> {
-  const more = changes.length - CHANGES_SHOWN;
-  const first = changes.toSorted(byEffect).slice(0, CHANGES_SHOWN);
-  return { changes: first.map(changeView), more: more > 0 ? countOf(more, "more change") : "" };
 }
