@@ -132,7 +132,7 @@ function serverView(base: string, overview: Overview, upstream: UpstreamState | 
     name,
     state: label,
     isOfUpstream: state === "ready" && (label === "failed" || label === "needs review"),
-    tone: tone === "good" && problems.length > 0 ? "warn" : tone,
+    tone,
     description: firstLine(description),
     endpoint,
     page,

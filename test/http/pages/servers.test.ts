@@ -60,7 +60,7 @@ describe("pages", () => {
     assert.match(tools, /id="tool-add"[^]*add\([^]*: number[^]*<th scope="row">[^]*a[^]*required/);
     assert.match(await html("/mcp/meta/hostile?tab=connect"), /codex mcp add hostile --url/);
     assert.match(await html("/mcp/meta/hostile?tab=releases"), /current/);
-    assert.match(await html("/mcp/meta/hostile?tab=calls"), /Calls under way/);
+    assert.match(await html("/mcp/meta/hostile?tab=calls"), /Calls in progress/);
     assert.match(await html("/mcp/meta/hostile?tab=code"), /<textarea[^>]*>\s+\/\*\*\n \* Says &lt;script&gt;/);
     assert.match(await html("/mcp/meta/hostile?tab=settings"), /<textarea[^>]*>[^<]*&lt;b&gt;bold&lt;\/b&gt; claims/);
   });
@@ -127,7 +127,10 @@ describe("pages", () => {
     );
     assert.match(rows[1]!, /The first release, with 1 tool\./);
     const [, compare] = /<a href="([^"]+)">Compare/.exec(rows[0]!)!;
-    assert.match(await html(compare!.replaceAll("&amp;", "&").replaceAll("&#x3D;", "=")), /&quot;first&quot;/);
+    const address = compare!.replaceAll("&amp;", "&").replaceAll("&#x3D;", "=");
+    assert.match(await html(address), /&quot;first&quot;/);
+    const old = await html(`/cid/${new URLSearchParams(address).get("from")}`);
+    assert.match(old, /<h1>The source of versions<[^]*versions<\/a>, in the earlier release <a/);
   });
 
   it("show a problem with its place, in the list and at the server", async () => {
@@ -136,6 +139,7 @@ describe("pages", () => {
       assert.match(page, /partly\.ts:4:21/, path);
       assert.match(page, /leaves out the tool <code>bad<\/code>/, path);
       assert.match(page, /Warning<[^]*about the tool <code>odd<\/code>/, path);
+      assert.match(page, /class="(?:badge|status) warn">incomplete</, path);
       assert.doesNotMatch(page, /leaves out the tool <code>odd</, path);
     }
     assert.match(await html("/mcp/meta/off"), /This server is disabled/);
@@ -177,7 +181,7 @@ describe("pages", () => {
     const headers = { "Content-Type": "application/json", Accept: "application/json" };
     const waiting = fetch(url, { method: "POST", headers, body, signal: stop.signal }).catch(() => undefined);
     const underWay = async (count: number): Promise<void> => {
-      const pattern = new RegExp(`Calls under way</dt><dd>${count}<`);
+      const pattern = new RegExp(`Calls in progress</dt><dd>${count}<`);
       await until(async () => pattern.test(await html("/mcp/meta/everyday?tab=calls")), `there are ${count}`);
     };
     await underWay(1);
@@ -201,7 +205,7 @@ describe("pages", () => {
       (await html(`/cid/${release}`)).replaceAll("&quot;", '"'),
     )![1]!;
     const source = await html(`/cid/${definition}`);
-    assert.match(source, /<h1>The source of hostile<[^]*\?tab=code">hostile<[^]*Says &lt;script&gt;/);
+    assert.match(source, /<h1>The source of hostile<[^]*\?tab&#x3D;code">hostile<[^]*Says &lt;script&gt;/);
     const raw = await fetch(`${berth.url}/cid/${definition}?raw`);
     assert.equal(await raw.text(), HOSTILE);
     assert.equal(raw.headers.get("content-type"), "application/octet-stream");

@@ -12,6 +12,7 @@ export function stateView(
   if (upstream?.health.state === "failed") return { label: "failed", tone: "bad" };
   if (upstream?.pending?.changes.some(({ effect }) => effect !== "compatible"))
     return { label: "needs review", tone: "warn" };
+  if (problems.some(({ severity }) => severity === "error")) return { label: "incomplete", tone: "warn" };
   const lacksSecret = problems.some(({ code }) => code === SECRET_NOT_SET);
   return lacksSecret ? { label: "secret not set", tone: "warn" } : SERVER_STATES.ready;
 }
