@@ -22,16 +22,22 @@ export function creationOf(place: HTMLElement, name: string): ((notices: Notices
   };
 }
 
-/** True for a problem that the page shows outside of the editor: a requested grant, or a package of a template to add. */
+/** True for a problem that the page shows elsewhere: a requested grant, a change to approve, a package of a template. */
 export function shownElsewhere(place: HTMLElement): ((problem: Problem) => boolean) | undefined {
   const isGranted = place.closest("[data-created]")
     ? document.querySelector("#grants") !== null
     : place.closest("[data-tab='settings']") !== null;
   const packages = document.querySelector<HTMLElement>("[data-missing]")?.dataset["missing"]?.split(" ") ?? [];
   return ({ code, message }) =>
-    (isGranted && (code === "secret-requested" || code === "network-requested")) ||
+    (isGranted && GRANT_CODES.has(code)) ||
+    (code === "contract-changed" && document.querySelector("#server-head") !== null) ||
+    // Types of packages that are not there yet are unknown.
+    (code === "type-error" && packages.length > 0) ||
     (code === "import-refused" && packages.some((name) => message.startsWith(`"${name}" cannot be imported.`)));
 }
+
+/** Problems that depend on the entry, which the page shows next to the definition. */
+const GRANT_CODES: ReadonlySet<string> = new Set(["secret-requested", "network-requested", "unset-variable"]);
 
 /** Saves the entry; resolves with the reason when it was not saved. */
 async function give(grants: HTMLTextAreaElement, name: string): Promise<string | undefined> {

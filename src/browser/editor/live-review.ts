@@ -67,10 +67,14 @@ export function openLiveReview(
     if (!shown.some(({ severity }) => severity === "error")) onSound();
     text.files.showProblems(shown);
     const isReady = !found.problems.some(({ severity }) => severity === "error");
+    // The head of the page lists the problems of the saved text.
+    const head = text.isDirty() ? "" : (document.querySelector("#server-head")?.textContent ?? "");
+    const listed = shown.filter(({ message }) => !head.includes(message));
+    const none = found.problems.length === 0 ? "No problems." : "No other problems.";
     problems.replaceChildren(
-      shown.length === 0
-        ? element("p", { className: "muted" }, isReady ? "No problems." : NOT_READY)
-        : showProblems(shown, (problem) => text.files.reveal(problem)),
+      listed.length === 0
+        ? element("p", { className: "muted" }, isReady || shown.length > 0 ? none : NOT_READY)
+        : showProblems(listed, (problem) => text.files.reveal(problem)),
     );
     effects.replaceChildren(...(text.isDirty() ? effectsOf(found) : []));
   };

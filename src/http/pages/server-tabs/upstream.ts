@@ -53,7 +53,8 @@ export async function upstreamView(
     ...(protocolVersion === undefined ? [] : [{ label: "Speaks MCP", value: protocolVersion }]),
     { label: isRemote(launcher) ? "Connection attempts" : "Starts", value: String(starts) },
     { label: "Requests in progress", value: String(requests) },
-    ...(failure === undefined ? [] : [{ label: "Last failure", value: failure }]),
+    // The head of the page shows the failure of an upstream that is down.
+    ...(failure === undefined || state === "failed" ? [] : [{ label: "Last failure", value: failure }]),
     ...(retryAt === undefined ? [] : [{ label: "Next attempt after", value: timeView(retryAt).exact }]),
     ...deviations.slice(0, DEVIATIONS_MAX).map(({ what, count }) => ({
       label: "Deviates",
