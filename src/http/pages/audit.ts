@@ -89,7 +89,7 @@ function recordView(base: string, record: AuditRecord): RecordView {
     at: { iso: at, text: `${timeView(ms).exact.slice(0, 16)}:${at.slice(17, 19)} UTC` },
     kind,
     what: whatOf(record),
-    who: [textIn(record["principal"]), authorText(textIn(record["by"]))].filter(Boolean).join(", "),
+    who: authorText([textIn(record["by"]), textIn(record["principal"])].filter(Boolean).join(", ")),
     outcome,
     tone: TONES[outcome] ?? "",
     details: detailsOf(base, record),

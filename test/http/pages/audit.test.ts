@@ -35,7 +35,7 @@ describe("the page of the audit log", () => {
 
   it("searches by kind, time and server, and escapes what it shows (T14.2)", async () => {
     const page = await html("/audit?kind=edit&since=1h");
-    assert.match(page, /variable &lt;b&gt;bold&lt;\/b&gt;[^]*&lt;i&gt;me&lt;\/i&gt;, api[^]*bafkre/);
+    assert.match(page, /variable &lt;b&gt;bold&lt;\/b&gt;[^]*&lt;i&gt;me&lt;\/i&gt; \(API\)[^]*bafkre/);
     assert.match(page, /value="edit" selected[^]*value="1h"/);
     assert.match(await html("/audit?server=nobody"), /No record matches\./);
   });
