@@ -48,6 +48,8 @@ describe("signing in with a browser", () => {
       );
     assert.deepEqual(links(await pageFor("/mcp", cookie)), ["/mcp"]);
     assert.deepEqual(links(await pageFor("/mcp")), []);
+    const named = /<dt>Address<\/dt><dd>127\.0\.0\.1:\d+\/t\/acme<[^]*<dt>Tenant<\/dt><dd>acme</;
+    assert.match(await pageFor("/t/acme/mcp"), named);
     assert.match(await pageFor("/mcp/meta/other", cookie), /href="\/sign-in\?next&#x3D;%2Fmcp%2Fmeta%2Fother"/);
   });
 
