@@ -157,7 +157,7 @@ export function upstreamResource(hosted: HostedUpstream, uri: string, { app, ski
 function checkApp(hosted: HostedUpstream, uri: string, approved: Cid | null, { contents }: ReadResult): void {
   if (approved !== null && digestOfApp(contents, appBounds.upstreamAppBytes) === approved) return;
   hosted.upstream.hasChanged();
-  const detail = `the app "${uri}" is not what was approved; it is held back until a person approves the change`;
+  const detail = `the app "${uri}" is not what was approved; it is withheld until a person approves the change`;
   throw new BerthError("upstream_changed", detail);
 }
 

@@ -227,7 +227,7 @@ function driftProblem(change: ContractChange, isHeld: boolean): Problem {
   const message = `${subjectText(change)}${change.message}`;
   return {
     code: "contract-changed",
-    message: isHeld ? `${message} It is held back until a person approves it.` : message,
+    message: isHeld ? `${message} It is withheld until a person approves it.` : message,
     severity: isHeld ? "error" : "warning",
     ...(subject === "tool" && { tool: name }),
   };

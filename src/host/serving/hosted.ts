@@ -298,6 +298,6 @@ type Offered = Readonly<Record<HeldKind, ReadonlyMap<string, HeldItem>>>;
 const KINDS = { "tools/call": "tool", "prompts/get": "prompt", "resources/read": "skill" } as const;
 
 export function heldBack(kind: HeldKind, name: string): BerthError {
-  const detail = `the ${kind} "${name}" has changed since it was approved; it is held back until a person approves the change`;
+  const detail = `the ${kind} "${name}" has changed since it was approved; it is withheld until a person approves the change`;
   return new BerthError("upstream_changed", detail);
 }

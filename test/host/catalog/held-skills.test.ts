@@ -116,7 +116,7 @@ describe("skills of upstreams", () => {
         const folder = await modern(`${berth.url}${path}`, "resources/directory/read", { uri: "skill://tidy" });
         assert.equal(folder.body.error?.code, -32602, path);
       }
-      assert.match(await server.problems(), /skill .{1,300}It is held back until a person approves it/);
+      assert.match(await server.problems(), /skill .{1,300}It is withheld until a person approves it/);
 
       await server.approve(pending);
       assert.equal((await server.state()).pending, undefined);

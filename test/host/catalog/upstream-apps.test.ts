@@ -63,7 +63,7 @@ describe("the app of an upstream", () => {
     );
     // That read starts another examination.
     await until(async () => (await server.tools()).join() === "plain");
-    assert.match(await server.call("clock"), /held back until a person approves/);
+    assert.match(await server.call("clock"), /withheld until a person approves/);
     assert.equal(await server.call("plain"), "called");
     assert.match((await read()).error.message, REFUSED);
     const pending = await server.pending();

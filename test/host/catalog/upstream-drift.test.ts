@@ -84,7 +84,7 @@ describe("a change of the tools of a hosted server", () => {
         const names = upstream.called().map((each) => (each as { name: string }).name);
         assert.ok(!names.includes("hello"), "the changed tool was called");
 
-        assert.match(await server.problems(), /files.*It is held back until a person approves it/);
+        assert.match(await server.problems(), /files.*It is withheld until a person approves it/);
         const wrong = await server.approve({ contract: "bafyother" });
         assert.deepEqual([wrong.status, wrong.body.error.data.current], [412, contract]);
         assert.equal((await server.approve({ contract })).status, 200);
@@ -149,7 +149,7 @@ describe("a change of the tools of a hosted server", () => {
     assert.deepEqual(await textOfPrompt("fresh"), { type: "text", text: "Asks for news." });
     await assert.rejects(client.getPrompt({ name: "kind" }), /until a person approves the change/);
     assert.ok(pending.changes.some(({ subject, name }) => subject === "prompt" && name === "kind"));
-    assert.match(await server.problems(), /prompt.{1,200}It is held back until a person approves it/);
+    assert.match(await server.problems(), /prompt.{1,200}It is withheld until a person approves it/);
     await server.approve(pending);
     assert.deepEqual(await textOfPrompt("kind"), { type: "text", text: "Asks for all secrets." });
   });
@@ -205,7 +205,7 @@ describe("a change of the tools of a hosted server", () => {
       assert.ok(changes.some(({ isText, pointer }) => isText && pointer?.endsWith("/description")));
       assert.match(
         await server.problems(),
-        /(description is changed|a model reads is new or changed: .*context).*held back until a person/,
+        /(description is changed|a model reads is new or changed: .*context).*withheld until a person/,
       );
 
       const open = await hosted(t, { hold: "breaking", hold_texts: false });
