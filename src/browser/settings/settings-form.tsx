@@ -83,7 +83,8 @@ const OWN = new Set(
 
 function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
   if (!entry) return <p class="muted">The text is not an entry yet; mend it as JSON.</p>;
-  if ("config_cid" in entry) return <p class="muted">This entry stands elsewhere, by its CID. Change it as JSON.</p>;
+  if ("config_cid" in entry)
+    return <p class="muted">This entry is stored separately, by its CID. Change it as JSON.</p>;
   const set = (name: string, value: unknown) => onChange(withField(entry, name, value));
   const { isUpstream, secrets = [], variables = [] } = known;
   const others = Object.keys(entry).filter((name) => !OWN.has(name));
@@ -121,7 +122,7 @@ function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
           <Choice
             label="Several processes"
             value={textIn(entry, "runs")}
-            hint="Usually a program runs once for all of them, and each reaches a remote server itself."
+            hint="By default, a program runs once for all processes, and each process connects to a remote server itself."
             choices={[
               ["", "as usual"],
               ["once", "once for all (once)"],
@@ -145,7 +146,7 @@ function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
         )}
         <Names
           label="Secrets"
-          hint="Secrets that it is given."
+          hint="Secrets that its code may read."
           one="secret"
           field="secrets"
           known={secrets.map(({ name }) => name)}
@@ -181,9 +182,9 @@ function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
         <RetainCalls entry={entry} set={set} problems={problems} />
         <Options entry={entry} known={known} set={set} problems={problems} />
         {others.length > 0 && (
-          <Setting label="Also said" fields={others} problems={problems}>
+          <Setting label="Other fields" fields={others} problems={problems}>
             <p class="hint">
-              In the JSON alone:{" "}
+              Edit these in the JSON view:{" "}
               {others.map((name) => (
                 <code key={name}>{name} </code>
               ))}
@@ -334,12 +335,12 @@ function Hold({ entry, onChange, problems }: HoldProps) {
     <>
       <Choice
         label="When it changes"
-        hint="What is held back is neither listed nor used until a person approves it. What is new is served in any case."
+        hint="Withheld items are not served until a person approves them. New items are always served."
         value={hold}
         choices={[
-          ["any", "any change of a tool, prompt or skill is held back (any)"],
-          ["breaking", "harmless changes are taken over, others held back (breaking)"],
-          ["none", "all changes are taken over (none)"],
+          ["any", "withhold every change (any)"],
+          ["breaking", "withhold all but compatible changes (breaking)"],
+          ["none", "accept every change (none)"],
         ]}
         change={change}
         field="hold"
@@ -421,7 +422,7 @@ function Tools({ entry, known, onChange, problems }: ToolsProps) {
         ))}
       </ul>
       <Check
-        label={known.isUpstream ? "Tools that it adds are offered at once" : "New functions become tools at once"}
+        label={known.isUpstream ? "Offer new tools automatically" : "New functions become tools automatically"}
         isOn={isAuto}
         change={(isAuto) => onChange(switchAuto(entry, functions, isAuto))}
       />
@@ -521,8 +522,8 @@ interface PartProps extends Found {
 }
 
 const LIMITS = [
-  ["calls", "Calls at once"],
-  ["calls_per_second", "Calls that begin in a second"],
+  ["calls", "Concurrent calls"],
+  ["calls_per_second", "Calls per second"],
 ] as const;
 
 function Limits({ entry, set, problems }: PartProps) {
@@ -536,7 +537,7 @@ function Limits({ entry, set, problems }: PartProps) {
     <Setting
       label="Limits"
       fields={["limits"]}
-      hint="Calls beyond them fail, and say when to try again. Empty: no limit of its own."
+      hint="Calls beyond the limit fail with a time to try again. Empty: no limit of its own."
       problems={problems}
     >
       <div class="numbers">
@@ -608,7 +609,7 @@ function Options({ entry, known, set, problems }: PartProps & { readonly known: 
     <Setting
       label="Options"
       fields={["options"]}
-      hint="What a tool finds in context.options, as JSON."
+      hint="The JSON that a tool reads from context.options."
       problems={problems}
     >
       {Object.entries(options).map(([name, value]) => (

@@ -68,15 +68,15 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
   server_not_found: "A server is addressed by its name in the variable mcps, and a release of it by server@CID.",
   server_disabled: "Its entry in the variable mcps disables it.",
   tenant_not_found:
-    "A tenant stands at /t/ and its name, in lower case, or at a host name of its own. Ask whoever gave you the address.",
+    "The address of a tenant is /t/ and its name in lower case, or a host name. Ask the person who gave you the address.",
   content_missing: "Content is found by its complete CID, and only by the tenant that owns it.",
   not_found: "Check the address, or start from the list.",
   method_not_allowed: "MCP clients send requests by POST. People find a page about each server.",
-  forbidden: "Sign in with a token that permits it, or ask whoever gave you yours for another one.",
+  forbidden: "Sign in with a token that permits it, or ask the operator of this Berth for one.",
   forbidden_host:
     "Berth answers only to names that it knows, so that no other site can reach it through your browser. Add names in BERTH_ALLOWED_HOSTS.",
   forbidden_origin: "Only pages of this host may call Berth.",
-  read_only: "It serves an image that nobody may change. Start it without --readonly to edit.",
+  read_only: "It serves a read-only image. Start it without --readonly to edit.",
 };
 
 function lastWord(path: string): string {

@@ -181,7 +181,7 @@ const UNSERVED = {
 } as const;
 
 const UNSTARTED =
-  "This server has not started yet. It starts, and may be installed, when somebody first uses it. Reload this page then.";
+  "This server has not started yet. It is installed and started on its first request. Reload this page then.";
 const REFUSALS = {
   ready: "",
   disabled: "This server is disabled until its entry in the variable mcps enables it.",

@@ -214,7 +214,7 @@ describe("pages that edit", () => {
     const page = await openSettings("notes", "Form");
     const on = (name: string) => page.getByRole("checkbox", { name, exact: true });
     assert.deepEqual([await on("shout").isChecked(), await on("whisper").isChecked()], [true, false]);
-    await page.getByText("In the JSON alone: env").waitFor();
+    await page.getByText("Edit these in the JSON view: env").waitFor();
 
     await page.getByLabel("Description").fill("Louder notes");
     await on("whisper").check();
@@ -223,7 +223,7 @@ describe("pages that edit", () => {
     await page.getByLabel("Add a secret").fill("NOTES_TOKEN");
     await page.getByRole("button", { name: "Add the secret" }).click();
     await page.getByRole("checkbox", { name: "All variables of the tenant" }).uncheck();
-    await page.getByLabel("Calls at once").fill("3");
+    await page.getByLabel("Concurrent calls").fill("3");
     await page.getByRole("button", { name: "Add options" }).click();
     await page.locator(".json-field").getByLabel("shout", { exact: true }).fill('{ "loud": true }');
     const wanted = {

@@ -53,10 +53,7 @@ describe("retained calls on a server's page", () => {
     assert.deepEqual(await listed("tab=calls"), ["signIn", "divide", "join"]);
     assert.deepEqual(await listed("tab=calls&failed=true"), ["divide"]);
     assert.deepEqual(await listed("tab=calls&tool=join"), ["join"]);
-    assert.match(
-      await html("tab=calls", "silent"),
-      /without their arguments and results[^]*Retain calls, in the settings/,
-    );
+    assert.match(await html("tab=calls", "silent"), /without arguments and results[^]*Retain calls, in the settings/);
   });
 
   it("are shown with arguments, error and place, and are filled in again for the tester", async () => {
