@@ -88,7 +88,7 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
     "/mcp/meta/far?tab=upstream",
     async (page) => {
       await page.getByText("sends all files").first().waitFor();
-      await Promise.all([page.waitForEvent("load"), press(page, "Approve 2 changes")]);
+      await Promise.all([page.waitForEvent("load"), press(page, "Approve 1 change")]);
       await page.getByRole("button", { name: /^Approve/ }).waitFor({ state: "detached" });
     },
   ],
