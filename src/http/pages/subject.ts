@@ -220,6 +220,9 @@ interface ComparisonView {
   readonly to: string;
   readonly fromShort: string;
   readonly toShort: string;
+  /** When, and by whom, each was made. */
+  readonly fromVersion: Pick<VersionView, "changedAt" | "by"> | undefined;
+  readonly toVersion: Pick<VersionView, "changedAt" | "by"> | undefined;
   readonly files: readonly FileComparison[];
   readonly same: boolean;
   /** Both texts of each compared file, as JSON that is safe inside a script element. */
@@ -245,12 +248,19 @@ export async function viewComparison(
   const [before, after] = [await draftOf(query.from), await draftOf(query.to)];
   const [from, to] = [String(query.from), String(query.to)];
   const names = await namesIn({ host, tenant, base }, subject, [before, after]);
+  const history = await edits.history(tenant, subject);
+  const versionOf = (cid: string): ComparisonView["fromVersion"] => {
+    const version = history.find((each) => each.cid === cid);
+    return version && { changedAt: timeView(version.changedAt), by: authorText(version.by) };
+  };
   const files = compareDrafts(before, after, names);
   return {
     from,
     to,
     fromShort: shortCid(from),
     toShort: shortCid(to),
+    fromVersion: versionOf(from),
+    toVersion: versionOf(to),
     files,
     same: files.length === 0,
     setup: JSON.stringify({
@@ -339,11 +349,12 @@ export function compareDrafts(
 function hunksOf(hunks: readonly StructuredPatchHunk[], names: ReadonlyMap<string, string>): readonly Hunk[] {
   return hunks.map(({ oldStart, oldLines, newStart, newLines, lines }) => ({
     heading: `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@`,
-    lines: lines.map((line) => ({
-      change: CHANGES[line[0] as "+" | "-"] ?? "same",
-      sign: line[0] ?? " ",
-      text: line.slice(1),
-      name: names.get(/"(b[a-z2-7]{58})"/.exec(line)?.[1] ?? "") ?? "",
-    })),
+    lines: lines.map((line) => {
+      const cid = /"(b[a-z2-7]{58})"/.exec(line)?.[1] ?? "";
+      const name = names.get(cid) ?? "";
+      const text = line.slice(1);
+      const change = CHANGES[line[0] as "+" | "-"] ?? "same";
+      return { change, sign: line[0] ?? " ", text: name ? text.replace(cid, shortCid(cid)) : text, name };
+    }),
   }));
 }

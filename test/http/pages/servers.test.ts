@@ -128,7 +128,7 @@ describe("pages", () => {
     assert.match(rows[1]!, /The first release, with 1 tool\./);
     const [, compare] = /<a href="([^"]+)">Compare/.exec(rows[0]!)!;
     const address = compare!.replaceAll("&amp;", "&").replaceAll("&#x3D;", "=");
-    assert.match(await html(address), /&quot;first&quot;/);
+    assert.match(await html(address), /\(\+, <time [^]*by the API\)[^]*&quot;first&quot;/);
     const old = await html(`/cid/${new URLSearchParams(address).get("from")}`);
     assert.match(old, /<h1>The source of versions<[^]*versions<\/a>, in the earlier release <a/);
   });
