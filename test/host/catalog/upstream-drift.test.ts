@@ -241,7 +241,7 @@ describe("a change of the tools of a hosted server", () => {
       assert.ok(changes.some(({ name, effect }) => name === "aside" && effect === "breaking"));
       const items = ["hello", "aside"].map((name) => ({ subject: "tool", name }));
       assert.deepEqual((await approvalsOf(server))[0]?.autoApproved, { items });
-      assert.match(await server.page(), /taken over without a person/);
+      assert.match(await server.page(), /accepted automatically/);
     });
   }
 });
@@ -375,7 +375,7 @@ describe("a changed server after a restart of Berth", () => {
       [["hello", "compatible"]],
     );
     const page = await server.page();
-    assert.match(page, /1 change taken over without a person.*greeting.*I have seen this: approve it/s);
+    assert.match(page, /1 change accepted automatically.*greeting.*Approve 1 change/s);
     assert.doesNotMatch(page, /since it was approved/);
     const approvals = async (of: typeof berth) => (await apiOf(of).send("GET", "/audit?kind=approval")).body.records;
     const [record, ...more] = await approvals(berth);
