@@ -307,7 +307,15 @@ describe("what the compiler sees", { skip: !isLinux && "the sandbox needs Linux"
       for (const path of ["dist/src", "package.json", "reference_templates"])
         cpSync(join(packageRoot, path), join(home, path), { recursive: true });
       mkdirSync(join(home, "node_modules/@humanwhocodes"), { recursive: true });
-      for (const name of ["@humanwhocodes/momoa", "esbuild", "re2js", "typescript"])
+      const ofAjv = [
+        "ajv",
+        "ajv-formats",
+        "fast-deep-equal",
+        "fast-uri",
+        "json-schema-traverse",
+        "require-from-string",
+      ];
+      for (const name of ["@humanwhocodes/momoa", ...ofAjv, "esbuild", "re2js", "typescript"])
         symlinkSync(join(packageRoot, "node_modules", name), join(home, "node_modules", name));
       chmodSync(closed, 0o700);
       assert.deepEqual(elsewhere("sandboxed", {}, home), works);
