@@ -108,7 +108,7 @@ describe("a walk through the console", () => {
       const name = `${server}-api`;
       await makeFromTemplate(walk, name, "Fetch with a secret");
       await page.locator(".offered", { hasText: "account(): " }).waitFor();
-      await page.getByText("No problems.").waitFor();
+      await page.getByText("No other problems.").waitFor();
       const { port } = service.address() as AddressInfo;
       const given = {
         secrets: ["API_TOKEN"],
