@@ -75,7 +75,8 @@ export interface Store extends Records {
 
   /**
    * Calls `listener` within a second after another process has changed names, with those names; changes of this store
-   * itself are not reported. Returns the function that ends it.
+   * itself are not reported, nor those that a read which follows this call already shows. Returns the function that
+   * ends it.
    */
   onChange(listener: (changed: readonly ChangedName[]) => void): () => void;
 

@@ -269,6 +269,7 @@ export function storeContract(
       stop();
       const later: ChangedName[] = [];
       const stopLater = store.onChange((changed) => later.push(...changed));
+      await store.latestChange();
       await changeThere("default", "four");
       await until(() => later.length > 0);
       stopLater();
