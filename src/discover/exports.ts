@@ -52,7 +52,7 @@ export function exportedFunctions(program: DefinitionProgram, server: string): C
     const target = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
     const declaration = target.valueDeclaration;
     if (!declaration || !(target.flags & ts.SymbolFlags.Value)) continue;
-    const exporting = exported.declarations?.find((it) => it.getSourceFile() === entry);
+    const exporting = exported.declarations?.find((it) => !program.isOfPackage(it.getSourceFile()));
     if (isTypeOnly(exported) || isNowhere(declaration, program)) continue;
     const isForeign = program.isOfPackage(declaration.getSourceFile());
     if ((isForeign && !exporting) || isPackageObject(target, program)) continue;
@@ -116,7 +116,7 @@ function isNowhere(declaration: ts.Declaration, { nameOf, has, isOfPackage }: De
 }
 
 /** `export type { name }`: nothing is there when the module runs. */
-function isTypeOnly(exported: ts.Symbol): boolean {
+export function isTypeOnly(exported: ts.Symbol): boolean {
   return (exported.declarations ?? []).some(
     (declaration) =>
       ts.isExportSpecifier(declaration) && (declaration.isTypeOnly || declaration.parent.parent.isTypeOnly),
@@ -125,6 +125,8 @@ function isTypeOnly(exported: ts.Symbol): boolean {
 
 /** A default export goes by its own name; an anonymous one is the server itself. */
 function defaultName(target: ts.Symbol, server: string): string {
+  // TypeScript declares an anonymous default export as `declare const _default`.
+  if (/^_default(?:_\d+)?$/.test(target.name)) return server;
   if (target.name !== "default") return target.name;
   const declared = target.declarations?.map(ts.getNameOfDeclaration).find((name) => name && ts.isIdentifier(name));
   return declared ? declared.getText() : server;

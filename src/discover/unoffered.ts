@@ -3,14 +3,16 @@ import { posix } from "node:path";
 import ts from "#typescript";
 import type { Problem } from "../lib/problem.ts";
 import { packageName } from "../packages/package-name.ts";
-import { isPackageObject } from "./exports.ts";
+import { docOfSymbol } from "./doc-comments.ts";
+import { isPackageObject, isTypeOnly } from "./exports.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
 import { isRelative } from "./resolve.ts";
+import { isHidden } from "./tags.ts";
 
 /**
- * Exports of a module with tools that are most likely meant as more tools, and that cannot be offered: those of modules
- * that are not seen, and functions inside of a default export.
+ * Exports of a module with tools that are most likely meant as more tools, and that cannot be offered: what packages and
+ * unseen modules export, and functions inside of a default export.
  */
 export function unofferedExports(program: DefinitionProgram): Problem[] {
   const { checker, entry } = program;
@@ -21,30 +23,129 @@ export function unofferedExports(program: DefinitionProgram): Problem[] {
     /\bfrom\s+["']xmcp["']/.test(entry.text) ||
     [/^export const metadata\b/m, /^export default\b/m].every((each) => each.test(entry.text));
 
-  return entry.statements.flatMap((statement): Problem[] => {
+  const own = entry.statements.flatMap((statement): Problem[] => {
     if (ts.isExportAssignment(statement)) {
       const functions = functionsIn(statement.expression, checker);
       if (functions.length === 0) return [];
       const message = `${functions.join(", ")} of the default export cannot be offered; export each function by itself`;
       return [warn(statement, "default-object", message)];
     }
-    if (ts.isVariableStatement(statement)) {
-      if (!isExported(statement)) return [];
-      return statement.declarationList.declarations.flatMap(({ name }) => {
-        if (isOfXmcp && /^(?:schema|metadata)$/.test(name.getText()))
-          return [warn(name, "unread-export", notRead(name.getText()))];
-        const symbol = checker.getSymbolAtLocation(name);
-        if (!symbol || !isPackageObject(symbol, program)) return [];
-        const message = `${name.getText()} is an object of a package, not a function, so it is not offered; write a function that uses it`;
-        return [warn(name, "package-object", message)];
-      });
-    }
-    const specifier = ts.isExportDeclaration(statement) && !statement.isTypeOnly && statement.moduleSpecifier;
-    if (!specifier || !ts.isStringLiteral(specifier)) return [];
-    const why = whyUnseen(specifier, statement, program);
-    return why === undefined ? [] : [warn(specifier, "unseen-exports", why)];
+    if (!ts.isVariableStatement(statement) || !isExported(statement)) return [];
+    return statement.declarationList.declarations.flatMap(({ name }) => {
+      if (isOfXmcp && /^(?:schema|metadata)$/.test(name.getText()))
+        return [warn(name, "unread-export", notRead(name.getText()))];
+      const symbol = checker.getSymbolAtLocation(name);
+      if (!symbol || !isPackageObject(symbol, program)) return [];
+      const message = `${name.getText()} is an object of a package, not a function, so it is not offered; write a function that uses it`;
+      return [warn(name, "package-object", message)];
+    });
+  });
+  const unseen = [...starExports(entry, program), ...namedExports(program)].map(({ node, message }) =>
+    warn(node, "unseen-exports", message),
+  );
+  return [...unseen, ...own];
+}
+
+/** `export * from` a package or an unseen module, in a file or in one of the definition's files that it exports so. */
+function starExports(file: ts.SourceFile, program: DefinitionProgram, seen = new Set<ts.SourceFile>()): Finding[] {
+  if (seen.has(file)) return [];
+  seen.add(file);
+  return file.statements.flatMap((statement): Finding[] => {
+    if (!ts.isExportDeclaration(statement) || statement.exportClause || statement.isTypeOnly) return [];
+    const node = statement.moduleSpecifier as ts.StringLiteral;
+    const module = program.checker.getSymbolAtLocation(node);
+    const [target] = module?.declarations ?? [];
+    if (isRelative(node.text) && target) return starExports(target.getSourceFile(), program, seen);
+    const message =
+      whyUnseen(node, "what it exports", program) ??
+      `export * offers nothing of a package${exampleOf(module!, node, program.checker)}`;
+    return [{ node, message }];
   });
 }
+
+/** What a module exports of packages and unseen modules by name, and is not a tool: one finding for each statement or name. */
+function namedExports(program: DefinitionProgram): Finding[] {
+  const { checker, entry, isOfPackage } = program;
+  const module = checker.getSymbolAtLocation(entry);
+  const found = new Map<ts.Node, string>();
+  for (const exported of module ? checker.getExportsOfModule(module) : []) {
+    const exporting = exported.declarations?.find((it) => !isOfPackage(it.getSourceFile()));
+    if (!exporting || isTypeOnly(exported) || exported.name.startsWith("_")) continue;
+    if (ts.isExportAssignment(exporting) && functionsIn(exporting.expression, checker).length > 0) continue;
+    const { statement, imported = exported.name } = originOf(exported, program) ?? {};
+    if (!statement) continue;
+    const specifier = statement.moduleSpecifier as ts.StringLiteral;
+    const clause = ts.isExportDeclaration(statement) ? statement.exportClause : undefined;
+    const unseen = whyUnseen(specifier, clause?.getText() ?? exported.name, program);
+    if (unseen !== undefined) found.set(clause ? specifier : exporting, unseen);
+    else {
+      const why = whyNoTool(exported, imported, specifier, program);
+      if (why !== undefined) found.set(ts.getNameOfDeclaration(exporting) ?? exporting, why);
+    }
+  }
+  return Array.from(found, ([node, message]) => ({ node, message }));
+}
+
+type ModuleStatement = ts.ImportDeclaration | ts.ExportDeclaration;
+
+/** The import or export of another module, not one of the definition, that a name comes from, and its name there. */
+function originOf(
+  exported: ts.Symbol,
+  { checker }: DefinitionProgram,
+): { readonly statement: ModuleStatement; readonly imported: string } | undefined {
+  let symbol: ts.Symbol | undefined = exported;
+  for (; symbol && symbol.flags & ts.SymbolFlags.Alias; symbol = checker.getImmediateAliasedSymbol(symbol)) {
+    const [node] = symbol.declarations ?? [];
+    const statement = ts.findAncestor(
+      node,
+      (it): it is ModuleStatement => ts.isImportDeclaration(it) || ts.isExportDeclaration(it),
+    );
+    const specifier = statement?.moduleSpecifier as ts.StringLiteral | undefined;
+    if (!node || !statement || !specifier) continue;
+    if (isRelative(specifier.text) && checker.getSymbolAtLocation(specifier)) continue;
+    const isSpecifier = ts.isImportSpecifier(node) || ts.isExportSpecifier(node);
+    return { statement, imported: isSpecifier ? (node.propertyName ?? node.name).text : "default" };
+  }
+  return undefined;
+}
+
+/** Why a name of a package is not a tool; undefined for a tool and for a type. */
+function whyNoTool(
+  exported: ts.Symbol,
+  imported: string,
+  specifier: ts.StringLiteral,
+  program: DefinitionProgram,
+): string | undefined {
+  const { checker, entry } = program;
+  const { name } = exported;
+  const target = checker.getAliasedSymbol(exported);
+  const module = checker.getSymbolAtLocation(specifier)!;
+  const example = exampleOf(module, specifier, checker);
+  if (checker.isUnknownSymbol(target))
+    return `the types of "${specifier.text}" do not declare ${imported}, so ${name} cannot be offered${example}`;
+  if (!(target.flags & ts.SymbolFlags.Value)) return undefined;
+  if (target === module || target.valueDeclaration?.kind === ts.SyntaxKind.SourceFile)
+    return `${name} is a namespace, whose functions are not tools${example}`;
+  const type = checker.getTypeOfSymbolAtLocation(target, entry);
+  const isFunction = type.getCallSignatures().length > 0 && !isPackageObject(target, program);
+  if (isFunction && !isHidden(name, docOfSymbol(target))) return undefined;
+  const why = isFunction
+    ? "is marked as internal in its comment"
+    : type.flags & ts.TypeFlags.Any
+      ? `has the type any in "${specifier.text}"`
+      : `is ${target.flags & ts.SymbolFlags.Class ? "a class" : "an object or a value"} of a package, not a function`;
+  return `${name} ${why}, so it is not offered; write a function that uses it`;
+}
+
+/** How to export the functions of a package, with one of them. */
+function exampleOf(module: ts.Symbol, specifier: ts.StringLiteral, checker: ts.TypeChecker): string {
+  const first = checker
+    .getExportsOfModule(module)
+    .find((each) => checker.getTypeOfSymbolAtLocation(each, specifier).getCallSignatures().length > 0);
+  return first ? `: name its functions, as in export { ${first.name} } from "${specifier.text}"` : `; ${instead}`;
+}
+
+const instead = "write a function that calls it";
 
 /** Says how to write the exports that xmcp reads in addition to a function. */
 function notRead(name: string): string {
@@ -53,20 +154,15 @@ function notRead(name: string): string {
     : 'the export "metadata", as xmcp has it, is not read: name the function after the tool, and describe it in its comment';
 }
 
-/** Why nothing, or not all, of what is exported from another module can be offered. */
+/** Why nothing of a module can be offered. */
 function whyUnseen(
   specifier: ts.StringLiteral,
-  { exportClause }: ts.ExportDeclaration,
-  program: DefinitionProgram,
+  what: string,
+  { checker, isAdded }: DefinitionProgram,
 ): string | undefined {
-  const { checker, isAdded } = program;
   const { text } = specifier;
   const module = checker.getSymbolAtLocation(specifier);
-  const names = exportClause && ts.isNamedExports(exportClause) ? exportClause.elements : [];
-  const isOwn = isRelative(text);
-  const what = exportClause === undefined ? "what it exports" : exportClause.getText();
-  const instead = "write a function that calls it";
-  if (isOwn)
+  if (isRelative(text))
     return module
       ? undefined
       : `"${text}" is not among the files of this definition, so ${what} cannot be offered; ${instead}`;
@@ -74,13 +170,7 @@ function whyUnseen(
     return `the types of Node's "${text}" are not known here, so ${what} cannot be offered; ${instead}`;
   if (!isAdded(text))
     return `the package of "${text}" was not added, so ${what} cannot be offered: run berth add ${packageName(text)}`;
-  if (!module) return `"${text}" has no types, so ${what} cannot be offered; ${instead}`;
-  if (names.length > 0 || (exportClause && ts.isNamespaceExport(exportClause))) return undefined;
-  const [first = "name"] = checker
-    .getExportsOfModule(module)
-    .filter((each) => checker.getTypeOfSymbolAtLocation(each, specifier).getCallSignatures().length > 0)
-    .map(({ name }) => name);
-  return `export * offers nothing of a package: name its functions, as in export { ${first} } from "${text}"`;
+  return module ? undefined : `"${text}" has no types, so ${what} cannot be offered; ${instead}`;
 }
 
 function isExported(statement: ts.VariableStatement): boolean {

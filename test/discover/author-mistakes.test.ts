@@ -29,12 +29,21 @@ const made = packageSet({
         "export const shout = (text) => text.toUpperCase(); export const each = (list, run) => list.map(run); export const column = () => Object.assign(() => 1, { kind: 1 });",
       "index.d.ts":
         "/** Shouts. @nonsense */\nexport declare function shout(text: string): string;\nexport declare function each(list: string[], run: (item: string) => string): string[];\n" +
-        "export declare const limit: number;\nexport interface Column { (name: string): string; kind: number }\nexport declare function column(name: string): Column;\n",
+        "export declare const limit: number;\nexport interface Column { (name: string): string; kind: number }\nexport declare function column(name: string): Column;\n" +
+        "/** @internal */\nexport declare function reset(): void;\nexport declare class Shop { open(): void }\nexport declare const anything: any;\n" +
+        "declare const all: { shout: typeof shout };\nexport default all;\n",
+    },
+  },
+  "node_modules/tool": {
+    manifest: { type: "module", types: "index.d.ts" },
+    files: {
+      "index.js": "export default (text) => text;",
+      "index.d.ts": "/** Repeats. */\ndeclare const _default: (text: string) => string;\nexport default _default;\n",
     },
   },
   "node_modules/plain": { files: { "index.js": "exports.shout = (text) => text;" } },
 });
-const inReach = packagesInReach(made.set, ["lib", "plain"])!;
+const inReach = packagesInReach(made.set, ["lib", "plain", "tool"])!;
 tarballsToSend(inReach);
 const packages = await PackageFiles.read(inReach, (cid) => made.tarballs.get(cid), defaultLimits);
 
@@ -443,7 +452,7 @@ const mistakes: readonly (readonly [string, code?: string, place?: string, cure?
     "2:14",
     /^role is an object of a package, not a function/,
   ],
-  ["export { shout, limit } from 'lib';"],
+  ["export { shout } from 'lib';\nexport type { Column } from 'lib';"],
 ];
 
 test("each usual mistake is reported once, at its place, with what to write instead", async () => {
@@ -473,6 +482,62 @@ test("functions of a package that are exported by name are tools, and run", asyn
     [["shout", "Shouts.", "hello.ts", 1]],
   );
   assert.equal(run("a"), "A");
+});
+
+test("each export of a package is a tool, or is reported with the reason", async () => {
+  const value =
+    "is an object or a value of a package, not a function, so it is not offered; write a function that uses it";
+  const example = 'name its functions, as in export { shout } from "lib"';
+  const cases: [text: string, ...expected: string[]][] = [
+    ["export { default as x, default as _y } from 'tool';", "tool x"],
+    ["export { default } from 'tool';", "tool hello"],
+    ["export { default as x } from 'lib';", `1:21 x ${value}`],
+    ["export { shout, limit as most, Column } from 'lib';", "tool shout", `1:26 most ${value}`],
+    [
+      "import x, { shout, limit } from 'lib';\nexport { x, shout, limit };",
+      "tool shout",
+      `2:10 x ${value}`,
+      `2:20 limit ${value}`,
+    ],
+    ["import { limit } from 'lib';\nexport default limit;", `2:16 default ${value}`],
+    ["export { Shop } from 'lib';", `1:10 Shop ${value.replace("an object or a value", "a class")}`],
+    [
+      "export { reset } from 'lib';",
+      "1:10 reset is marked as internal in its comment, so it is not offered; write a function that uses it",
+    ],
+    [
+      "export { anything } from 'lib';",
+      '1:10 anything has the type any in "lib", so it is not offered; write a function that uses it',
+    ],
+    [
+      "export { default as x } from 'plain';",
+      '1:30 "plain" has no types, so { default as x } cannot be offered; write a function that calls it',
+    ],
+    [
+      "export { gone } from 'lib';",
+      `1:10 the types of "lib" do not declare gone, so gone cannot be offered: ${example}`,
+    ],
+    ["export * from 'lib';", `1:15 export * offers nothing of a package: ${example}`],
+    ["export * as ns from 'lib';", `1:13 ns is a namespace, whose functions are not tools: ${example}`],
+    ["import * as ns from 'lib';\nexport { ns };", `2:10 ns is a namespace, whose functions are not tools: ${example}`],
+  ];
+  const own = "export const own = (): void => {};\n";
+  for (const [text, ...expected] of cases) {
+    const files: Record<string, string>[] = [
+      { "hello.ts": `${text}\n${own}` },
+      // A default export does not pass through `export *`.
+      ...(/\bdefault(?! as)/.test(text) ? [] : [{ "hello.ts": `export * from "./more.ts";\n${own}`, "more.ts": text }]),
+    ];
+    for (const each of files) {
+      const { tools, problems } = await compiled(each);
+      const reported = problems.filter(({ code }) => code === "unseen-exports");
+      const result = [
+        ...tools.filter(({ name }) => name !== "own").map(({ name }) => `tool ${name}`),
+        ...reported.map(({ line, column, message }) => `${line}:${column} ${message}`),
+      ];
+      assert.deepEqual(result, expected, JSON.stringify(each));
+    }
+  }
 });
 
 test("the numbers of an enum have their names in the schema", async () => {
