@@ -6,6 +6,8 @@ import { grantFields } from "./requested-grants.ts";
  * each parameter by its dotted name.
  */
 export interface Doc {
+  /** Absent where there is no comment. */
+  readonly comment?: ts.JSDoc;
   /** Before the first tag, and in `@remarks`. */
   readonly description: string;
   /** `@returns` */
@@ -176,6 +178,7 @@ function read(comment: ts.JSDoc): Doc {
   const said = (name: string) => own.filter(({ tagName }) => name === tagName.text).map(wordsOf)[0] ?? "";
   const remarks = said("remarks");
   return {
+    comment,
     description: [summary, remarks].filter(Boolean).join("\n\n"),
     returns: withoutDash(said("returns") || said("return")),
     tags,

@@ -1,13 +1,14 @@
 import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { Budget } from "./budget.ts";
-import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
+import { docOf, noDoc, tagOf, type Doc, type Tag } from "./doc-comments.ts";
 import type { Candidate, Parameter } from "./exports.ts";
 import { readInput } from "./input.ts";
 import { unionOf, resultOf } from "./output.ts";
 import { parametersOf, takenParameters } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter, textPart } from "./reporter.ts";
+import { isAboutArguments } from "./tags.ts";
 import { sayUnresolved } from "./types/unresolved.ts";
 
 /** Some signatures of a function, as one that takes exactly what one of them takes. */
@@ -16,6 +17,8 @@ interface Shape {
   readonly context: boolean;
   readonly isStreaming: boolean;
   readonly signatures: readonly number[];
+  /** The signature whose comment describes it. */
+  readonly described: number;
 }
 
 interface Position {
@@ -47,9 +50,10 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
   const merged = mergeAll(shapes, candidate, program.checker);
   const best = mostGeneral(merged);
   // The host's context comes after what is given, in each of them.
-  const context = best.context ? parametersOf(only(candidate, best.signatures), program.checker).slice(-1) : [];
+  const one = only(candidate, best.signatures, best.described);
+  const context = best.context ? parametersOf(one, program.checker).slice(-1) : [];
   const parameters = [...best.positions.map(({ parameter }) => parameter), ...context];
-  const settled = { ...only(candidate, best.signatures), parameters };
+  const settled = { ...one, parameters };
   warn(settled, merged, readings, program.checker, reporter);
   return settled;
 }
@@ -87,23 +91,38 @@ function chosenBy({ doc, signatures, implementation }: Candidate): { number: num
   return tag && { number: Number(tag.text), tag };
 }
 
-/** The function with the first of these signatures, whose results are those of all of them. */
-function only(candidate: Candidate, indexes: readonly number[]): Candidate {
+/** The function with some of its signatures: the comment of one describes it, its results are those of all of them. */
+function only(candidate: Candidate, indexes: readonly number[], described = indexes[0]!): Candidate {
   const signatures = indexes.map((index) => candidate.signatures[index]!);
-  const docs = signatures.flatMap(({ declaration }) => (declaration ? [docOf(declaration)] : []));
-  return { ...candidate, signature: signatures[0]!, signatures, doc: docOfAll(candidate.doc, docs) };
+  const signature = candidate.signatures[described]!;
+  const docs = [...new Set([signature, ...signatures])].map(({ declaration }) => declaration && docOf(declaration));
+  const own = docs.filter((doc) => doc !== undefined);
+  return { ...candidate, signature, signatures, doc: docOfAll(own, docOfFunction(candidate)) };
 }
 
-/** Joins the comments of the signatures with that of the function. */
-function docOfAll(doc: Doc, own: readonly Doc[]): Doc {
+/** The comment on the whole function. The comment of a signature counts only with its tags about the function. */
+function docOfFunction({ doc, signatures, implementation }: Candidate): Doc {
+  const { comment } = doc;
+  const isOfSignature = signatures.some(({ declaration }) => declaration && docOf(declaration).comment === comment);
+  if (!isOfSignature) return doc;
+  const whole = implementation ? docOf(implementation) : noDoc;
+  const tags = doc.tags.filter((tag) => !isAboutArguments(tag) && !tagsOfSignatures.has(tag.name));
+  return { ...whole, tags: [...whole.tags, ...tags] };
+}
+
+const tagsOfSignatures: ReadonlySet<string> = new Set(["deprecated", "example", "examples"]);
+
+/** Joins the comments of the signatures, the one that describes them first, with that of the function. */
+function docOfAll(own: readonly Doc[], doc: Doc): Doc {
   const all = [...own, doc];
   const first = (text: (doc: Doc) => string) => all.map(text).find(Boolean) ?? "";
   return {
-    ...doc,
     description: first((each) => each.description),
     returns: first((each) => each.returns),
     tags: [...new Map(all.flatMap(({ tags }) => tags).map((tag) => [tag.node, tag])).values()],
     params: new Map(all.toReversed().flatMap(({ params }) => Array.from(params))),
+    paramNames: all.map(({ paramNames }) => paramNames).find(({ length }) => length > 0) ?? [],
+    paramNodes: new Map([doc, ...own.slice(0, 1)].flatMap(({ paramNodes }) => Array.from(paramNodes))),
   };
 }
 
@@ -123,7 +142,8 @@ function readOne(candidate: Candidate, index: number, program: DefinitionProgram
     const own = isWhole ? schema : Object.hasOwn(properties, parameter.name) ? properties[parameter.name] : undefined;
     return { parameter, schema: own, isOptional: !isWhole && !required.includes(parameter.name) };
   });
-  return { shape: { positions, context, isStreaming: resultOf(one, program).isStreaming, signatures: [index] } };
+  const { isStreaming } = resultOf(one, program);
+  return { shape: { positions, context, isStreaming, signatures: [index], described: index } };
 }
 
 function mergeAll(shapes: readonly Shape[], candidate: Candidate, checker: ts.TypeChecker): Shape[] {
@@ -147,11 +167,13 @@ function merge(left: Shape, right: Shape, candidate: Candidate, checker: ts.Type
   if (left.context && left.positions.length !== right.positions.length) return undefined;
   const signatures = [...left.signatures, ...right.signatures].sort((a, b) => a - b);
   if (covers(left, right)) return { ...left, signatures };
+  if (covers(right, left)) return { ...right, signatures };
+  const described = Math.min(left.described, right.described);
   const isLonger = left.positions.length === right.positions.length + 1;
   if (isLonger && right.positions.every((position, index) => isSame(position, left.positions[index]!))) {
     const [last] = left.positions.slice(-1);
     const optional = { ...last!, parameter: { ...last!.parameter, isOptional: true }, isOptional: true };
-    return { ...left, positions: [...left.positions.slice(0, -1), optional], signatures };
+    return { ...left, positions: [...left.positions.slice(0, -1), optional], signatures, described };
   }
   if (left.positions.length !== right.positions.length) return undefined;
   const different = left.positions.flatMap((position, index) =>
@@ -160,7 +182,7 @@ function merge(left: Shape, right: Shape, candidate: Candidate, checker: ts.Type
   const [at] = different;
   if (at === undefined || different.length > 1) return undefined;
   const position = either(left.positions[at]!, right.positions[at]!, at, candidate, checker);
-  return position && { ...left, positions: left.positions.with(at, position), signatures };
+  return position && { ...left, positions: left.positions.with(at, position), signatures, described };
 }
 
 /** A position that takes what either takes. */

@@ -117,3 +117,66 @@ test("a tag chooses the signature that is offered", () => {
   assert.equal(said(all)[0], 'warning: c: @signature needs a number from 1 to 2, not "3"; it is ignored');
   assert.deepEqual([all.problems[0]?.line, all.problems[0]?.column], [12, 20]);
 });
+
+test("the comment of the published signature describes the tool", () => {
+  const all = found(`
+    /**
+     * By id.
+     * @name find-parcel
+     * @readOnly
+     * @param parcel - The id.
+     * @minimum 1
+     * @example { "parcel": 1 }
+     * @deprecated Use the name.
+     * @returns the parcel of an id
+     */
+    export function find(parcel: number): number;
+    export function find(parcel: string, strict: boolean, limit: number): string;
+    export function find(...all: any[]): any { return all; }
+    /** Of one letter. @param letter - A letter. */
+    export function count(letter: "a"): 1;
+    /** Of any text. @param text - The text. @returns how many */
+    export function count(text: string): number;
+    export function count(text: string): number { return text.length; }
+    /** Pair of numbers. @param options - The numbers. */
+    export function add(options: { a: number }, b: number): void;
+    /** Pair of texts. @param texts - The texts. @param last - The last one. */
+    export function add({ a }: { a: string }, last: string): void;
+    export function add({ a }: any, last: any): void {}
+    /** From a number. */
+    export function parse(value: number): void;
+    export function parse(text: string, strict: boolean): void;
+    /** From either. @param text - What to read. */
+    export function parse(...all: any[]): void {}
+    /** Only the first is described. */
+    export function weigh(parcel: string): number;
+    export function weigh(parcel: string, unit: "kg"): number;
+    export function weigh(...all: any[]): number { return all.length; }
+    export const weight = weigh;
+    /** All of them. */
+    export const send: {
+      /** A text. */ (text: string): void;
+      (bytes: number[], end: boolean): void;
+    } = (...all: unknown[]) => {};
+  `);
+  const comments = all.tools.map(({ name, description, inputSchema, outputSchema }) => {
+    const properties = inputSchema["properties"] as Record<string, { description?: string }>;
+    const parameters = Object.entries(properties).map(([each, schema]) => `${each}: ${schema.description ?? ""}`);
+    return [name, description, ...parameters, outputSchema?.["title"]].filter((each) => each !== undefined);
+  });
+  assert.deepEqual(comments, [
+    ["find-parcel", "parcel: ", "strict: ", "limit: "],
+    ["count", "Of any text.", "text: The text.", "how many"],
+    ["add", "Pair of texts.", "texts: The texts.", "last: The last one."],
+    ["parse", "From either.", "text: What to read.", "strict: "],
+    ["weigh", "Only the first is described.", "parcel: ", "unit: "],
+    ["weight", "Only the first is described.", "parcel: ", "unit: "],
+    ["send", "All of them.", "bytes: ", "end: "],
+  ]);
+  assert.deepEqual(all.tools[0]?.annotations, { readOnlyHint: true });
+  assert.deepEqual(all.tools[0].inputSchema["examples"], undefined);
+  assert.deepEqual(
+    said(all).filter((each) => !each.includes(" signatures number ")),
+    [],
+  );
+});
