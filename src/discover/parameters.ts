@@ -169,14 +169,15 @@ export function parametersOf(candidate: Candidate, checker: ts.TypeChecker): rea
     const same = isSame(draft, own) ? own : undefined;
     const name = writtenNames[index];
     const madeUp = (): string => spokenName(draft, index) ?? (drafts.length === 1 ? "args" : "options");
+    const type = same ? typeOf(draft, same, checker) : draft.type;
     return {
       name: name === undefined ? uniqueName(madeUp(), written) : uniqueName(name),
-      type: same ? typeOf(draft, same, checker) : draft.type,
+      type,
       node: draft.node,
       declaration: same ?? draft.declaration,
       initializer: draft.initializer ?? same?.initializer,
       pattern: patternAt(draft, index),
-      isOptional: draft.isOptional || Boolean(same?.initializer),
+      isOptional: draft.isOptional || Boolean(same?.initializer) || isIgnored(type, same ?? draft.declaration),
       isRest: draft.isRest,
     };
   };
@@ -273,6 +274,17 @@ function isOptional(declared: ts.Node | undefined): boolean {
   if (!declared) return false;
   if (ts.isParameter(declared)) return Boolean(declared.questionToken ?? declared.initializer);
   return ts.isNamedTupleMember(declared) && declared.questionToken !== undefined;
+}
+
+/** True for a parameter of any type that its function does not read: its name begins with `_`, or is not used. */
+function isIgnored(type: ts.Type, declared: ts.Node | undefined): boolean {
+  const takesAnything = type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(type);
+  if (!takesAnything || !declared || !ts.isParameter(declared) || !ts.isIdentifier(declared.name)) return false;
+  const { name, parent } = declared;
+  const isUsedIn = (node: ts.Node): boolean =>
+    (ts.isIdentifier(node) && node !== name && [name.text, "arguments"].includes(node.text)) ||
+    ts.forEachChild(node, (child) => isUsedIn(child) || undefined) === true;
+  return name.text.startsWith("_") || ("body" in parent && parent.body !== undefined && !isUsedIn(parent));
 }
 
 function isThis(parameter: ts.ParameterDeclaration): boolean {

@@ -100,3 +100,34 @@ test("a result of a type that takes any object may be whatever JSON is written f
     ],
   );
 });
+
+test("an argument of any type that the function does not read is optional", () => {
+  const { tools } = found(`
+    export const named = (_props: unknown): string => "a";
+    export const read = (_props: unknown, _text: string): string => String(_props);
+    export const unread = (props: unknown, all: any, text: string): string => text;
+    export const used = (props: unknown, all: any): unknown => [{ props }, () => all];
+    export function list(props: unknown): unknown { return arguments; }
+    export function inDefault(props: unknown, text = String(props)): string { return text; }
+    export function either(_props: unknown, id: string): void;
+    export function either(_props: unknown, id: number): void;
+    export function either(_props: unknown, id: unknown): void { throw id; }
+    const wrap = <T,>(run: (args: unknown) => T) => run;
+    export const wrapped = wrap((args) => 1);
+    export const wrappedUse = wrap((args) => [args]);
+  `);
+  assert.deepEqual(
+    tools.map(({ name, inputSchema }) => [name, inputSchema["required"] ?? []]),
+    [
+      ["named", []],
+      ["read", ["_text"]],
+      ["unread", ["text"]],
+      ["used", ["props", "all"]],
+      ["list", ["props"]],
+      ["inDefault", ["props"]],
+      ["either", ["id"]],
+      ["wrapped", []],
+      ["wrappedUse", ["args"]],
+    ],
+  );
+});
