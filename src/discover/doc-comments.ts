@@ -89,8 +89,14 @@ const licenceWords =
  * own. Read from a copy of the comment; its tags then point at the property.
  */
 function docOnSameLine(declaration: ts.Node): Doc | undefined {
-  const isMember = ts.isTypeElement(declaration) || ts.isClassElement(declaration) || ts.isEnumMember(declaration);
-  if (!isMember) return undefined;
+  const isMember = [
+    ts.isTypeElement,
+    ts.isClassElement,
+    ts.isEnumMember,
+    ts.isExportSpecifier,
+    ts.isObjectLiteralElement,
+  ];
+  if (!isMember.some((is) => is(declaration))) return undefined;
   const { text } = declaration.getSourceFile();
   const range = ts.getTrailingCommentRanges(text, declaration.pos)?.findLast(({ pos }) => text.startsWith("/**", pos));
   if (!range || range.end > declaration.getStart()) return undefined;

@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import { docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
+import { docOf, docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { declaredBy } from "./resolve.ts";
 import { isHidden } from "./tags.ts";
@@ -132,29 +132,47 @@ function defaultName(target: ts.Symbol, server: string): string {
   return declared ? declared.getText() : server;
 }
 
-/** The comment of a function, of what exports it, or of the one that it is another name of: `export const b = a`. */
+/** The comment of an export, else of the function, or of the one that it is another name of: `export const b = a`. */
 function docOfFunction(target: ts.Symbol, exported: ts.Symbol, checker: ts.TypeChecker): Doc {
+  const docs = exported === target ? [] : (exported.declarations ?? []).map(docOfExport);
   const seen = new Set<ts.Symbol>();
   for (let symbol: ts.Symbol | undefined = target; symbol && !seen.has(symbol); symbol = namedBy(symbol, checker)) {
     seen.add(symbol);
-    const own = docOfSymbol(symbol);
-    if (own !== noDoc) return own;
+    docs.push(docOfSymbol(symbol));
   }
-  return exported === target ? noDoc : docOfSymbol(exported);
+  const [first = noDoc, ...others] = docs.filter((doc) => doc !== noDoc);
+  return {
+    ...first,
+    returns: [first, ...others].map(({ returns }) => returns).find(Boolean) ?? "",
+    params: new Map([...others.toReversed(), first].flatMap(({ params }) => Array.from(params))),
+  };
 }
 
-/** The value of a constant, when that is a name: `a`, `tools.a`. */
+/** `export { a as b }`; a comment before the whole statement is about one name alone. */
+function docOfExport(declaration: ts.Declaration): Doc {
+  const doc = docOf(declaration);
+  const isAlone = ts.isExportSpecifier(declaration) && declaration.parent.elements.length === 1;
+  return doc === noDoc && isAlone ? docOf(declaration.parent.parent) : doc;
+}
+
+/** The function that a constant is another name of: `a`, `tools.a`, `{ a } = tools`, and `wrap(a)`. */
 function namedBy(symbol: ts.Symbol, checker: ts.TypeChecker): ts.Symbol | undefined {
   const declaration = symbol.valueDeclaration;
-  let value = declaration && ts.isVariableDeclaration(declaration) ? declaration.initializer : undefined;
-  while (
-    value &&
-    (ts.isParenthesizedExpression(value) || ts.isAsExpression(value) || ts.isSatisfiesExpression(value))
-  ) {
-    value = value.expression;
+  if (declaration && ts.isBindingElement(declaration)) {
+    const name = declaration.propertyName ?? declaration.name;
+    return ts.isIdentifier(name) ? checker.getTypeAtLocation(declaration.parent).getProperty(name.text) : undefined;
   }
-  if (!value || !(ts.isIdentifier(value) || ts.isPropertyAccessExpression(value))) return undefined;
-  const named = checker.getSymbolAtLocation(value);
+  let value = declaration && ts.isVariableDeclaration(declaration) ? declaration.initializer : undefined;
+  while (value && !ts.isIdentifier(value)) {
+    if (ts.isPropertyAccessExpression(value) || ts.isElementAccessExpression(value)) break;
+    if (ts.isCallExpression(value)) {
+      const isFunction = (each: ts.Expression) => checker.getTypeAtLocation(each).getCallSignatures().length > 0;
+      const functions: ts.Expression[] = value.arguments.filter(isFunction);
+      value = functions.length === 1 ? functions[0] : undefined;
+    } else value = isTransparent(value) ? value.expression : undefined;
+  }
+  const named =
+    value && checker.getSymbolAtLocation(ts.isElementAccessExpression(value) ? value.argumentExpression : value);
   return named && named.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(named) : named;
 }
 
@@ -172,15 +190,19 @@ function implementationOf(target: ts.Symbol): ts.SignatureDeclaration | undefine
 function functionIn(expression: ts.Expression | undefined, depth = 0): ts.SignatureDeclaration | undefined {
   if (!expression || depth > 10) return undefined;
   if (ts.isArrowFunction(expression) || ts.isFunctionExpression(expression)) return expression;
-  if (
-    ts.isParenthesizedExpression(expression) ||
-    ts.isAsExpression(expression) ||
-    ts.isSatisfiesExpression(expression) ||
-    ts.isNonNullExpression(expression)
-  )
-    return functionIn(expression.expression, depth + 1);
+  if (isTransparent(expression)) return functionIn(expression.expression, depth + 1);
   if (!ts.isCallExpression(expression)) return undefined;
   return expression.arguments.map((argument) => functionIn(argument, depth + 1)).find((found) => found !== undefined);
+}
+
+/** An expression whose value is that of the one in it. */
+function isTransparent(node: ts.Expression) {
+  return (
+    ts.isParenthesizedExpression(node) ||
+    ts.isAsExpression(node) ||
+    ts.isSatisfiesExpression(node) ||
+    ts.isNonNullExpression(node)
+  );
 }
 
 /** Where the entry exports it: its declaration, or the `export … from` that brings it in. */

@@ -97,11 +97,16 @@ function only(candidate: Candidate, indexes: readonly number[], described = inde
   const signature = candidate.signatures[described]!;
   const docs = [...new Set([signature, ...signatures])].map(({ declaration }) => declaration && docOf(declaration));
   const own = docs.filter((doc) => doc !== undefined);
-  return { ...candidate, signature, signatures, doc: docOfAll(own, docOfFunction(candidate)) };
+  const whole = docOfWhole(candidate);
+  // The comment of another name of a function goes before the function's own.
+  const isAlias = whole === candidate.doc && signature.declaration?.kind !== ts.SyntaxKind.CallSignature;
+  const doc = docOfAll(isAlias ? [whole, ...own] : [...own, whole]);
+  const paramNodes = new Map([whole, ...own.slice(0, 1)].flatMap((each) => Array.from(each.paramNodes)));
+  return { ...candidate, signature, signatures, doc: { ...doc, paramNodes } };
 }
 
 /** The comment on the whole function. The comment of a signature counts only with its tags about the function. */
-function docOfFunction({ doc, signatures, implementation }: Candidate): Doc {
+function docOfWhole({ doc, signatures, implementation }: Candidate): Doc {
   const { comment } = doc;
   const isOfSignature = signatures.some(({ declaration }) => declaration && docOf(declaration).comment === comment);
   if (!isOfSignature) return doc;
@@ -112,9 +117,8 @@ function docOfFunction({ doc, signatures, implementation }: Candidate): Doc {
 
 const tagsOfSignatures: ReadonlySet<string> = new Set(["deprecated", "example", "examples"]);
 
-/** Joins the comments of the signatures, the one that describes them first, with that of the function. */
-function docOfAll(own: readonly Doc[], doc: Doc): Doc {
-  const all = [...own, doc];
+/** Joins comments; what an earlier one says goes before what a later one says. */
+function docOfAll(all: readonly Doc[]): Omit<Doc, "paramNodes"> {
   const first = (text: (doc: Doc) => string) => all.map(text).find(Boolean) ?? "";
   return {
     description: first((each) => each.description),
@@ -122,7 +126,6 @@ function docOfAll(own: readonly Doc[], doc: Doc): Doc {
     tags: [...new Map(all.flatMap(({ tags }) => tags).map((tag) => [tag.node, tag])).values()],
     params: new Map(all.toReversed().flatMap(({ params }) => Array.from(params))),
     paramNames: all.map(({ paramNames }) => paramNames).find(({ length }) => length > 0) ?? [],
-    paramNodes: new Map([doc, ...own.slice(0, 1)].flatMap(({ paramNodes }) => Array.from(paramNodes))),
   };
 }
 

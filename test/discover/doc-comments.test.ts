@@ -265,3 +265,63 @@ test("no carriage return of a source is in what clients read", () => {
   assert.doesNotMatch(JSON.stringify(found(text).tools), /\\r/);
   assert.equal(found(text).tools[0]?.description, "One.\n\nTwo.\n\nc\nd");
 });
+
+test("another name of a function has its own comment, and else that of the function", () => {
+  const all = found(
+    `
+    import { far } from "./more.ts";
+    /**
+     * Moors.
+     * @internal
+     * @param ship - The ship.
+     * @returns its place
+     */
+    const impl = (ship: string): string => ship;
+    /** Moors a ship. */
+    export const tool = impl;
+    /** Moors it again. */
+    export { impl as other };
+    export { /** One. */ impl as one, /** Two. */ impl as two, impl as hidden };
+    /** Of all of them. */
+    export { far as near, far as wide };
+    /** By default. */
+    export default impl;
+    const again = far;
+    export const cast = again! as typeof far;
+    const wrap = <T,>(run: T, name: string): T => run;
+    export const wrapped = wrap(wrap(again, "a"), "b");
+    const tools = { /** Goes. */ go: (x: string): string => x, /** Runs. */ run(x: string): string { return x; } };
+    export const { go, run: race } = tools;
+    export const indexed = tools["run"];
+    /** By number. */
+    function weigh(parcel: number): void;
+    /** By name. */
+    function weigh(parcel: string): void;
+    function weigh(parcel: string | number): void {}
+    /** Weighs a parcel. */
+    export const weight = weigh;
+    export { weigh as mass };
+  `,
+    { "more.ts": "/** Far. @readOnly */\nexport const far = (ship: string): string => ship;" },
+  );
+  assert.deepEqual(said(all), []);
+  assert.deepEqual(Object.fromEntries(all.tools.map(({ name, description }) => [name, description])), {
+    tool: "Moors a ship.",
+    other: "Moors it again.",
+    one: "One.",
+    two: "Two.",
+    near: "Far.",
+    wide: "Far.",
+    cast: "Far.",
+    wrapped: "Far.",
+    go: "Goes.",
+    race: "Runs.",
+    indexed: "Runs.",
+    weight: "Weighs a parcel.",
+    mass: "By number.",
+  });
+  const other = all.tools.find(({ name }) => name === "other");
+  assert.deepEqual(other?.inputSchema["properties"], { ship: { type: "string", description: "The ship." } });
+  assert.equal(other.outputSchema?.["title"], "its place");
+  assert.deepEqual(all.tools.find(({ name }) => name === "wrapped")?.annotations, { readOnlyHint: true });
+});
