@@ -26,6 +26,7 @@ export class Reporter {
   /** `part` is a stretch of the node's file that is at fault, where that is not the whole node. */
   add(severity: Problem["severity"], code: string, message: string, node: ts.Node, part?: DefinitionPart): void {
     const isOwn = !this.#program.isOfPackage(node.getSourceFile());
+    if (!isOwn && aboutTags.has(code)) return;
     const said = { severity, code, message: `${this.#tool}: ${message}` };
     const whole = problemAt(isOwn ? node : this.#nameNode, said, this.#program);
     const problem =
@@ -47,6 +48,9 @@ export class Reporter {
     return found && ts.flattenDiagnosticMessageText(found.messageText, " ");
   }
 }
+
+/** Warnings about tags, which concern only the author of the comment. */
+const aboutTags: ReadonlySet<string> = new Set(["unknown-tag", "constraint-malformed", "constraint-without-effect"]);
 
 /** Offsets in a file, in UTF-16 units. */
 export interface DefinitionPart {

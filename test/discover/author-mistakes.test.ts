@@ -31,6 +31,7 @@ const made = packageSet({
         "/** Shouts. @nonsense */\nexport declare function shout(text: string): string;\nexport declare function each(list: string[], run: (item: string) => string): string[];\n" +
         "export declare const limit: number;\nexport interface Column { (name: string): string; kind: number }\nexport declare function column(name: string): Column;\n" +
         "/** @internal */\nexport declare function reset(): void;\nexport declare class Shop { open(): void }\nexport declare const anything: any;\n" +
+        "/** @strange */\nexport type Length = number;\nexport interface Options {\n  /** How loud. @odd @minimum three */\n  volume?: number;\n  /** @pattern a\n   * @peculiar */\n  length: Length;\n}\n" +
         "declare const all: { shout: typeof shout };\nexport default all;\n",
     },
   },
@@ -453,6 +454,15 @@ const mistakes: readonly (readonly [string, code?: string, place?: string, cure?
     /^role is an object of a package, not a function/,
   ],
   ["export { shout } from 'lib';\nexport type { Column } from 'lib';"],
+  [
+    "import type { Options, Length } from 'lib';\nexport const a = (all: Options, size: Length, ...more: Options[]): string => String([all, size, more]);",
+  ],
+  [
+    "import type { Options } from 'lib';\nexport const a = (all: Options & { /** @odd */ size?: number }): string => String(all);",
+    "unknown-tag",
+    "2:48",
+    /^a: Berth does not know the tag @odd/,
+  ],
 ];
 
 test("each usual mistake is reported once, at its place, with what to write instead", async () => {
