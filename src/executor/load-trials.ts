@@ -1,3 +1,4 @@
+import { clock } from "../lib/clock.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -10,7 +11,7 @@ import { StrayFrames } from "./guest-process.ts";
 import type { GuestStarter } from "./guest-starter.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
 
-const bounds = fixed({
+export const loadBounds = fixed({
   /** The CPU time of a definition's top level, which is loaded on trial when the definition is published. */
   loadMs: 2_000,
   /** Time after which the trial is abandoned. */
@@ -74,7 +75,7 @@ export class LoadTrials {
     code: string | Uint8Array,
     env: Readonly<Record<string, string>> | undefined,
   ): Promise<LoadOutcome> {
-    const { loadMs, loadElapsedMs } = bounds;
+    const { loadMs, loadElapsedMs } = loadBounds;
     const { outputBytes, guestFrameBytes, guestMemoryMb } = this.#limits;
     const strays = new StrayFrames();
     let outcome: LoadOutcome | undefined;
@@ -122,7 +123,7 @@ export class LoadTrials {
       };
       const onEnded = (error: GuestFailure): void => {
         clearTimeout(looking);
-        clearTimeout(waiting);
+        waiting.clear();
         this.#running.delete(trial);
         resolve(outcome ?? endingOf(error, startedAtMs !== undefined));
       };
@@ -131,7 +132,7 @@ export class LoadTrials {
       this.#running.add(trial);
       const late = (): void =>
         settle(startedAtMs === undefined ? { kind: "unknown" } : { kind: "unfinished", loadElapsedMs });
-      const waiting = setTimeout(late, loadElapsedMs);
+      const waiting = clock.after(loadElapsedMs, late);
     });
   }
 }

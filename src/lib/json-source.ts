@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
+import { clock } from "./clock.ts";
 import { codeFrame } from "./code-frame.ts";
 import { BerthError } from "./errors.ts";
 import { FairSemaphore } from "./fair-semaphore.ts";
@@ -149,7 +150,9 @@ async function readInThread(text: LongSource): Promise<{ problems?: Problem[] } 
   });
   // The error of a thread that nobody waits for any more is ignored.
   worker.on("error", () => {});
-  const signal = AbortSignal.timeout(checkMs);
+  const timeout = new AbortController();
+  const timer = clock.after(checkMs, () => timeout.abort());
+  const { signal } = timeout;
   try {
     const [problems] = (await once(worker, "message", { signal })) as [Problem[] | undefined];
     return { ...(problems && { problems }) };
@@ -157,6 +160,7 @@ async function readInThread(text: LongSource): Promise<{ problems?: Problem[] } 
     if (signal.aborted) return { why: `within ${checkMs} ms` };
     return { why: `with ${checkMemoryMb} MB of memory` };
   } finally {
+    timer.clear();
     await worker.terminate();
   }
 }

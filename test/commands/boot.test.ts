@@ -3,9 +3,11 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { compileKey } from "../../src/discover/key.ts";
+import { loadBounds } from "../../src/executor/load-trials.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { readImage, verifyImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
+import { holdTimeouts } from "../support/clock.ts";
 import type { Ran } from "../support/commands.ts";
 import { shareCompiler } from "../support/compiler.ts";
 import {
@@ -20,14 +22,14 @@ import {
 import { berthInProcess } from "../support/in-process.ts";
 
 after(removeTemporaryFolders);
+after(holdTimeouts(loadBounds.loadElapsedMs));
 
 /** The folder in which Berth remembers its images. */
 const cache = temporaryFolder();
 
 shareCompiler();
 
-const boot = (...args: string[]): Promise<Ran> =>
-  berthInProcess(["boot", ...args], { env: { XDG_CACHE_HOME: cache, BERTH_LOAD_ELAPSED_MS: "120000" } });
+const boot = (...args: string[]): Promise<Ran> => berthInProcess(["boot", ...args], { env: { XDG_CACHE_HOME: cache } });
 
 const greeter = `import { greeting } from "./words.ts";
 

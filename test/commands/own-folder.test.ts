@@ -13,12 +13,14 @@ import {
 } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
-import { before, describe, test, type TestContext } from "node:test";
+import { after, before, describe, test, type TestContext } from "node:test";
 import { promisify } from "node:util";
 import { watch } from "chokidar";
 import { SETTLED_MS } from "../../src/commands/dev.ts";
 import { packageRoot } from "../../src/config.ts";
+import { loadBounds } from "../../src/executor/load-trials.ts";
 import { call, post, request } from "../support/berth.ts";
+import { holdTimeouts } from "../support/clock.ts";
 import type { Ran } from "../support/commands.ts";
 import { shareCompiler } from "../support/compiler.ts";
 import { startDev } from "../support/dev-process.ts";
@@ -34,7 +36,8 @@ shareCompiler();
 
 const place = temporaryFolder();
 /** Where Berth remembers the images that it made. */
-const env = { XDG_CACHE_HOME: join(place, "cache"), BERTH_LOAD_ELAPSED_MS: "120000" };
+const env = { XDG_CACHE_HOME: join(place, "cache") };
+after(holdTimeouts(loadBounds.loadElapsedMs));
 let count = 0;
 
 /** A new folder with these files; objects become JSON. */

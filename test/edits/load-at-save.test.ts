@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, describe, it } from "node:test";
+import { loadBounds } from "../../src/executor/load-trials.ts";
 import { apiOf } from "../support/api.ts";
+import { holdTimeouts } from "../support/clock.ts";
 import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 
@@ -12,9 +14,8 @@ const FORGETS = `export const one = (): number => 1;\nconst rates = fetch("https
 
 describe("a definition is loaded when it is saved", () => {
   // The service detects an endless top level by its processor time, so a busy machine makes no difference.
-  const api = apiOf(
-    berthInSuite({ texts: { "old.ts": THROWS }, env: { BERTH_LOAD_MS: "1000", BERTH_LOAD_ELAPSED_MS: "120000" } }),
-  );
+  const api = apiOf(berthInSuite({ texts: { "old.ts": THROWS }, env: { BERTH_LOAD_MS: "1000" } }));
+  after(holdTimeouts(loadBounds.loadElapsedMs));
 
   const problemsOf = async (source: string): Promise<Record<string, unknown>[]> => {
     const { status, body } = await api.put("/definitions/tried", source);

@@ -11,8 +11,10 @@ import { mergeMcps } from "../../src/image/apply.ts";
 import { decodeJson, jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import { ENTRY_NESTING_MAX, type JsonSchema } from "../../src/lib/json.ts";
 import { PROBLEMS_MAX } from "../../src/lib/problem.ts";
+import { readingBounds } from "../../src/lib/reading-bounds.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, type TestBerth } from "../support/berth.ts";
+import { holdTimeouts } from "../support/clock.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { rows } from "../support/rows.ts";
 import { berthInSuite, hostedInSuite } from "../support/suite.ts";
@@ -35,8 +37,7 @@ const setMcps = async (berth: TestBerth, text: string, ...put: Block[]): Promise
   await until(async () => /"error"|isError/.test(JSON.stringify(await call(`${berth.url}/mcp/hello`, "hello"))));
 };
 
-// How fast large entries are read is not asked here.
-after(lower({ checkMs: 60_000 }));
+after(holdTimeouts(readingBounds.checkMs));
 
 const nestedEnum = JSON.parse(`[${"[".repeat(40)}${zeros(20_000)}${"]".repeat(40)}]`) as unknown[];
 const nestedSchema = { type: "object", properties: { a: { enum: nestedEnum } } };

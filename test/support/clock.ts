@@ -1,6 +1,7 @@
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { mock } from "node:test";
+import { clock } from "../../src/lib/clock.ts";
 
 /** Sets the time of this process and of its files, by which the store goes. `reset` gives both their own again. */
 export function setClock(now: number): { set(now: number): void; reset(): void } {
@@ -18,4 +19,16 @@ export function setClock(now: number): { set(now: number): void; reset(): void }
       mock.timers.reset();
     },
   };
+}
+
+/**
+ * Timeouts of this length, in this process, do not expire until the returned function is called: for tests of work that
+ * a busy machine may delay for longer. The value is a bound of the source, such as `readingBounds.checkMs`.
+ */
+export function holdTimeouts(boundMs: number): () => void {
+  const schedule = clock.after.bind(clock);
+  const { mock: held } = mock.method(clock, "after", (ms: number, act: () => void) =>
+    schedule(ms, ms === boundMs ? () => {} : act),
+  );
+  return () => held.restore();
 }
