@@ -61,11 +61,12 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
 // All files that the run writes outside the project are in one folder, which shows what stays behind.
 process.env["TMPDIR"] = join(folder, "tmp");
 mkdirSync(process.env["TMPDIR"]);
-// One warm compiler for all tests that are not about how it is started; a test's own run uses that of its run.
+// One warm compiler for all tests that are not about how it is started; a test's own run uses that of its run. Berth warns of
+// unknown variables that begin with BERTH_.
 let compiler;
-if (!process.env["BERTH_TEST_COMPILER"]) {
-  process.env["BERTH_TEST_COMPILER"] = join(folder, "compiler");
-  compiler = fork("dist/test/support/compiler-server.js", [process.env["BERTH_TEST_COMPILER"]]);
+if (!process.env["TEST_COMPILER"]) {
+  process.env["TEST_COMPILER"] = join(folder, "compiler");
+  compiler = fork("dist/test/support/compiler-server.js", [process.env["TEST_COMPILER"]]);
   await once(compiler, "message");
 }
 // A test's own run leaves to this one what nobody can tell apart.

@@ -63,7 +63,7 @@ test("berth dev gives values from --env-file and hosts from --allow-net, follows
   const files = { "tell.ts": source(port), "own.env": `\uFEFFAPI_TOKEN="${VALUE}"\nUNWANTED=never-asked-for\n` };
   const hosts = `--allow-net=localhost:${port},127.0.0.1:${port}`;
   const dev = await startDev(t, files, ["--env-file", "own.env", hosts, "tell.ts"]);
-  assert.doesNotMatch(dev.output(), /warning(?!: BERTH_TEST_)/);
+  assert.doesNotMatch(dev.output(), /warning/);
   const calling = (tool: string, args: object) => call(`${dev.url}/mcp/tell`, tool, { ...args });
   const say = async (tool: string, args: object): Promise<string> =>
     (await calling(tool, args)).content[0].text as string;

@@ -34,7 +34,7 @@ describe("Node", () => {
       assert.ok(existsSync(node), "node scripts/setup.mjs installs it");
       const files = slice.map((name) => join("dist", "test", `${name}.test.js`));
       // The compiler of this test's run uses that run's Node.
-      const { code, told } = await runTests(node, files, { BERTH_TEST_COMPILER: undefined });
+      const { code, told } = await runTests(node, files, { TEST_COMPILER: undefined });
       assert.equal(code, 0, told);
     });
   }

@@ -16,7 +16,7 @@ export function compile(source: DefinitionSource): Promise<Compiled> {
 }
 
 async function compileWarm(task: CompileTask, source: DefinitionSource): Promise<Compiled & Bundling> {
-  const socketPath = process.env["BERTH_TEST_COMPILER"];
+  const socketPath = process.env["TEST_COMPILER"];
   if (socketPath === undefined) return (await import("../../src/discover/compile.ts")).compileDefinition(task, source);
   const sent = request({ socketPath, method: "POST", path: `/${task}`, agent: false });
   sent.end(JSON.stringify(source));
@@ -32,13 +32,13 @@ async function compileWarm(task: CompileTask, source: DefinitionSource): Promise
  */
 export function shareCompiler(): void {
   substituteCompiler((limits, open) => {
-    const { BERTH_TEST_COMPILER, BERTH_TEST_OWN_COMPILER } = process.env;
+    const { TEST_COMPILER, BERTH_TEST_OWN_COMPILER } = process.env;
     const { bundleBytes, compileMemoryMb } = defaultLimits;
     const isUsual =
       limits.compileMs >= QUICK_COMPILE_MS &&
       limits.bundleBytes === bundleBytes &&
       limits.compileMemoryMb === compileMemoryMb;
-    if (!BERTH_TEST_COMPILER || BERTH_TEST_OWN_COMPILER || !isUsual) return open();
+    if (!TEST_COMPILER || BERTH_TEST_OWN_COMPILER || !isUsual) return open();
     let own: Compiler | undefined;
     return {
       compile: (source, read) =>

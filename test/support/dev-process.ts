@@ -56,6 +56,8 @@ export async function startDev(
 }
 
 function spawnDev(cwd: string, args: readonly string[], env: Record<string, string> = {}): ChildProcess {
-  const options: SpawnOptions = { cwd, env: { ...process.env, ...env }, stdio: ["ignore", "ignore", "pipe"] };
+  // Berth warns of settings that it does not know.
+  const inherited = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("BERTH_TEST_")));
+  const options: SpawnOptions = { cwd, env: { ...inherited, ...env }, stdio: ["ignore", "ignore", "pipe"] };
   return spawn(process.execPath, [cliFor("dev", env), "dev", "--port", "0", ...args], options);
 }
