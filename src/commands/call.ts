@@ -81,7 +81,7 @@ export async function call(method: string, words: readonly string[], options: Ca
   }
 }
 
-/** A record in a folder does not make its address the user's own, which gets the token. */
+/** The user's token is sent to an address from a folder's record only if it is the user's own address. */
 async function addressed(named: string | undefined): Promise<{ url: string; token: string | undefined }> {
   const url = named ?? (process.env["BERTH_URL"] || undefined);
   if (url !== undefined) return { url, token: tokenFor(url) };

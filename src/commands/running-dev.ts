@@ -13,8 +13,8 @@ export function recordDev(own: OwnFolder, url: string): () => void {
 }
 
 /**
- * The address of the `berth dev` that serves a folder. It is always one of this machine: the folder may come from
- * somebody else, and the record with it.
+ * The address of the `berth dev` that serves a folder. Only the port is read from the record: a folder that another
+ * person wrote may contain a forged one.
  */
 export async function runningDev(own: OwnFolder): Promise<string | undefined> {
   try {

@@ -18,7 +18,7 @@ export class TooManyDeclarations extends Error {
   }
 }
 
-/** Counts the declarations that each import of a definition leads to, so that too many fail before they are all read. */
+/** Counts the declarations that each import of a definition loads, to reject too many before all of them are read. */
 export class DeclarationCounter {
   readonly #imports = new Map<string, ts.StringLiteralLike>();
   readonly #units = new Map<ts.StringLiteralLike, number>();

@@ -174,20 +174,20 @@ export interface CallShape {
   readonly context?: boolean;
   /** An async generator: each yield is progress. */
   readonly streaming?: boolean;
-  /** Whatever it returns that can be iterated, or has a length, is written as a list. */
+  /** A result that is iterable, or has a length, is serialized as an array. */
   readonly list?: boolean;
   /** Arguments that are `Date`s. */
   readonly dates?: readonly Reach[];
   /** Arguments that are `URL`s. */
   readonly urls?: readonly Reach[];
   /**
-   * Paths (property names, `*` for each element of an array or value of a record) of arguments whose default is only what a comment says: their schema tells of it, and
-   * it is never filled in. The code may do otherwise.
+   * Paths (property names, `*` for each element of an array or value of a record) of arguments whose default is stated
+   * only in a comment. Their schema has it, and calls are not completed with it, since the code may differ.
    */
   readonly spokenDefaults?: readonly (readonly string[])[];
 }
 
-/** A path from the arguments inwards that leads to exactly the values meant. */
+/** A path into the arguments that selects exactly the intended values. */
 export type Reach = readonly ReachStep[];
 
 /**

@@ -4,8 +4,8 @@ import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
 
 /**
- * Functions, classes and constants of a file that are declared again at its top level: one problem for each, where the
- * type checker and the bundler together have six.
+ * Functions, classes and constants that a file declares more than once at its top level: one problem each, instead of
+ * the six that the type checker and the bundler report.
  */
 export function repeatedDeclarations(file: ts.SourceFile, program: Pick<DefinitionProgram, "nameOf">): Problem[] {
   // A script, which copied code may be, can declare a function again.

@@ -93,7 +93,7 @@ function isOfAuthor(diagnostic: ts.Diagnostic, file: ts.SourceFile, definition: 
 /** A required parameter cannot follow an optional parameter. */
 const REQUIRED_AFTER_OPTIONAL = 1016;
 
-/** The host gives its context always, so that arguments before it can be optional. */
+/** The host always passes its context, so arguments before it can be optional. */
 function isContext(node: ts.Node): boolean {
   if (!ts.isParameter(node) || node.parent.parameters.at(-1) !== node) return false;
   return /^_?(?:context|ctx)$/.test(node.name.getText()) || /\bToolContext\b/.test(node.type?.getText() ?? "");

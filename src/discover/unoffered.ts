@@ -63,7 +63,7 @@ function starExports(file: ts.SourceFile, program: DefinitionProgram, seen = new
   });
 }
 
-/** What a module exports of packages and unseen modules by name, and is not a tool: one finding for each statement or name. */
+/** Named exports of packages and unseen modules that are not tools: one finding for each statement or name. */
 function namedExports(program: DefinitionProgram): Finding[] {
   const { checker, entry, isOfPackage } = program;
   const module = checker.getSymbolAtLocation(entry);

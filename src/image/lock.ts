@@ -22,8 +22,8 @@ import { isFault, openSourceFolder } from "./source-folder.ts";
 
 /**
  * The inputs that an image was made from. It is only a cache: whatever in it does not match the current files is
- * ignored, and the work is done again. Nothing proves that a result was compiled from a source, so nothing is taken
- * from a lock that somebody else may have written.
+ * ignored, and the work is done again. A lock cannot prove that a result was compiled from a source, so a lock that
+ * another user may have written is not trusted.
  */
 export interface Lock {
   readonly version: typeof LOCK_VERSION;

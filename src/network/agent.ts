@@ -69,16 +69,16 @@ function bounded(agent: Agent): Agent {
   return agent;
 }
 
-/** The most interim answers (`103 Early Hints`): nobody has to read them, so no back-pressure bounds them. */
+/** Maximum interim responses (`103 Early Hints`): they are not read, so back-pressure does not bound them. */
 const INTERIM_MAX = 16;
-/** Smaller pieces of a body that arrive together are handed on together. */
+/** Smaller pieces of a body that arrive together are forwarded together. */
 const SLICE_BYTES = 4 * 1024;
 
 /**
- * Checks heads before any body is decoded, and hands bodies on in slices: to hand a piece on, and to keep it until it is
- * read, costs hundreds of times as much as a byte does.
+ * Checks response heads before bodies are decoded, and forwards bodies in slices: forwarding and buffering one piece
+ * costs as much as hundreds of bytes.
  *
- * Each method of the handler is called on the handler itself, where it keeps what its signal aborts.
+ * Calls each method on the handler itself, because the handler stores there what its signal aborts.
  */
 class BoundedHandler implements Dispatcher.DispatchHandler {
   readonly #handler: Dispatcher.DispatchHandler;

@@ -23,7 +23,7 @@ export function openSender(): HttpSender {
   return senderOver(openAgentToAnywhere());
 }
 
-/** Half as much work as `fetch`, which does what a browser needs besides. */
+/** Takes half the CPU time of `fetch`, which also implements what browsers need. */
 function senderOver(dispatcher: Agent): HttpSender {
   return async (url, { headers, ...init }) => {
     const sent = await request(url, { ...init, headers: { ...OWN_HEADERS, ...headers }, dispatcher });

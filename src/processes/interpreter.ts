@@ -99,7 +99,7 @@ function candidates(name: string): string[] {
   return [name, ...(other === undefined ? [] : [name === other ? `/usr${other}` : other])];
 }
 
-/** True if the sandbox has the program, too: a link in a system folder may lead elsewhere. */
+/** True if the program also exists in the sandbox: a link in a system folder may point outside of those folders. */
 function isProgram(file: string): boolean {
   try {
     if (posix.normalize(file) !== file || !isInSystemFolder(file)) return false;

@@ -74,9 +74,8 @@ export interface Store extends Records {
   change(tenant: string, change: Change): Promise<readonly number[]>;
 
   /**
-   * Calls `listener` within a second after another process has changed names, with those names; changes of this store
-   * itself are not reported, nor those that a read which follows this call already shows. Returns the function that
-   * ends it.
+   * Calls `listener` with the names that another process has changed, within a second after the change. Does not report
+   * changes of this store itself, or changes that reads after this call already see. Returns the function that ends it.
    */
   onChange(listener: (changed: readonly ChangedName[]) => void): () => void;
 

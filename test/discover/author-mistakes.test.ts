@@ -257,7 +257,7 @@ test("a list with an end of its own is told to be taken with its elements in any
   assert.equal(await told("export const read = (items: [...string[], string]): string => String(items);\n"), "");
 });
 
-/** Code, problem, its line and column, and what it says; without a problem, a mistake elsewhere and none here. */
+/** Code, and the problem that it has, with its line and column, and its message; code without a problem is valid. */
 const mistakes: readonly (readonly [string, code?: string, place?: string, cure?: RegExp])[] = [
   [
     "export const a = (): string => process.env.TOKEN ?? '';",

@@ -356,7 +356,7 @@ describe("types of npm packages", () => {
     assert.deepEqual(rows(problems, "line", "message"), ["4 Type 'string' is not assignable to type 'number'."]);
   });
 
-  it("are an error at the import that leads to most of them, where they are more than the compiler can hold", async () => {
+  it("are an error at the import that loads most of them, if they exceed the memory of the compiler", async () => {
     const made: Made = {
       "node_modules/sdk": {
         manifest: { types: "index.d.ts" },

@@ -282,7 +282,7 @@ test("another name of a function has its own comment, and else that of the funct
     /** Moors it again. */
     export { impl as other };
     export { /** One. */ impl as one, /** Two. */ impl as two, impl as hidden };
-    /** Of all of them. */
+    /** Several. */
     export { far as near, far as wide };
     /** By default. */
     export default impl;

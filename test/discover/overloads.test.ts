@@ -133,9 +133,9 @@ test("the comment of the published signature describes the tool", () => {
     export function find(parcel: number): number;
     export function find(parcel: string, strict: boolean, limit: number): string;
     export function find(...all: any[]): any { return all; }
-    /** Of one letter. @param letter - A letter. */
+    /** Counts a letter. @param letter - A letter. */
     export function count(letter: "a"): 1;
-    /** Of any text. @param text - The text. @returns how many */
+    /** Counts in any text. @param text - The text. @returns how many */
     export function count(text: string): number;
     export function count(text: string): number { return text.length; }
     /** Pair of numbers. @param options - The numbers. */
@@ -166,7 +166,7 @@ test("the comment of the published signature describes the tool", () => {
   });
   assert.deepEqual(comments, [
     ["find-parcel", "parcel: ", "strict: ", "limit: "],
-    ["count", "Of any text.", "text: The text.", "how many"],
+    ["count", "Counts in any text.", "text: The text.", "how many"],
     ["add", "Pair of texts.", "texts: The texts.", "last: The last one."],
     ["parse", "From either.", "text: What to read.", "strict: "],
     ["weigh", "Only the first is described.", "parcel: ", "unit: "],

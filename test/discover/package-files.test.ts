@@ -125,7 +125,7 @@ describe("the packages in reach of a definition", () => {
     assert.deepEqual(reach!.dependencies, { a: "1.0.0" });
   });
 
-  it("are the types alone where a package has no code, and Node's where only their namespace is named", () => {
+  it("are only the types of a package without code, and those of Node.js if only their namespace is used", () => {
     const { set } = packageSet({ "node_modules/@types/geojson": {}, "node_modules/@types/node": {} });
     assert.deepEqual(packagesInReach(set, ["geojson"])!.dependencies, {
       "@types/geojson": "1.0.0",

@@ -24,7 +24,7 @@ test("a result that may be undefined is described as one that may be null", () =
   assert.deepEqual(tools[0]?.outputSchema, { anyOf: [{ type: "number", const: 1 }, { type: "null" }] });
 });
 
-test("a result that can be iterated, or has a length, is a list; an iterator of the author's gives what ends it", () => {
+test("describes an iterable result, or one with a length, as an array, and a custom iterator by its return value", () => {
   const list = { type: "array", items: { type: "string" } };
   for (const type of ["ArrayLike<string>", "Promise<Iterable<string>>", "IterableIterator<string>"])
     assert.deepEqual(outputOf(type), list, type);

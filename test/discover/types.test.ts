@@ -313,7 +313,7 @@ test("a text that may be a date or something else is one of the two", () => {
   assert.equal(all.problems[2]?.message, `b: { kind: "d"; at: Date; } for x cannot be given: ${reason} (at x.at)`);
 });
 
-test("a brand or a mapped type costs a tuple no element, and a text matches each template", () => {
+test("keeps all elements of branded and mapped tuples, and matches a string against every template", () => {
   const branded = "[number, string?] & { readonly __brand: 1 }";
   for (const [type, inner] of [
     [`Readonly<${branded}>`, { prefixItems: [{ type: "number" }, { type: "string" }], items: false, minItems: 1 }],
@@ -332,7 +332,7 @@ test("a brand or a mapped type costs a tuple no element, and a text matches each
   });
 });
 
-test("a schema that is none, and a function that needs a receiver, are refused", () => {
+test("rejects an invalid schema, and a function that needs a receiver", () => {
   const all = found(`
     /** @param x - A. \n * @minimum 1e999 */
     export function f(x: number) {}
@@ -344,7 +344,7 @@ test("a schema that is none, and a function that needs a receiver, are refused",
   assert.match(faultOfForm({ type: ["null", "null"] })!, /must NOT have duplicate items/);
 });
 
-test("exactly the texts of dates become dates, whatever stands next to them", () => {
+test("revives exactly the strings that are dates, next to values of any type", () => {
   const types: [type: string, ...dates: unknown[]][] = [
     ["[title: string, ...at: Date[]]", ["x", { from: 1 }]],
     ["[string, Date?, ...Date[]]", ["x", "1"], ["x", { from: 2 }]],

@@ -45,7 +45,7 @@ async function give(grants: HTMLTextAreaElement, name: string): Promise<string |
   const draft = { entry: name, files: { [name]: grants.value } };
   // A definition without an entry gets an empty one.
   const current = await api.current();
-  if (current && current.files[name]?.trim() !== "{}") return "somebody else has given it an entry meanwhile";
+  if (current && current.files[name]?.trim() !== "{}") return "another user has created its entry in the meantime";
   const outcome = await api.save(draft, current?.cid ?? null, false);
   switch (outcome.kind) {
     case "saved":
@@ -55,7 +55,7 @@ async function give(grants: HTMLTextAreaElement, name: string): Promise<string |
     case "refused":
       return outcome.problems.map((problem) => `${problem.message} (${locationOf(problem) || "the entry"})`).join("\n");
     case "moved":
-      return "somebody else has given it an entry meanwhile";
+      return "another user has created its entry in the meantime";
     case "breaking":
       return "it would break callers";
     case "failed":

@@ -67,7 +67,7 @@ export function offerKeptDraft(url: string, text: EditedText, notices: Notices):
       "div",
       { className: "choices" },
       button("Continue with it", () => {
-        // Its base decides if somebody else saved first.
+        // A save reports a conflict if the text has changed since this base.
         text.base = { ...text.base, cid: kept.base };
         text.files.replace(kept.draft);
         notices.clear("draft");

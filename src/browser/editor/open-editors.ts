@@ -15,7 +15,7 @@ window.addEventListener("beforeunload", (event) => {
   for (const editor of editors) editor.keep();
   if (editors.some((editor) => editor.isDirty())) event.preventDefault();
 });
-// A person who comes back to a page may find that somebody else has saved.
+// Another user may have saved while this page was in the background.
 window.addEventListener("focus", () => {
   for (const editor of editors) void editor.refresh();
 });

@@ -136,7 +136,7 @@ function savedWords(review: Review): Node[] {
 }
 
 /**
- * Handles a save by somebody else after this page was loaded: merges both texts in the editor, and the person decides.
+ * Handles a conflict with a save by another user: merges both texts in the editor, for the user to decide.
  */
 async function showConflict({ api, text, notices, review }: SaverParts): Promise<void> {
   const { files, base } = text;

@@ -30,7 +30,7 @@ export interface SubjectEditor {
   restore(cid: string): Promise<void>;
   /** Saves the current entry with these grants, through the same checks. */
   grant(grants: readonly Grant[]): Promise<void>;
-  /** Checks if somebody else saved: shows their text if mine is unchanged, and otherwise says so. */
+  /** Checks whether another user has saved: shows that text, or a notice if this text has unsaved changes. */
   refresh(): Promise<void>;
 }
 

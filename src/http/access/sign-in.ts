@@ -109,7 +109,7 @@ async function readForm(
   return { token: token.trim(), next, isForm };
 }
 
-/** Leads only to pages of the same tenant, whatever address somebody else made up. */
+/** Prevents open redirects: only paths of the same tenant are followed. */
 function nextOf(next: unknown, base: string): string {
   const isPath = typeof next === "string" && /^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(next);
   if (!isPath || !URL.canParse(next, ANY_ORIGIN)) return `${base}/mcp`;

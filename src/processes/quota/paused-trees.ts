@@ -24,7 +24,7 @@ export class PausedTrees {
     }
   }
 
-  /** Stops paused processes again that somebody else has continued. */
+  /** Stops paused processes again that another process has continued. */
   pauseAgain(): void {
     for (const [leader, { since }] of this.#paused)
       this.#paused.set(leader, { since, pids: stop(leader, treeOf(leader)) });

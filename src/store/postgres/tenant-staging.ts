@@ -13,7 +13,7 @@ import { addState } from "./state.ts";
 /** The bytes, and the rows, that are written in one transaction. */
 const BYTES_AT_ONCE = 1024 * 1024;
 const ROWS_AT_ONCE = 1_000;
-/** How often a process says that it still assembles a tenant, and the silence after which somebody else cleans up. */
+/** The heartbeat interval of an import, and the time without a heartbeat after which another process cleans up. */
 const ALIVE_MS = 30_000;
 const SILENT_MS = 600_000;
 

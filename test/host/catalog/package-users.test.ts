@@ -45,7 +45,7 @@ describe("the users of packages", () => {
     const all = [...blocks, ...(value ? [value] : [])];
     await onStoreOf(berth, (store) => store.change(TENANT, { by: "test", put: all, set: move }));
     const earlier = berth.reload();
-    // The later of two that overlap does not end before what the earlier one has found is in force.
+    // When two reloads overlap, the later one ends only after the changes of the earlier one are in force.
     await berth.reload();
     overlapping.push(earlier);
   };
