@@ -35,16 +35,16 @@ export function timeView(ms: number, now = Date.now()): TimeView {
 
 /** The author of a change, for readers: some changes are Berth's own. */
 export function authorText(by: string): string {
-  return AUTHORS[by] ?? by.replace(/^page, /, "").replace(/^api, (.*)$/, "$1 (API)");
+  return AUTHORS.get(by) ?? by.replace(/^page, /, "").replace(/^api, (.*)$/, "$1 (API)");
 }
 
-const AUTHORS: Readonly<Record<string, string>> = {
-  load: "Berth, on first use",
-  image: "the boot image",
-  hold: "Berth, as hold allows",
-  page: "a browser",
-  api: "the API",
-};
+const AUTHORS: ReadonlyMap<string, string> = new Map([
+  ["load", "Berth, on first use"],
+  ["image", "the boot image"],
+  ["hold", "Berth, as hold allows"],
+  ["page", "a browser"],
+  ["api", "the API"],
+]);
 
 /** `1.2 kB` */
 export function bytesText(bytes: number): string {
