@@ -3,7 +3,7 @@ import type { Ajv2020 } from "ajv/dist/2020.js";
 import type { Json, JsonSchema } from "../lib/json.ts";
 import { compilePattern } from "./pattern.ts";
 
-/** Checks with the library that checks arguments when tools are called; it is loaded for those few definitions that need it. */
+/** Uses the validator that checks arguments when tools are called. Every schema that is offered is validated. */
 const require = createRequire(import.meta.url);
 
 /** Why arguments cannot be checked by a schema, as the end of a sentence; undefined when they can. */
