@@ -2,14 +2,11 @@ import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import { packageRoot, readConfig } from "../config.ts";
 import { openCompiler } from "../discover/compiler.ts";
+import type { DescribeSchemas } from "../discover/discovery.ts";
 import { gatherDefinition } from "../discover/gather.ts";
 import { compileKey } from "../discover/key.ts";
 import { readEntry } from "../entry/entry.ts";
-import type { Executor } from "../executor/executor.ts";
-import { loadProblem } from "../executor/load-problem.ts";
-import { openExecutor, type ExecutorOptions } from "../executor/open-executor.ts";
 import { faultOfSchema } from "../host/calls/arguments.ts";
-import { environmentForTrial } from "../host/calls/environment.ts";
 import type { CompileProgress } from "../image/compile-all.ts";
 import type { Compiling } from "../image/compiling.ts";
 import { generateImage, type BundleSize, type GenerateOptions, type Generation } from "../image/generate.ts";
@@ -20,8 +17,8 @@ import { compareImage, writeImage, type Difference } from "../image/write.ts";
 import { rawBlock, type Cid } from "../lib/cid.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { strictly, type Problem } from "../lib/problem.ts";
-import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { confinementBy } from "../processes/own-program.ts";
+import { openLoader } from "./open-loader.ts";
 import { ownNpm } from "./own-npm.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
@@ -129,9 +126,10 @@ export async function generate(
   { quiet, ...options }: Pick<BootOptions, "quiet"> & HowToGenerate,
   open?: Compiling["open"],
 ): Promise<Generation> {
-  const { limits, guests, compiling } = compilingHere(open);
-  const { strict, refusesServers, toolErrors, checkOffer } = options;
+  const { limits, guests } = readConfig(process.env);
   const loader = open ? undefined : openLoader({ mode: guests, limits });
+  const { compiling } = compilingHere(open, loader?.describe);
+  const { strict, refusesServers, toolErrors, checkOffer } = options;
   const npm = ownNpm(from, limits);
   const progress = progressLine();
   const onProgress = ({ done, total, name }: CompileProgress): void => {
@@ -174,32 +172,15 @@ export function ownLock(out: string): Lock | undefined {
   return readLock(out, (cid) => own.has(cid));
 }
 
-function compilingHere(open?: Compiling["open"]) {
+function compilingHere(open?: Compiling["open"], describe?: DescribeSchemas) {
   const { limits, guests } = readConfig(process.env);
   const mode = confinementBy(guests);
   const compiling: Compiling = {
     gather: (root, entry) => gatherDefinition(root, entry, limits),
     key: compileKey,
-    open: open ?? (async () => openCompiler(limits, { mode })),
+    open: open ?? (async () => openCompiler(limits, { mode, ...(describe && { describe }) })),
   };
-  return { limits, guests, compiling };
-}
-
-/** Tries if definitions load, as a save does, in an executor that is opened for the first one. */
-function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
-  let executor: Promise<Executor | undefined> | undefined;
-  const load: NonNullable<GenerateOptions["load"]> = async (entry, bundle, surroundings) => {
-    // Without a working sandbox at the moment nobody can tell.
-    executor ??= openExecutor(options).catch(() => undefined);
-    const tried = {
-      tenant: DEFAULT_TENANT,
-      code: () => Promise.resolve(bundle),
-      env: async () => Object.assign({}, ...surroundings.map((each) => environmentForTrial(readEntry("", each).entry))),
-    };
-    const outcome = await (await executor)?.load(tried);
-    return outcome && loadProblem(outcome, entry);
-  };
-  return { load, close: async () => (await executor)?.close() };
+  return { limits, compiling };
 }
 
 export function checkEntry(server: string, entry: JsonObject): readonly Problem[] {

@@ -12,6 +12,7 @@ import { strictly, type Problem } from "../lib/problem.ts";
 import { isScript } from "../lib/script-text.ts";
 import { interpreterProblem } from "../processes/interpreter.ts";
 import { confinementBy } from "../processes/own-program.ts";
+import { openLoader } from "./open-loader.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
 import { packagesFolder, projectPackages } from "./project-packages.ts";
@@ -54,10 +55,11 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
   // The bundler reports imports that lead nowhere, too.
   const unread = gathered.problems.filter(({ code }) => code !== "missing-file" && code !== "outside");
 
-  const compiler = openCompiler(limits, { mode: confinementBy(guests) });
+  const loader = openLoader({ mode: guests, limits });
+  const compiler = openCompiler(limits, { mode: confinementBy(guests), describe: loader.describe });
   try {
     const tarballs = async (cid: Cid) => packages?.tarballs.get(cid);
-    const { bundling: unbundled = [], ...found } = await compiler.discover(source, tarballs);
+    const { bundling: unbundled = [], ...found } = await compiler.discover(source, { tarballs });
     const wrong = own.language === "shell" ? interpreterProblem(entry, text) : undefined;
     const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? strictly(list) : list);
     const [problems, bundling] = [
@@ -69,6 +71,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
     return [...problems, ...bundling].some((problem) => problem.severity === "error") ? 1 : 0;
   } finally {
     await compiler.close();
+    await loader.close();
   }
 }
 

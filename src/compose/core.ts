@@ -19,6 +19,7 @@ import { createPackageEdits, type PackageEdits } from "../edits/package-edits.ts
 import { PackageSupply } from "../edits/package-supply.ts";
 import { createSecretEdits, type SecretEdits } from "../edits/secret-edits.ts";
 import { createStateEdits, type StateEdits } from "../edits/state-edits.ts";
+import { describingSchemas } from "../executor/describe-schemas.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import { openFolders, type OwnPlaces } from "../folders/folders.ts";
@@ -225,8 +226,9 @@ export async function openCore(
       consents,
       executor,
       compile: compilingInTurn(
-        timed((source, tarballs) => quickCompiler.compile(source, tarballs)),
-        timed((source, tarballs) => patientCompiler.compile(source, tarballs)),
+        timed((source, help) => quickCompiler.compile(source, help)),
+        timed((source, help) => patientCompiler.compile(source, help)),
+        (tenant) => describingSchemas((program) => executor.load(program), tenant),
       ),
       compileKey,
       compiler: compilerCid(),

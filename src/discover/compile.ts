@@ -2,8 +2,18 @@ import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { distinctProblems, type Problem, shortProblems } from "../lib/problem.ts";
 import { packageName } from "../packages/package-name.ts";
 import { bundleDefinition } from "./bundle.ts";
-import { nothingFound, type Bundling, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
-import { importsIn } from "./imports.ts";
+import { readDescribed, undescribed } from "./described-schemas.ts";
+import type { BegunDiscovery } from "./discover.ts";
+import {
+  nothingFound,
+  type Bundling,
+  type Compiled,
+  type DefinitionSource,
+  type DescribeSchemas,
+  type Discovery,
+  type SchemaRequest,
+} from "./discovery.ts";
+import { importsIn, VALIBOT_CONVERTER } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { isCode, isDeclarations } from "./resolve.ts";
 import { discoverShell } from "./shell.ts";
@@ -22,16 +32,29 @@ export async function compileDefinition(
   source: DefinitionSource,
   bundleBytes?: number,
   packages?: PackageFiles | string,
+  describe?: DescribeSchemas,
 ): Promise<Compiled & Bundling> {
   if (typeof packages === "string") {
     const problem: Problem = { code: "package-refused", message: sentence(packages), severity: "error" };
     return { ...nothingFound, problems: [{ ...problem, file: source.entry, ...importNamedIn(packages, source) }] };
   }
-  const found = await withSkills(source, await findAll(withoutSkillCode(source), packages));
-  if (found.problems.some(({ code }) => UNBUNDLED.has(code))) {
+  const program = withoutSkillCode(source);
+  const begun = await beginAll(program, packages);
+  const asked = begun.schemas?.request;
+  if (!asked && begun.discovery.problems.some(({ code }) => UNBUNDLED.has(code))) {
+    const found = await withSkills(source, begun.discovery);
     return { ...found, problems: shortProblems(found.problems) };
   }
-  const bundled = await bundleDefinition(withoutSkillCode(source), bundleBytes, packages);
+  const request = asked && { ...asked, converters: convertersIn(source) };
+  const bundled = await bundleDefinition(
+    request ? withSchemas(program, begun, request) : program,
+    bundleBytes,
+    packages,
+  );
+  const found = await withSkills(
+    source,
+    request ? await findBySchemas(begun, request, bundled, describe) : begun.discovery,
+  );
   if (task === "discover") {
     const bundling = distinctProblems([...found.problems, ...bundled.problems]).slice(
       distinctProblems(found.problems).length,
@@ -65,6 +88,34 @@ const UNBUNDLED: ReadonlySet<string> = new Set([
   "too-many-declarations",
 ]);
 
+/**
+ * The definition with the exports by which its schemas can be evaluated, and those of its packages that do so for
+ * libraries whose schemas do not describe themselves.
+ */
+function withSchemas(
+  source: DefinitionSource,
+  { schemas }: BegunDiscovery,
+  { converters }: SchemaRequest,
+): DefinitionSource {
+  const { entry } = source;
+  const files = { ...source.files };
+  for (const [file, text] of schemas!.exportsIn(entry)) files[file] += text;
+  const { zod, valibot } = converters;
+  if (zod) files[entry] += `\nexport { toJSONSchema as ${zod} } from "zod/v4/core";`;
+  if (valibot) files[entry] += `\nexport { toJsonSchema as ${valibot} } from "${VALIBOT_CONVERTER}";`;
+  return { ...source, files };
+}
+
+/** From 4.2 on zod's schemas describe themselves; before 3.25 nothing does. */
+function convertersIn({ packages }: DefinitionSource): SchemaRequest["converters"] {
+  const { zod, ...others } = packages?.dependencies ?? {};
+  const isOldZod = zod !== undefined && /^(?:3\.(?:2[5-9]|[3-9]\d)|4\.[01])\./.test(zod);
+  return {
+    ...(isOldZod && { zod: "__berth_zod" }),
+    ...(VALIBOT_CONVERTER in others && { valibot: "__berth_valibot" }),
+  };
+}
+
 /** Scripts of skills are for the hosts of clients: no part of the program, and of other rules. Their texts can be imported. */
 function withoutSkillCode(source: DefinitionSource): DefinitionSource {
   const files = Object.entries(source.files).filter(
@@ -82,10 +133,25 @@ async function withSkills(source: DefinitionSource, found: Discovery): Promise<D
 }
 
 /** The checker is loaded for what needs it. */
-async function findAll(source: DefinitionSource, packages: PackageFiles | undefined): Promise<Discovery> {
-  if (source.language === "shell") return discoverShell(source);
-  const { discover } = await import("./discover.ts");
-  return discover(source, packages);
+async function beginAll(source: DefinitionSource, packages: PackageFiles | undefined): Promise<BegunDiscovery> {
+  if (source.language === "shell") return { discovery: discoverShell(source) };
+  const { beginDiscovery } = await import("./discover.ts");
+  return beginDiscovery(source, packages);
+}
+
+/** What is found when the schemas have been evaluated. */
+async function findBySchemas(
+  { find, discovery }: BegunDiscovery,
+  request: SchemaRequest,
+  { bundle, problems }: Pick<Compiled, "bundle" | "problems">,
+  describe: DescribeSchemas = async () => ({ fault: "nothing can be evaluated here" }),
+): Promise<Discovery> {
+  if (bundle === undefined) return find!(undescribed(request, problems[0]?.message ?? "there is no bundle"));
+  const answer = await describe(bundle, request);
+  if (!("fault" in answer)) return find!(readDescribed(answer, request));
+  if (!answer.isPassing) return find!(undescribed(request, answer.fault));
+  const message = `its schemas were not evaluated: ${answer.fault}; try again`;
+  return { ...discovery, problems: [{ severity: "error", code: "compiler-unavailable", message }] };
 }
 
 function sentence(text: string): string {

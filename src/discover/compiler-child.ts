@@ -3,7 +3,7 @@ import type { Cid } from "../lib/cid.ts";
 import { BundlerEnded } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./compiler-frames.ts";
-import type { DefinitionSource } from "./discovery.ts";
+import type { DefinitionSource, DescribeSchemas } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
 import type { TarballLimits } from "./tarball.ts";
 
@@ -29,10 +29,12 @@ const answers = new Socket({ fd: 4, readable: false, writable: true });
 const reader = new CompilerFrameReader(Number.MAX_SAFE_INTEGER, { takesBytes: true });
 let working: Promise<void> = Promise.resolve();
 const wanted = new Map<Cid, (bytes: Buffer | undefined) => void>();
+let onDescribed: ((answer: Awaited<ReturnType<DescribeSchemas>>) => void) | undefined;
 
 jobs.on("data", (chunk) => {
   for (const frame of reader.push(chunk)) {
-    if (isTarball(frame)) wanted.get(frame.tarball)?.(frame.payload);
+    if (isDescribed(frame)) onDescribed?.(frame.described);
+    else if (isTarball(frame)) wanted.get(frame.tarball)?.(frame.payload);
     else working = working.then(() => carryOut(frame as Job));
   }
 });
@@ -44,13 +46,21 @@ async function carryOut(job: Job): Promise<void> {
   const { id, task, source, bundleBytes } = job;
   try {
     const packages = await packagesOf(job);
-    const result = await compileDefinition(task, source, bundleBytes, packages);
+    const describe: DescribeSchemas = (bundle, request) => {
+      answers.write(frame({ id, describe: { bundle, request } }));
+      return new Promise((resolve) => (onDescribed = resolve));
+    };
+    const result = await compileDefinition(task, source, bundleBytes, packages, describe);
     answers.write(frame({ id, result }));
   } catch (error) {
     // Without its bundler it can do nothing more, and what that wrote last says why.
     if (error instanceof BundlerEnded) process.exit(BUNDLER_ENDED);
     answers.write(frame({ id, failure: error instanceof Error ? error.message : String(error) }));
   }
+}
+
+function isDescribed(frame: unknown): frame is { readonly described: Awaited<ReturnType<DescribeSchemas>> } {
+  return typeof (frame as { described?: unknown }).described === "object";
 }
 
 function isTarball(frame: unknown): frame is Tarball {

@@ -21,7 +21,15 @@ import type { NoSandbox } from "../processes/sandbox.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./compiler-frames.ts";
-import { nothingFound, type Bundling, type Compiled, type DefinitionSource, type Discovery } from "./discovery.ts";
+import {
+  nothingFound,
+  type Bundling,
+  type Compiled,
+  type DefinitionSource,
+  type DescribeSchemas,
+  type Discovery,
+  type SchemaRequest,
+} from "./discovery.ts";
 import { compilerPackages } from "./packages.ts";
 
 /** Time after which the machine is to blame if a definition is not compiled. */
@@ -33,15 +41,20 @@ const bounds = fixed({ compileElapsedMs: 120_000 });
  * that definition gets a problem, and the next one a new child. This module loads no compiler itself.
  */
 export interface Compiler {
-  /**
-   * Tools, problems and the bundle. Never rejects, whatever the source is. `tarballs` reads those of the packages that the
-   * source reaches.
-   */
-  compile(source: DefinitionSource, tarballs?: ReadTarball): Promise<Compiled>;
+  /** Tools, problems and the bundle. Never rejects, whatever the source is. */
+  compile(source: DefinitionSource, help?: CompilerHelp): Promise<Compiled>;
   /** Tools and problems, those of bundling apart. Never rejects. */
-  discover(source: DefinitionSource, tarballs?: ReadTarball): Promise<Discovery & Bundling>;
+  discover(source: DefinitionSource, help?: CompilerHelp): Promise<Discovery & Bundling>;
   /** Ends the child; definitions that are still waiting get a problem. */
   close(): Promise<void>;
+}
+
+/** What a definition may need besides its source. */
+export interface CompilerHelp {
+  /** Reads the tarballs of the packages that it reaches. */
+  readonly tarballs?: ReadTarball | undefined;
+  /** Evaluates its schemas. */
+  readonly describe?: DescribeSchemas | undefined;
 }
 
 /** The bytes of a package's tarball; undefined where they are missing. */
@@ -57,6 +70,8 @@ interface CompilerOptions {
    */
   readonly givesWayMs?: number;
   readonly mode?: Confinement;
+  /** Evaluates schemas, where a job does not say who does. */
+  readonly describe?: DescribeSchemas;
   /** It works outside of the sandbox: why. Called once, before it first does. */
   readonly onTrusted?: (reason: string) => void;
 }
@@ -103,10 +118,11 @@ function openOwnCompiler(limits: CompilerLimits, options: CompilerOptions): Comp
   let idle: NodeJS.Timeout | undefined;
   let isClosed = false;
 
-  const run = (task: CompileTask, source: DefinitionSource, tarballs: ReadTarball = noTarball): Promise<Compiled> => {
+  const run = (task: CompileTask, source: DefinitionSource, help: CompilerHelp = {}): Promise<Compiled> => {
     waiting += 1;
     clearTimeout(idle);
-    const result = afterOthers(queue, { task, source, tarballs });
+    const { tarballs = noTarball, describe = options.describe ?? noSchemas } = help;
+    const result = afterOthers(queue, { task, source, tarballs, describe });
     queue = result;
     return result;
   };
@@ -151,8 +167,8 @@ function openOwnCompiler(limits: CompilerLimits, options: CompilerOptions): Comp
   };
 
   return {
-    compile: (source, tarballs) => run("compile", source, tarballs),
-    discover: (source, tarballs) => run("discover", source, tarballs),
+    compile: (source, help) => run("compile", source, help),
+    discover: (source, help) => run("discover", source, help),
     close: async () => {
       isClosed = true;
       clearTimeout(idle);
@@ -167,9 +183,11 @@ interface CompileJob {
   readonly task: CompileTask;
   readonly source: DefinitionSource;
   readonly tarballs: ReadTarball;
+  readonly describe: DescribeSchemas;
 }
 
 const noTarball: ReadTarball = async () => undefined;
+const noSchemas: DescribeSchemas = async () => ({ fault: "nothing can be evaluated here" });
 
 interface Child {
   readonly process: CompilerProcess;
@@ -273,6 +291,7 @@ class CompilerProcess {
   #finish: ((ending: CompilerEnding) => void) | undefined;
   /** The packages of the job under way. */
   #tarballs: ReadTarball = noTarball;
+  #describe: DescribeSchemas = noSchemas;
   #inReach: ReadonlySet<Cid | undefined> = new Set();
   #jobs = 0;
   #gone: CompilerEnding | undefined;
@@ -296,10 +315,11 @@ class CompilerProcess {
   }
 
   /** One at a time; never rejects. */
-  compile({ task, source, tarballs }: CompileJob): Promise<CompilerEnding> {
+  compile({ task, source, tarballs, describe }: CompileJob): Promise<CompilerEnding> {
     return new Promise((resolve) => {
       if (this.#gone) return resolve(this.#gone);
       this.#tarballs = tarballs;
+      this.#describe = describe;
       this.#inReach = new Set(Object.values(source.packages?.packages ?? {}).map(({ tarball }) => tarball));
       this.#jobs += 1;
       const watch = this.#watch();
@@ -378,6 +398,7 @@ class CompilerProcess {
         if (answer.id === 0) this.isReady = true;
         if (answer.id !== this.#jobs) continue;
         if (answer.wants) void this.#send(answer.wants);
+        else if (answer.describe) void this.#evaluate(answer.describe);
         else if (answer.result) this.#finish?.({ kind: "result", result: answer.result });
         else this.#finish?.({ kind: "failure", detail: answer.failure ?? "it did not answer" });
       }
@@ -399,6 +420,15 @@ class CompilerProcess {
       this.#pipe.write(frame({ tarball, ...(bytes && { bytes: bytes.length }) }));
       if (bytes) this.#pipe.write(bytes);
     }
+  }
+
+  async #evaluate({ bundle, request }: NonNullable<Answer["describe"]>): Promise<void> {
+    const job = this.#jobs;
+    const described = await this.#describe(bundle, request).catch((error: Error) => ({
+      fault: error.message,
+      isPassing: true,
+    }));
+    if (!this.#gone && job === this.#jobs) this.#pipe?.write(frame({ described }));
   }
 
   #endingOf(exit: Exit): CompilerEnding {
@@ -432,4 +462,6 @@ interface Answer {
   readonly failure?: string;
   /** The tarballs that it needs for the job. */
   readonly wants?: readonly Cid[];
+  /** The schemas that it needs evaluated for the job. */
+  readonly describe?: { readonly bundle: string; readonly request: SchemaRequest };
 }

@@ -11,6 +11,8 @@ import { TooManyDeclarations } from "./declaration-counter.ts";
 import {
   nothingFound,
   type DefinitionSource,
+  type DescribedSchema,
+  type DescribedSchemas,
   type DiscoveredApp,
   type DiscoveredCompletion,
   type DiscoveredPrompt,
@@ -25,11 +27,11 @@ import {
 import { tagOf, type Tag, tagText, withLinks, type Doc } from "./doc-comments.ts";
 import { exportedFunctions, type Candidate } from "./exports.ts";
 import { readIcon } from "./icon-files.ts";
-import { readGivenInput, readInput, type Input } from "./input.ts";
+import { readGivenInput, readHandlerInput, readInput, readNamedInput, type Input } from "./input.ts";
 import { readOutput, resultOf } from "./output.ts";
 import { settle } from "./overloads.ts";
 import type { PackageFiles } from "./package-files.ts";
-import { takenParameters } from "./parameters.ts";
+import { isHostContext, parametersOf, takenParameters } from "./parameters.ts";
 import { nameOf, openProgram, type DefinitionProgram } from "./program.ts";
 import { repeatedDeclarations } from "./repeated-names.ts";
 import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
@@ -37,7 +39,10 @@ import { requestsIn } from "./request-tags.ts";
 import { resolveTagFile } from "./resolve.ts";
 import { relativeReads, unsetVariables } from "./run-time-reads.ts";
 import { faultOfForm } from "./schema-check.ts";
+import { openSchema } from "./schema-merge.ts";
+import { SchemaSources } from "./schema-sources.ts";
 import { annotationsOf } from "./tags.ts";
+import { exportedObjects, toolObjects, type ToolObject } from "./tool-objects.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
 import { parseUriTemplate, type Variable } from "./uri-template.ts";
@@ -50,13 +55,32 @@ const bounds = fixed({ toolBytes: 128 * 1024 });
  * it run for ever: the serving process goes through `compiler.ts`, which does this in a child with limits.
  */
 export function discover(source: DefinitionSource, packages?: PackageFiles): Discovery {
-  const program = openedProgram(source, packages);
-  if (!("checker" in program)) return { ...nothingFound, problems: [program] };
-  const syntax = syntaxProblems(program);
-  if (syntax.length > 0) return { ...nothingFound, problems: syntax };
+  return beginDiscovery(source, packages).discovery;
+}
 
-  const finder = new Finder(program, source);
-  const candidates = exportedFunctions(program, source.server);
+/** What was found, and what is found once the schemas have been evaluated that it asks for. */
+export interface BegunDiscovery {
+  readonly discovery: Discovery;
+  readonly find?: (described: DescribedSchemas) => Discovery;
+  readonly schemas?: SchemaSources;
+}
+
+export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles): BegunDiscovery {
+  const program = openedProgram(source, packages);
+  if (!("checker" in program)) return { discovery: { ...nothingFound, problems: [program] } };
+  const syntax = syntaxProblems(program);
+  if (syntax.length > 0) return { discovery: { ...nothingFound, problems: syntax } };
+  const schemas = new SchemaSources(program);
+  return {
+    discovery: discoverIn(program, source, schemas),
+    schemas,
+    find: (described) => discoverIn(program, source, new SchemaSources(program, described)),
+  };
+}
+
+function discoverIn(program: DefinitionProgram, source: DefinitionSource, schemas: SchemaSources): Discovery {
+  const finder = new Finder(program, source, schemas);
+  const candidates = [...exportedFunctions(program, source.server), ...toolObjects(program, schemas, source.server)];
   if (candidates.length === 0) finder.findNothing();
   else finder.note(unofferedExports(program));
   for (const candidate of candidates) finder.read(candidate);
@@ -65,12 +89,32 @@ export function discover(source: DefinitionSource, packages?: PackageFiles): Dis
   finder.note(problems);
   finder.note(unsetVariables(program, source.server));
   finder.note(relativeReads(program));
+  finder.note(unreadObjects(program, schemas));
+  finder.note(unreachableSchemas(program, schemas));
   const found = finder.found();
   return {
     ...found,
     problems: [...found.problems, ...typeErrors(program, found.problems)],
     ...(requested.length > 0 && { requested }),
   };
+}
+
+/** Objects that hold tools by their types, and no tool when the module has been loaded. */
+function unreadObjects(program: DefinitionProgram, schemas: SchemaSources): Problem[] {
+  return exportedObjects(program).flatMap(({ exported, node }) => {
+    if (schemas.toolsOf(exported.name)?.length !== 0) return [];
+    const message = `${exported.name}: it holds no tool when the module has been loaded${schemas.fault ? `: ${schemas.fault}` : ""}`;
+    return [problemAt(node, { severity: "error", code: "no-tool-object", message }, program)];
+  });
+}
+
+function unreachableSchemas(program: DefinitionProgram, schemas: SchemaSources): Problem[] {
+  return schemas.unreachable.map((name) => {
+    const message =
+      `the schema ${name.getText()} is no constant at the top level of a file, so what it says besides its type is not ` +
+      "published: put it there";
+    return problemAt(name, { severity: "warning", code: "schema-unread", message }, program);
+  });
 }
 
 function openedProgram(source: DefinitionSource, packages?: PackageFiles): DefinitionProgram | Problem {
@@ -90,6 +134,7 @@ const roles = ["resource", "prompt", "completes"];
 class Finder {
   readonly #program: DefinitionProgram;
   readonly #source: DefinitionSource;
+  readonly #schemas: SchemaSources;
   readonly #apps = new Map<string, DiscoveredApp>();
   readonly #tools: DiscoveredTool[] = [];
   readonly #resources: DiscoveredResource[] = [];
@@ -101,9 +146,10 @@ class Finder {
   #bytes = 0;
   #values = 0;
 
-  constructor(program: DefinitionProgram, source: DefinitionSource) {
+  constructor(program: DefinitionProgram, source: DefinitionSource, schemas: SchemaSources) {
     this.#program = program;
     this.#source = source;
+    this.#schemas = schemas;
   }
 
   found(): Discovery {
@@ -159,7 +205,10 @@ class Finder {
   #addTool(candidate: Candidate): void {
     const isRepeated = (name: string): boolean => this.#tools.some((tool) => tool.name === name);
     if (isRepeated(candidate.name) && !tagOf(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
-    const { tool, app, problems } = readTool(candidate, this.#program, this.#source);
+    const { object } = candidate;
+    const { tool, app, problems }: ReadTool = object
+      ? readToolObject(candidate, object, this.#program, this.#schemas)
+      : readTool(candidate, this.#program, this.#source, this.#schemas);
     this.note(problems);
     if (!tool) return;
     if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
@@ -170,7 +219,7 @@ class Finder {
   }
 
   #addResource(candidate: Candidate, tag: Tag): void {
-    const { resource, problems } = readResource(candidate, tag, this.#program, this.#source);
+    const { resource, problems } = readResource(candidate, tag, this.#program, this.#source, this.#schemas);
     this.note(problems);
     if (!resource) return;
     const { name, uri } = resource;
@@ -185,7 +234,7 @@ class Finder {
   }
 
   #addPrompt(candidate: Candidate): void {
-    const { prompt, problems } = readPrompt(candidate, this.#program, this.#source);
+    const { prompt, problems } = readPrompt(candidate, this.#program, this.#source, this.#schemas);
     this.note(problems);
     if (!prompt) return;
     const { name } = prompt;
@@ -266,12 +315,80 @@ function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] 
 
 /** One exported function, as what its tags make of it: a tool, a resource, a prompt or a completion. */
 
+interface ReadTool {
+  readonly tool?: DiscoveredTool;
+  readonly app?: DiscoveredApp | undefined;
+  readonly problems: Problem[];
+}
+
+/** One object with a handler as a tool. */
+function readToolObject(
+  candidate: Candidate,
+  object: ToolObject,
+  program: DefinitionProgram,
+  schemas: SchemaSources,
+): ReadTool {
+  const reporter = new Reporter(candidate, program);
+  const { described, handler, value } = object;
+  const fault = (message: string): undefined => {
+    reporter.add("error", "invalid-schema", `the schema of its arguments ${message}`, candidate.nameNode);
+  };
+  const budget = new Budget();
+  const input = readHandlerInput(candidate, object, program, { budget, schemas, fault });
+  const naming = namingOf(candidate, reporter);
+  const output = described.output
+    ? outputOf(described.output, candidate, reporter)
+    : readOwnOutput(candidate, program, budget, reporter);
+  if (!input || reporter.hasErrors) return { problems: reporter.problems };
+  const [first, second] = parametersOf(candidate, program.checker);
+  const isContext = second !== undefined && isHostContext(second, program);
+  // Mastra hands a handler everything in one object.
+  const under = handler === "execute" && first?.type.getProperty("context") && !hasArgument(input, "context");
+  const tool: DiscoveredTool = {
+    ...naming,
+    ...(described.title !== undefined && { title: described.title }),
+    inputSchema: input.schema,
+    outputSchema: output,
+    annotations: { ...annotationsOf(candidate.doc), ...described.annotations },
+    call: {
+      ...callOf(candidate, { ...input, context: isContext }, resultOf(candidate, program)),
+      member: [...value.path, handler],
+      ...(under && { under: "context" }),
+      ...(second && !isContext && { options: true }),
+    },
+    ...standingOf(candidate, program),
+  };
+  return { tool, problems: reporter.problems };
+}
+
+function hasArgument({ schema }: Input, name: string): boolean {
+  return Object.hasOwn((schema["properties"] ?? {}) as object, name);
+}
+
+function outputOf(output: DescribedSchema, { nameNode }: Candidate, reporter: Reporter): JsonSchema | null {
+  if ("json" in output) return openSchema(output.json);
+  const message = `the schema of its results cannot be read: ${output.fault}; the tool is offered without it`;
+  reporter.add("warning", "schema-unread", message, nameNode);
+  return null;
+}
+
+/** The types of a handler that a library has wrapped are the library's. */
+function readOwnOutput(
+  candidate: Candidate,
+  program: DefinitionProgram,
+  budget: Budget,
+  reporter: Reporter,
+): JsonSchema | null {
+  return candidate.implementation ? readOutput(candidate, program, budget, reporter) : null;
+}
+
 /** One exported function as a tool; without the tool when a problem leaves it out. */
 function readTool(
   found: Candidate,
   program: DefinitionProgram,
   source: DefinitionSource,
-): { tool?: DiscoveredTool; app?: DiscoveredApp | undefined; problems: Problem[] } {
+  schemas: SchemaSources,
+): ReadTool {
   const reporter = new Reporter(found, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
@@ -279,8 +396,9 @@ function readTool(
 
   const budget = new Budget();
   const given = readGivenInput(candidate, program, reporter);
-  const input = given ?? readInput(candidate, program, budget, reporter);
-  const output = readOutput(candidate, program, budget, reporter);
+  const named = given ? undefined : readNamedInput(candidate, program, budget, reporter, schemas);
+  const input = given ?? named ?? readInput(candidate, program, budget, reporter, schemas);
+  const output = readOutput(candidate, program, budget, reporter, schemas);
   for (const { header, message } of faultsOfHeaders(input.schema)) {
     const tag = given ? tagOf(candidate.doc, "inputschema") : undefined;
     const node = input.headers.get(header) ?? tag?.node ?? candidate.nameNode;
@@ -391,6 +509,7 @@ function readResource(
   tag: Tag,
   program: DefinitionProgram,
   source: DefinitionSource,
+  schemas: SchemaSources,
 ): { resource?: DiscoveredResource; problems: Problem[] } {
   const reporter = new Reporter(found, program);
   const candidate = settle(found, program, reporter);
@@ -404,7 +523,7 @@ function readResource(
     const part = textPart(tag, tag.text.indexOf(mimeType, uri.length), mimeType.length);
     reporter.add("error", "invalid-mime-type", message, tag.node, part);
   }
-  const input = readInput(candidate, program, new Budget(), reporter);
+  const input = readInput(candidate, program, new Budget(), reporter, schemas);
   if (variables) checkParameters(variables, input, candidate, tag, reporter);
   if (reporter.hasErrors) return { problems: reporter.problems };
 
@@ -469,13 +588,14 @@ function readPrompt(
   found: Candidate,
   program: DefinitionProgram,
   source: DefinitionSource,
+  schemas: SchemaSources,
 ): { prompt?: DiscoveredPrompt; problems: Problem[] } {
   const reporter = new Reporter(found, program);
   const candidate = settle(found, program, reporter);
   if (!candidate) return { problems: reporter.problems };
   const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
 
-  const input = readInput(candidate, program, new Budget(), reporter);
+  const input = readInput(candidate, program, new Budget(), reporter, schemas);
   const prompt: DiscoveredPrompt = {
     ...naming,
     arguments: argumentsOf(input, candidate, reporter),
@@ -621,7 +741,8 @@ function standingOf({ nameNode }: Candidate, program: DefinitionProgram): Standi
 
 function callOf(
   candidate: Candidate,
-  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates" | "urls" | "spokenDefaults">,
+  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates" | "urls" | "spokenDefaults"> &
+    Partial<Pick<Input, "parsed">>,
   { isStreaming, isList }: { readonly isStreaming: boolean; readonly isList: boolean },
 ): CallShape {
   return {
@@ -635,5 +756,6 @@ function callOf(
     ...(input.dates.length > 0 ? { dates: input.dates } : {}),
     ...(input.urls.length > 0 ? { urls: input.urls } : {}),
     ...(input.spokenDefaults.length > 0 ? { spokenDefaults: input.spokenDefaults } : {}),
+    ...(input.parsed && input.parsed.length > 0 ? { parsed: input.parsed } : {}),
   };
 }

@@ -185,7 +185,71 @@ export interface CallShape {
    * only in a comment. Their schema has it, and calls are not completed with it, since the code may differ.
    */
   readonly spokenDefaults?: readonly (readonly string[])[];
+  /** The function is a member of what the bundle exports, and called on it: `["weather", "execute"]`. */
+  readonly member?: readonly string[];
+  /** The property under which the function takes its arguments object. */
+  readonly under?: string;
+  /** The function takes what other frameworks give a handler after its arguments, and not the host's context. */
+  readonly options?: boolean;
+  /** Where arguments are parsed by a schema of the definition's own before the function gets them. */
+  readonly parsed?: readonly ParsedArgument[];
 }
+
+/** A value that the bundle holds: what it exports under a name, or a part of that. */
+export interface BundledValue {
+  readonly export: string;
+  readonly path: readonly string[];
+}
+
+export interface ParsedArgument {
+  readonly schema: BundledValue;
+  /** No steps: all arguments together. */
+  readonly at: Reach;
+  /** An absent value is parsed, too: the schema has a default for it. */
+  readonly absent?: boolean;
+  /** Null stands for no value, and is not parsed. */
+  readonly orNull?: boolean;
+}
+
+/** The schemas and tool objects of a bundle that are to be described as JSON, and what describes those of libraries. */
+export interface SchemaRequest {
+  readonly schemas: readonly (BundledValue & { readonly io: "input" | "output" })[];
+  readonly tools: readonly string[];
+  /** Exports that hold the converters of libraries whose schemas cannot describe themselves. */
+  readonly converters: { readonly zod?: string; readonly valibot?: string };
+}
+
+/** The JSON Schema of a value, or why there is none, as the end of a sentence. */
+export type DescribedSchema = { readonly json: JsonSchema } | { readonly fault: string };
+
+/** A tool object as it is when the bundle has been loaded. */
+export interface DescribedTool {
+  /** From the export to it. */
+  readonly at: readonly string[];
+  readonly name?: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly annotations?: ToolAnnotations;
+  readonly input?: DescribedSchema;
+  readonly output?: DescribedSchema;
+}
+
+/** What a bundle answers to a request: one element for each of its elements. */
+export interface DescribedSchemas {
+  readonly schemas: readonly DescribedSchema[];
+  readonly tools: readonly (readonly DescribedTool[])[];
+  /** Why there is no answer. */
+  readonly fault?: string;
+}
+
+/**
+ * Loads a bundle twice in a guest that has no grants, at different times and with different random numbers, and gives
+ * its answers as JSON; or why it does not load, where `isPassing` if another try may succeed.
+ */
+export type DescribeSchemas = (
+  bundle: string,
+  request: SchemaRequest,
+) => Promise<readonly [string, string] | { readonly fault: string; readonly isPassing?: boolean }>;
 
 /** A path into the arguments that selects exactly the intended values. */
 export type Reach = readonly ReachStep[];

@@ -132,7 +132,7 @@ interface OpenParam {
 /** Tags that are about the whole function wherever they stand. */
 const functionTags = new Set(
   (
-    "title name signature resource prompt completes inputschema task readonly readonlyhint destructive destructivehint idempotent " +
+    "title name signature resource prompt completes inputschema schema task readonly readonlyhint destructive destructivehint idempotent " +
     "idempotenthint openworld openworldhint example examples internal private hidden returns return remarks throws see " +
     "deprecated secret network ui icon"
   ).split(" "),

@@ -3,6 +3,7 @@ import { docOf, docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { declaredBy } from "./resolve.ts";
 import { isHidden } from "./tags.ts";
+import type { ToolObject } from "./tool-objects.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
 
 /** An exported function that is to be a tool. */
@@ -24,6 +25,8 @@ export interface Candidate {
   readonly clashing: readonly string[];
   /** Where to point when the whole function is meant: its name. */
   readonly nameNode: ts.Node;
+  /** The object whose handler it is. */
+  readonly object?: ToolObject;
 }
 
 /** One parameter of a tool, as the checker sees it and as the author wrote it. */

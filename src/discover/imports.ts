@@ -41,8 +41,12 @@ export function packageImports({ language, files }: Pick<DefinitionSource, "lang
   );
   const found = texts.flatMap(([, text]) => importsIn(text)).map(({ specifier }) => specifier);
   if (Object.entries(files).some(([file, text]) => isCode(file) && /\bNodeJS\./.test(text))) found.push(NODE_TYPES);
+  if (found.includes("valibot")) found.push(VALIBOT_CONVERTER);
   return [...new Set(found)].filter((specifier) => /^[@\w]/.test(specifier) && !/^(?:node:|berth$)/.test(specifier));
 }
+
+/** Describes valibot's schemas as JSON, where a definition may use it. */
+export const VALIBOT_CONVERTER = "@valibot/to-json-schema";
 
 /**
  * Where `import(…)` or `require(…)` is given something else than one string. esbuild would expand a pattern on the

@@ -3,16 +3,19 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
-import type { CallShape, Reach } from "./discovery.ts";
+import type { BundledValue, CallShape, DescribedSchema, ParsedArgument, Reach } from "./discovery.ts";
 import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
 import type { Candidate, Parameter } from "./exports.ts";
-import { takenParameters, takes } from "./parameters.ts";
+import { parametersOf, takenParameters, takes } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { reportFault, summarize } from "./report-fault.ts";
-import { textPart, type Reporter, type DefinitionPart } from "./reporter.ts";
+import { textPart, Reporter, type DefinitionPart } from "./reporter.ts";
 import { faultOfSchema } from "./schema-check.ts";
+import { defaultsIn, embedSchema, leavesOpen, mergeSchemas } from "./schema-merge.ts";
+import { typeOfSchema, type SchemaSource, type SchemaSources } from "./schema-sources.ts";
 import { isAboutArguments, unknownTag } from "./tags.ts";
+import type { ToolObject } from "./tool-objects.ts";
 import { describe } from "./types/describe.ts";
 import { isUnresolved, mayBeNothing } from "./types/kinds.ts";
 import { walkObject, isLeftOut, unlessLeftOut } from "./types/object.ts";
@@ -20,6 +23,7 @@ import { httpFramework, sayUnresolved, unresolvedName } from "./types/unresolved
 import { createWalker, warnOfAny } from "./types/walk.ts";
 import {
   Revivals,
+  nameOfStep,
   pathKey,
   Recursion,
   within,
@@ -37,6 +41,7 @@ export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly dates: readonly Reach[];
   readonly urls: readonly Reach[];
   readonly spokenDefaults: readonly Path[];
+  readonly parsed: readonly ParsedArgument[];
   /** Where a property's header was named, by the name. */
   readonly headers: ReadonlyMap<string, ts.Node>;
 }
@@ -45,7 +50,13 @@ export interface Input extends Pick<CallShape, "style" | "params"> {
  * The arguments of a tool. A lone destructured parameter is the arguments object itself; otherwise each parameter is
  * an argument.
  */
-export function readInput(candidate: Candidate, program: DefinitionProgram, budget: Budget, reporter: Reporter): Input {
+export function readInput(
+  candidate: Candidate,
+  program: DefinitionProgram,
+  budget: Budget,
+  reporter: Reporter,
+  schemas?: SchemaSources,
+): Input {
   const { parameters, context } = takenParameters(candidate, program, reporter);
   const lone = parameters.length === 1 && isObjectPattern(parameters[0]!.pattern) ? parameters[0]! : undefined;
 
@@ -53,6 +64,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
   const recursion = new Recursion(revivals);
   const headers = new Map<string, ts.Node>();
   const spokenDefaults: Path[] = [];
+  const parsed: ParsedArgument[] = [];
   const walkerFor = (parameter: Parameter, bindings: ReturnType<typeof bindingsOf>, faults: Fault[]) =>
     createWalker({
       program,
@@ -61,6 +73,8 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       budget,
       recursion,
       revivals,
+      schemas,
+      onParsed: (argument) => parsed.push(argument),
       onHeader: (name, node) => headers.set(name, node),
       onSpokenDefault: (path) => spokenDefaults.push(path),
       docAt: (path) => docAt(candidate.doc, path, lone !== undefined) ?? docOfTaken(path, parameter, bindings),
@@ -109,7 +123,10 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
       const described = unlessLeftOut(canDoWithout, at, walker, () => walkParameter(parameter, at, walker));
       if (!described) continue;
       properties.push([parameter.name, described]);
-      if (!isOptional) required.push(parameter.name);
+      const isFilledIn = parsed.some(
+        ({ at: [name, ...inner], absent }) => absent && name === parameter.name && !inner[0],
+      );
+      if (!isOptional && !isFilledIn) required.push(parameter.name);
     } catch (error) {
       if (!(error instanceof BudgetExceeded)) throw error;
       reporter.add("error", error.code, `${error.message} (at ${parameter.name})`, node);
@@ -138,6 +155,7 @@ export function readInput(candidate: Candidate, program: DefinitionProgram, budg
     dates: revivals.paths("date"),
     urls: revivals.paths("url"),
     spokenDefaults,
+    parsed,
     headers,
   };
 }
@@ -172,7 +190,9 @@ function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
       "give the parameter a name instead";
     return walker.refuse(root, "destructured-union", reason);
   }
-  const schema = walkObject(type, { ...root, open: Boolean(isParameter) }, walker);
+  const schema = walker.inferred(parameter.type, root, (it) =>
+    walkObject(it, { ...root, open: Boolean(isParameter) }, walker),
+  );
   return { ...schema, properties: schema["properties"] ?? {} };
 }
 
@@ -274,7 +294,95 @@ export function readGivenInput(
     dates: [],
     urls: [],
     spokenDefaults: [],
+    parsed: [],
     headers: new Map(),
+  };
+}
+
+/** `@schema S`: the arguments of a tool are what a schema takes, and are parsed by it before the function gets them. */
+export function readNamedInput(
+  candidate: Candidate,
+  program: DefinitionProgram,
+  budget: Budget,
+  reporter: Reporter,
+  schemas: SchemaSources,
+): Input | undefined {
+  const tag = tagOf(candidate.doc, "schema");
+  if (!tag) return undefined;
+  const source = schemas.inScope(tag.text, candidate.implementation ?? candidate.nameNode);
+  const fault = (message: string): undefined => {
+    reporter.add("error", "invalid-schema", `@schema ${tag.text} ${message}`, tag.node, textPart(tag));
+  };
+  if (!source)
+    return fault("names no constant at the top level of a file: write the name of a schema, as in @schema User");
+  const input = inputBySchema(source, candidate, program, { budget, schemas, fault });
+  const given = typeOfSchema(source, "output", program.checker);
+  const { parameters } = takenParameters(candidate, program, new Reporter(candidate, program));
+  const isWhole = input?.style === "object";
+  for (const { name, type, isOptional } of given && !reporter.hasErrors ? parameters : []) {
+    const property = given!.getProperty(name);
+    const part = isWhole ? given : property && program.checker.getTypeOfSymbol(property);
+    const wanted = isOptional ? program.checker.getNonNullableType(type) : type;
+    if (
+      part &&
+      program.checker.isTypeAssignableTo(isOptional ? program.checker.getNonNullableType(part) : part, wanted)
+    )
+      continue;
+    const text = part ? `gives ${program.checker.typeToString(part)}` : "gives nothing";
+    fault(`${text} for ${name}, which is of the type ${program.checker.typeToString(type)}`);
+  }
+  return input;
+}
+
+interface BySchema {
+  readonly budget: Budget;
+  readonly schemas: SchemaSources;
+  readonly fault: (message: string) => undefined;
+  /** The function parses its arguments itself. */
+  readonly isParsed?: boolean;
+  /** All arguments are one object, whatever the parameter is called. */
+  readonly isWhole?: boolean;
+}
+
+/** The arguments as a schema has them, with what the types and comments say besides. */
+export function inputBySchema(
+  source: SchemaSource | { readonly described: DescribedSchema; readonly value: BundledValue },
+  candidate: Candidate,
+  program: DefinitionProgram,
+  { budget, schemas, fault, isParsed, isWhole: isHandler = false }: BySchema,
+): Input | undefined {
+  const described = "described" in source ? source.described : schemas.describe(source, "input");
+  if (described && "fault" in described) return fault(`cannot be read: ${described.fault}`);
+  const typed = readInput(candidate, program, budget, new Reporter(candidate, program));
+  if (!described) return typed;
+  const recursion = new Recursion(new Revivals());
+  const own = { type: "object", ...embedSchema(described.json, (name, schema) => recursion.define(name, schema)) };
+  if (!("$ref" in own) && own["type"] !== "object") return fault("describes no object, and arguments have names");
+  const whole = recursion.finish(own);
+  const properties = Object.keys(isObject(whole["properties"]) ? whole["properties"] : {});
+  const { parameters, context } = takenParameters(candidate, program, new Reporter(candidate, program));
+  const [first] = parameters;
+  const isLone = parameters.length === 1 && !first!.isRest;
+  const isWhole = isHandler || (isLone && Boolean(first!.pattern || !properties.includes(first!.name)));
+  // A lone parameter with a name has all of its types under that.
+  const under = isLone && isWhole && typed.style === "positional" ? first!.name : undefined;
+  const inside = isObject(typed.schema["properties"]) ? typed.schema["properties"][under ?? ""] : undefined;
+  const open = (all: readonly Reach[]): Reach[] =>
+    all
+      .map((path) => (under === undefined ? path : path.slice(1)))
+      .filter((path) => leavesOpen(whole, path.map(nameOfStep)));
+  const isReferring = JSON.stringify(typed.schema).includes('"$ref"');
+  const besides = under === undefined ? typed.schema : isObject(inside) ? inside : undefined;
+  return {
+    ...typed,
+    schema: mergeSchemas(whole, isReferring ? undefined : besides),
+    style: isWhole ? "object" : "positional",
+    params: isWhole ? properties : parameters.map(({ name }) => name),
+    context,
+    dates: open(typed.dates),
+    urls: open(typed.urls),
+    spokenDefaults: isParsed ? [] : defaultsIn(whole),
+    parsed: isParsed ? [] : [{ schema: source.value, at: [] }],
   };
 }
 
@@ -432,4 +540,29 @@ function steps(name: string): string[] {
 function namesOf({ name, declaration }: Parameter): string[] {
   const parameter = declaration && ts.findAncestor(declaration, ts.isParameter);
   return parameter && ts.isIdentifier(parameter.name) ? [name, parameter.name.text] : [name];
+}
+
+/** The arguments of a handler in an object: as its schema has them, or as its function takes them. */
+export function readHandlerInput(
+  candidate: Candidate,
+  { described, handler, schema, value }: ToolObject,
+  program: DefinitionProgram,
+  options: Omit<BySchema, "isParsed" | "isWhole">,
+): Input | undefined {
+  const [first] = parametersOf(candidate, program.checker);
+  const alone = { ...candidate, parameters: first ? [first] : [] };
+  const input = described.input ?? { json: typedInput(alone, program, options.budget) };
+  const source = { described: input, value: { ...value, path: [...value.path, schema ?? ""] } };
+  // LangChain's `invoke` parses what it is given.
+  const isParsed = schema === undefined || handler === "invoke";
+  return inputBySchema(source, alone, program, { ...options, isParsed, isWhole: true });
+}
+
+/** Without a schema, the type of the only parameter says what it takes. */
+function typedInput(candidate: Candidate, program: DefinitionProgram, budget: Budget): JsonSchema {
+  const { schema, style, params } = readInput(candidate, program, budget, new Reporter(candidate, program));
+  const whole = style === "object" ? schema : (schema["properties"] as JsonSchema | undefined)?.[params[0] ?? ""];
+  return isObject(whole) && whole["type"] === "object"
+    ? { ...whole, ...(schema["$defs"] !== undefined && { $defs: schema["$defs"] }) }
+    : { type: "object" };
 }

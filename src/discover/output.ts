@@ -6,6 +6,7 @@ import { arrayOf } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";
 import type { Reporter } from "./reporter.ts";
+import type { SchemaSources } from "./schema-sources.ts";
 import { isFunction, isNothing, isNull, isUnresolved, knownMembers, libraryName, membersOf } from "./types/kinds.ts";
 import { isBody, isBytes, isNeverWritten, isWrittenAsList } from "./types/library-types.ts";
 import { combine } from "./types/union.ts";
@@ -23,6 +24,7 @@ export function readOutput(
   program: DefinitionProgram,
   budget: Budget,
   reporter: Reporter,
+  schemas?: SchemaSources,
 ): JsonSchema | null {
   const result = resultOf(candidate, program);
   const { isWritten, node } = result;
@@ -51,6 +53,7 @@ export function readOutput(
     direction: "output",
     written: isWritten,
     budget,
+    schemas,
     onFault: (fault) => {
       const { severity, code, message, path } = fault;
       if (severity === "error") lose(code, `${message}${path.length > 0 ? ` (at ${written(path)})` : ""}`);

@@ -18,7 +18,7 @@ interface Taken {
 export function takenParameters(candidate: Candidate, program: DefinitionProgram, reporter: Reporter): Taken {
   const all = parametersOf(candidate, program.checker);
   const last = all.at(-1);
-  const context = last !== undefined && isContext(last, program);
+  const context = last !== undefined && isHostContext(last, program);
   const parameters: Parameter[] = [];
   const { thisParameter } = candidate.signature as { thisParameter?: ts.Symbol };
   const receiver = thisParameter && program.checker.getTypeOfSymbol(thisParameter);
@@ -54,7 +54,7 @@ export function takenParameters(candidate: Candidate, program: DefinitionProgram
   return { parameters, context };
 }
 
-function isContext(parameter: Parameter, program: DefinitionProgram): boolean {
+export function isHostContext(parameter: Parameter, program: DefinitionProgram): boolean {
   if (parameter.isRest) return false;
   if (hostContextIn(parameter.type, program) || isMissingContext(parameter)) return true;
   const saysNothing = parameter.type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown) && !isUnresolved(parameter.type);

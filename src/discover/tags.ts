@@ -173,7 +173,7 @@ const aboutArguments: ReadonlySet<string> = new Set(argumentTags.map((name) => n
 const own: readonly string[] = [
   ...argumentTags,
   ...(
-    "param title name signature description example deprecated returns internal resource prompt completes inputSchema task " +
+    "param title name signature description example deprecated returns internal resource prompt completes inputSchema schema task " +
     "readOnly destructive idempotent openWorld secret network ui icon"
   ).split(" "),
 ];

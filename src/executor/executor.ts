@@ -1,4 +1,4 @@
-import type { CallShape } from "../discover/discovery.ts";
+import type { CallShape, SchemaRequest } from "../discover/discovery.ts";
 import type { HostFolder } from "../folders/folders.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { Cid } from "../lib/cid.ts";
@@ -71,14 +71,17 @@ export interface GuestProgram {
   readonly hide?: (value: Json) => Json;
 }
 
-/** A program that is evaluated and not called: it may ask for nothing. */
-export type TriedProgram = Pick<GuestProgram, "tenant" | "code" | "env">;
+/** A program that is evaluated and not called: it may ask for nothing. It may be asked what its schemas say. */
+export interface TriedProgram extends Pick<GuestProgram, "tenant" | "code" | "env"> {
+  readonly describes?: SchemaRequest;
+}
 
 /** The environment of a program cannot be made; the message is safe to show to callers. */
 export class EnvironmentFault extends Error {}
 
 export type LoadOutcome =
-  | { readonly kind: "loaded" }
+  /** `described`: what its schemas say, at two different times. */
+  | { readonly kind: "loaded"; readonly described?: readonly [string, string] }
   /** Its top level threw, or ended the process. */
   | { readonly kind: "failed"; readonly error: GuestFailure }
   /** It loads, and has left a promise behind that was rejected and that nobody handles. */

@@ -98,7 +98,13 @@ export class LoadTrials {
       };
       const begin = (): void => {
         startedAtMs = process.pid === undefined ? 0 : processorMsOf(treeOf(process.pid));
-        const load = JSON.stringify([toGuest.load, { outputBytes, frameBytes: guestFrameBytes }, env]);
+        const load = JSON.stringify([
+          toGuest.load,
+          { outputBytes, frameBytes: guestFrameBytes },
+          env,
+          null,
+          program.describes,
+        ]);
         process.send(load, typeof code === "string" ? Buffer.from(code) : code);
         looking = setTimeout(look, LOOK_MS);
       };
@@ -113,6 +119,8 @@ export class LoadTrials {
             return;
           case toHost.loadFailed:
             return settle({ kind: "failed", error: loadFailed(frame, {}) });
+          case toHost.described:
+            return settle(describedIn(frame));
           case toHost.failed:
             return settle(rejected ? { kind: "rejected", error: rejected } : { kind: "loaded" });
           case toHost.log:
@@ -135,6 +143,11 @@ export class LoadTrials {
       const waiting = clock.after(loadElapsedMs, late);
     });
   }
+}
+
+function describedIn([, one, other]: readonly unknown[]): LoadOutcome {
+  if (typeof one === "string" && typeof other === "string") return { kind: "loaded", described: [one, other] };
+  return { kind: "failed", error: failure("protocol", "its process broke the protocol") };
 }
 
 /** A process that was killed, or did not start, says nothing about its program. */

@@ -147,7 +147,7 @@ async function compileOne(
   tarballs: ReadTarball,
 ): Promise<CompileResult> {
   const source = await definition.source(reference.server);
-  const compiled = await compiler.compile(source, tarballs);
+  const compiled = await compiler.compile(source, { tarballs });
   const isPassing = compiled.problems.some(isServiceFault);
   return { key, ...packCompiled(compiled, source.files), ...(isPassing && { isPassing }) };
 }

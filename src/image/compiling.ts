@@ -1,4 +1,4 @@
-import type { ReadTarball } from "../discover/compiler.ts";
+import type { CompilerHelp } from "../discover/compiler.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -14,7 +14,7 @@ export interface Compiling {
 }
 
 export interface ImageCompiler {
-  compile(source: DefinitionSource, tarballs?: ReadTarball): Promise<Compiled>;
+  compile(source: DefinitionSource, help?: CompilerHelp): Promise<Compiled>;
   close(): Promise<void>;
 }
 

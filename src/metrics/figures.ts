@@ -1,4 +1,4 @@
-import type { ReadTarball } from "../discover/compiler.ts";
+import type { CompilerHelp } from "../discover/compiler.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
 import type { Observers } from "../host/calls/observe.ts";
@@ -151,14 +151,14 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   });
 }
 
-type Compile = (source: DefinitionSource, tarballs?: ReadTarball) => Promise<Compiled>;
+type Compile = (source: DefinitionSource, help?: CompilerHelp) => Promise<Compiled>;
 
 /** Measures how long compiling definitions takes, with whatever compiler. */
 export function timeCompiling(metrics: Metrics): (compile: Compile) => Compile {
   const ended = metrics.timer("berth_compile_duration_seconds", "How long it took to compile definitions, by outcome");
-  return (compile) => async (source, tarballs) => {
+  return (compile) => async (source, help) => {
     const beganAt = performance.now();
-    const compiled = await compile(source, tarballs);
+    const compiled = await compile(source, help);
     ended(performance.now() - beganAt, compiled.bundle === undefined ? "refused" : "ok");
     return compiled;
   };

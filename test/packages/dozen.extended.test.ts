@@ -33,7 +33,7 @@ after(() => Promise.all([compiler, servers, ...Object.values(executors)].map((ea
 
 /** Compiles the definition of a package, and calls it with the sandbox and without. */
 async function works(name: string): Promise<Compiled> {
-  const found = await compiler.compile(definitionOf(name, set), tarball);
+  const found = await compiler.compile(definitionOf(name, set), { tarballs: tarball });
   assert.deepEqual(mistakesIn(found), []);
   assert.ok(found.packages!.some((share) => share.name === name && share.bytes > 0));
   const port = await servers.portFor(name);

@@ -8,7 +8,7 @@ const { set, tarball } = await openSet(dozen);
 const compiler = openCompiler(defaultLimits);
 const cids: Record<string, string> = {};
 for (const name of dozen) {
-  const { bundle, problems } = await compiler.compile(definitionOf(name, set), tarball);
+  const { bundle, problems } = await compiler.compile(definitionOf(name, set), { tarballs: tarball });
   cids[name] = bundle === undefined ? JSON.stringify(problems) : rawBlock(Buffer.from(bundle)).cid;
 }
 await compiler.close();

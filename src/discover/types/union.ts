@@ -27,6 +27,8 @@ export function walkUnion(type: ts.UnionType, place: TypePlace, walker: Walker):
   const booleans = members.filter(({ type }) => type.flags & ts.TypeFlags.BooleanLiteral).length;
   const enums = enumsOf(members.map((member) => member.type));
   const flags = enums.filter(isFlags);
+  const values = members.filter((member) => !isNull(member.type)).length;
+  const beside = values > 1 || place.beside === "others" ? "others" : "null";
   for (const each of flags) {
     alternatives.push({ member: each.type, schema: flagsSchema(each), revivals: [] });
   }
@@ -35,7 +37,7 @@ export function walkUnion(type: ts.UnionType, place: TypePlace, walker: Walker):
     const value = literalValue(member, walker.checker);
     if (value === undefined) {
       const before = walker.revivals.all;
-      const attempt = tryMember(member, { ...place, level: place.level + 1, node }, walker);
+      const attempt = tryMember(member, { ...place, level: place.level + 1, node, beside }, walker);
       const revivals = walker.revivals.all.filter((revival) => !before.includes(revival));
       if ("value" in attempt) alternatives.push({ member, schema: attempt.value, revivals });
       else failed.push({ member, fault: attempt.fault });

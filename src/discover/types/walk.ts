@@ -1,11 +1,14 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import type { Budget } from "../budget.ts";
+import type { ParsedArgument } from "../discovery.ts";
 import type { Doc } from "../doc-comments.ts";
 import type { DefinitionProgram } from "../program.ts";
+import type { SchemaSources } from "../schema-sources.ts";
 import { constrain } from "../tags.ts";
 import { knownList, mappedList, walkArray, walkKindOfArray, walkMappedList, walkTuple } from "./array.ts";
 import { warnOfTags } from "./describe.ts";
+import { inferredSchema, typeGiven } from "./inferred.ts";
 import { isFunction, isNothing, isNull, isOpenEnded, isUnresolved, keyOf, libraryName, nameOf } from "./kinds.ts";
 import { isInterfaceOfArrays, walkLibraryType } from "./library-types.ts";
 import { walkAnyObject, whyNoData, walkObject } from "./object.ts";
@@ -31,6 +34,9 @@ export interface WalkOptions {
   readonly onSpokenDefault?: (path: Path) => void;
   readonly recursion?: Recursion;
   readonly revivals?: Revivals;
+  readonly schemas?: SchemaSources | undefined;
+  /** Hands on where a value is to be parsed by the schema from which its type is inferred. */
+  readonly onParsed?: (parsed: ParsedArgument) => void;
 }
 
 export function createWalker(options: WalkOptions): Walker {
@@ -40,6 +46,7 @@ export function createWalker(options: WalkOptions): Walker {
   const recursion = options.recursion ?? new Recursion(revivals);
   /** The faults of the attempt that is being made. */
   let held: Fault[] | undefined;
+  let isInferred = false;
   const report = (fault: Fault): void => {
     if (held) held.push(fault);
     else onFault(fault);
@@ -56,7 +63,7 @@ export function createWalker(options: WalkOptions): Walker {
     bindingAt: options.bindingAt ?? (() => undefined),
     walk(type, place) {
       budget.spendNode(place.level);
-      const schema = walkKind(type, place, walker);
+      const schema = walker.inferred(type, place, (it) => walkKind(it, place, walker));
       const docs = aliasDocs(place.node, type, checker).toReversed();
       const tags = docs.flatMap((doc) => doc.tags);
       warnOfTags(tags, place, walker);
@@ -64,6 +71,28 @@ export function createWalker(options: WalkOptions): Walker {
         if (fault.code === "pattern-unusable") walker.refuse(place, fault.code, fault.message, fault.tag.node);
         if (fault.code === "constraint-malformed") walker.warn(place, fault.code, fault.message, fault.tag.node);
       });
+    },
+    inferred(type, place, build) {
+      const found = isInferred ? undefined : options.schemas?.of(type, place.node);
+      if (!found) return build(type);
+      const outer = held;
+      const faults: Fault[] = (held = []);
+      const undo = recursion.mark();
+      isInferred = true;
+      let typed: JsonSchema;
+      try {
+        typed = build(typeGiven(found, type, place, walker));
+      } finally {
+        isInferred = false;
+        held = outer;
+      }
+      const schema = inferredSchema(found, typed, place, walker, {
+        schemas: options.schemas!,
+        onParsed: options.onParsed,
+        undo,
+      });
+      if (!schema) for (const fault of faults) report(fault);
+      return schema ?? typed;
     },
     refuse(place, code, reason, node) {
       report({ severity: "error", code, message: reason, path: place.path, node });

@@ -23,6 +23,8 @@ export interface Walker {
   /** The destructuring element that takes this argument or property. */
   readonly bindingAt: (path: Path) => Binding | undefined;
   walk(type: ts.Type, place: TypePlace): JsonSchema;
+  /** What the schema says from which a type is inferred, or what `build` makes of the type where there is none. */
+  inferred(type: ts.Type, place: TypePlace, build: (type: ts.Type) => JsonSchema): JsonSchema;
   /** Notes why the tool cannot be offered, and stands in for the schema. */
   refuse(place: TypePlace, code: string, reason: string, node?: ts.Node): JsonSchema;
   /** Gives what `build` makes, or why JSON cannot carry it; then all that `build` has noted is forgotten. */
@@ -53,6 +55,8 @@ export interface TypePlace {
   readonly open: boolean;
   /** The type as written. A hint only: it is used where it still denotes the type at hand. */
   readonly node?: ts.TypeNode | undefined;
+  /** The type stands beside null, or beside others, in a union. */
+  readonly beside?: "null" | "others";
 }
 
 export interface Binding {
@@ -126,6 +130,13 @@ export class Recursion {
     this.#definitions.set(entry.name, schema);
     this.#closed.set(key, { start: path, name: entry.name });
     return reference(entry.name);
+  }
+
+  /** Puts a schema among the definitions, and gives its name there. */
+  define(suggested: string, schema: JsonSchema): string {
+    const name = this.#freeName(suggested);
+    this.#definitions.set(name, schema);
+    return name;
   }
 
   /** Remembers the state: the function that it gives returns to it. */

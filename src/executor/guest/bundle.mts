@@ -21,11 +21,11 @@ let mapRead = false;
  * From a file of the scratch folder, which goes once it is loaded: Node takes an address that holds the text itself
  * several times as long to load.
  */
-export async function loadBundle(bytes: Uint8Array): Promise<Record<string, unknown>> {
+export async function loadBundle(bytes: Uint8Array, again = ""): Promise<Record<string, unknown>> {
   bundle = bytes;
   writeFileSync(bundleFile, Buffer.concat([bytes, Buffer.from(`\n//# sourceURL=${BUNDLE_NAME}`)]));
   try {
-    return (await import(pathToFileURL(bundleFile).href)) as Record<string, unknown>;
+    return (await import(pathToFileURL(bundleFile).href + again)) as Record<string, unknown>;
   } finally {
     rmSync(bundleFile, { force: true });
   }

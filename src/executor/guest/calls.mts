@@ -1,9 +1,11 @@
-import type { CallShape, Reach, ReachStep } from "../../discover/discovery.ts";
+import type { CallShape, Reach } from "../../discover/discovery.ts";
 import type { Json, JsonObject } from "../../lib/json.ts";
 import { active, finish, runAs, type ActiveCall } from "./active.mts";
 import { createContext } from "./context.mts";
 import { send } from "./pipe.mts";
 import { giveRoom, reportProgress } from "./progress.mts";
+import { eachAt, written } from "./reach.mts";
+import { parseArguments, valueAt } from "./schemas.mts";
 import { encodeFailure, encodeRedirect, encodeValue } from "./values.mts";
 import { toHost } from "./wire.mts";
 
@@ -11,6 +13,7 @@ import { toHost } from "./wire.mts";
 type AnyFunction = (...args: unknown[]) => unknown;
 
 interface KnownShape extends CallShape {
+  readonly bundle: Record<string, unknown>;
   readonly run: AnyFunction | undefined;
   /** A parameter is named like something that every object inherits. */
   readonly careful: boolean;
@@ -19,9 +22,16 @@ interface KnownShape extends CallShape {
 const shapes: KnownShape[] = [];
 
 export function defineShape(index: number, shape: CallShape, bundle: Record<string, unknown>): void {
-  const run = bundle[shape.export];
   const careful = shape.params.some((name) => name in Object.prototype);
-  shapes[index] = { ...shape, run: typeof run === "function" ? (run as AnyFunction) : undefined, careful };
+  shapes[index] = { ...shape, bundle, run: functionOf(shape, bundle), careful };
+}
+
+function functionOf({ export: name, member }: CallShape, bundle: Record<string, unknown>): AnyFunction | undefined {
+  const run = member ? valueAt(bundle, { export: name, path: member }) : bundle[name];
+  if (typeof run !== "function") return undefined;
+  return member
+    ? (run.bind(valueAt(bundle, { export: name, path: member.slice(0, -1) })) as AnyFunction)
+    : (run as AnyFunction);
 }
 
 export function startCall(id: number, shapeIndex: number, args: JsonObject, data: JsonObject | undefined): void {
@@ -31,12 +41,12 @@ export function startCall(id: number, shapeIndex: number, args: JsonObject, data
     return send(JSON.stringify([toHost.failed, id, "load", message, null, 0]));
   }
   let call: ActiveCall | undefined;
-  if (shape.context) active.set(id, (call = { id, ahead: 0 }));
+  if (shape.context || shape.options) active.set(id, (call = { id, ahead: 0 }));
   let result: unknown;
   try {
     if (shape.dates || shape.urls) revive(args, shape);
-    const context = call && createContext(call, data);
-    result = runAs(id, invoke, shape, args, context);
+    const context = call && (shape.options ? optionsOf(call) : createContext(call, data));
+    result = runAs(id, shape.parsed ? parseAndInvoke : invoke, shape, args, context);
     if (shape.list && !(result instanceof Promise)) result = listOf(result);
     if (typeof result === "object" && result !== null && needsTime(result)) {
       if (!call) active.set(id, (call = { id, ahead: 0 }));
@@ -70,6 +80,20 @@ export function failCall(id: number, error: unknown): boolean {
   return call !== undefined;
 }
 
+/** What other frameworks give a handler after its arguments. */
+function optionsOf(call: ActiveCall): object {
+  const { signal } = createContext(call, undefined) as { signal: AbortSignal };
+  const id = String(call.id);
+  return { toolCallId: id, requestId: id, messages: [], signal, abortSignal: signal };
+}
+
+function parseAndInvoke(shape: KnownShape, args: JsonObject, context: object | undefined): unknown {
+  const parsed = parseArguments(shape.parsed!, args, shape.bundle);
+  return parsed instanceof Promise
+    ? parsed.then((made) => invoke(shape, made, context))
+    : invoke(shape, parsed, context);
+}
+
 function invoke(shape: KnownShape, args: JsonObject, context: object | undefined): unknown {
   const run = shape.run!;
   const { params } = shape;
@@ -77,7 +101,10 @@ function invoke(shape: KnownShape, args: JsonObject, context: object | undefined
     const missing = params.filter((name) => !Object.hasOwn(args, name));
     for (const name of missing) Object.defineProperty(args, name, { value: undefined });
   }
-  if (shape.style === "object") return context ? run(args, context) : run(args);
+  if (shape.style === "object") {
+    const given = shape.under === undefined ? args : { [shape.under]: args };
+    return context ? run(given, context) : run(given);
+  }
 
   const values: unknown[] = [];
   for (let index = 0; index < params.length; index++) {
@@ -164,38 +191,15 @@ async function encodeBody(id: number, body: Blob | Response): Promise<string> {
 
 /** Replaces, in place, the texts that stand for `Date`s and `URL`s. Absent and null values stay as they are. */
 function revive(args: Json, { dates = [], urls = [] }: Pick<CallShape, "dates" | "urls">): void {
-  for (const path of dates) replace(args, path, 0, dateOf);
-  for (const path of urls) replace(args, path, 0, urlOf);
+  for (const path of dates) replaceTexts(args, path, dateOf);
+  for (const path of urls) replaceTexts(args, path, urlOf);
 }
 
-function replace(
-  value: Json | undefined,
-  path: Reach,
-  depth: number,
-  made: (text: string, path: Reach) => Date | URL,
-): void {
-  if (typeof value !== "object" || value === null) return;
-  const holder = value as Record<string, Json>;
-  for (const key of keysAt(holder, path[depth]!)) {
-    if (depth + 1 < path.length) replace(holder[key], path, depth + 1, made);
-    else if (typeof holder[key] === "string") holder[key] = made(holder[key], path) as unknown as Json;
-  }
-}
-
-function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep): string[] {
-  if (typeof step === "string" && step !== "*") return Object.hasOwn(holder, step) ? [step] : [];
-  const keys = Object.keys(holder);
-  if (step === "*") return keys;
-  if ("from" in step) return Array.isArray(holder) ? keys.slice(step.from) : [];
-  if (Array.isArray(holder)) return [];
-  const { match, unless } = step;
-  const isMatch = RegExp(match ?? "", "u");
-  const isOther = RegExp(unless ?? "(?!)", "u");
-  return keys.filter((key) => isMatch.test(key) && !isOther.test(key));
-}
-
-function written(path: Reach): string {
-  return path.map((step) => (typeof step === "string" ? step : "*")).join(".");
+function replaceTexts(args: Json, path: Reach, made: (text: string, path: Reach) => Date | URL): void {
+  eachAt(args, path, (holder, key) => {
+    const text = holder[key];
+    if (typeof text === "string") holder[key] = made(text, path) as unknown as Json;
+  });
 }
 
 function dateOf(text: string, path: Reach): Date {

@@ -1,4 +1,4 @@
-import type { CallShape } from "../../discover/discovery.ts";
+import type { CallShape, SchemaRequest } from "../../discover/discovery.ts";
 import type { Json, JsonObject } from "../../lib/json.ts";
 import { loadBundle } from "./bundle.mts";
 import { cancelCall, defineShape, startCall } from "./calls.mts";
@@ -9,6 +9,7 @@ import { settleRequest } from "./host.mts";
 import { refuseLinksOut } from "./links.mts";
 import { flush, listen, send } from "./pipe.mts";
 import { credit } from "./progress.mts";
+import { describeTwice } from "./schemas.mts";
 import { connectSockets, prepareSockets } from "./sockets.mts";
 import { setLimits } from "./values.mts";
 import { toGuest, toHost, type GuestLimits, type GuestSockets } from "./wire.mts";
@@ -49,14 +50,20 @@ function obey(frame: unknown[], bytes?: Uint8Array): void {
   }
 }
 
-type Loading = [limits: GuestLimits, env?: Readonly<Record<string, string>> | null, sockets?: GuestSockets];
+type Loading = [
+  limits: GuestLimits,
+  env?: Readonly<Record<string, string>> | null,
+  sockets?: GuestSockets | null,
+  request?: SchemaRequest,
+];
 
-async function load(code: Uint8Array, ...[limits, env, sockets]: Loading): Promise<void> {
+async function load(code: Uint8Array, ...[limits, env, sockets, request]: Loading): Promise<void> {
   setLimits(limits);
-  connectSockets(sockets);
+  connectSockets(sockets ?? undefined);
   // Here, where they mean nothing to Node any more, and where no list of processes shows them.
   Object.assign(process.env, env);
   try {
+    if (request) return send(JSON.stringify([toHost.described, ...(await describeTwice(request, code))]));
     bundle = await loadBundle(code);
   } catch (error) {
     const { message, stack } = describe(error);

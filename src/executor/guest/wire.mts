@@ -5,7 +5,7 @@
 
 /** The frames that the host writes. */
 export const toGuest = {
-  /** [load, limits, environment or null, GuestSockets?], with the bundle's text */
+  /** [load, limits, environment or null, GuestSockets or null, SchemaRequest?], with the bundle's text */
   load: 0,
   /** [shape, index, CallShape]: calls name a shape by its index. */
   shape: 1,
@@ -61,6 +61,8 @@ export const toHost = {
   closeStream: 14,
   /** [redirect, call id, location]: the result stands at another address. */
   redirect: 15,
+  /** [described, answer, answer]: what the schemas of a request say, at two different times. */
+  described: 16,
 } as const;
 
 /** A call may be this many progress events ahead of its consumer before its generator waits. */

@@ -1,5 +1,5 @@
-import type { ReadTarball } from "../../discover/compiler.ts";
-import type { Compiled, DefinitionSource } from "../../discover/discovery.ts";
+import type { CompilerHelp, ReadTarball } from "../../discover/compiler.ts";
+import type { Compiled, DefinitionSource, DescribeSchemas } from "../../discover/discovery.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
@@ -12,7 +12,7 @@ export type CompileFor = (
   tarballs?: ReadTarball,
 ) => Promise<Compiled>;
 
-type Compile = (source: DefinitionSource, tarballs?: ReadTarball) => Promise<Compiled>;
+type Compile = (source: DefinitionSource, help?: CompilerHelp) => Promise<Compiled>;
 
 /** Processor time of one definition on the quick lane, in ms: several times the usual. */
 export const QUICK_COMPILE_MS = 2_000;
@@ -24,7 +24,11 @@ const PATIENT_FOR_MS = 60_000;
  * times does not block the others. `quick` gives up after `QUICK_COMPILE_MS`; `patient`, on a lane of its own, then
  * compiles again what took too long or too much memory.
  */
-export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
+export function compilingInTurn(
+  quick: Compile,
+  patient: Compile,
+  describingFor?: (tenant: string) => DescribeSchemas,
+): CompileFor {
   const turns = { quick: newTurns(), patient: newTurns() };
   /** By tenant, on the clock of `performance.now()`. */
   const patientUntil = new Map<string, number>();
@@ -36,13 +40,14 @@ export function compilingInTurn(quick: Compile, patient: Compile): CompileFor {
   };
 
   return async (source, tenant, signal, tarballs) => {
+    const help = { tarballs, describe: describingFor?.(tenant) };
     // Types of packages take longer than the quick lane has.
     if (!source.packages && !isPatient(tenant)) {
-      const compiled = await inTurn(turns.quick, tenant, () => quick(source, tarballs), signal);
+      const compiled = await inTurn(turns.quick, tenant, () => quick(source, help), signal);
       if (!compiled.problems.some(({ code }) => TOO_MUCH.has(code))) return compiled;
       patientUntil.set(tenant, performance.now() + PATIENT_FOR_MS);
     }
-    return inTurn(turns.patient, tenant, () => patient(source, tarballs), signal);
+    return inTurn(turns.patient, tenant, () => patient(source, help), signal);
   };
 }
 

@@ -1,0 +1,66 @@
+import { isObject, nestsTooDeep, tryParseJson, type JsonSchema } from "../lib/json.ts";
+import type { DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest, ToolAnnotations } from "./discovery.ts";
+
+/** What a guest says of its schemas. It runs the author's code, so that nothing of it is believed unread. */
+export function readDescribed([one, other]: readonly [string, string], request: SchemaRequest): DescribedSchemas {
+  const [first, second] = [read(one), read(other)];
+  if (!first || !second) return undescribed(request, "its answer cannot be read");
+  const stable = <T>(value: T, again: unknown, unstable: T): T =>
+    JSON.stringify(value) === JSON.stringify(again) ? value : unstable;
+  return {
+    schemas: request.schemas.map((_, index) =>
+      stable(schemaIn(first.schemas[index]), schemaIn(second.schemas[index]), UNSTABLE),
+    ),
+    tools: request.tools.map((_, index) => {
+      const again = toolsIn(second.tools[index]);
+      return toolsIn(first.tools[index]).map((tool, at) => stable(tool, again[at], { at: tool.at, input: UNSTABLE }));
+    }),
+  };
+}
+
+/** The same where nothing could be evaluated. */
+export function undescribed({ schemas, tools }: SchemaRequest, fault: string): DescribedSchemas {
+  return { schemas: schemas.map(() => ({ fault })), tools: tools.map(() => []), fault };
+}
+
+const UNSTABLE: DescribedSchema = {
+  fault: "it is another one at another time or with other random numbers; make it the same whenever it is loaded",
+};
+
+function read(text: string): { schemas: unknown[]; tools: unknown[] } | undefined {
+  const value = tryParseJson(text);
+  const isSound = isObject(value) && !nestsTooDeep(value, text.length);
+  return isSound && Array.isArray(value["schemas"]) && Array.isArray(value["tools"])
+    ? { schemas: value["schemas"], tools: value["tools"] }
+    : undefined;
+}
+
+function schemaIn(value: unknown): DescribedSchema {
+  const { json, fault } = isObject(value) ? value : {};
+  return isObject(json)
+    ? { json: json as JsonSchema }
+    : { fault: typeof fault === "string" ? fault.slice(0, FAULT_UNITS_MAX) : "no reason is given" };
+}
+
+/** The longest reason why a schema cannot be read, in UTF-16 units. */
+const FAULT_UNITS_MAX = 500;
+
+function toolsIn(list: unknown): DescribedTool[] {
+  return (Array.isArray(list) ? list : []).filter(isObject).flatMap(({ at, annotations, input, output, ...texts }) => {
+    if (!Array.isArray(at) || !at.every((step) => typeof step === "string")) return [];
+    const { name, title, description } = texts;
+    return {
+      at,
+      ...(typeof name === "string" && { name }),
+      ...(typeof title === "string" && { title }),
+      ...(typeof description === "string" && { description }),
+      ...(isHints(annotations) && { annotations }),
+      ...(input !== undefined && { input: schemaIn(input) }),
+      ...(output !== undefined && { output: schemaIn(output) }),
+    };
+  });
+}
+
+function isHints(value: unknown): value is ToolAnnotations {
+  return isObject(value) && Object.values(value).every((hint) => typeof hint === "boolean");
+}

@@ -1,0 +1,193 @@
+import ts from "#typescript";
+import type { BundledValue, DescribedTool } from "./discovery.ts";
+import { docOfSymbol } from "./doc-comments.ts";
+import type { Candidate } from "./exports.ts";
+import type { DefinitionProgram } from "./program.ts";
+import type { SchemaSources } from "./schema-sources.ts";
+import { isHidden } from "./tags.ts";
+
+/**
+ * Tools as other libraries have them: objects with a handler, a description, and a schema of the arguments, exported one
+ * by one, in a list, or under names. What they hold is known when the module has been loaded; here it is found that they
+ * are tools, and which function of the source is the handler.
+ */
+export interface ToolObject {
+  readonly value: BundledValue;
+  readonly described: DescribedTool;
+  /** The property that holds its handler. */
+  readonly handler: string;
+  /** The property that holds the schema of its arguments. */
+  readonly schema?: string;
+}
+
+/** A candidate for each tool in an object; none as long as nothing has been loaded. */
+export function toolObjects(program: DefinitionProgram, schemas: SchemaSources, server: string): Candidate[] {
+  const { checker } = program;
+  return exportedObjects(program).flatMap(({ exported, target, type, expression, node }) => {
+    const doc = docOfSymbol(target);
+    if (isHidden(exported.name, doc)) return [];
+    return (schemas.toolsOf(exported.name) ?? []).flatMap((described): Candidate[] => {
+      const place = inside({ type, expression, node }, described.at, checker);
+      const parts = place && partsOf(place.type, checker);
+      if (!place || !parts) return [];
+      const own = place.expression && functionIn(place.expression, parts.handler.name, checker);
+      const held = checker.getNonNullableType(checker.getTypeOfSymbol(parts.handler)).getCallSignatures()[0]!;
+      const signature = (own && checker.getTypeAtLocation(own).getCallSignatures()[0]) ?? held;
+      const name = nameOf(described, exported.name === "default" ? server : exported.name);
+      return [
+        {
+          name,
+          export: exported.name,
+          doc: { ...doc, description: described.description ?? doc.description },
+          signature,
+          signatures: [signature],
+          ...(own && isFunctionNode(own) && { implementation: own }),
+          clashing: [],
+          nameNode: place.node,
+          object: {
+            value: { export: exported.name, path: described.at },
+            described,
+            handler: parts.handler.name,
+            ...(parts.schema && { schema: parts.schema.name }),
+          },
+        },
+      ];
+    });
+  });
+}
+
+interface Place {
+  readonly type: ts.Type;
+  readonly expression: ts.Expression | undefined;
+  /** Where to point. */
+  readonly node: ts.Node;
+}
+
+/** The exports that hold tools. */
+export function exportedObjects(program: DefinitionProgram): (Place & { exported: ts.Symbol; target: ts.Symbol })[] {
+  const { checker, entry, isOfPackage } = program;
+  const module = checker.getSymbolAtLocation(entry);
+  return (module ? checker.getExportsOfModule(module) : []).flatMap((exported) => {
+    const target = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
+    const declaration = target.valueDeclaration ?? target.declarations?.[0];
+    if (!declaration || isOfPackage(declaration.getSourceFile()) || !(target.flags & ts.SymbolFlags.Value)) return [];
+    const type = checker.getTypeOfSymbolAtLocation(target, entry);
+    if (!holdsTools(type, checker)) return [];
+    const expression = ts.isExportAssignment(declaration)
+      ? declaration.expression
+      : ts.isVariableDeclaration(declaration)
+        ? declaration.initializer
+        : undefined;
+    return [{ exported, target, type, expression, node: ts.getNameOfDeclaration(declaration) ?? declaration }];
+  });
+}
+
+function holdsTools(type: ts.Type, checker: ts.TypeChecker): boolean {
+  if (partsOf(type, checker)) return true;
+  if (!(type.flags & ts.TypeFlags.Object) || type.getCallSignatures().length > 0) return false;
+  const held = checker.isArrayLikeType(type)
+    ? checker.getTypeArguments(type as ts.TypeReference)
+    : checker.getPropertiesOfType(type).map((property) => checker.getTypeOfSymbol(property));
+  return (
+    held.length > 0 && held.every((each) => membersOf(each).every((member) => partsOf(member, checker) !== undefined))
+  );
+}
+
+function membersOf(type: ts.Type): readonly ts.Type[] {
+  return type.isUnion() ? type.types : [type];
+}
+
+const HANDLERS: readonly string[] = ["execute", "handler", "invoke", "func", "callback", "run"];
+const SCHEMAS: readonly string[] = ["inputSchema", "parameters", "schema"];
+
+/** The handler and the schema of a tool; undefined for anything else. */
+function partsOf(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol; schema?: ts.Symbol } | undefined {
+  if (!(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection)) || type.getCallSignatures().length > 0)
+    return undefined;
+  const typeOf = (property: ts.Symbol | undefined): ts.Type | undefined =>
+    property && checker.getNonNullableType(checker.getTypeOfSymbol(property));
+  const isText = (name: string): boolean =>
+    Boolean((typeOf(type.getProperty(name))?.flags ?? 0) & ts.TypeFlags.StringLike);
+  const handler = HANDLERS.flatMap((name) => type.getProperty(name) ?? []).find(
+    (property) => typeOf(property)!.getCallSignatures().length > 0,
+  );
+  const schema = SCHEMAS.flatMap((name) => type.getProperty(name) ?? [])[0];
+  if (!handler || !(schema ? isText("description") : isText("name") && isText("description"))) return undefined;
+  return { handler, ...(schema && { schema }) };
+}
+
+/** The names under which clients may call a tool. */
+const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+
+function nameOf({ name, at }: DescribedTool, exported: string): string {
+  const key = at.at(-1);
+  return (
+    [name, key !== undefined && /\D/.test(key) ? key : undefined].find((each) => each && NAME.test(each)) ?? exported
+  );
+}
+
+/** A part of what is exported. */
+function inside(place: Place, path: readonly string[], checker: ts.TypeChecker): Place | undefined {
+  return path.reduce<Place | undefined>((at, step) => {
+    if (!at) return undefined;
+    const { type, expression, node } = at;
+    const literal = expression && valueOf(expression, checker);
+    const property = type.getProperty(step);
+    const declaration = property?.declarations?.find((it) => it.getSourceFile() === place.node.getSourceFile());
+    const held = property ? checker.getTypeOfSymbol(property) : type.getNumberIndexType();
+    const element = literal && ts.isArrayLiteralExpression(literal) ? literal.elements[Number(step)] : undefined;
+    const written = declaration && ts.isPropertyAssignment(declaration) ? declaration.initializer : undefined;
+    const shorthand = declaration && ts.isShorthandPropertyAssignment(declaration) ? declaration.name : undefined;
+    const name = declaration && ts.getNameOfDeclaration(declaration);
+    return held && { type: held, expression: written ?? shorthand ?? element, node: name ?? element ?? node };
+  }, place);
+}
+
+/** What a name stands for, behind parentheses and casts. */
+function valueOf(expression: ts.Expression, checker: ts.TypeChecker, levels = 0): ts.Expression {
+  if (levels > LEVELS_MAX) return expression;
+  if (
+    ts.isParenthesizedExpression(expression) ||
+    ts.isAsExpression(expression) ||
+    ts.isSatisfiesExpression(expression) ||
+    ts.isAwaitExpression(expression)
+  )
+    return valueOf(expression.expression, checker, levels + 1);
+  if (!ts.isIdentifier(expression)) return expression;
+  const shorthand = ts.isShorthandPropertyAssignment(expression.parent)
+    ? checker.getShorthandAssignmentValueSymbol(expression.parent)
+    : checker.getSymbolAtLocation(expression);
+  const target = shorthand && shorthand.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(shorthand) : shorthand;
+  const declaration = target?.valueDeclaration;
+  const initializer = declaration && ts.isVariableDeclaration(declaration) ? declaration.initializer : undefined;
+  return initializer ? valueOf(initializer, checker, levels + 1) : expression;
+}
+
+const LEVELS_MAX = 10;
+
+/** The node of a handler in the source: of an object literal, or of what a helper or a constructor is given. */
+function functionIn(expression: ts.Expression, handler: string, checker: ts.TypeChecker): ts.Node | undefined {
+  const value = valueOf(expression, checker);
+  if (ts.isObjectLiteralExpression(value)) {
+    for (const name of [handler, ...HANDLERS]) {
+      const property = value.properties.find((each) => each.name && each.name.getText() === name);
+      if (!property) continue;
+      if (ts.isMethodDeclaration(property)) return property;
+      const held = ts.isPropertyAssignment(property) ? property.initializer : property.name;
+      return held && ts.isExpression(held) ? valueOf(held, checker) : held;
+    }
+    return undefined;
+  }
+  if (!ts.isCallExpression(value) && !ts.isNewExpression(value)) return undefined;
+  for (const argument of value.arguments ?? []) {
+    const given = valueOf(argument, checker);
+    if (isFunctionNode(given)) return given;
+    const found = ts.isObjectLiteralExpression(given) ? functionIn(given, handler, checker) : undefined;
+    if (found) return found;
+  }
+  return undefined;
+}
+
+function isFunctionNode(node: ts.Node): node is ts.ArrowFunction | ts.FunctionExpression | ts.MethodDeclaration {
+  return ts.isArrowFunction(node) || ts.isFunctionExpression(node) || ts.isMethodDeclaration(node);
+}

@@ -1,0 +1,63 @@
+import type ts from "typescript";
+import type { JsonSchema } from "../../lib/json.ts";
+import type { ParsedArgument } from "../discovery.ts";
+import { defaultsIn, embedSchema, mergeSchemas, openSchema, partOfSchema, refineSchema } from "../schema-merge.ts";
+import { typeOfSchema, type InferredType, type SchemaSources } from "../schema-sources.ts";
+import { mayBeNothing } from "./kinds.ts";
+import type { TypePlace, Walker } from "./walker.ts";
+
+/** The type of what callers give where a value is parsed: its schema may take something else than it makes. */
+export function typeGiven(inferred: InferredType, type: ts.Type, place: TypePlace, walker: Walker): ts.Type {
+  const isElse = isParsed(inferred, place, walker);
+  return (isElse && typeOfSchema(inferred.parts[0]!.source, "input", walker.checker)) || type;
+}
+
+/** A whole argument, or a part of one, that is told from everything else that may stand in its place. */
+function isParsed({ isWhole, parts: [first] }: InferredType, { beside }: TypePlace, { direction }: Walker): boolean {
+  return direction === "input" && isWhole && first!.io === "output" && first!.part.length === 0 && beside !== "others";
+}
+
+interface InferredOptions {
+  readonly schemas: SchemaSources;
+  readonly onParsed?: ((parsed: ParsedArgument) => void) | undefined;
+  /** Forgets the definitions that were made for the type. */
+  readonly undo: () => void;
+}
+
+/** What the schemas of a type say, beside what the type says; undefined where they cannot be read. */
+export function inferredSchema(
+  inferred: InferredType,
+  typed: JsonSchema,
+  place: TypePlace,
+  walker: Walker,
+  { schemas, onParsed, undo }: InferredOptions,
+): JsonSchema | undefined {
+  const parses = isParsed(inferred, place, walker);
+  const [first] = inferred.parts;
+  const isInput = parses || (walker.direction === "input" && inferred.isWhole && first!.io === "input");
+  const found = inferred.parts.flatMap(({ source, part }): JsonSchema[] => {
+    const described = schemas.describe(source, isInput ? "input" : "output");
+    if (described && "fault" in described) {
+      const lost = "what it says besides its type is not published";
+      walker.warn(place, "schema-unread", `the schema ${source.text} cannot be read, and ${lost}: ${described.fault}`);
+    }
+    const own = described && "json" in described ? partOfSchema(described.json, part) : undefined;
+    return own ? [own] : [];
+  });
+  const taken = parses ? typeOfSchema(first!.source, "input", walker.checker) : undefined;
+  if (parses) {
+    const isAbsent =
+      found.some((own) => "default" in own) || (taken !== undefined && mayBeNothing(taken, walker.checker));
+    const options = { ...(isAbsent && { absent: true }), ...(place.beside && { orNull: true }) };
+    onParsed?.({ schema: first!.source.value, at: place.reach, ...options });
+  }
+  if (found.length === 0) return undefined;
+
+  const isReferring = inferred.isWhole && JSON.stringify(typed).includes('"$ref"');
+  if (isReferring) undo();
+  const define = (suggested: string, schema: JsonSchema): string => walker.recursion.define(suggested, schema);
+  const all = found.map((own) => embedSchema(walker.direction === "output" ? openSchema(own) : own, define));
+  // A schema fills in its own defaults.
+  if (parses) for (const path of defaultsIn(all[0]!)) walker.noteSpokenDefault([...place.path, ...path]);
+  return inferred.isWhole ? mergeSchemas(all[0]!, isReferring ? undefined : typed) : all.reduce(refineSchema, typed);
+}

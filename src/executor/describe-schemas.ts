@@ -1,0 +1,27 @@
+import type { DescribeSchemas } from "../discover/discovery.ts";
+import type { Executor, LoadOutcome } from "./executor.ts";
+
+/** Evaluates schemas in a guest process of their own, which is given nothing and may ask for nothing. */
+export function describingSchemas(load: Executor["load"], tenant: string): DescribeSchemas {
+  return async (bundle, describes) => {
+    const outcome = await load({ tenant, code: async () => bundle, describes });
+    if (outcome.kind === "loaded" && outcome.described) return outcome.described;
+    return { fault: faultOf(outcome), ...(!IS_FINAL.has(outcome.kind) && { isPassing: true }) };
+  };
+}
+
+const IS_FINAL: ReadonlySet<LoadOutcome["kind"]> = new Set(["failed", "rejected", "endless"]);
+
+function faultOf(outcome: LoadOutcome): string {
+  switch (outcome.kind) {
+    case "failed":
+    case "rejected":
+      return outcome.error.message;
+    case "endless":
+      return `its top level took more than ${outcome.loadMs} ms of CPU time`;
+    case "unfinished":
+      return `its top level had not finished after ${outcome.loadElapsedMs} ms`;
+    default:
+      return "no guest could be started for it";
+  }
+}

@@ -1,0 +1,254 @@
+import type {
+  BundledValue,
+  DescribedSchema,
+  DescribedTool,
+  ParsedArgument,
+  SchemaRequest,
+} from "../../discover/discovery.ts";
+import type { JsonObject, JsonSchema } from "../../lib/json.ts";
+import { loadBundle } from "./bundle.mts";
+import { eachAt, written } from "./reach.mts";
+
+/**
+ * The schemas of libraries that a program holds: what they say as JSON Schema, and what they make of arguments. Knows
+ * Standard Schema and, where a library does not describe itself by it, that library's own converter.
+ */
+type Bundle = Record<string, unknown>;
+
+interface StandardSchema {
+  readonly "~standard"?: {
+    readonly vendor: string;
+    readonly validate: (value: unknown) => Validated | Promise<Validated>;
+    readonly jsonSchema?: Readonly<Record<"input" | "output", (options: object) => JsonSchema>>;
+  };
+}
+
+interface Validated {
+  readonly value?: unknown;
+  readonly issues?: readonly {
+    readonly message: string;
+    readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[];
+  }[];
+}
+
+/**
+ * The answers to a request, as JSON: of a program that is loaded today, and of one that is loaded in another year and
+ * with other random numbers. What is not the same then is no schema to publish.
+ */
+export async function describeTwice(request: SchemaRequest, code: Uint8Array): Promise<[string, string]> {
+  pretend(0, 16_807);
+  const one = await describeSchemas(request, await loadBundle(code));
+  pretend(YEAR_MS, RANDOM_MAX - 16_807);
+  return [one, await describeSchemas(request, await loadBundle(code, "?again"))];
+}
+
+const YEAR_MS = 400 * 24 * 3_600_000;
+const RANDOM_MAX = 2 ** 31 - 1;
+const PresentDate = Date;
+
+/** Sets the clock so much forward, and begins with this random number. */
+function pretend(laterMs: number, seed: number): void {
+  const now = (): number => PresentDate.now() + laterMs;
+  globalThis.Date = new Proxy(PresentDate, {
+    construct: (made, args: [], target: typeof Date) =>
+      Reflect.construct(made, args.length > 0 ? args : [now()], target) as Date,
+    apply: () => new PresentDate(now()).toString(),
+    get: (made, name, receiver) => (name === "now" ? now : (Reflect.get(made, name, receiver) as unknown)),
+  });
+  let random = seed;
+  // Park and Miller's generator.
+  Math.random = () => (random = (random * 16_807) % RANDOM_MAX) / RANDOM_MAX;
+}
+
+async function describeSchemas(request: SchemaRequest, bundle: Bundle): Promise<string> {
+  const describe = (value: unknown, io: "input" | "output") => described(value, io, request, bundle);
+  const schemas = await Promise.all(request.schemas.map((each) => describe(valueAt(bundle, each), each.io)));
+  const tools = await Promise.all(request.tools.map((name) => toolsIn(bundle[name], describe)));
+  return JSON.stringify({ schemas, tools });
+}
+
+type Describe = (value: unknown, io: "input" | "output") => Promise<DescribedSchema>;
+
+async function described(
+  value: unknown,
+  io: "input" | "output",
+  { converters }: SchemaRequest,
+  bundle: Bundle,
+): Promise<DescribedSchema> {
+  try {
+    const json: unknown = await jsonOf(
+      value,
+      io,
+      (library) => bundle[converters[library] ?? ""] as Converter | undefined,
+    );
+    // What cannot be written as JSON must not be taken for what can.
+    return isObject(json) ? { json: JSON.parse(JSON.stringify(json)) as JsonSchema } : { fault: "it is no schema" };
+  } catch (error) {
+    return { fault: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+type Converter = (schema: unknown, options: object) => JsonSchema;
+
+const TARGET = "draft-2020-12";
+/** zod's: what JSON cannot say is left open, and not refused. */
+const OPEN = { unrepresentable: "any" };
+
+async function jsonOf(
+  value: unknown,
+  io: "input" | "output",
+  converterOf: (library: "zod" | "valibot") => Converter | undefined,
+): Promise<unknown> {
+  if (typeof value !== "object" && typeof value !== "function") return undefined;
+  const { "~standard": standard } = (value ?? {}) as StandardSchema;
+  const vendor = standard?.vendor;
+  if (standard?.jsonSchema)
+    return standard.jsonSchema[io]({ target: TARGET, ...(vendor === "zod" && { libraryOptions: OPEN }) });
+  if (vendor === "zod" && "_zod" in (value as object))
+    return converterOf("zod")?.(value, { io, target: TARGET, ...OPEN });
+  if (vendor === "zod") throw new Error("zod 3 cannot describe its schemas as JSON: use zod 4");
+  if (vendor === "valibot") {
+    const convert = converterOf("valibot");
+    if (!convert) throw new Error("valibot needs a package for that: run berth add @valibot/to-json-schema");
+    return convert(value, { typeMode: io, errorMode: "ignore", target: TARGET });
+  }
+  const { jsonSchema, toJsonSchema } = value as { jsonSchema?: unknown; toJsonSchema?: () => unknown };
+  if (typeof toJsonSchema === "function") return toJsonSchema.call(value);
+  if (vendor !== undefined) throw new Error(`the library ${vendor} cannot describe its schemas as JSON`);
+  if (jsonSchema !== undefined) return typeof jsonSchema === "function" ? jsonSchema() : jsonSchema;
+  const parts = Object.entries(value as object);
+  if (parts.length > 0 && parts.every(([, part]) => isSchema(part))) return jsonOfShape(parts, io, converterOf);
+  return parts.length === 0 ? { type: "object", properties: {} } : value;
+}
+
+/** `{ city: z.string() }`: the properties of an object. */
+async function jsonOfShape(
+  parts: readonly (readonly [string, unknown])[],
+  io: "input" | "output",
+  converterOf: Parameters<typeof jsonOf>[2],
+): Promise<JsonSchema> {
+  const properties: [string, unknown][] = [];
+  const required: string[] = [];
+  for (const [name, part] of parts) {
+    const { $schema: _, ...json } = (await jsonOf(part, io, converterOf)) as JsonSchema;
+    properties.push([name, json]);
+    const { issues } = (await (part as StandardSchema)["~standard"]!.validate(undefined)) as Validated;
+    if (issues) required.push(name);
+  }
+  return { type: "object", properties: Object.fromEntries(properties), required };
+}
+
+function isSchema(value: unknown): value is StandardSchema {
+  return (typeof value === "object" || typeof value === "function") && value !== null && "~standard" in value;
+}
+
+const HANDLERS = ["execute", "handler", "invoke", "func", "callback", "run"];
+
+/** The tools that a value is, or that it holds in a list or under names. */
+async function toolsIn(value: unknown, describe: Describe): Promise<DescribedTool[]> {
+  if (!isObject(value)) return [];
+  if (isTool(value)) return [await toolOf(value, [], describe)];
+  const held = Object.entries(value).filter((entry): entry is [string, JsonObject] => isTool(entry[1]));
+  return Promise.all(held.map(([name, tool]) => toolOf(tool, [name], describe)));
+}
+
+function isTool(value: unknown): value is JsonObject {
+  return isObject(value) && HANDLERS.some((name) => typeof value[name] === "function");
+}
+
+async function toolOf(
+  tool: Record<string, unknown>,
+  at: readonly string[],
+  describe: Describe,
+): Promise<DescribedTool> {
+  const text = (key: string, ...names: readonly string[]): object => {
+    const found = names.map((name) => tool[name]).find((each) => typeof each === "string" && each !== "");
+    return found === undefined ? {} : { [key]: found };
+  };
+  const schema = tool["inputSchema"] ?? tool["parameters"] ?? tool["schema"];
+  const { annotations, outputSchema } = tool;
+  return {
+    at,
+    ...text("name", "name", "id"),
+    ...text("title", "title"),
+    ...text("description", "description"),
+    ...(isObject(annotations) && { annotations: hintsIn(annotations) }),
+    ...(schema !== undefined && schema !== null && { input: await describe(schema, "input") }),
+    ...(outputSchema !== undefined && outputSchema !== null && { output: await describe(outputSchema, "output") }),
+  };
+}
+
+const HINTS = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+
+function hintsIn(annotations: Record<string, unknown>): object {
+  return Object.fromEntries(
+    HINTS.flatMap((hint) => (typeof annotations[hint] === "boolean" ? [[hint, annotations[hint]]] : [])),
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
+}
+
+export function valueAt(bundle: Bundle, { export: name, path }: BundledValue): unknown {
+  return path.reduce<unknown>((at, step) => (at as Record<string, unknown> | undefined)?.[step], bundle[name]);
+}
+
+/** The arguments as their schemas make them; a promise where one of these takes time. Throws what they find wrong. */
+export function parseArguments(
+  parsed: readonly ParsedArgument[],
+  args: JsonObject,
+  bundle: Bundle,
+): JsonObject | Promise<JsonObject> {
+  let whole: unknown = args;
+  const waiting: Promise<void>[] = [];
+  for (const { schema, at, absent, orNull } of parsed) {
+    const standard = standardOf(valueAt(bundle, schema));
+    if (!standard) continue;
+    const parse = (value: unknown, place: string, put: (made: unknown) => void): void => {
+      if ((value === undefined && !absent) || (value === null && orNull)) return;
+      const validated = standard.validate(value);
+      if (validated instanceof Promise) waiting.push(validated.then((it) => put(soundValue(it, place))));
+      else put(soundValue(validated, place));
+    };
+    const parseIn = (holder: JsonObject, key: string): void => {
+      const value = Object.hasOwn(holder, key) ? holder[key] : undefined;
+      // As a key of JSON, `__proto__` is one like any other.
+      const options = { enumerable: true, configurable: true, writable: true };
+      parse(value, written(at), (made) => void Object.defineProperty(holder, key, { ...options, value: made }));
+    };
+    if (at.length === 0) parse(args, "", (made) => (whole = made));
+    else if (absent && at.length === 1) parseIn(args, at[0] as string);
+    else eachAt(args, at, parseIn);
+  }
+  return waiting.length > 0 ? Promise.all(waiting).then(() => whole as JsonObject) : (whole as JsonObject);
+}
+
+/** Of `{ city: z.string() }` it is that of an object with these properties. */
+function standardOf(schema: unknown): StandardSchema["~standard"] {
+  if (!isObject(schema) && typeof schema !== "function") return undefined;
+  const own = (schema as StandardSchema)["~standard"];
+  const parts = Object.entries(schema);
+  if (own || parts.length === 0 || !parts.every(([, part]) => isSchema(part))) return own;
+  const validate = async (value: unknown): Promise<Validated> => {
+    const made: Record<string, unknown> = {};
+    const issues: NonNullable<Validated["issues"]>[number][] = [];
+    for (const [name, part] of parts) {
+      const validated = await (part as StandardSchema)["~standard"]!.validate((value as JsonObject)[name]);
+      for (const issue of validated.issues ?? []) issues.push({ ...issue, path: [name, ...(issue.path ?? [])] });
+      if (validated.value !== undefined) made[name] = validated.value;
+    }
+    return issues.length > 0 ? { issues } : { value: made };
+  };
+  return { vendor: "", validate };
+}
+
+function soundValue({ issues, value }: Validated, place: string): unknown {
+  if (!issues) return value;
+  const texts = issues.map(({ message, path = [] }) => {
+    const steps = path.map((step) => String(typeof step === "object" ? step.key : step));
+    const at = [place, ...steps].filter(Boolean).join(".");
+    return at === "" ? message : `${at}: ${message}`;
+  });
+  throw new TypeError(texts.join("; "));
+}
