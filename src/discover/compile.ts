@@ -106,12 +106,14 @@ function withSchemas(
   return { ...source, files };
 }
 
-/** From 4.2 on zod's schemas describe themselves; before 3.25 nothing does. */
-function convertersIn({ packages }: DefinitionSource): SchemaRequest["converters"] {
+/** From 4.2 on zod's schemas describe themselves, but for those of zod/mini; before 3.25 nothing does. */
+function convertersIn({ files, packages }: DefinitionSource): SchemaRequest["converters"] {
   const { zod, ...others } = packages?.dependencies ?? {};
   const isOldZod = zod !== undefined && /^(?:3\.(?:2[5-9]|[3-9]\d)|4\.[01])\./.test(zod);
+  const isMini =
+    zod !== undefined && Object.values(files).some((text) => /["']zod\/(?:v4[/-])?(?:mini|core)\b/.test(text));
   return {
-    ...(isOldZod && { zod: "__berth_zod" }),
+    ...((isOldZod || isMini) && { zod: "__berth_zod" }),
     ...(VALIBOT_CONVERTER in others && { valibot: "__berth_valibot" }),
   };
 }

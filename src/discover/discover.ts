@@ -21,6 +21,7 @@ import {
   type Discovery,
   type TaskSupport,
   type PromptArgument,
+  type ToolAnnotations,
   type ToolUi,
   type CallShape,
 } from "./discovery.ts";
@@ -42,7 +43,7 @@ import { faultOfForm } from "./schema-check.ts";
 import { openSchema } from "./schema-merge.ts";
 import { SchemaSources } from "./schema-sources.ts";
 import { annotationsOf } from "./tags.ts";
-import { exportedObjects, toolObjects, type ToolObject } from "./tool-objects.ts";
+import { exportedObjects, toolObjects, type ToolObject, withMetadata } from "./tool-objects.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
 import { parseUriTemplate, type Variable } from "./uri-template.ts";
@@ -80,8 +81,12 @@ export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles
 
 function discoverIn(program: DefinitionProgram, source: DefinitionSource, schemas: SchemaSources): Discovery {
   const finder = new Finder(program, source, schemas);
-  const candidates = [...exportedFunctions(program, source.server), ...toolObjects(program, schemas, source.server)];
-  if (candidates.length === 0) finder.findNothing();
+  const functions = exportedFunctions(program, source.server);
+  const candidates = [
+    ...functions.map((each) => withMetadata(each, program, schemas)),
+    ...toolObjects(program, schemas, source.server),
+  ];
+  if (candidates.length === 0 && exportedObjects(program).length === 0) finder.findNothing();
   else finder.note(unofferedExports(program));
   for (const candidate of candidates) finder.read(candidate);
   for (const candidate of candidates) finder.readCompletions(candidate);
@@ -361,6 +366,10 @@ function readToolObject(
   return { tool, problems: reporter.problems };
 }
 
+function hintsIn(annotations: ToolAnnotations = {}): ToolAnnotations {
+  return Object.fromEntries(Object.entries(annotations).filter(([, hint]) => typeof hint === "boolean"));
+}
+
 function hasArgument({ schema }: Input, name: string): boolean {
   return Object.hasOwn((schema["properties"] ?? {}) as object, name);
 }
@@ -398,7 +407,10 @@ function readTool(
   const given = readGivenInput(candidate, program, reporter);
   const named = given ? undefined : readNamedInput(candidate, program, budget, reporter, schemas);
   const input = given ?? named ?? readInput(candidate, program, budget, reporter, schemas);
-  const output = readOutput(candidate, program, budget, reporter, schemas);
+  const described = candidate.module?.output && schemas.describe(candidate.module.output, "output");
+  const output = described
+    ? outputOf(described, candidate, reporter)
+    : readOutput(candidate, program, budget, reporter, schemas);
   for (const { header, message } of faultsOfHeaders(input.schema)) {
     const tag = given ? tagOf(candidate.doc, "inputschema") : undefined;
     const node = input.headers.get(header) ?? tag?.node ?? candidate.nameNode;
@@ -412,7 +424,7 @@ function readTool(
     ...naming,
     inputSchema: withExamples(input.schema, candidate),
     outputSchema: output && withTitle(output, candidate),
-    annotations: annotationsOf(candidate.doc),
+    annotations: { ...annotationsOf(candidate.doc), ...hintsIn(candidate.module?.annotations) },
     ...(task ? { task } : {}),
     ...(ui && { ui }),
     call: callOf(candidate, input, resultOf(candidate, program)),

@@ -1,7 +1,9 @@
 import ts from "#typescript";
+import type { ToolAnnotations } from "./discovery.ts";
 import { docOf, docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { declaredBy } from "./resolve.ts";
+import type { SchemaSource } from "./schema-sources.ts";
 import { isHidden } from "./tags.ts";
 import type { ToolObject } from "./tool-objects.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
@@ -27,6 +29,12 @@ export interface Candidate {
   readonly nameNode: ts.Node;
   /** The object whose handler it is. */
   readonly object?: ToolObject;
+  /** What other exports of its module say of it. */
+  readonly module?: {
+    readonly annotations?: ToolAnnotations;
+    readonly input?: SchemaSource;
+    readonly output?: SchemaSource;
+  };
 }
 
 /** One parameter of a tool, as the checker sees it and as the author wrote it. */

@@ -308,6 +308,13 @@ export function readNamedInput(
   schemas: SchemaSources,
 ): Input | undefined {
   const tag = tagOf(candidate.doc, "schema");
+  const ofModule = candidate.module?.input;
+  if (!tag && ofModule) {
+    const fault = (message: string): undefined => {
+      reporter.add("error", "invalid-schema", `the export schema ${message}`, candidate.nameNode);
+    };
+    return inputBySchema(ofModule, candidate, program, { budget, schemas, fault, isWhole: true });
+  }
   if (!tag) return undefined;
   const source = schemas.inScope(tag.text, candidate.implementation ?? candidate.nameNode);
   const fault = (message: string): undefined => {
@@ -315,9 +322,11 @@ export function readNamedInput(
   };
   if (!source)
     return fault("names no constant at the top level of a file: write the name of a schema, as in @schema User");
-  const input = inputBySchema(source, candidate, program, { budget, schemas, fault });
   const given = typeOfSchema(source, "output", program.checker);
   const { parameters } = takenParameters(candidate, program, new Reporter(candidate, program));
+  const [first, ...others] = parameters;
+  const takesAll = first && others.length === 0 && given && program.checker.isTypeAssignableTo(given, first.type);
+  const input = inputBySchema(source, candidate, program, { budget, schemas, fault, isWhole: Boolean(takesAll) });
   const isWhole = input?.style === "object";
   for (const { name, type, isOptional } of given && !reporter.hasErrors ? parameters : []) {
     const property = given!.getProperty(name);
@@ -349,7 +358,7 @@ export function inputBySchema(
   source: SchemaSource | { readonly described: DescribedSchema; readonly value: BundledValue },
   candidate: Candidate,
   program: DefinitionProgram,
-  { budget, schemas, fault, isParsed, isWhole: isHandler = false }: BySchema,
+  { budget, schemas, fault, isParsed, isWhole: takesAll = false }: BySchema,
 ): Input | undefined {
   const described = "described" in source ? source.described : schemas.describe(source, "input");
   if (described && "fault" in described) return fault(`cannot be read: ${described.fault}`);
@@ -363,7 +372,7 @@ export function inputBySchema(
   const { parameters, context } = takenParameters(candidate, program, new Reporter(candidate, program));
   const [first] = parameters;
   const isLone = parameters.length === 1 && !first!.isRest;
-  const isWhole = isHandler || (isLone && Boolean(first!.pattern || !properties.includes(first!.name)));
+  const isWhole = takesAll || (isLone && Boolean(first!.pattern || !properties.includes(first!.name)));
   // A lone parameter with a name has all of its types under that.
   const under = isLone && isWhole && typed.style === "positional" ? first!.name : undefined;
   const inside = isObject(typed.schema["properties"]) ? typed.schema["properties"][under ?? ""] : undefined;

@@ -57,7 +57,8 @@ export class SchemaSources {
 
   /** The schemas from which a type is inferred; `node` is the type as written. Undefined where there are none. */
   of(type: ts.Type, node: ts.TypeNode | undefined): InferredType | undefined {
-    return (node && this.#written(node, type)) ?? this.#known(type);
+    const [value, ...others] = membersOf(type).filter((member) => !isNothing(member));
+    return (node && this.#written(node, type)) ?? this.#known(value && others.length === 0 ? value : type);
   }
 
   /** What a schema says; undefined as long as nothing has been evaluated. */

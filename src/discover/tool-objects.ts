@@ -1,9 +1,11 @@
 import ts from "#typescript";
-import type { BundledValue, DescribedTool } from "./discovery.ts";
+import { isObject } from "../lib/json.ts";
+import type { BundledValue, DescribedTool, ToolAnnotations } from "./discovery.ts";
 import { docOfSymbol } from "./doc-comments.ts";
+import { evaluate } from "./evaluate.ts";
 import type { Candidate } from "./exports.ts";
 import type { DefinitionProgram } from "./program.ts";
-import type { SchemaSources } from "./schema-sources.ts";
+import type { SchemaSource, SchemaSources } from "./schema-sources.ts";
 import { isHidden } from "./tags.ts";
 
 /**
@@ -102,8 +104,8 @@ const SCHEMAS: readonly string[] = ["inputSchema", "parameters", "schema"];
 
 /** The handler and the schema of a tool; undefined for anything else. */
 function partsOf(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol; schema?: ts.Symbol } | undefined {
-  if (!(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection)) || type.getCallSignatures().length > 0)
-    return undefined;
+  const areObjects = membersOf(type).every(({ flags }) => flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection));
+  if (!areObjects || type.getCallSignatures().length > 0) return undefined;
   const typeOf = (property: ts.Symbol | undefined): ts.Type | undefined =>
     property && checker.getNonNullableType(checker.getTypeOfSymbol(property));
   const isText = (name: string): boolean =>
@@ -118,6 +120,34 @@ function partsOf(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol; 
 
 /** The names under which clients may call a tool. */
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+
+/** What a module says of its default function, as xmcp has it: in the exports `metadata`, `schema` and `outputSchema`. */
+export function withMetadata(candidate: Candidate, program: DefinitionProgram, schemas: SchemaSources): Candidate {
+  const { checker, entry } = program;
+  if (candidate.export !== "default") return candidate;
+  const module = checker.getExportsOfModule(checker.getSymbolAtLocation(entry)!);
+  const exportOf = (name: string): ts.Symbol | undefined => module.find((each) => each.name === name);
+  const declared = exportOf("metadata")?.valueDeclaration;
+  const initializer = declared && ts.isVariableDeclaration(declared) ? declared.initializer : undefined;
+  const metadata = initializer ? evaluate(initializer, checker) : {};
+  if (!isObject(metadata) || (!initializer && !/\bfrom\s+["']xmcp["']/.test(entry.text))) return candidate;
+  const { name, description, annotations } = metadata;
+  const sourceOf = (exported: string): SchemaSource | undefined => {
+    const symbol = exportOf(exported);
+    return symbol && schemas.ofExport(exported, checker.getTypeOfSymbol(symbol), candidate.nameNode);
+  };
+  const [input, output] = [sourceOf("schema"), sourceOf("outputSchema")];
+  return {
+    ...candidate,
+    ...(typeof name === "string" && NAME.test(name) && { name }),
+    ...(typeof description === "string" && { doc: { ...candidate.doc, description } }),
+    module: {
+      ...(isObject(annotations) && { annotations: annotations as ToolAnnotations }),
+      ...(input && { input }),
+      ...(output && { output }),
+    },
+  };
+}
 
 function nameOf({ name, at }: DescribedTool, exported: string): string {
   const key = at.at(-1);

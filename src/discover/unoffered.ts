@@ -9,6 +9,7 @@ import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
 import { isRelative } from "./resolve.ts";
 import { isHidden } from "./tags.ts";
+import { exportedObjects } from "./tool-objects.ts";
 
 /**
  * Exports of a module with tools that are most likely meant as more tools, and that cannot be offered: what packages and
@@ -19,21 +20,23 @@ export function unofferedExports(program: DefinitionProgram): Problem[] {
   const warn = (node: ts.Node, code: string, message: string) =>
     problemAt(node, { severity: "warning", code, message }, program);
 
-  const isOfXmcp =
-    /\bfrom\s+["']xmcp["']/.test(entry.text) ||
-    [/^export const metadata\b/m, /^export default\b/m].every((each) => each.test(entry.text));
+  const held = new Set(exportedObjects(program).map(({ exported }) => exported.name));
 
   const own = entry.statements.flatMap((statement): Problem[] => {
     if (ts.isExportAssignment(statement)) {
       const functions = functionsIn(statement.expression, checker);
-      if (functions.length === 0) return [];
+      if (functions.length === 0 || held.has("default")) return [];
       const message = `${functions.join(", ")} of the default export cannot be offered; export each function by itself`;
       return [warn(statement, "default-object", message)];
     }
     if (!ts.isVariableStatement(statement) || !isExported(statement)) return [];
-    return statement.declarationList.declarations.flatMap(({ name }) => {
-      if (isOfXmcp && /^(?:schema|metadata)$/.test(name.getText()))
-        return [warn(name, "unread-export", notRead(name.getText()))];
+    return statement.declarationList.declarations.flatMap((declaration) => {
+      const { name } = declaration;
+      const handler = held.has(name.getText()) ? undefined : handlerIn(declaration, checker);
+      if (handler !== undefined) {
+        const message = `${name.getText()} has the function "${handler}" and is no tool: give it a name or a schema, and a description, or export the function`;
+        return [warn(name, "unread-export", message)];
+      }
       const symbol = checker.getSymbolAtLocation(name);
       if (!symbol || !isPackageObject(symbol, program)) return [];
       const message = `${name.getText()} is an object of a package, not a function, so it is not offered; write a function that uses it`;
@@ -146,13 +149,6 @@ function exampleOf(module: ts.Symbol, specifier: ts.StringLiteral, checker: ts.T
 }
 
 const instead = "write a function that calls it";
-
-/** Says how to write the exports that xmcp reads in addition to a function. */
-function notRead(name: string): string {
-  return name === "schema"
-    ? 'the export "schema", as xmcp has it, is not read: write the types of the arguments at the function, and their descriptions behind @param'
-    : 'the export "metadata", as xmcp has it, is not read: name the function after the tool, and describe it in its comment';
-}
 
 /** Why nothing of a module can be offered. */
 function whyUnseen(

@@ -43,9 +43,15 @@ export function aliasDescription(
   }
   if (isGeneric(node)) return undefined;
   const own = aliasesOf(node, checker).filter((alias) =>
-    alias.declarations?.every((it) => !isLibrary(it.getSourceFile())),
+    alias.declarations?.every((it) => !isLibrary(it.getSourceFile()) && !isHelperOfPackage(it)),
   );
   return own.map((alias) => docOfSymbol(alias).description).find((text) => text !== "");
+}
+
+/** What `v.InferOutput<…>` says of itself, it says of no value. */
+function isHelperOfPackage(declaration: ts.Declaration): boolean {
+  const isOfPackage = declaration.getSourceFile().fileName.includes("/node_modules/");
+  return isOfPackage && ts.isTypeAliasDeclaration(declaration) && declaration.typeParameters !== undefined;
 }
 
 function isNothingNode(node: ts.TypeNode): boolean {
