@@ -104,12 +104,26 @@ function discoverIn(program: DefinitionProgram, source: DefinitionSource, schema
   };
 }
 
-/** Objects that hold tools by their types, and no tool when the module has been loaded. */
+/** Objects that hold tools by their types, and no tool when the module has been loaded, or less than they seem to. */
 function unreadObjects(program: DefinitionProgram, schemas: SchemaSources): Problem[] {
-  return exportedObjects(program).flatMap(({ exported, node }) => {
-    if (schemas.toolsOf(exported.name)?.length !== 0) return [];
-    const message = `${exported.name}: it holds no tool when the module has been loaded${schemas.fault ? `: ${schemas.fault}` : ""}`;
-    return [problemAt(node, { severity: "error", code: "no-tool-object", message }, program)];
+  return exportedObjects(program).flatMap(({ exported, type, node }) => {
+    const tools = schemas.toolsOf(exported.name);
+    if (tools?.length === 0) {
+      const why = schemas.fault === undefined ? "" : `: ${schemas.fault}`;
+      const message = `${exported.name}: it holds no tool when the module has been loaded${why}`;
+      return [problemAt(node, { severity: "error", code: "no-tool-object", message }, program)];
+    }
+    const names = new Set(tools?.map(({ at }) => at[0]));
+    if (!tools || names.has(undefined) || program.checker.isArrayLikeType(type)) return [];
+    const others = program.checker.getPropertiesOfType(type).filter(({ name }) => !names.has(name));
+    return others.map((other) => {
+      const message = `${exported.name}.${other.name} has no handler, such as "execute", and is not offered`;
+      return problemAt(
+        other.valueDeclaration ?? node,
+        { severity: "warning", code: "no-tool-object", message },
+        program,
+      );
+    });
   });
 }
 

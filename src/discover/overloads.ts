@@ -9,6 +9,7 @@ import { parametersOf, takenParameters } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { Reporter, textPart } from "./reporter.ts";
 import { isAboutArguments } from "./tags.ts";
+import { isFunction } from "./types/kinds.ts";
 import { sayUnresolved } from "./types/unresolved.ts";
 
 /** Some signatures of a function, as one that takes exactly what one of them takes. */
@@ -44,7 +45,12 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
     reporter.add("warning", "unknown-signature", message, tag.tag.node, textPart(tag.tag));
   }
 
-  const readings = signatures.map((_, index) => readOne(candidate, index, program));
+  // What gives back a function, as one that takes its arguments later, is for code alone.
+  const isCurried = (signature: ts.Signature): boolean => isFunction(signature.getReturnType());
+  const called = signatures.flatMap((signature, index) => (isCurried(signature) ? [] : [index]));
+  const indexes = called.length > 0 ? called : signatures.map((_, index) => index);
+  if (indexes.length === 1) return only(candidate, indexes);
+  const readings = indexes.map((index) => readOne(candidate, index, program));
   const shapes = readings.flatMap((reading) => ("shape" in reading ? [reading.shape] : []));
   if (shapes.length === 0) return only(candidate, [0]);
   const merged = mergeAll(shapes, candidate, program.checker);
