@@ -420,6 +420,7 @@ function readTool(
   const budget = new Budget();
   const given = readGivenInput(candidate, program, reporter);
   const named = given ? undefined : readNamedInput(candidate, program, budget, reporter, schemas);
+  if (!named && reporter.hasErrors) return { problems: reporter.problems };
   const input = given ?? named ?? readInput(candidate, program, budget, reporter, schemas);
   const described = candidate.module?.output && schemas.describe(candidate.module.output, "output");
   const output = described

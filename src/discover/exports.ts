@@ -114,8 +114,11 @@ export function isPackageObject(target: ts.Symbol, program: DefinitionProgram): 
   const declaration = target.valueDeclaration;
   if (!declaration || !ts.isVariableDeclaration(declaration) || implementationOf(target)) return false;
   const type = program.checker.getTypeOfSymbolAtLocation(target, program.entry);
-  const file = type.getCallSignatures()[0]?.declaration?.getSourceFile();
-  return file !== undefined && program.isOfPackage(file) && program.checker.getPropertiesOfType(type).length > 0;
+  const called = type.getCallSignatures()[0]?.declaration;
+  // A function with properties, as modules of CommonJS have them, is one nevertheless.
+  if (!called || ts.isFunctionDeclaration(called)) return false;
+  const file = called.getSourceFile();
+  return program.isOfPackage(file) && program.checker.getPropertiesOfType(type).length > 0;
 }
 
 /** `declare function`, and what a `.d.ts` declares without a `.js` beside it: nothing is there when the module runs. */

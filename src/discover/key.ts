@@ -19,9 +19,12 @@ export function compileKey(
   compiler: Cid = compilerCid(),
 ): string {
   const { language, server, packages } = source;
-  return jsonBlock({ definition, compiler, language, server, ...(packages && { packages: jsonBlock(packages).cid }) })
-    .cid;
+  // Schemas of packages are evaluated, and may say something else with another Node.js.
+  const reached = packages && { packages: jsonBlock(packages).cid, node: NODE_MAJOR };
+  return jsonBlock({ definition, compiler, language, server, ...reached }).cid;
 }
+
+const NODE_MAJOR = Number(process.versions.node.split(".")[0]);
 
 let known: Cid | undefined;
 

@@ -90,9 +90,7 @@ function holdsTools(type: ts.Type, checker: ts.TypeChecker): boolean {
   const held = checker.isArrayLikeType(type)
     ? checker.getTypeArguments(type as ts.TypeReference)
     : checker.getPropertiesOfType(type).map((property) => checker.getTypeOfSymbol(property));
-  return (
-    held.length > 0 && held.every((each) => membersOf(each).every((member) => partsOf(member, checker) !== undefined))
-  );
+  return held.some((each) => [each, ...membersOf(each)].some((it) => partsOf(it, checker) !== undefined));
 }
 
 function membersOf(type: ts.Type): readonly ts.Type[] {

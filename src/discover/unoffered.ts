@@ -33,10 +33,8 @@ export function unofferedExports(program: DefinitionProgram): Problem[] {
     return statement.declarationList.declarations.flatMap((declaration) => {
       const { name } = declaration;
       const handler = held.has(name.getText()) ? undefined : handlerIn(declaration, checker);
-      if (handler !== undefined) {
-        const message = `${name.getText()} has the function "${handler}" and is no tool: give it a name or a schema, and a description, or export the function`;
-        return [warn(name, "unread-export", message)];
-      }
+      if (handler !== undefined && isDescribed(declaration, checker))
+        return [warn(name, "unread-export", `${name.getText()} ${sayHandler(handler, name.getText())}`)];
       const symbol = checker.getSymbolAtLocation(name);
       if (!symbol || !isPackageObject(symbol, program)) return [];
       const message = `${name.getText()} is an object of a package, not a function, so it is not offered; write a function that uses it`;
@@ -329,6 +327,10 @@ function functionInside({ name, declarations = [] }: ts.Symbol, checker: ts.Type
   }
   const handler = ts.isVariableDeclaration(node) ? handlerIn(node, checker) : undefined;
   if (handler === undefined) return undefined;
+  return sayHandler(handler, name);
+}
+
+function sayHandler(handler: string, name: string): string {
   return (
     `is an object with the function "${handler}", and not a function itself: export that function, with types for its ` +
     `arguments and its description in a comment, as in "export async function ${name}(city: string): Promise<string> { … }"`
@@ -336,15 +338,24 @@ function functionInside({ name, declarations = [] }: ts.Symbol, checker: ts.Type
 }
 
 /** The function of a tool in an object, as libraries have it: `{ description, execute }`, or `tool({ execute })`. */
-function handlerIn({ initializer, name }: ts.VariableDeclaration, checker: ts.TypeChecker): string | undefined {
+function handlerIn(declaration: ts.VariableDeclaration, checker: ts.TypeChecker): string | undefined {
+  const { written, properties } = propertiesOf(declaration, checker);
+  const callable = properties.filter((property) => checker.getTypeOfSymbol(property).getCallSignatures().length > 0);
+  return [...written, ...callable.map((property) => property.name)].find((each) => HANDLERS.has(each));
+}
+
+/** The properties of a value, and the names of those that are written, as far as its type may not be known. */
+function propertiesOf({ initializer, name }: ts.VariableDeclaration, checker: ts.TypeChecker) {
   const objects = !initializer ? [] : ts.isCallExpression(initializer) ? [...initializer.arguments] : [initializer];
   const written = objects
     .filter(ts.isObjectLiteralExpression)
     .flatMap(({ properties }) => properties.map((property) => property.name?.getText() ?? ""));
-  const callable = checker
-    .getPropertiesOfType(checker.getTypeAtLocation(name))
-    .filter((property) => checker.getTypeOfSymbol(property).getCallSignatures().length > 0);
-  return [...written, ...callable.map((property) => property.name)].find((each) => HANDLERS.has(each));
+  return { written, properties: checker.getPropertiesOfType(checker.getTypeAtLocation(name)) };
+}
+
+function isDescribed(declaration: ts.VariableDeclaration, checker: ts.TypeChecker): boolean {
+  const { written, properties } = propertiesOf(declaration, checker);
+  return [...written, ...properties.map((property) => property.name)].includes("description");
 }
 
 const HANDLERS: ReadonlySet<string> = new Set(["callback", "execute", "func", "handler", "invoke", "run"]);

@@ -404,12 +404,6 @@ const mistakes: readonly (readonly [string, code?: string, place?: string, cure?
     /write "hello": \{ "upstream": "mcp\+node:\/\/\/path\/to\/hello\.ts" \} in mcps/,
   ],
   [
-    "import type { InferSchema } from 'xmcp';\nexport const schema = {};\nexport default (args: InferSchema<typeof schema>): string => String(args);",
-    "unread-export",
-    "2:14",
-    /"schema", as xmcp has it, is not read: write the types of the arguments/,
-  ],
-  [
     "import type { InferSchema } from 'xmcp';\nexport default (args: InferSchema<object>): string => String(args);",
     "unresolved-type",
     "2:17",
