@@ -38,7 +38,7 @@ function read(text: string): { schemas: unknown[]; tools: unknown[] } | undefine
 function schemaIn(value: unknown): DescribedSchema {
   const { json, fault } = isObject(value) ? value : {};
   return isObject(json)
-    ? { json: json as JsonSchema }
+    ? { json }
     : { fault: typeof fault === "string" ? fault.slice(0, FAULT_UNITS_MAX) : "no reason is given" };
 }
 
@@ -46,19 +46,21 @@ function schemaIn(value: unknown): DescribedSchema {
 const FAULT_UNITS_MAX = 500;
 
 function toolsIn(list: unknown): DescribedTool[] {
-  return (Array.isArray(list) ? list : []).filter(isObject).flatMap(({ at, annotations, input, output, ...texts }) => {
-    if (!Array.isArray(at) || !at.every((step) => typeof step === "string")) return [];
-    const { name, title, description } = texts;
-    return {
-      at,
-      ...(typeof name === "string" && { name }),
-      ...(typeof title === "string" && { title }),
-      ...(typeof description === "string" && { description }),
-      ...(isHints(annotations) && { annotations }),
-      ...(input !== undefined && { input: schemaIn(input) }),
-      ...(output !== undefined && { output: schemaIn(output) }),
-    };
-  });
+  return (Array.isArray(list) ? list : []).flatMap((tool) => (isObject(tool) ? toolIn(tool) : []));
+}
+
+function toolIn({ at, name, title, description, annotations, input, output }: JsonSchema): DescribedTool[] {
+  if (!Array.isArray(at) || !at.every((step) => typeof step === "string")) return [];
+  const tool = {
+    at,
+    ...(typeof name === "string" && { name }),
+    ...(typeof title === "string" && { title }),
+    ...(typeof description === "string" && { description }),
+    ...(isHints(annotations) && { annotations }),
+    ...(input !== undefined && { input: schemaIn(input) }),
+    ...(output !== undefined && { output: schemaIn(output) }),
+  };
+  return [tool];
 }
 
 function isHints(value: unknown): value is ToolAnnotations {

@@ -7,6 +7,7 @@ import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import { readApp, readUiTag } from "./app-files.ts";
 import { Budget } from "./budget.ts";
+import type { Candidate, ToolObject } from "./candidate.ts";
 import { TooManyDeclarations } from "./declaration-counter.ts";
 import {
   nothingFound,
@@ -26,7 +27,7 @@ import {
   type CallShape,
 } from "./discovery.ts";
 import { tagOf, type Tag, tagText, withLinks, type Doc } from "./doc-comments.ts";
-import { exportedFunctions, type Candidate } from "./exports.ts";
+import { exportedFunctions } from "./exports.ts";
 import { readIcon } from "./icon-files.ts";
 import { readGivenInput, readHandlerInput, readInput, readNamedInput, type Input } from "./input.ts";
 import { readOutput, resultOf } from "./output.ts";
@@ -43,7 +44,7 @@ import { faultOfForm } from "./schema-check.ts";
 import { openSchema } from "./schema-merge.ts";
 import { SchemaSources } from "./schema-sources.ts";
 import { annotationsOf } from "./tags.ts";
-import { exportedObjects, toolObjects, type ToolObject, withMetadata } from "./tool-objects.ts";
+import { exportedObjects, toolObjects, withMetadata } from "./tool-objects.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
 import { parseUriTemplate, type Variable } from "./uri-template.ts";
@@ -385,7 +386,7 @@ function hintsIn(annotations: ToolAnnotations = {}): ToolAnnotations {
 }
 
 function hasArgument({ schema }: Input, name: string): boolean {
-  return Object.hasOwn((schema["properties"] ?? {}) as object, name);
+  return Object.hasOwn(schema["properties"] ?? {}, name);
 }
 
 function outputOf(output: DescribedSchema, { nameNode }: Candidate, reporter: Reporter): JsonSchema | null {

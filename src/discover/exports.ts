@@ -1,54 +1,10 @@
 import ts from "#typescript";
-import type { ToolAnnotations } from "./discovery.ts";
+import type { Candidate } from "./candidate.ts";
 import { docOf, docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { declaredBy } from "./resolve.ts";
-import type { SchemaSource } from "./schema-sources.ts";
 import { isHidden } from "./tags.ts";
-import type { ToolObject } from "./tool-objects.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
-
-/** An exported function that is to be a tool. */
-export interface Candidate {
-  readonly name: string;
-  /** The name under which the module exports it. */
-  readonly export: string;
-  readonly doc: Doc;
-  readonly signature: ts.Signature;
-  /** All signatures that are offered with it: a function may be overloaded. */
-  readonly signatures: readonly ts.Signature[];
-  /** The parameters, where they are put together from several signatures. */
-  readonly parameters?: readonly Parameter[];
-  /** The function's own source: it has the defaults and the names, even where a wrapper or an annotation has the types. */
-  readonly implementation?: ts.SignatureDeclaration;
-  /** A type that the function was declared to have and that leads nowhere. */
-  readonly missing?: UnresolvedName;
-  /** The files that export something else of this name each, so that the module has none of them. */
-  readonly clashing: readonly string[];
-  /** Where to point when the whole function is meant: its name. */
-  readonly nameNode: ts.Node;
-  /** The object whose handler it is. */
-  readonly object?: ToolObject;
-  /** What other exports of its module say of it. */
-  readonly module?: {
-    readonly annotations?: ToolAnnotations;
-    readonly input?: SchemaSource;
-    readonly output?: SchemaSource;
-  };
-}
-
-/** One parameter of a tool, as the checker sees it and as the author wrote it. */
-export interface Parameter {
-  readonly name: string;
-  readonly type: ts.Type;
-  readonly node?: ts.TypeNode | undefined;
-  /** Where to point. */
-  readonly declaration?: ts.Node | undefined;
-  readonly initializer?: ts.Expression | undefined;
-  readonly pattern?: ts.BindingPattern | undefined;
-  readonly isOptional: boolean;
-  readonly isRest: boolean;
-}
 
 /**
  * The functions that a module exports for others, in the order of the source. What begins with `_` or is marked

@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../lib/json.ts";
 import { BudgetExceeded, type Budget } from "./budget.ts";
-import type { Candidate } from "./exports.ts";
+import type { Candidate } from "./candidate.ts";
 import { arrayOf } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";

@@ -1,8 +1,8 @@
 import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { Budget } from "./budget.ts";
+import type { Candidate, Parameter } from "./candidate.ts";
 import { docOf, noDoc, tagOf, type Doc, type Tag } from "./doc-comments.ts";
-import type { Candidate, Parameter } from "./exports.ts";
 import { readInput } from "./input.ts";
 import { unionOf, resultOf } from "./output.ts";
 import { parametersOf, takenParameters } from "./parameters.ts";

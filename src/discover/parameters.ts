@@ -1,5 +1,5 @@
 import ts from "#typescript";
-import type { Candidate, Parameter } from "./exports.ts";
+import type { Candidate, Parameter } from "./candidate.ts";
 import type { DefinitionProgram } from "./program.ts";
 import type { Reporter } from "./reporter.ts";
 import { elementsOfTuple, knownList } from "./types/array.ts";

@@ -1,8 +1,8 @@
 import ts from "#typescript";
 import type { Problem } from "../lib/problem.ts";
+import type { Candidate } from "./candidate.ts";
 import type { RequestedGrant } from "./discovery.ts";
 import { docsAtHead, docsOfStatements, type Doc, type Tag } from "./doc-comments.ts";
-import type { Candidate } from "./exports.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { placeIn, problemAt, textPart } from "./reporter.ts";
 import { distinctRequests, grantFields, isGrantTag, readRequest } from "./requested-grants.ts";

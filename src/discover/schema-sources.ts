@@ -92,7 +92,13 @@ export class SchemaSources {
     const { checker } = this.#program;
     const [first = "", ...path] = name.split(".");
     const { resolveName } = checker as unknown as {
-      resolveName(name: string, location: ts.Node, meaning: ts.SymbolFlags, excludeGlobals: boolean): ts.Symbol;
+      resolveName(
+        this: void,
+        name: string,
+        location: ts.Node,
+        meaning: ts.SymbolFlags,
+        excludeGlobals: boolean,
+      ): ts.Symbol;
     };
     const symbol = resolveName(first, location, ts.SymbolFlags.Value, true) as ts.Symbol | undefined;
     const value = symbol && this.#exported(symbol);

@@ -1,9 +1,9 @@
 import ts from "#typescript";
 import { isObject } from "../lib/json.ts";
-import type { BundledValue, DescribedTool, ToolAnnotations } from "./discovery.ts";
+import type { Candidate } from "./candidate.ts";
+import type { DescribedTool } from "./discovery.ts";
 import { docOfSymbol } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
-import type { Candidate } from "./exports.ts";
 import type { DefinitionProgram } from "./program.ts";
 import type { SchemaSource, SchemaSources } from "./schema-sources.ts";
 import { isHidden } from "./tags.ts";
@@ -13,14 +13,6 @@ import { isHidden } from "./tags.ts";
  * by one, in a list, or under names. What they hold is known when the module has been loaded; here it is found that they
  * are tools, and which function of the source is the handler.
  */
-export interface ToolObject {
-  readonly value: BundledValue;
-  readonly described: DescribedTool;
-  /** The property that holds its handler. */
-  readonly handler: string;
-  /** The property that holds the schema of its arguments. */
-  readonly schema?: string;
-}
 
 /** A candidate for each tool in an object; none as long as nothing has been loaded. */
 export function toolObjects(program: DefinitionProgram, schemas: SchemaSources, server: string): Candidate[] {
@@ -140,7 +132,7 @@ export function withMetadata(candidate: Candidate, program: DefinitionProgram, s
     ...(typeof name === "string" && NAME.test(name) && { name }),
     ...(typeof description === "string" && { doc: { ...candidate.doc, description } }),
     module: {
-      ...(isObject(annotations) && { annotations: annotations as ToolAnnotations }),
+      ...(isObject(annotations) && { annotations }),
       ...(input && { input }),
       ...(output && { output }),
     },

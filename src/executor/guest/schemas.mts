@@ -132,7 +132,7 @@ async function jsonOfShape(
   for (const [name, part] of parts) {
     const { $schema: _, ...json } = (await jsonOf(part, io, converterOf)) as JsonSchema;
     properties.push([name, json]);
-    const { issues } = (await (part as StandardSchema)["~standard"]!.validate(undefined)) as Validated;
+    const { issues } = await (part as StandardSchema)["~standard"]!.validate(undefined);
     if (issues) required.push(name);
   }
   return { type: "object", properties: Object.fromEntries(properties), required };
