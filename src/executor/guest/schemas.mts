@@ -250,5 +250,5 @@ function soundValue({ issues, value }: Validated, place: string): unknown {
     const at = [place, ...steps].filter(Boolean).join(".");
     return at === "" ? message : `${at}: ${message}`;
   });
-  throw new TypeError(texts.join("; "));
+  throw new Error(texts.join("; "));
 }
