@@ -258,7 +258,16 @@ export type Reach = readonly ReachStep[];
  * A property name; `*` for each element of an array or value of a record; the elements from an index on; or the values
  * under the keys that match one regular expression and not the other.
  */
-export type ReachStep = string | { readonly from: number } | { readonly match?: string; readonly unless?: string };
+export type ReachStep =
+  | string
+  | { readonly from: number }
+  | { readonly match?: string; readonly unless?: string }
+  | ReachCondition;
+
+/** No step of its own: the value is meant if it is none of the texts, or if one of its properties has one of the values. */
+export type ReachCondition =
+  | { readonly not: readonly unknown[] }
+  | { readonly property: string; readonly is: readonly unknown[] };
 
 /** A definition as the compiler takes it: all its own files, already read. */
 export interface DefinitionSource {

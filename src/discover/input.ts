@@ -22,7 +22,7 @@ import { httpFramework, sayUnresolved, unresolvedName } from "./types/unresolved
 import { createWalker, warnOfAny } from "./types/walk.ts";
 import {
   Revivals,
-  nameOfStep,
+  namesIn,
   pathKey,
   Recursion,
   within,
@@ -376,9 +376,7 @@ export function inputBySchema(
   const under = isLone && isWhole && typed.style === "positional" ? first!.name : undefined;
   const inside = isObject(typed.schema["properties"]) ? typed.schema["properties"][under ?? ""] : undefined;
   const open = (all: readonly Reach[]): Reach[] =>
-    all
-      .map((path) => (under === undefined ? path : path.slice(1)))
-      .filter((path) => leavesOpen(whole, path.map(nameOfStep)));
+    all.map((path) => (under === undefined ? path : path.slice(1))).filter((path) => leavesOpen(whole, namesIn(path)));
   const isReferring = JSON.stringify(typed.schema).includes('"$ref"');
   const besides = under === undefined ? typed.schema : isObject(inside) ? inside : undefined;
   return {

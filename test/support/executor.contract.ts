@@ -107,6 +107,15 @@ export function executorContract(mode: Mode): void {
       });
       const texts = { when: a, others: [a, b], record: { x: { at: a }, at_x: { at: a }, at_y: { at: b } } };
       assert.deepEqual(await rig.value(some, texts), [false, false, b, false, false, b]);
+      const told = shape("isDate", ["when", "others", "record"], {
+        dates: [
+          ["when", { not: ["now"] }],
+          ["record", "*", { property: "kind", is: ["d"] }, "at"],
+        ],
+      });
+      const kinds = { x: { at: a, kind: "d" }, y: { at: a, kind: "t" } };
+      assert.deepEqual(await rig.value(told, { when: "now", others: [], record: kinds }), [false, a, false]);
+      assert.deepEqual(await rig.value(told, { when: b, others: [], record: {} }), [b]);
       const noDate = failureOf(await rig.call(isDate, { when: "soon", others: [], record: {} }));
       assert.match(noDate.message, /"soon" at when is not a date/);
 

@@ -3,7 +3,7 @@ import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { docOfSymbol } from "../doc-comments.ts";
 import { isFunction, isNothing, isNull } from "./kinds.ts";
 import {
-  nameOfStep,
+  namesIn,
   pathKey,
   written,
   type Attempt,
@@ -69,11 +69,18 @@ function withoutDoubt(
   const isText = alternatives.some(({ schema }) => isAnyText(schema));
   const isWhole = ({ path }: Revival) => path.length === place.path.length;
   if (isText) walker.revivals.forget(alternatives.flatMap(({ revivals }) => revivals.filter(isWhole)));
-  const rest = alternatives
+  const known = alternatives
     .filter(({ schema }) => !isText || schema["format"] !== "uri")
     .map(({ member, schema, revivals }) => {
       return { member, schema, revivals: isText ? revivals.filter((it) => !isWhole(it)) : revivals };
     });
+  const unclear = notToldApart(known, literals, place.path.length);
+  const rest = known.map((each) => {
+    const { member, schema } = each;
+    return unclear.includes(each)
+      ? { member, schema, revivals: toldApart(each, known, literals, place, walker) }
+      : each;
+  });
 
   const doubtful = notToldApart(rest, literals, place.path.length);
   // Of several that are in doubt of each other alone, the first can stay.
@@ -93,11 +100,42 @@ function withoutDoubt(
       severity: "error",
       code: "unsupported-type",
       message: reason,
-      path: revivals[0]!.path.map(nameOfStep),
+      path: namesIn(revivals[0]!.path),
     };
     leaveOut(member, fault, place, walker);
   }
   return rest.filter((alternative) => !dropped.includes(alternative));
+}
+
+/** The revivals of an alternative, on the condition that tells it from the others. */
+function toldApart(
+  { schema, revivals }: Alternative,
+  alternatives: readonly Alternative[],
+  literals: readonly unknown[],
+  { path }: TypePlace,
+  { revivals: all }: Walker,
+): readonly Revival[] {
+  const texts = literals.filter((literal) => typeof literal === "string");
+  const isWhole = revivals.every((each) => each.path.length === path.length);
+  if (revivals.length === 0 || JSON.stringify(schema).includes('"$ref"')) return revivals;
+  if (isWhole) return texts.length > 0 ? all.restrict(revivals, path.length, { not: texts }) : revivals;
+  const others = alternatives.filter((each) => each.schema !== schema && each.schema["type"] === "object");
+  const property = Object.keys(schema["properties"] ?? {}).find((name) => {
+    const own = valuesAt(schema, name);
+    const isAnothers = (other: Alternative): boolean =>
+      valuesAt(other.schema, name)?.every((value) => !own!.includes(value)) ?? false;
+    return own && others.length > 0 && others.every(isAnothers);
+  });
+  return property === undefined
+    ? revivals
+    : all.restrict(revivals, path.length, { property, is: valuesAt(schema, property)! });
+}
+
+/** The values that a required property may have, where they are known. */
+function valuesAt({ properties, required }: JsonSchema, name: string): readonly unknown[] | undefined {
+  const part = isObject(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined;
+  if (!isObject(part) || !Array.isArray(required) || !required.includes(name)) return undefined;
+  return "const" in part ? [part["const"]] : Array.isArray(part["enum"]) ? part["enum"] : undefined;
 }
 
 function leaveOut(member: ts.Type, fault: Fault, place: TypePlace, walker: Walker): void {
@@ -236,12 +274,11 @@ function notToldApart(
   ];
   return alternatives.filter((alternative, index) =>
     alternative.revivals.some(({ kind, path }) => {
+      if (typeof path[depth] === "object" && ("is" in path[depth] || "not" in path[depth])) return false;
       const isSame = (other: Revival) => other.kind === kind && pathKey(other.path) === pathKey(path);
       return given.some(
         (other, otherIndex) =>
-          otherIndex !== index &&
-          !other.revivals.some(isSame) &&
-          mayBeText(other.schema, path.slice(depth).map(nameOfStep)),
+          otherIndex !== index && !other.revivals.some(isSame) && mayBeText(other.schema, namesIn(path.slice(depth))),
       );
     }),
   );

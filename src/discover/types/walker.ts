@@ -1,7 +1,7 @@
 import type ts from "typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import { budgets, type Budget } from "../budget.ts";
-import type { Reach, ReachStep } from "../discovery.ts";
+import type { Reach, ReachCondition, ReachStep } from "../discovery.ts";
 import type { Doc } from "../doc-comments.ts";
 
 /**
@@ -84,6 +84,11 @@ export function within(place: TypePlace, step: ReachStep, node?: ts.TypeNode): T
 
 export function nameOfStep(step: ReachStep): string {
   return typeof step === "string" ? step : "*";
+}
+
+/** The names on the way: conditions have none. */
+export function namesIn(path: Reach): Path {
+  return path.filter((step) => typeof step === "string" || !("not" in step || "is" in step)).map(nameOfStep);
 }
 
 /** A path as an author would write it: `items[].at`. */
@@ -222,6 +227,13 @@ export class Revivals {
   /** For places that turn out to be undecidable. */
   forget(revivals: readonly Revival[]): void {
     this.#found = this.#found.filter((revival) => !revivals.includes(revival));
+  }
+
+  /** Makes a condition part of paths, behind their first steps. */
+  restrict(revivals: readonly Revival[], steps: number, condition: ReachCondition): Revival[] {
+    const restricted = revivals.map(({ kind, path }) => ({ kind, path: path.toSpliced(steps, 0, condition) }));
+    this.#found = [...this.#found.filter((revival) => !revivals.includes(revival)), ...restricted];
+    return restricted;
   }
 
   paths(wanted: RevivedKind): Reach[] {

@@ -1,4 +1,4 @@
-import type { Reach, ReachStep } from "../../discover/discovery.ts";
+import type { Reach, ReachCondition, ReachStep } from "../../discover/discovery.ts";
 import type { Json } from "../../lib/json.ts";
 
 /** Visits every value that a path leads to, as the object or list that holds it and the key there. */
@@ -11,9 +11,23 @@ export function eachAt(
   if (typeof value !== "object" || value === null) return;
   const holder = value as Record<string, Json>;
   for (const key of keysAt(holder, path[depth]!)) {
-    if (depth + 1 < path.length) eachAt(holder[key], path, visit, depth + 1);
+    let next = depth + 1;
+    while (isCondition(path[next]) && holds(holder[key], path[next] as ReachCondition)) next += 1;
+    if (isCondition(path[next])) continue;
+    if (next < path.length) eachAt(holder[key], path, visit, next);
     else visit(holder, key);
   }
+}
+
+function isCondition(step: ReachStep | undefined): step is ReachCondition {
+  return typeof step === "object" && ("not" in step || "is" in step);
+}
+
+function holds(value: Json | undefined, condition: ReachCondition): boolean {
+  if ("not" in condition) return !condition.not.includes(value);
+  const { property, is } = condition;
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, property)) return false;
+  return is.includes((value as Record<string, Json>)[property]);
 }
 
 function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep): string[] {
@@ -21,7 +35,7 @@ function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep): string[
   const keys = Object.keys(holder);
   if (step === "*") return keys;
   if ("from" in step) return Array.isArray(holder) ? keys.slice(step.from) : [];
-  if (Array.isArray(holder)) return [];
+  if (Array.isArray(holder) || isCondition(step)) return [];
   const { match, unless } = step;
   const isMatch = RegExp(match ?? "", "u");
   const isOther = RegExp(unless ?? "(?!)", "u");
@@ -29,5 +43,6 @@ function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep): string[
 }
 
 export function written(path: Reach): string {
-  return path.map((step) => (typeof step === "string" ? step : "*")).join(".");
+  const steps = path.filter((step) => !isCondition(step));
+  return steps.map((step) => (typeof step === "string" ? step : "*")).join(".");
 }
