@@ -13,6 +13,7 @@ import {
   type Discovery,
   type SchemaRequest,
 } from "./discovery.ts";
+import { HANDLERS } from "./handlers.ts";
 import { importsIn, VALIBOT_CONVERTER } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
 import { isCode, isDeclarations } from "./resolve.ts";
@@ -45,7 +46,7 @@ export async function compileDefinition(
     const found = await withSkills(source, begun.discovery);
     return { ...found, problems: shortProblems(found.problems) };
   }
-  const request = asked && { ...asked, converters: convertersIn(source) };
+  const request = asked && { ...asked, handlers: HANDLERS, converters: convertersIn(source) };
   const bundled = await bundleDefinition(
     request ? withSchemas(program, begun, request) : program,
     bundleBytes,

@@ -108,7 +108,7 @@ function discoverIn(program: DefinitionProgram, source: DefinitionSource, schema
 /** Objects that hold tools by their types, and no tool when the module has been loaded, or less than they seem to. */
 function unreadObjects(program: DefinitionProgram, schemas: SchemaSources): Problem[] {
   return exportedObjects(program).flatMap(({ exported, type, node }) => {
-    const tools = schemas.toolsOf(exported.name);
+    const tools = schemas.describedTools(exported.name);
     if (tools?.length === 0) {
       const why = schemas.fault === undefined ? "" : `: ${schemas.fault}`;
       const message = `${exported.name}: it holds no tool when the module has been loaded${why}`;
@@ -357,7 +357,7 @@ function readToolObject(
   const input = readHandlerInput(candidate, object, program, { budget, schemas, fault });
   const naming = namingOf(candidate, reporter);
   const output = described.output
-    ? outputOf(described.output, candidate, reporter)
+    ? describedOutput(described.output, candidate, reporter)
     : readOwnOutput(candidate, program, budget, reporter);
   if (!input || reporter.hasErrors) return { problems: reporter.problems };
   const [first, second] = parametersOf(candidate, program.checker);
@@ -389,7 +389,7 @@ function hasArgument({ schema }: Input, name: string): boolean {
   return Object.hasOwn(schema["properties"] ?? {}, name);
 }
 
-function outputOf(output: DescribedSchema, { nameNode }: Candidate, reporter: Reporter): JsonSchema | null {
+function describedOutput(output: DescribedSchema, { nameNode }: Candidate, reporter: Reporter): JsonSchema | null {
   if ("json" in output) return openSchema(output.json);
   const message = `the schema of its results cannot be read: ${output.fault}; the tool is offered without it`;
   reporter.add("warning", "schema-unread", message, nameNode);
@@ -425,7 +425,7 @@ function readTool(
   const input = given ?? named ?? readInput(candidate, program, budget, reporter, schemas);
   const described = candidate.module?.output && schemas.describe(candidate.module.output, "output");
   const output = described
-    ? outputOf(described, candidate, reporter)
+    ? describedOutput(described, candidate, reporter)
     : readOutput(candidate, program, budget, reporter, schemas);
   for (const { header, message } of faultsOfHeaders(input.schema)) {
     const tag = given ? tagOf(candidate.doc, "inputschema") : undefined;

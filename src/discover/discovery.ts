@@ -215,6 +215,8 @@ export interface ParsedArgument {
 export interface SchemaRequest {
   readonly schemas: readonly (BundledValue & { readonly io: "input" | "output" })[];
   readonly tools: readonly string[];
+  /** The properties one of which makes an object a tool. */
+  readonly handlers: readonly string[];
   /** Exports that hold the converters of libraries whose schemas cannot describe themselves. */
   readonly converters: { readonly zod?: string; readonly valibot?: string };
 }

@@ -13,7 +13,7 @@ import { reportFault, summarize } from "./report-fault.ts";
 import { textPart, Reporter, type DefinitionPart } from "./reporter.ts";
 import { faultOfSchema } from "./schema-check.ts";
 import { defaultsIn, embedSchema, leavesOpen, mergeSchemas } from "./schema-merge.ts";
-import { typeOfSchema, type SchemaSource, type SchemaSources } from "./schema-sources.ts";
+import { schemaType, type SchemaSource, type SchemaSources } from "./schema-sources.ts";
 import { isAboutArguments, unknownTag } from "./tags.ts";
 import { describe } from "./types/describe.ts";
 import { isUnresolved, mayBeNothing } from "./types/kinds.ts";
@@ -321,7 +321,7 @@ export function readNamedInput(
   };
   if (!source)
     return fault("names no constant at the top level of a file: write the name of a schema, as in @schema User");
-  const given = typeOfSchema(source, "output", program.checker);
+  const given = schemaType(source, "output", program.checker);
   const { parameters } = takenParameters(candidate, program, new Reporter(candidate, program));
   const [first, ...others] = parameters;
   const takesAll = first && others.length === 0 && given && program.checker.isTypeAssignableTo(given, first.type);

@@ -28,10 +28,10 @@ export function mergeSchemas(own: JsonSchema, typed: JsonSchema | undefined): Js
 
 function mergeProperties(own: JsonSchema, typed: unknown): JsonSchema {
   const known = isObject(typed) ? typed : {};
-  const partOf = (name: string): JsonSchema | undefined =>
+  const typedPart = (name: string): JsonSchema | undefined =>
     Object.hasOwn(known, name) && isObject(known[name]) ? known[name] : undefined;
   return Object.fromEntries(
-    Object.entries(own).map(([name, part]) => [name, isObject(part) ? mergeSchemas(part, partOf(name)) : part]),
+    Object.entries(own).map(([name, part]) => [name, isObject(part) ? mergeSchemas(part, typedPart(name)) : part]),
   );
 }
 
@@ -49,7 +49,7 @@ export function refineSchema(typed: JsonSchema, own: JsonSchema): JsonSchema {
 const ANNOTATIONS: ReadonlySet<string> = new Set(["default", "examples", "deprecated", "readOnly", "writeOnly"]);
 
 /** The part of a schema under names of properties and `ELEMENT`; undefined where it has no such part. */
-export function partOfSchema(schema: JsonSchema, path: readonly string[]): JsonSchema | undefined {
+export function schemaPart(schema: JsonSchema, path: readonly string[]): JsonSchema | undefined {
   let at: unknown = schema;
   for (const step of path) {
     at = step === ELEMENT ? (at as JsonSchema)["items"] : ((at as JsonSchema)["properties"] as JsonSchema)?.[step];
@@ -77,7 +77,7 @@ export function embedSchema(
   // All names are known before any definition is filled, as definitions refer to each other.
   const defined = parts.map(([reference, part]) => {
     const schema: JsonSchema = {};
-    const suggested = reference === "#" ? titleOf(root) : reference.slice(REFERENCE.length);
+    const suggested = reference === "#" ? suggestName(root) : reference.slice(REFERENCE.length);
     return { reference, part, schema, name: define(suggested, schema) };
   });
   const names = new Map(defined.map(({ reference, name }) => [reference, REFERENCE + name]));
@@ -94,7 +94,7 @@ export function embedSchema(
 
 const REFERENCE = "#/$defs/";
 
-function titleOf({ title }: JsonSchema): string {
+function suggestName({ title }: JsonSchema): string {
   return typeof title === "string" ? title : "Value";
 }
 

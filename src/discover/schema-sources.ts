@@ -26,7 +26,7 @@ export class SchemaSources {
   }
 
   /** Undefined where nothing has to be evaluated. */
-  get request(): Omit<SchemaRequest, "converters"> | undefined {
+  get request(): Pick<SchemaRequest, "schemas" | "tools"> | undefined {
     const [schemas, tools] = [this.#schemas, this.#tools];
     return schemas.length + tools.length > 0 ? { schemas, tools } : undefined;
   }
@@ -72,7 +72,7 @@ export class SchemaSources {
   }
 
   /** The tool objects that an export holds; undefined as long as nothing has been evaluated. */
-  toolsOf(exported: string): readonly DescribedTool[] | undefined {
+  describedTools(exported: string): readonly DescribedTool[] | undefined {
     let index = this.#tools.indexOf(exported);
     if (index < 0) index = this.#tools.push(exported) - 1;
     return this.#described?.tools[index];
@@ -312,7 +312,7 @@ function isTopLevel(declaration: ts.Declaration): boolean {
 }
 
 /** The type of what a schema takes, or of what it gives, as Standard Schema has it. */
-export function typeOfSchema(
+export function schemaType(
   { type, node }: SchemaSource,
   io: "input" | "output",
   checker: ts.TypeChecker,

@@ -4,6 +4,7 @@ import type { Candidate } from "./candidate.ts";
 import type { DescribedTool } from "./discovery.ts";
 import { docOfSymbol } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
+import { HANDLERS } from "./handlers.ts";
 import type { DefinitionProgram } from "./program.ts";
 import type { SchemaSource, SchemaSources } from "./schema-sources.ts";
 import { isHidden } from "./tags.ts";
@@ -20,14 +21,14 @@ export function toolObjects(program: DefinitionProgram, schemas: SchemaSources, 
   return exportedObjects(program).flatMap(({ exported, target, type, expression, node }) => {
     const doc = docOfSymbol(target);
     if (isHidden(exported.name, doc)) return [];
-    return (schemas.toolsOf(exported.name) ?? []).flatMap((described): Candidate[] => {
+    return (schemas.describedTools(exported.name) ?? []).flatMap((described): Candidate[] => {
       const place = inside({ type, expression, node }, described.at, checker);
-      const parts = place && partsOf(place.type, checker);
+      const parts = place && toolParts(place.type, checker);
       if (!place || !parts) return [];
       const own = place.expression && functionIn(place.expression, parts.handler.name, checker);
       const held = checker.getNonNullableType(checker.getTypeOfSymbol(parts.handler)).getCallSignatures()[0]!;
       const signature = (own && checker.getTypeAtLocation(own).getCallSignatures()[0]) ?? held;
-      const name = nameOf(described, exported.name === "default" ? server : exported.name);
+      const name = toolName(described, exported.name === "default" ? server : exported.name);
       return [
         {
           name,
@@ -77,31 +78,30 @@ export function exportedObjects(program: DefinitionProgram): (Place & { exported
 }
 
 function holdsTools(type: ts.Type, checker: ts.TypeChecker): boolean {
-  if (partsOf(type, checker)) return true;
+  if (toolParts(type, checker)) return true;
   if (!(type.flags & ts.TypeFlags.Object) || type.getCallSignatures().length > 0) return false;
   const held = checker.isArrayLikeType(type)
     ? checker.getTypeArguments(type as ts.TypeReference)
     : checker.getPropertiesOfType(type).map((property) => checker.getTypeOfSymbol(property));
-  return held.some((each) => [each, ...membersOf(each)].some((it) => partsOf(it, checker) !== undefined));
+  return held.some((each) => [each, ...membersOf(each)].some((it) => toolParts(it, checker) !== undefined));
 }
 
 function membersOf(type: ts.Type): readonly ts.Type[] {
   return type.isUnion() ? type.types : [type];
 }
 
-const HANDLERS: readonly string[] = ["execute", "handler", "invoke", "func", "callback", "run"];
 const SCHEMAS: readonly string[] = ["inputSchema", "parameters", "schema"];
 
 /** The handler and the schema of a tool; undefined for anything else. */
-function partsOf(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol; schema?: ts.Symbol } | undefined {
+function toolParts(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol; schema?: ts.Symbol } | undefined {
   const areObjects = membersOf(type).every(({ flags }) => flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection));
   if (!areObjects || type.getCallSignatures().length > 0) return undefined;
-  const typeOf = (property: ts.Symbol | undefined): ts.Type | undefined =>
+  const presentType = (property: ts.Symbol | undefined): ts.Type | undefined =>
     property && checker.getNonNullableType(checker.getTypeOfSymbol(property));
   const isText = (name: string): boolean =>
-    Boolean((typeOf(type.getProperty(name))?.flags ?? 0) & ts.TypeFlags.StringLike);
+    Boolean((presentType(type.getProperty(name))?.flags ?? 0) & ts.TypeFlags.StringLike);
   const handler = HANDLERS.flatMap((name) => type.getProperty(name) ?? []).find(
-    (property) => typeOf(property)!.getCallSignatures().length > 0,
+    (property) => presentType(property)!.getCallSignatures().length > 0,
   );
   const schema = SCHEMAS.flatMap((name) => type.getProperty(name) ?? [])[0];
   if (!handler || !(schema ? isText("description") : isText("name") && isText("description"))) return undefined;
@@ -116,17 +116,17 @@ export function withMetadata(candidate: Candidate, program: DefinitionProgram, s
   const { checker, entry } = program;
   if (candidate.export !== "default") return candidate;
   const module = checker.getExportsOfModule(checker.getSymbolAtLocation(entry)!);
-  const exportOf = (name: string): ts.Symbol | undefined => module.find((each) => each.name === name);
-  const declared = exportOf("metadata")?.valueDeclaration;
+  const findExport = (name: string): ts.Symbol | undefined => module.find((each) => each.name === name);
+  const declared = findExport("metadata")?.valueDeclaration;
   const initializer = declared && ts.isVariableDeclaration(declared) ? declared.initializer : undefined;
   const metadata = initializer ? evaluate(initializer, checker) : {};
   if (!isObject(metadata) || (!initializer && !/\bfrom\s+["']xmcp["']/.test(entry.text))) return candidate;
   const { name, description, annotations } = metadata;
-  const sourceOf = (exported: string): SchemaSource | undefined => {
-    const symbol = exportOf(exported);
+  const schemaNamed = (exported: string): SchemaSource | undefined => {
+    const symbol = findExport(exported);
     return symbol && schemas.ofExport(exported, checker.getTypeOfSymbol(symbol), candidate.nameNode);
   };
-  const [input, output] = [sourceOf("schema"), sourceOf("outputSchema")];
+  const [input, output] = [schemaNamed("schema"), schemaNamed("outputSchema")];
   return {
     ...candidate,
     ...(typeof name === "string" && NAME.test(name) && { name }),
@@ -139,7 +139,7 @@ export function withMetadata(candidate: Candidate, program: DefinitionProgram, s
   };
 }
 
-function nameOf({ name, at }: DescribedTool, exported: string): string {
+function toolName({ name, at }: DescribedTool, exported: string): string {
   const key = at.at(-1);
   return (
     [name, key !== undefined && /\D/.test(key) ? key : undefined].find((each) => each && NAME.test(each)) ?? exported
@@ -151,7 +151,7 @@ function inside(place: Place, path: readonly string[], checker: ts.TypeChecker):
   return path.reduce<Place | undefined>((at, step) => {
     if (!at) return undefined;
     const { type, expression, node } = at;
-    const literal = expression && valueOf(expression, checker);
+    const literal = expression && writtenValue(expression, checker);
     const property = type.getProperty(step);
     const declaration = property?.declarations?.find((it) => it.getSourceFile() === place.node.getSourceFile());
     const held = property ? checker.getTypeOfSymbol(property) : type.getNumberIndexType();
@@ -164,7 +164,7 @@ function inside(place: Place, path: readonly string[], checker: ts.TypeChecker):
 }
 
 /** What a name stands for, behind parentheses and casts. */
-function valueOf(expression: ts.Expression, checker: ts.TypeChecker, levels = 0): ts.Expression {
+function writtenValue(expression: ts.Expression, checker: ts.TypeChecker, levels = 0): ts.Expression {
   if (levels > LEVELS_MAX) return expression;
   if (
     ts.isParenthesizedExpression(expression) ||
@@ -172,7 +172,7 @@ function valueOf(expression: ts.Expression, checker: ts.TypeChecker, levels = 0)
     ts.isSatisfiesExpression(expression) ||
     ts.isAwaitExpression(expression)
   )
-    return valueOf(expression.expression, checker, levels + 1);
+    return writtenValue(expression.expression, checker, levels + 1);
   if (!ts.isIdentifier(expression)) return expression;
   const shorthand = ts.isShorthandPropertyAssignment(expression.parent)
     ? checker.getShorthandAssignmentValueSymbol(expression.parent)
@@ -180,27 +180,27 @@ function valueOf(expression: ts.Expression, checker: ts.TypeChecker, levels = 0)
   const target = shorthand && shorthand.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(shorthand) : shorthand;
   const declaration = target?.valueDeclaration;
   const initializer = declaration && ts.isVariableDeclaration(declaration) ? declaration.initializer : undefined;
-  return initializer ? valueOf(initializer, checker, levels + 1) : expression;
+  return initializer ? writtenValue(initializer, checker, levels + 1) : expression;
 }
 
 const LEVELS_MAX = 10;
 
 /** The node of a handler in the source: of an object literal, or of what a helper or a constructor is given. */
 function functionIn(expression: ts.Expression, handler: string, checker: ts.TypeChecker): ts.Node | undefined {
-  const value = valueOf(expression, checker);
+  const value = writtenValue(expression, checker);
   if (ts.isObjectLiteralExpression(value)) {
     for (const name of [handler, ...HANDLERS]) {
       const property = value.properties.find((each) => each.name && each.name.getText() === name);
       if (!property) continue;
       if (ts.isMethodDeclaration(property)) return property;
       const held = ts.isPropertyAssignment(property) ? property.initializer : property.name;
-      return held && ts.isExpression(held) ? valueOf(held, checker) : held;
+      return held && ts.isExpression(held) ? writtenValue(held, checker) : held;
     }
     return undefined;
   }
   if (!ts.isCallExpression(value) && !ts.isNewExpression(value)) return undefined;
   for (const argument of value.arguments ?? []) {
-    const given = valueOf(argument, checker);
+    const given = writtenValue(argument, checker);
     if (isFunctionNode(given)) return given;
     const found = ts.isObjectLiteralExpression(given) ? functionIn(given, handler, checker) : undefined;
     if (found) return found;

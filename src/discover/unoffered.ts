@@ -5,6 +5,7 @@ import type { Problem } from "../lib/problem.ts";
 import { packageName } from "../packages/package-name.ts";
 import { docOfSymbol } from "./doc-comments.ts";
 import { isPackageObject, isTypeOnly } from "./exports.ts";
+import { HANDLERS } from "./handlers.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
 import { isRelative } from "./resolve.ts";
@@ -341,7 +342,7 @@ function sayHandler(handler: string, name: string): string {
 function handlerIn(declaration: ts.VariableDeclaration, checker: ts.TypeChecker): string | undefined {
   const { written, properties } = propertiesOf(declaration, checker);
   const callable = properties.filter((property) => checker.getTypeOfSymbol(property).getCallSignatures().length > 0);
-  return [...written, ...callable.map((property) => property.name)].find((each) => HANDLERS.has(each));
+  return [...written, ...callable.map((property) => property.name)].find((each) => HANDLERS.includes(each));
 }
 
 /** The properties of a value, and the names of those that are written, as far as its type may not be known. */
@@ -357,8 +358,6 @@ function isDescribed(declaration: ts.VariableDeclaration, checker: ts.TypeChecke
   const { written, properties } = propertiesOf(declaration, checker);
   return [...written, ...properties.map((property) => property.name)].includes("description");
 }
-
-const HANDLERS: ReadonlySet<string> = new Set(["callback", "execute", "func", "handler", "invoke", "run"]);
 
 function functionNames(statement: ts.Statement): ts.Identifier[] {
   if (ts.isFunctionDeclaration(statement)) return statement.name && statement.body ? [statement.name] : [];

@@ -6,13 +6,13 @@ export function describingSchemas(load: Executor["load"], tenant: string): Descr
   return async (bundle, describes) => {
     const outcome = await load({ tenant, code: async () => bundle, describes });
     if (outcome.kind === "loaded" && outcome.described) return outcome.described;
-    return { fault: faultOf(outcome), ...(!IS_FINAL.has(outcome.kind) && { isPassing: true }) };
+    return { fault: explain(outcome), ...(!IS_FINAL.has(outcome.kind) && { isPassing: true }) };
   };
 }
 
 const IS_FINAL: ReadonlySet<LoadOutcome["kind"]> = new Set(["failed", "rejected", "endless"]);
 
-function faultOf(outcome: LoadOutcome): string {
+function explain(outcome: LoadOutcome): string {
   switch (outcome.kind) {
     case "failed":
     case "rejected":

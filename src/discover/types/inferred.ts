@@ -1,15 +1,15 @@
 import type ts from "typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import type { ParsedArgument } from "../discovery.ts";
-import { defaultsIn, embedSchema, mergeSchemas, openSchema, partOfSchema, refineSchema } from "../schema-merge.ts";
-import { typeOfSchema, type InferredType, type SchemaSources } from "../schema-sources.ts";
+import { defaultsIn, embedSchema, mergeSchemas, openSchema, schemaPart, refineSchema } from "../schema-merge.ts";
+import { schemaType, type InferredType, type SchemaSources } from "../schema-sources.ts";
 import { mayBeNothing } from "./kinds.ts";
 import type { TypePlace, Walker } from "./walker.ts";
 
 /** The type of what callers give where a value is parsed: its schema may take something else than it makes. */
 export function typeGiven(inferred: InferredType, type: ts.Type, place: TypePlace, walker: Walker): ts.Type {
   const isElse = isParsed(inferred, place, walker);
-  return (isElse && typeOfSchema(inferred.parts[0]!.source, "input", walker.checker)) || type;
+  return (isElse && schemaType(inferred.parts[0]!.source, "input", walker.checker)) || type;
 }
 
 /** A whole argument, or a part of one, that is told from everything else that may stand in its place. */
@@ -41,10 +41,10 @@ export function inferredSchema(
       const lost = "what it says besides its type is not published";
       walker.warn(place, "schema-unread", `the schema ${source.text} cannot be read, and ${lost}: ${described.fault}`);
     }
-    const own = described && "json" in described ? partOfSchema(described.json, part) : undefined;
+    const own = described && "json" in described ? schemaPart(described.json, part) : undefined;
     return own ? [own] : [];
   });
-  const taken = parses ? typeOfSchema(first!.source, "input", walker.checker) : undefined;
+  const taken = parses ? schemaType(first!.source, "input", walker.checker) : undefined;
   if (parses) {
     const isAbsent =
       found.some((own) => "default" in own) || (taken !== undefined && mayBeNothing(taken, walker.checker));

@@ -23,10 +23,10 @@ const shapes: KnownShape[] = [];
 
 export function defineShape(index: number, shape: CallShape, bundle: Record<string, unknown>): void {
   const careful = shape.params.some((name) => name in Object.prototype);
-  shapes[index] = { ...shape, bundle, run: functionOf(shape, bundle), careful };
+  shapes[index] = { ...shape, bundle, run: findFunction(shape, bundle), careful };
 }
 
-function functionOf({ export: name, member }: CallShape, bundle: Record<string, unknown>): AnyFunction | undefined {
+function findFunction({ export: name, member }: CallShape, bundle: Record<string, unknown>): AnyFunction | undefined {
   const run = member ? valueAt(bundle, { export: name, path: member }) : bundle[name];
   if (typeof run !== "function") return undefined;
   return member
@@ -45,7 +45,7 @@ export function startCall(id: number, shapeIndex: number, args: JsonObject, data
   let result: unknown;
   try {
     if (shape.dates || shape.urls) revive(args, shape);
-    const context = call && (shape.options ? optionsOf(call) : createContext(call, data));
+    const context = call && (shape.options ? handlerOptions(call) : createContext(call, data));
     result = runAs(id, shape.parsed ? parseAndInvoke : invoke, shape, args, context);
     if (shape.list && !(result instanceof Promise)) result = listOf(result);
     if (typeof result === "object" && result !== null && needsTime(result)) {
@@ -81,7 +81,7 @@ export function failCall(id: number, error: unknown): boolean {
 }
 
 /** What other frameworks give a handler after its arguments. */
-function optionsOf(call: ActiveCall): object {
+function handlerOptions(call: ActiveCall): object {
   const { signal } = createContext(call, undefined) as { signal: AbortSignal };
   const id = String(call.id);
   return { toolCallId: id, requestId: id, messages: [], signal, abortSignal: signal };

@@ -63,7 +63,7 @@ function pretend(laterMs: number, seed: number): void {
 async function describeSchemas(request: SchemaRequest, bundle: Bundle): Promise<string> {
   const describe = (value: unknown, io: "input" | "output") => described(value, io, request, bundle);
   const schemas = await Promise.all(request.schemas.map((each) => describe(valueAt(bundle, each), each.io)));
-  const tools = await Promise.all(request.tools.map((name) => toolsIn(bundle[name], describe)));
+  const tools = await Promise.all(request.tools.map((name) => toolsIn(bundle[name], request.handlers, describe)));
   return JSON.stringify({ schemas, tools });
 }
 
@@ -76,7 +76,7 @@ async function described(
   bundle: Bundle,
 ): Promise<DescribedSchema> {
   try {
-    const json: unknown = await jsonOf(
+    const json: unknown = await convert(
       value,
       io,
       (library) => bundle[converters[library] ?? ""] as Converter | undefined,
@@ -94,10 +94,10 @@ const TARGET = "draft-2020-12";
 /** zod's: what JSON cannot say is left open, and not refused. */
 const OPEN = { unrepresentable: "any" };
 
-async function jsonOf(
+async function convert(
   value: unknown,
   io: "input" | "output",
-  converterOf: (library: "zod" | "valibot") => Converter | undefined,
+  findConverter: (library: "zod" | "valibot") => Converter | undefined,
 ): Promise<unknown> {
   if (typeof value !== "object" && typeof value !== "function") return undefined;
   const { "~standard": standard } = (value ?? {}) as StandardSchema;
@@ -105,32 +105,32 @@ async function jsonOf(
   if (standard?.jsonSchema)
     return standard.jsonSchema[io]({ target: TARGET, ...(vendor === "zod" && { libraryOptions: OPEN }) });
   if (vendor === "zod" && "_zod" in (value as object))
-    return converterOf("zod")?.(value, { io, target: TARGET, ...OPEN });
+    return findConverter("zod")?.(value, { io, target: TARGET, ...OPEN });
   if (vendor === "zod") throw new Error("zod 3 cannot describe its schemas as JSON: use zod 4");
   if (vendor === "valibot") {
-    const convert = converterOf("valibot");
-    if (!convert) throw new Error("valibot needs a package for that: run berth add @valibot/to-json-schema");
-    return convert(value, { typeMode: io, errorMode: "ignore", target: TARGET });
+    const converter = findConverter("valibot");
+    if (!converter) throw new Error("valibot needs a package for that: run berth add @valibot/to-json-schema");
+    return converter(value, { typeMode: io, errorMode: "ignore", target: TARGET });
   }
   const { jsonSchema, toJsonSchema } = value as { jsonSchema?: unknown; toJsonSchema?: () => unknown };
   if (typeof toJsonSchema === "function") return toJsonSchema.call(value);
   if (vendor !== undefined) throw new Error(`the library ${vendor} cannot describe its schemas as JSON`);
   if (jsonSchema !== undefined) return typeof jsonSchema === "function" ? jsonSchema() : jsonSchema;
   const parts = Object.entries(value as object);
-  if (parts.length > 0 && parts.every(([, part]) => isSchema(part))) return jsonOfShape(parts, io, converterOf);
+  if (parts.length > 0 && parts.every(([, part]) => isSchema(part))) return shapeToJson(parts, io, findConverter);
   return parts.length === 0 ? { type: "object", properties: {} } : value;
 }
 
 /** `{ city: z.string() }`: the properties of an object. */
-async function jsonOfShape(
+async function shapeToJson(
   parts: readonly (readonly [string, unknown])[],
   io: "input" | "output",
-  converterOf: Parameters<typeof jsonOf>[2],
+  findConverter: Parameters<typeof convert>[2],
 ): Promise<JsonSchema> {
   const properties: [string, unknown][] = [];
   const required: string[] = [];
   for (const [name, part] of parts) {
-    const { $schema: _, ...json } = (await jsonOf(part, io, converterOf)) as JsonSchema;
+    const { $schema: _, ...json } = (await convert(part, io, findConverter)) as JsonSchema;
     properties.push([name, json]);
     const { issues } = await (part as StandardSchema)["~standard"]!.validate(undefined);
     if (issues) required.push(name);
@@ -142,21 +142,17 @@ function isSchema(value: unknown): value is StandardSchema {
   return (typeof value === "object" || typeof value === "function") && value !== null && "~standard" in value;
 }
 
-const HANDLERS = ["execute", "handler", "invoke", "func", "callback", "run"];
-
 /** The tools that a value is, or that it holds in a list or under names. */
-async function toolsIn(value: unknown, describe: Describe): Promise<DescribedTool[]> {
+async function toolsIn(value: unknown, handlers: readonly string[], describe: Describe): Promise<DescribedTool[]> {
+  const isTool = (it: unknown): it is JsonObject =>
+    isObject(it) && handlers.some((name) => typeof it[name] === "function");
+  if (isTool(value)) return [await describeTool(value, [], describe)];
   if (!isObject(value)) return [];
-  if (isTool(value)) return [await toolOf(value, [], describe)];
   const held = Object.entries(value).filter((entry): entry is [string, JsonObject] => isTool(entry[1]));
-  return Promise.all(held.map(([name, tool]) => toolOf(tool, [name], describe)));
+  return Promise.all(held.map(([name, tool]) => describeTool(tool, [name], describe)));
 }
 
-function isTool(value: unknown): value is JsonObject {
-  return isObject(value) && HANDLERS.some((name) => typeof value[name] === "function");
-}
-
-async function toolOf(
+async function describeTool(
   tool: Record<string, unknown>,
   at: readonly string[],
   describe: Describe,
@@ -203,7 +199,7 @@ export function parseArguments(
   let whole: unknown = args;
   const waiting: Promise<void>[] = [];
   for (const { schema, at, absent, orNull } of parsed) {
-    const standard = standardOf(valueAt(bundle, schema));
+    const standard = findStandard(valueAt(bundle, schema));
     if (!standard) continue;
     const parse = (value: unknown, place: string, put: (made: unknown) => void): void => {
       if ((value === undefined && !absent) || (value === null && orNull)) return;
@@ -225,7 +221,7 @@ export function parseArguments(
 }
 
 /** Of `{ city: z.string() }` it is that of an object with these properties. */
-function standardOf(schema: unknown): StandardSchema["~standard"] {
+function findStandard(schema: unknown): StandardSchema["~standard"] {
   if (!isObject(schema) && typeof schema !== "function") return undefined;
   const own = (schema as StandardSchema)["~standard"];
   const parts = Object.entries(schema);
