@@ -82,11 +82,14 @@ async function described(
       (library) => bundle[converters[library] ?? ""] as Converter | undefined,
     );
     // What cannot be written as JSON must not be taken for what can.
-    return isObject(json) ? { json: JSON.parse(JSON.stringify(json)) as JsonSchema } : { fault: "it is no schema" };
+    return isObject(json) ? { json: JSON.parse(JSON.stringify(json)) as JsonSchema } : { fault: NO_SCHEMA };
   } catch (error) {
     return { fault: error instanceof Error ? error.message : String(error) };
   }
 }
+
+const NO_SCHEMA =
+  "it is no schema that describes itself as JSON Schema: use zod 4, valibot, ArkType, or a library with Standard JSON Schema";
 
 type Converter = (schema: unknown, options: object) => JsonSchema;
 
