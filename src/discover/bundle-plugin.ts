@@ -7,7 +7,8 @@ import { builtinFor, builtinName } from "./builtins.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import { withoutPatterns } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
-import { isAsset, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
+import { readPathAliases, type PathAliases } from "./path-aliases.ts";
+import { isAsset, isRelative, loaderOf, type OwnFile } from "./resolve.ts";
 import { withoutMapReferences } from "./source-map.ts";
 
 /** Why an import was refused; travels as the `detail` of esbuild's message. */
@@ -23,12 +24,13 @@ export function definitionPlugin(source: DefinitionSource, packages?: PackageFil
   const files = new Map(
     Object.entries(source.files).map(([path, text]) => [path, isAsset(path) ? text : withoutMapReferences(text)]),
   );
+  const aliases = readPathAliases(source.files);
   return {
     name: "definition",
     setup(build) {
       build.onResolve({ filter: /.*/ }, (args) => {
         if (args.kind === "entry-point") return { path: source.entry, namespace: "definition" };
-        if (args.namespace !== "package") return fromDefinition(args, files, packages);
+        if (args.namespace !== "package") return fromDefinition(args, files, aliases, packages);
         return fromPackage(args, args.pluginData as LockedFile, packages!);
       });
       build.onLoad({ filter: /.*/, namespace: "definition" }, ({ path }) => loadOwnFile(path, files.get(path)!));
@@ -60,6 +62,7 @@ export function isWithinBounds(metafile: Metafile): boolean {
 function fromDefinition(
   args: OnResolveArgs,
   files: ReadonlyMap<string, string>,
+  { resolve }: PathAliases,
   packages: PackageFiles | undefined,
 ): OnResolveResult {
   const { path: specifier, kind: way } = args;
@@ -71,7 +74,9 @@ function fromDefinition(
         (way === "require-call" ? ` ${esModulesOnly}` : ""),
     );
   }
-  const kind = isRelative(specifier) ? (loaderOf(specifier) ?? "ts") : "json";
+  const own = resolve(args.importer, specifier, (path) => files.has(path));
+  const isOwn = isRelative(specifier) || own.kind === "file";
+  const kind = isOwn ? (loaderOf(own.kind === "file" ? own.path : specifier) ?? "ts") : "json";
   const attributes = Object.entries(args.with).filter(([key, value]) => key !== "type" || value !== kind);
   if (attributes.length > 0) {
     const written = attributes.map(([key, value]) => `${key}: "${value}"`).join(", ");
@@ -81,7 +86,7 @@ function fromDefinition(
       `"${specifier}" cannot be imported with { ${written} }: ${only}. What an import gives is decided by the file's name.`,
     );
   }
-  if (isRelative(specifier)) return ownFile(specifier, args.importer, files);
+  if (isOwn) return ownFile(specifier, own);
   if (specifier === "berth") return { path: "berth", namespace: "berth" };
 
   const builtin = builtinName(specifier);
@@ -96,13 +101,13 @@ function fromDefinition(
   if (packages?.hasFolder(`/node_modules/${packageName(specifier)}`)) {
     return refuse("package-missing", `"${specifier}" is no file of the package: check the path inside of it.`);
   }
+  if (own.kind !== "missing" || own.tried.length > 0) return ownFile(specifier, own);
   return refuse("import-refused", `"${specifier}" cannot be imported. ${howToMend(specifier)} ${allowed}`);
 }
 
 const esModulesOnly = "If you copy a package's code, copy its ES module, which has import and export.";
 
-function ownFile(specifier: string, importer: string, files: ReadonlyMap<string, string>): OnResolveResult {
-  const found = resolveOwnFile(importer, specifier, (path) => files.has(path));
+function ownFile(specifier: string, found: OwnFile): OnResolveResult {
   if (found.kind === "outside") {
     return refuse(
       "import-refused",
@@ -110,9 +115,10 @@ function ownFile(specifier: string, importer: string, files: ReadonlyMap<string,
     );
   }
   if (found.kind === "missing") {
+    const advice = /^@?\w/.test(specifier) ? ` If it is a package, run berth add ${packageName(specifier)}.` : "";
     return refuse(
       "missing-file",
-      `"${specifier}" is not among the definition's files (looked for ${found.tried.join(", ")}).`,
+      `"${specifier}" is not among the definition's files (looked for ${found.tried.join(", ")}).${advice}`,
     );
   }
   if (loaderOf(found.path) === undefined) {
@@ -132,7 +138,7 @@ function howToMend(specifier: string): string {
     return "A definition cannot import by an absolute path: copy the file beside this one and write ./….";
   const [, inside] = /^(?:@|~|src)\/(.+)$/.exec(specifier) ?? [];
   if (inside !== undefined || specifier.startsWith("~"))
-    return `That is an alias of a project (paths in tsconfig.json), which a definition does not read: write a relative path, as in "./${inside ?? "lib/x"}".`;
+    return `It looks like an alias of a project, and the tsconfig.json of the folder of sources has none such in paths: add it there, or write a relative path, as in "./${inside ?? "lib/x"}".`;
   if (specifier.startsWith("#")) return "Write a relative path: # imports work inside of packages alone.";
   return (
     `The package was not added: run berth add ${packageName(specifier)} in the folder of sources, ` +

@@ -4,11 +4,13 @@ import { packageRoot } from "../config.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { compareText } from "../lib/pretty-json.ts";
 import { distinctProblems, type Problem } from "../lib/problem.ts";
-import { bundleNames, requireBanner } from "./builtins.ts";
+import { packageName } from "../packages/package-name.ts";
+import { builtinName, bundleNames, requireBanner } from "./builtins.ts";
 import { definitionPlugin, importedAtRunTime, isWithinBounds, type RefusedImport } from "./bundle-plugin.ts";
 import type { DefinitionSource, PackageShare } from "./discovery.ts";
-import { findComputedImports } from "./imports.ts";
+import { findComputedImports, packageImports } from "./imports.ts";
 import type { PackageFiles } from "./package-files.ts";
+import { readPathAliases } from "./path-aliases.ts";
 import { isAsset, isCode } from "./resolve.ts";
 import { keepSources, mapReference, withoutMapReferences, type SourceMap } from "./source-map.ts";
 
@@ -37,6 +39,12 @@ export async function bundleDefinition(
   if (raw.length > 0) return { problems: raw };
   const computed = Object.entries(source.files).flatMap(([file, code]) => computedImports(file, code));
   if (computed.length > 0) return { problems: computed };
+
+  // Nothing is wrong where all that could be an alias is a package.
+  const { fault } = readPathAliases(source.files);
+  const isAlias = (specifier: string): boolean =>
+    builtinName(specifier) === undefined && !packages?.hasFolder(`/node_modules/${packageName(specifier)}`);
+  if (fault && packageImports(source).some(isAlias)) return { problems: [fault] };
 
   // Loaded here, so that a process which only serves never loads a bundler.
   const esbuild = await import("esbuild");

@@ -8,7 +8,8 @@ import { defaultLimits, type Limits, limitVariable } from "../limits/limits.ts";
 import { uiFiles } from "./app-files.ts";
 import { sourceBounds } from "./discovery.ts";
 import { iconFiles } from "./icon-files.ts";
-import { findImports } from "./imports.ts";
+import { findImports, importsIn } from "./imports.ts";
+import { type PathAliases, readPathAliases, TSCONFIG } from "./path-aliases.ts";
 import {
   declarationsOf,
   isBytes,
@@ -23,8 +24,8 @@ import {
 import { isHiddenName, isSkillFile, skillsFolder } from "./skill-files.ts";
 
 /**
- * Reads a definition's files from the disk: the entry, whatever it imports by a relative path or names with `@ui`, and its
- * skills, inside of `root` only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
+ * Reads a definition's files from the disk: the entry, whatever it imports by a relative path or an alias, or names with `@ui`, and
+ * its skills, inside of `root` only; the real place of a file counts, so no symbolic link leads out. Types may stand in `.d.ts` files: beside the
  * JavaScript that they are about, or beside the entry for all files. Knows nothing of compilers.
  *
  * A file of bytes comes in base64. Keys of `files` are normalized, relative to `root`, with forward slashes, and sorted. Never throws on what it finds;
@@ -38,6 +39,8 @@ export async function gatherDefinition(
   const realRoot = await realpath(resolve(root)).catch(() => resolve(root));
   const files = new Map<string, string>();
   const problems: Problem[] = [];
+  const tsconfig = await readSourceFile(realRoot, TSCONFIG, limits.sourceFileBytes);
+  const aliases = readPathAliases(tsconfig.ok ? { [TSCONFIG]: tsconfig.text } : {});
   const wanted: Wanted[] = [{ specifier: entry, found: entryFile(entry) }];
   let areSkillsAdded = false;
 
@@ -75,7 +78,7 @@ export async function gatherDefinition(
     }
     files.set(found.path, read.text);
     // The loop goes on over what is added here; a chain of imports may be as long as the limit of files.
-    wanted.push(...(await importsOf(realRoot, found.path, read.text, sourceBounds.sourceFiles)));
+    wanted.push(...(await importsOf(realRoot, found.path, read.text, aliases)));
   }
   return { files: Object.fromEntries([...files].sort(([left], [right]) => (left < right ? -1 : 1))), problems };
 }
@@ -176,21 +179,27 @@ interface Wanted {
 
 type Origin = Pick<Problem, "file" | "line" | "column" | "frame">;
 
-/** The relative imports of a file, each once; others are for the bundler to judge. */
-async function importsOf(root: string, path: string, text: string, importsMax: number): Promise<Wanted[]> {
+/**
+ * The relative imports and the aliases of a file, each once; others, and aliases that lead to none, are for the bundler
+ * to judge. Where an import may be an alias, the file that has them is part of the definition.
+ */
+async function importsOf(root: string, path: string, text: string, aliases: PathAliases): Promise<Wanted[]> {
   if (path.endsWith(".sh") && !isSkillFile(path)) return iconsOf(root, path, text);
   if (!isCode(path) || isSkillFile(path)) return [];
   const found = new Map<string, number>();
-  for (const { specifier, offset } of findImports(text)) {
-    if (isRelative(specifier) && !found.has(specifier)) found.set(specifier, offset);
+  for (const { specifier, offset } of aliases.mayHave ? importsIn(text) : findImports(text)) {
+    const isOwn = isRelative(specifier) || aliases.mayHave?.(specifier);
+    if (isOwn && !found.has(specifier)) found.set(specifier, offset);
   }
   const wanted: Wanted[] = [];
+  const { sourceFiles: importsMax } = sourceBounds;
   // One more than can be read at all, so that there is something to complain of.
   for (const [specifier, offset] of [...found].slice(0, importsMax + 1)) {
     const { line, column, lineText } = positionAt(text, offset);
     const origin = { file: path, line, column, frame: codeFrame(lineText, line, column, specifier.length + 2) };
-    const own = await resolveOnDisk(root, path, specifier);
-    wanted.push({ specifier, found: own, origin });
+    const own = await resolveOnDisk(root, path, specifier, aliases.resolve);
+    if (!isRelative(specifier)) wanted.push({ specifier: TSCONFIG, found: { kind: "file", path: TSCONFIG }, origin });
+    if (isRelative(specifier) || own.kind === "file") wanted.push({ specifier, found: own, origin });
     const declarations = own.kind === "file" ? declarationsOf(own.path) : undefined;
     if (declarations === undefined || (await placeOf(root, declarations)) === "missing") continue;
     wanted.push({ specifier, found: { kind: "file", path: declarations }, origin });
@@ -222,7 +231,7 @@ async function resolveOnDisk(
   root: string,
   importer: string,
   specifier: string,
-  resolveFile: typeof resolveOwnFile = resolveOwnFile,
+  resolveFile: typeof resolveOwnFile,
 ): Promise<OwnFile> {
   const possible = resolveFile(importer, specifier, () => false);
   if (possible.kind !== "missing") return possible;

@@ -1,5 +1,6 @@
 import { NODE_TYPES } from "../packages/package-name.ts";
 import type { DefinitionSource } from "./discovery.ts";
+import { readPathAliases } from "./path-aliases.ts";
 import { isCode } from "./resolve.ts";
 import { isSkillFile } from "./skill-files.ts";
 
@@ -31,7 +32,8 @@ export function importsIn(text: string): FoundImport[] {
 }
 
 /**
- * The packages that a definition imports, types included: all that is neither a path nor a builtin with its prefix.
+ * The packages that a definition imports, types included: all that is neither a path, nor an alias of one, nor a builtin
+ * with its prefix.
  * `NodeJS.Timeout` is a type of a package, too, which nothing imports.
  */
 export function packageImports({ language, files }: Pick<DefinitionSource, "language" | "files">): string[] {
@@ -42,7 +44,11 @@ export function packageImports({ language, files }: Pick<DefinitionSource, "lang
   const found = texts.flatMap(([, text]) => importsIn(text)).map(({ specifier }) => specifier);
   if (Object.entries(files).some(([file, text]) => isCode(file) && /\bNodeJS\./.test(text))) found.push(NODE_TYPES);
   if (found.includes("valibot")) found.push(VALIBOT_CONVERTER);
-  return [...new Set(found)].filter((specifier) => /^[@\w]/.test(specifier) && !/^(?:node:|berth$)/.test(specifier));
+  const { resolve } = readPathAliases(files);
+  return [...new Set(found)].filter((specifier) => {
+    if (!/^[@\w]/.test(specifier) || /^(?:node:|berth$)/.test(specifier)) return false;
+    return resolve("", specifier, (path) => Object.hasOwn(files, path)).kind !== "file";
+  });
 }
 
 /** Describes valibot's schemas as JSON, where a definition may use it. */

@@ -7,7 +7,8 @@ import { NODE_TYPES, packageName } from "../packages/package-name.ts";
 import { DeclarationCounter } from "./declaration-counter.ts";
 import type { DefinitionSource } from "./discovery.ts";
 import type { PackageFiles } from "./package-files.ts";
-import { declarationsOf, isAsset, isDeclarations, isRelative, loaderOf, resolveOwnFile } from "./resolve.ts";
+import { type PathAliases, readPathAliases } from "./path-aliases.ts";
+import { declarationsOf, isAsset, isDeclarations, isRelative, loaderOf } from "./resolve.ts";
 
 /**
  * A definition as a TypeScript program that sees its own files, the packages that it reaches, the ES2022 library and
@@ -26,6 +27,8 @@ export interface DefinitionProgram {
   /** True if a file belongs to the language or to the host, not to the definition or its packages. */
   readonly isLibrary: (file: ts.SourceFile) => boolean;
   readonly isOfPackage: (file: ts.SourceFile) => boolean;
+  /** True for an import of an own file, by a path or an alias, that may be missing. */
+  readonly isOwnImport: (specifier: string) => boolean;
   /** True if the package of an import was added. */
   readonly isAdded: (specifier: string) => boolean;
 }
@@ -61,11 +64,13 @@ const library = new Map<string, ts.SourceFile>();
 export function openProgram(source: DefinitionSource, packages?: PackageFiles): DefinitionProgram {
   const own = new Map(Object.entries(source.files).map(([name, text]) => [ownRoot + name, text]));
   const entryName = ownRoot + source.entry;
+  const aliases = readPathAliases(source.files);
+  const isAdded = (specifier: string) => packages?.hasFolder(packagesRoot + packageName(specifier)) ?? false;
   const program = ts.createProgram({
     // Declarations that nothing imports are for everything.
     rootNames: [ambientName, ...[...own.keys()].filter(isDeclarations), entryName],
     options: packages?.hasFolder(`${packagesRoot}${NODE_TYPES}`) ? { ...options, types: ["node"] } : options,
-    host: hostFor(own, packages),
+    host: hostFor(own, aliases, packages),
   });
   const entry = program.getSourceFile(entryName);
   if (!entry) throw new Error(`the entry ${source.entry} is not among the files of the definition`);
@@ -78,7 +83,12 @@ export function openProgram(source: DefinitionSource, packages?: PackageFiles): 
     nameOf,
     isLibrary: ({ fileName }) => !fileName.startsWith(ownRoot) && !isOfPackage(fileName),
     isOfPackage: ({ fileName }) => isOfPackage(fileName),
-    isAdded: (specifier) => packages?.hasFolder(packagesRoot + packageName(specifier)) ?? false,
+    isOwnImport(specifier) {
+      const found = aliases.resolve(source.entry, specifier, (path) => own.has(ownRoot + path));
+      if (isRelative(specifier) || found.kind === "file") return true;
+      return (found.kind === "outside" || found.tried.length > 0) && !isAdded(specifier);
+    },
+    isAdded,
   };
 }
 
@@ -91,7 +101,11 @@ function isOfPackage(fileName: string): boolean {
   return fileName.startsWith(packagesRoot) && !/\/node_modules\/(?:@types\/node|undici-types)\//.test(fileName);
 }
 
-function hostFor(own: ReadonlyMap<string, string>, packages: PackageFiles | undefined): ts.CompilerHost {
+function hostFor(
+  own: ReadonlyMap<string, string>,
+  aliases: PathAliases,
+  packages: PackageFiles | undefined,
+): ts.CompilerHost {
   const exists = (name: string) => own.has(name);
   const fileExists = (name: string) => exists(name) || (packages?.hasFile(name) ?? false);
   const directoryExists = (name: string) => packages?.hasFolder(name) ?? false;
@@ -125,10 +139,10 @@ function hostFor(own: ReadonlyMap<string, string>, packages: PackageFiles | unde
     resolveModuleNameLiterals: (literals, containingFile, _reference, _options, file) =>
       literals.map((literal) => {
         const isOwn = containingFile.startsWith(ownRoot);
-        const resolvedModule =
-          isOwn && isRelative(literal.text)
-            ? resolveOwn(literal.text, containingFile, exists)
-            : resolvePackage(literal.text, containingFile, ts.getModeForUsageLocation(file, literal, options));
+        const own = isOwn ? resolveOwn(literal.text, containingFile, aliases, exists) : undefined;
+        const isOwnPath = isOwn && isRelative(literal.text);
+        const mode = ts.getModeForUsageLocation(file, literal, options);
+        const resolvedModule = own ?? (isOwnPath ? undefined : resolvePackage(literal.text, containingFile, mode));
         const to = resolvedModule?.resolvedFileName;
         if (to !== undefined && isOfPackage(to)) counter.imported(to, literal, isOwn ? undefined : containingFile);
         return { resolvedModule };
@@ -159,11 +173,15 @@ function readLibrary(name: string, languageVersion: ts.ScriptTarget | ts.CreateS
   }
 }
 
-/** Where a relative import leads among the definition's own files: by the rule that the bundler follows too. */
-function resolveOwn(specifier: string, containingFile: string, exists: (name: string) => boolean) {
-  if (!isRelative(specifier)) return undefined;
+/** Where a relative import or an alias leads among the definition's own files: by the rule that the bundler follows too. */
+function resolveOwn(
+  specifier: string,
+  containingFile: string,
+  { resolve }: PathAliases,
+  exists: (name: string) => boolean,
+) {
   const importer = containingFile.slice(ownRoot.length);
-  const found = resolveOwnFile(importer, specifier, (path) => exists(ownRoot + path));
+  const found = resolve(importer, specifier, (path) => exists(ownRoot + path));
   // The ambient types say what an import of another kind of file gives.
   if (found.kind !== "file" || isAsset(found.path) || loaderOf(found.path) === undefined) return undefined;
   const declarations = declarationsOf(found.path);

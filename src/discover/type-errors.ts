@@ -3,7 +3,6 @@ import { PROBLEMS_MAX, TYPE_ERROR, type Problem } from "../lib/problem.ts";
 import { packageName, typesOf } from "../packages/package-name.ts";
 import { ambientName, type DefinitionProgram } from "./program.ts";
 import { placeIn } from "./reporter.ts";
-import { isRelative } from "./resolve.ts";
 import { importOf } from "./types/unresolved.ts";
 
 /**
@@ -81,7 +80,7 @@ function isOfAuthor(diagnostic: ts.Diagnostic, file: ts.SourceFile, definition: 
   // Of a module of Node that is imported by its bare name the checker says the same.
   if (missingNames.has(code) && ts.isStringLiteral(nodeAt(file, start))) return false;
   if (missingNames.has(code)) return !isGlobalOfGuests(file.text.slice(start, start + (diagnostic.length ?? 0)));
-  if (missingExports.has(code) || code === namespaceAsType) return isOwnName(nodeAt(file, start));
+  if (missingExports.has(code) || code === namespaceAsType) return isOwnName(nodeAt(file, start), definition);
   if (missingProperties.has(code)) {
     const node = nodeAt(file, start);
     return !isOfHost(node, definition) && !isOfUnknownBase(node, definition);
@@ -157,14 +156,14 @@ function isGlobalOfGuests(name: string): boolean {
 }
 
 /** True for the definition's own files and "berth", whose types are whole: in an import, or as `a.Name` of what one brings. */
-function isOwnName(node: ts.Node): boolean {
+function isOwnName(node: ts.Node, { isOwnImport }: DefinitionProgram): boolean {
   const isImport = (it: ts.Node) => ts.isImportDeclaration(it) || ts.isExportDeclaration(it) || ts.isImportTypeNode(it);
   let first = node;
   while (ts.isQualifiedName(first.parent)) first = first.parent;
   while (ts.isQualifiedName(first)) first = first.left;
   const specifier = specifierOf(ts.findAncestor(importOf(first) ?? first, isImport));
   if (!specifier || !ts.isStringLiteral(specifier)) return true;
-  return isRelative(specifier.text) || specifier.text === "berth";
+  return isOwnImport(specifier.text) || specifier.text === "berth";
 }
 
 function specifierOf(node: ts.Node | undefined): ts.Node | undefined {

@@ -8,7 +8,6 @@ import { isPackageObject, isTypeOnly } from "./exports.ts";
 import { HANDLERS } from "./handlers.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
-import { isRelative } from "./resolve.ts";
 import { isHidden } from "./tags.ts";
 import { exportedObjects } from "./tool-objects.ts";
 
@@ -57,7 +56,7 @@ function starExports(file: ts.SourceFile, program: DefinitionProgram, seen = new
     const node = statement.moduleSpecifier as ts.StringLiteral;
     const module = program.checker.getSymbolAtLocation(node);
     const [target] = module?.declarations ?? [];
-    if (isRelative(node.text) && target) return starExports(target.getSourceFile(), program, seen);
+    if (program.isOwnImport(node.text) && target) return starExports(target.getSourceFile(), program, seen);
     const message =
       whyUnseen(node, "what it exports", program) ??
       `export * offers nothing of a package${exampleOf(module!, node, program.checker)}`;
@@ -93,7 +92,7 @@ type ModuleStatement = ts.ImportDeclaration | ts.ExportDeclaration;
 /** The import or export of another module, not one of the definition, that a name comes from, and its name there. */
 function originOf(
   exported: ts.Symbol,
-  { checker }: DefinitionProgram,
+  { checker, isOwnImport }: DefinitionProgram,
 ): { readonly statement: ModuleStatement; readonly imported: string } | undefined {
   let symbol: ts.Symbol | undefined = exported;
   for (; symbol && symbol.flags & ts.SymbolFlags.Alias; symbol = checker.getImmediateAliasedSymbol(symbol)) {
@@ -104,7 +103,7 @@ function originOf(
     );
     const specifier = statement?.moduleSpecifier as ts.StringLiteral | undefined;
     if (!node || !statement || !specifier) continue;
-    if (isRelative(specifier.text) && checker.getSymbolAtLocation(specifier)) continue;
+    if (isOwnImport(specifier.text) && checker.getSymbolAtLocation(specifier)) continue;
     const isSpecifier = ts.isImportSpecifier(node) || ts.isExportSpecifier(node);
     return { statement, imported: isSpecifier ? (node.propertyName ?? node.name).text : "default" };
   }
@@ -153,11 +152,11 @@ const instead = "write a function that calls it";
 function whyUnseen(
   specifier: ts.StringLiteral,
   what: string,
-  { checker, isAdded }: DefinitionProgram,
+  { checker, isAdded, isOwnImport }: DefinitionProgram,
 ): string | undefined {
   const { text } = specifier;
   const module = checker.getSymbolAtLocation(specifier);
-  if (isRelative(text))
+  if (isOwnImport(text))
     return module
       ? undefined
       : `"${text}" is not among the files of this definition, so ${what} cannot be offered; ${instead}`;

@@ -346,9 +346,14 @@ const mistakes: readonly (readonly [string, code?: string, place?: string, cure?
     "import { x } from '@/lib/x';\nexport const a = (): string => x();",
     "import-refused",
     "1:19",
-    /alias of a project \(paths in tsconfig\.json\).*"\.\/lib\/x"/,
+    /looks like an alias of a project.*in paths: add it there, or write.*"\.\/lib\/x"/,
   ],
-  ["import { x } from '~/lib/x';\nexport const a = (): string => x();", "import-refused", "1:19", /alias of a project/],
+  [
+    "import { x } from '~/lib/x';\nexport const a = (): string => x();",
+    "import-refused",
+    "1:19",
+    /an alias of a project/,
+  ],
   [
     "import { z } from 'zod';\nconst Args = z.object({}).strict();\nexport const a = (args: Args): string => String(args);",
     "unresolved-type",
