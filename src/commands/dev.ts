@@ -6,6 +6,7 @@ import { type Berth, startBerth } from "../compose/main.ts";
 import { readConfig } from "../config.ts";
 import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
 import { packageImports } from "../discover/imports.ts";
+import { TSCONFIG } from "../discover/path-aliases.ts";
 import { skillsFolder } from "../discover/skill-files.ts";
 import { serverNameProblem } from "../entry/fields.ts";
 import type { DeclaredFolder } from "../folders/folders.ts";
@@ -365,7 +366,7 @@ class DevFiles {
     if (changed) await this.#name(name, definition);
     const { folders } = await skillsOnDisk(folder, entry);
     // Chokidar tells of a folder that is made later, and of all that comes into one.
-    const watched = [entry, ...Object.keys(files), skillsFolder(entry), ...folders];
+    const watched = [entry, TSCONFIG, ...Object.keys(files), skillsFolder(entry), ...folders];
     return { files: watched.map((file) => join(folder, file)), changed };
   }
 

@@ -32,6 +32,9 @@ describe("berth dev of several files", () => {
       "prices.csv": "bread,1",
       "importing.ts": 'import { word } from "./word.ts";\nexport function say(): string {\n  return word;\n}\n',
       "word.ts": 'export const word = "one";\n',
+      "aliased.ts":
+        'import { word } from "@/word";\n/** Says. */\nexport function say(): string {\n  return word;\n}\n',
+      "words/word.ts": 'export const word = "three";\n',
       "shelf.ts": [
         'import { readFile } from "node:fs/promises";',
         'import type { ToolContext } from "berth";',
@@ -48,7 +51,7 @@ describe("berth dev of several files", () => {
         '  console.log("one", 1);\n  void Promise.reject(new Error("forgotten"));\n' +
         '  await new Promise((done) => setTimeout(done, 1));\n  return "fine";\n}\n',
     };
-    const definitions = Object.keys(files).filter((file) => file.endsWith(".ts") && file !== "word.ts");
+    const definitions = Object.keys(files).filter((file) => file.endsWith(".ts") && !file.endsWith("word.ts"));
     const folders = { shelf: { path: shelf }, theirs: { path: "/usr", tenants: ["acme"] } };
     const env = { BERTH_FOLDERS: JSON.stringify(folders) };
     dev = await startDev(onEnd, files, ["--strict", ...definitions], { env });
@@ -85,6 +88,19 @@ describe("berth dev of several files", () => {
     await save("word.ts", 'export const word = "two";\n');
     await until(async () => (await textOf("shop", "list")) === "bread,2");
     await until(async () => (await textOf("importing", "say")) === "two");
+  });
+
+  test("serves again when tsconfig.json appears, is saved, or what its aliases lead to is saved", async () => {
+    const tsconfig = (paths: object): string => JSON.stringify({ compilerOptions: { paths } });
+    assert.match(dev.output(), /aliased {2}http\S+ {2}not served, 1 error\n/);
+    await save("tsconfig.json", tsconfig({ "@/*": ["./words/*"] }));
+    await dev.printed(/^ +say {2}Says\.$/m);
+    assert.equal(await textOf("aliased", "say"), "three");
+    await save("words/word.ts", 'export const word = "four";\n');
+    await until(async () => (await textOf("aliased", "say")) === "four");
+    await save("words/other.ts", 'export const word = "five";\n');
+    await save("tsconfig.json", tsconfig({ "@/word": ["./words/other"] }));
+    await until(async () => (await textOf("aliased", "say")) === "five");
   });
 
   test("gives its servers the folders of BERTH_FOLDERS", async () => {
