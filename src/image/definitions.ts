@@ -1,6 +1,7 @@
 import { lstatSync } from "node:fs";
 import { join } from "node:path";
 import type { DefinitionSource } from "../discover/discovery.ts";
+import { TSCONFIG } from "../discover/path-aliases.ts";
 import { isBytes } from "../discover/resolve.ts";
 import { skillsFolder } from "../discover/skill-files.ts";
 import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts";
@@ -87,7 +88,7 @@ async function gather(
   problems: Problem[],
 ): Promise<GatheredDefinition | undefined> {
   const paths =
-    (hasSkills(folder, file.path) ? undefined : remembered(file, lock)) ??
+    (hasSkills(folder, file.path) ? undefined : remembered(file, folder, lock)) ??
     (await gatherPaths(file, { folder, compiling, incomplete }, problems));
   if (!paths) return undefined;
 
@@ -108,8 +109,9 @@ async function gather(
   return { entry: file.path, ...packed, files: cids, source: sourceOf(packed.cid, packed.blocks, packages) };
 }
 
-/** A file without imports still has none; where an import leads can change with the files beside it. */
-function remembered(file: FolderFile, lock: Lock | undefined): string[] | undefined {
+/** A file without imports of files still has none, by the same aliases; where an import leads can change with the files beside it. */
+function remembered(file: FolderFile, folder: SourceFolder, lock: Lock | undefined): string[] | undefined {
+  if (lock?.sources[TSCONFIG] !== folder.cids()[TSCONFIG]) return undefined;
   const known = lock && Object.hasOwn(lock.definitions, file.path) ? lock.definitions[file.path]!.files : {};
   return Object.keys(known).length === 1 && known[file.path] === file.block.cid ? [file.path] : undefined;
 }

@@ -1,4 +1,5 @@
 import type { Compiled, RequestedGrant } from "../discover/discovery.ts";
+import { TSCONFIG } from "../discover/path-aliases.ts";
 import { readSourceFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -216,6 +217,7 @@ function readSources(
 ): Sources & { isUnreadable: boolean } {
   const list = listOfServers((name) => !isMissing(folder.read(name))) ?? MCPS_SOURCE;
   const ofFiles: Problem[] = [];
+  folder.read(TSCONFIG); // It is a source where it exists.
   const root = readJson(folder, list, ofFiles);
   const boots = imageNames.map((name) => {
     if (list === MCPS_FILE) return [name, listAlone(root.at)] as const;

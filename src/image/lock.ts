@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, isAbsolute } from "node:path";
+import { TSCONFIG } from "../discover/path-aliases.ts";
 import { matches, rawBlock, type Cid } from "../lib/cid.ts";
 import { isObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";
@@ -86,9 +87,9 @@ export async function confirm(
 
 /**
  * The sources that count without being named anywhere: those of a whole folder of sources go before the list of one's
- * own. The lock of packages counts only beside their `package.json`.
+ * own. The lock of packages counts only beside their `package.json`. Aliases make files of imports that led nowhere.
  */
-const UNNAMED_SOURCES = [MCPS_SOURCE, ...imageNames.map(bootSource), UPSTREAMS_LOCK, PACKAGE_JSON];
+const UNNAMED_SOURCES = [MCPS_SOURCE, ...imageNames.map(bootSource), UPSTREAMS_LOCK, PACKAGE_JSON, TSCONFIG];
 
 /** A new file can shadow the file that an import led to, so imports are resolved again. */
 async function importsAre(from: string, definitions: Lock["definitions"], compiling: Compiling): Promise<boolean> {

@@ -186,6 +186,24 @@ describe("an image that was made before", () => {
     assert.equal(await isConfirmed(), true);
   });
 
+  test("aliases that come or change are followed in what did not change itself", async () => {
+    const aliased = 'import { help } from "@/help";\nexport function two() { return help; }\n';
+    write("two.ts", aliased);
+    await make();
+    assert.equal(await isConfirmed(), true);
+    const alias = (target: string): string => JSON.stringify({ compilerOptions: { paths: { "@/*": [target] } } });
+    for (const target of ["./lib/*", "./lib/*/index.ts"]) {
+      write("tsconfig.json", alias(target));
+      assert.equal(await isConfirmed(), false);
+      compiling = countingCompiling();
+      await make();
+      assert.deepEqual(compiling.compiled, ["two"]);
+      const { files } = readLock(out)!.definitions["two.ts"]!;
+      assert.deepEqual(Object.keys(files).sort(), ["lib/help/index.ts", "tsconfig.json", "two.ts"]);
+      assert.equal(await isConfirmed(), true);
+    }
+  });
+
   test("its warnings are kept, to be told again", async () => {
     write("two.ts", `// bad tool\n${helloSource}`);
     await make();
