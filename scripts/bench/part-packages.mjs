@@ -33,7 +33,7 @@ export async function measurePackages(folder, repeats, say) {
   };
   const programs = {};
   for (const [name, source] of Object.entries(sources)) {
-    const { bundle, tools, problems } = await compiler.compile(source, tarball);
+    const { bundle, tools, problems } = await compiler.compile(source, { tarballs: tarball });
     if (bundle === undefined) throw new Error(problems.map(({ message }) => message).join("\n"));
     programs[name] = { bundle, shape: tools[0].call, cid: rawBlock(Buffer.from(bundle)).cid };
   }

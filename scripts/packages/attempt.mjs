@@ -57,7 +57,7 @@ export async function openGuests(mode) {
  */
 export async function attempt(name, expected, { set, tarball, compiler, executor, servers }) {
   const startedAt = performance.now();
-  const compiled = await compiler.compile(definitionOf(name, set), tarball);
+  const compiled = await compiler.compile(definitionOf(name, set), { tarballs: tarball });
   const compileMs = performance.now() - startedAt;
   const failures = mistakesIn(compiled);
   const port = await servers.portFor(name);
