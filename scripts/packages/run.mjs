@@ -4,6 +4,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { openCompiler } from "../../dist/src/discover/compiler.js";
+import { describingSchemas } from "../../dist/src/executor/describe-schemas.js";
 import { defaultLimits } from "../../dist/src/limits/limits.js";
 import { attempt, openGuests } from "./attempt.mjs";
 import { openServers } from "./network.mjs";
@@ -44,8 +45,9 @@ async function run() {
   const unknown = names.find((name) => !all.includes(name));
   if (unknown !== undefined) throw new Error(`${unknown} has no line in expected.json or reasons.json`);
   const { set, tarball } = await openSet();
-  const compiler = openCompiler(defaultLimits);
   const executor = await openGuests(values.trusted ? "trusted" : "sandboxed");
+  const describe = describingSchemas((program) => executor.load(program), "default");
+  const compiler = openCompiler(defaultLimits, { describe });
   const servers = openServers();
   const results = [];
   try {

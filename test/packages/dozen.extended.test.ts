@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { packageRoot } from "../../src/config.ts";
 import { openCompiler } from "../../src/discover/compiler.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
+import { describingSchemas } from "../../src/executor/describe-schemas.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import {
@@ -23,11 +24,12 @@ import {
 } from "../support/tried-packages.ts";
 
 const { set, tarball } = await openSet([...dozen, ...connecting]);
-const compiler = openCompiler(defaultLimits);
 const executors = {
   sandboxed: await openGuests("sandboxed"),
   trusted: await openGuests("trusted"),
 };
+const describeSchemas = describingSchemas((program) => executors.sandboxed.load(program), "default");
+const compiler = openCompiler(defaultLimits, { describe: describeSchemas });
 const servers = openServers();
 after(() => Promise.all([compiler, servers, ...Object.values(executors)].map((each) => each.close())));
 
