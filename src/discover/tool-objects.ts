@@ -98,8 +98,10 @@ function toolParts(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol
   if (!areObjects || type.getCallSignatures().length > 0) return undefined;
   const presentType = (property: ts.Symbol | undefined): ts.Type | undefined =>
     property && checker.getNonNullableType(checker.getTypeOfSymbol(property));
-  const isText = (name: string): boolean =>
-    Boolean((presentType(type.getProperty(name))?.flags ?? 0) & ts.TypeFlags.StringLike);
+  const isText = (name: string): boolean => {
+    const text = presentType(type.getProperty(name));
+    return text !== undefined && membersOf(text).some(({ flags }) => flags & ts.TypeFlags.StringLike);
+  };
   const handler = HANDLERS.flatMap((name) => type.getProperty(name) ?? []).find(
     (property) => presentType(property)!.getCallSignatures().length > 0,
   );
