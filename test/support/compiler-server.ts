@@ -7,7 +7,18 @@ import type { DefinitionSource } from "../../src/discover/discovery.ts";
 const done = new Map<string, Promise<string>>();
 
 async function compiled(task: CompileTask, source: string): Promise<string> {
-  return JSON.stringify(await compileDefinition(task, JSON.parse(source) as DefinitionSource));
+  let isUnevaluated = false as boolean;
+  const result = await compileDefinition(
+    task,
+    JSON.parse(source) as DefinitionSource,
+    undefined,
+    undefined,
+    async () => {
+      isUnevaluated = true;
+      return { fault: "nothing can be evaluated here" };
+    },
+  );
+  return JSON.stringify({ ...result, ...(isUnevaluated && { isUnevaluated }) });
 }
 
 const server = createServer((request, response) => {
