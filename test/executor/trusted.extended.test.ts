@@ -10,6 +10,7 @@ scriptsContract("trusted");
 await import("./escapes.test.ts");
 await import("./folders.test.ts");
 await import("./questions.test.ts");
+await import("./schemas.test.ts");
 await import("./scratch.test.ts");
 await import("../examples/postgres.extended.test.ts");
 await import("../host/calls/folders.test.ts");
