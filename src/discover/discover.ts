@@ -76,7 +76,7 @@ export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles
   return {
     discovery: discoverIn(program, source, schemas),
     schemas,
-    find: (described) => discoverIn(program, source, new SchemaSources(program, described)),
+    find: (described) => discoverIn(program, source, schemas.answer(described)),
   };
 }
 

@@ -12,7 +12,7 @@ import { denotes, unwrap } from "./types/written-types.ts";
  */
 export class SchemaSources {
   readonly #program: DefinitionProgram;
-  readonly #described: DescribedSchemas | undefined;
+  #described: DescribedSchemas | undefined;
   readonly #schemas: SchemaRequest["schemas"][number][] = [];
   readonly #tools: string[] = [];
   /** By file and name. */
@@ -20,9 +20,14 @@ export class SchemaSources {
   readonly #unreachable = new Set<ts.EntityName>();
   #inferred: ReadonlyMap<ts.Type, PartOfSchema> | undefined;
 
-  constructor(program: DefinitionProgram, described?: DescribedSchemas) {
+  constructor(program: DefinitionProgram) {
     this.#program = program;
+  }
+
+  /** From now on it gives these answers to its request. */
+  answer(described: DescribedSchemas): this {
     this.#described = described;
+    return this;
   }
 
   /** Undefined where nothing has to be evaluated. */

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { OWN_SCHEMAS, schemaCompilerInSuite } from "../support/schema-compiler.ts";
+
+process.env["BERTH_TEST_OWN_COMPILER"] = "1";
+
+describe("schemas of definitions", () => {
+  const compiler = schemaCompilerInSuite();
+  const compile = (text: string) => compiler.compile(`${OWN_SCHEMAS}\n${text}`);
+
+  it("keep their places if a tool before them is left out", async () => {
+    const compiled = await compile(`
+      const Text = schema<string>(() => ({ type: "string" }));
+      const First = schema<{ s: string }>(() => ({ type: "object", properties: { s: { type: "string", description: "first" } } }));
+      const Next = schema<{ s: string }>(() => ({ type: "object", properties: { s: { type: "string", description: "next" } } }));
+      /** @schema Text */
+      export function refused(s: string): Infer<typeof First> { return { s }; }
+      export function next(it: Infer<typeof Next>): string { return it.s; }
+    `);
+    assert.deepEqual(
+      compiled.problems.map(({ code }) => code),
+      ["invalid-schema"],
+    );
+    assert.match(JSON.stringify(compiled.tools[0]!.inputSchema), /"description":"next"/);
+  });
+});
