@@ -324,8 +324,8 @@ export function schemaType(
 ): ts.Type | undefined {
   let at: ts.Type | undefined = type;
   for (const step of ["~standard", "types", io]) {
-    const property: ts.Symbol | undefined = at?.getProperty(step);
-    at = property && checker.getNonNullableType(checker.getTypeOfSymbolAtLocation(property, node));
+    const property: ts.Symbol | undefined = at && checker.getNonNullableType(at).getProperty(step);
+    at = property && checker.getTypeOfSymbolAtLocation(property, node);
   }
   return at && membersOf(at).length > 0 ? at : undefined;
 }
