@@ -100,22 +100,38 @@ function suggestName({ title }: JsonSchema): string {
 
 /** A schema of what a program gives back: nothing removes the properties that it does not name. */
 export function openSchema(schema: JsonSchema): JsonSchema {
-  const opened = (value: unknown): unknown => {
-    if (Array.isArray(value)) return value.map(opened);
-    if (!isObject(value)) return value;
-    const kept = Object.entries(value).filter(([key, part]) => key !== "additionalProperties" || part !== false);
-    return Object.fromEntries(kept.map(([key, part]) => [key, opened(part)]));
-  };
-  return opened(schema) as JsonSchema;
+  return without(schema, (keyword, part) => keyword === "additionalProperties" && part === false);
 }
+
+/** A schema of values that the library does not parse, so that nothing fills in its defaults. */
+export function withoutDefaults(schema: JsonSchema): JsonSchema {
+  return without(schema, (keyword) => keyword === "default");
+}
+
+function without(schema: JsonSchema, isLeftOut: (keyword: string, part: unknown) => boolean): JsonSchema {
+  const reduce = (value: unknown, areNames = false): unknown => {
+    if (Array.isArray(value)) return value.map((each) => reduce(each));
+    if (!isObject(value)) return value;
+    const kept = Object.entries(value).filter(([key, part]) => areNames || !isLeftOut(key, part));
+    return Object.fromEntries(
+      kept.map(([key, part]) => [key, !areNames && VALUES.has(key) ? part : reduce(part, !areNames && NAMES.has(key))]),
+    );
+  };
+  return reduce(schema) as JsonSchema;
+}
+
+/** Keywords that have schemas under names, and those that have no schemas. */
+const NAMES: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas", "$defs"]);
+const VALUES: ReadonlySet<string> = new Set(["const", "enum", "default", "examples"]);
 
 /** True if a schema says nothing of the values at a place, so that only their type does. */
 export function leavesOpen(schema: JsonSchema, path: Path): boolean {
   const part = path.reduce<unknown>((at, step) => {
     if (!isObject(at)) return undefined;
-    const { properties, items } = at;
+    const { properties, items, additionalProperties, prefixItems } = at;
+    if (Array.isArray(prefixItems) && /^\d+$/.test(step)) return prefixItems[Number(step)] as unknown;
     return step === "*"
-      ? items
+      ? (items ?? additionalProperties)
       : isObject(properties) && Object.hasOwn(properties, step)
         ? properties[step]
         : undefined;
@@ -123,7 +139,7 @@ export function leavesOpen(schema: JsonSchema, path: Path): boolean {
   return isObject(part) && Object.keys(part).every((keyword) => ANNOTATIONS.has(keyword) || TEXTS.has(keyword));
 }
 
-const TEXTS: ReadonlySet<string> = new Set(["title", "description"]);
+const TEXTS: ReadonlySet<string> = new Set(["$schema", "title", "description"]);
 
 /** The places of a schema that have a default. */
 export function defaultsIn(schema: JsonSchema, path: Path = []): Path[] {

@@ -41,4 +41,40 @@ describe("schemas of definitions", () => {
     assert.equal(compiled.tools[0]!.inputSchema["required"], undefined);
     assert.equal(valueOf(await compiler.call(compiled, "text")), "none");
   });
+
+  it("publishes no default of a schema that nothing parses the value by", async () => {
+    const { tools } = await compile(`
+      const User = schema<{ default?: number; age?: number }, { default: number; age: number }>(() => ({ type: "object", properties: { default: { type: "number" }, age: { type: "number", default: 3 } } }));
+      export function patch(it: Partial<Infer<typeof User>>): string { return String(it.age); }
+    `);
+    assert.deepEqual(tools[0]!.inputSchema["properties"], {
+      it: {
+        type: "object",
+        properties: { default: { type: "number" }, age: { type: "number" } },
+        additionalProperties: false,
+      },
+    });
+  });
+
+  it("refuses a type that JSON cannot carry if the schema leaves it open", async () => {
+    const { tools, problems } = await compile(`
+      const All = schema<Map<string, number>>(() => ({ $schema: "https://json-schema.org/draft/2020-12/schema" }));
+      const One = schema<{ all: Map<string, number> }>(() => ({ type: "object", properties: { all: {} } }));
+      const Each = schema<Record<string, bigint>>(() => ({ type: "object", additionalProperties: {} }));
+      const Known = schema<{ on: bigint }>(() => ({ type: "object", properties: { on: { type: "string" } } }));
+      export function all(it: Infer<typeof All>): number { return it.size; }
+      export function one(it: Infer<typeof One>): number { return it.all.size; }
+      export function each(it: Infer<typeof Each>): number { return Object.keys(it).length; }
+      export function rest(it: Omit<Infer<typeof One>, "other">): number { return it.all.size; }
+      export function known(it: Infer<typeof Known>): number { return 1; }
+    `);
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ["known"],
+    );
+    assert.deepEqual(
+      problems.map(({ code, line }) => [code, line! - problems[0]!.line!]),
+      [0, 1, 2, 3].map((line) => ["unsupported-type", line]),
+    );
+  });
 });

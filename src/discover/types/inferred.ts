@@ -1,10 +1,19 @@
 import type ts from "typescript";
 import type { JsonSchema } from "../../lib/json.ts";
 import type { ParsedArgument } from "../discovery.ts";
-import { defaultsIn, embedSchema, mergeSchemas, openSchema, schemaPart, refineSchema } from "../schema-merge.ts";
+import {
+  defaultsIn,
+  embedSchema,
+  leavesOpen,
+  mergeSchemas,
+  openSchema,
+  schemaPart,
+  refineSchema,
+  withoutDefaults,
+} from "../schema-merge.ts";
 import { schemaType, type InferredType, type SchemaSources } from "../schema-sources.ts";
 import { mayBeNothing } from "./kinds.ts";
-import type { TypePlace, Walker } from "./walker.ts";
+import type { Fault, TypePlace, Walker } from "./walker.ts";
 
 /** The type of what callers give where a value is parsed: its schema may take something else than it makes. */
 export function typeGiven(inferred: InferredType, type: ts.Type, place: TypePlace, walker: Walker): ts.Type {
@@ -22,6 +31,9 @@ interface InferredOptions {
   readonly onParsed?: ((parsed: ParsedArgument) => void) | undefined;
   /** Forgets the definitions that were made for the type. */
   readonly undo: () => void;
+  /** What is wrong with the type: JSON cannot carry what the schema leaves open, either. */
+  readonly faults: readonly Fault[];
+  readonly report: (fault: Fault) => void;
 }
 
 /** What the schemas of a type say, beside what the type says; undefined where they cannot be read. */
@@ -30,7 +42,7 @@ export function inferredSchema(
   typed: JsonSchema,
   place: TypePlace,
   walker: Walker,
-  { schemas, onParsed, undo }: InferredOptions,
+  { schemas, onParsed, undo, faults, report }: InferredOptions,
 ): JsonSchema | undefined {
   const parses = isParsed(inferred, place, walker);
   const [first] = inferred.parts;
@@ -51,13 +63,20 @@ export function inferredSchema(
     const options = { ...(isAbsent && { absent: true }), ...(place.beside && { orNull: true }) };
     onParsed?.({ schema: first!.source.value, at: place.reach, ...options });
   }
+  const isLost = ({ severity, path }: Fault): boolean =>
+    found.length === 0 ||
+    !inferred.isWhole ||
+    (severity === "error" && leavesOpen(found[0]!, path.slice(place.path.length)));
+  for (const fault of faults) if (isLost(fault)) report(fault);
   if (found.length === 0) return undefined;
 
   const isReferring = inferred.isWhole && JSON.stringify(typed).includes('"$ref"');
   if (isReferring) undo();
   const define = (suggested: string, schema: JsonSchema): string => walker.recursion.define(suggested, schema);
-  const all = found.map((own) => embedSchema(walker.direction === "output" ? openSchema(own) : own, define));
-  // A schema fills in its own defaults.
-  if (parses) for (const path of defaultsIn(all[0]!)) walker.noteSpokenDefault([...place.path, ...path]);
+  const published = (own: JsonSchema): JsonSchema =>
+    walker.direction === "output" ? openSchema(own) : isInput ? own : withoutDefaults(own);
+  const all = found.map((own) => embedSchema(published(own), define));
+  // A schema fills in its own defaults, be it called by Berth or by the function.
+  if (isInput) for (const path of defaultsIn(all[0]!)) walker.noteSpokenDefault([...place.path, ...path]);
   return inferred.isWhole ? mergeSchemas(all[0]!, isReferring ? undefined : typed) : all.reduce(refineSchema, typed);
 }

@@ -90,8 +90,9 @@ export function createWalker(options: WalkOptions): Walker {
         schemas: options.schemas!,
         onParsed: options.onParsed,
         undo,
+        faults,
+        report,
       });
-      if (!schema) for (const fault of faults) report(fault);
       return schema ?? typed;
     },
     refuse(place, code, reason, node) {
