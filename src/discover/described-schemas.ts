@@ -13,7 +13,9 @@ export function readDescribed([one, other]: readonly [string, string], request: 
     ),
     tools: request.tools.map((_, index) => {
       const again = toolsIn(second.tools[index]);
-      return toolsIn(first.tools[index]).map((tool, at) => stable(tool, again[at], { at: tool.at, input: UNSTABLE }));
+      return toolsIn(first.tools[index]).map((tool, at) =>
+        stable(tool, again[at], { id: tool.id, at: tool.at, input: UNSTABLE }),
+      );
     }),
   };
 }
@@ -49,20 +51,26 @@ function toolsIn(list: unknown): DescribedTool[] {
   return (Array.isArray(list) ? list : []).flatMap((tool) => (isObject(tool) ? toolIn(tool) : []));
 }
 
-function toolIn({ at, name, title, description, annotations, input, output }: JsonSchema): DescribedTool[] {
-  if (!Array.isArray(at) || !at.every((step) => typeof step === "string")) return [];
+function toolIn({ id, at, name, title, description, annotations, input, output }: JsonSchema): DescribedTool[] {
+  if (typeof id !== "number" || !Array.isArray(at) || !at.every((step) => typeof step === "string")) return [];
   const tool = {
+    id,
     at,
     ...(typeof name === "string" && { name }),
     ...(typeof title === "string" && { title }),
     ...(typeof description === "string" && { description }),
-    ...(isHints(annotations) && { annotations }),
+    ...(isObject(annotations) && { annotations: hintsIn(annotations) }),
     ...(input !== undefined && { input: schemaIn(input) }),
     ...(output !== undefined && { output: schemaIn(output) }),
   };
   return [tool];
 }
 
-function isHints(value: unknown): value is ToolAnnotations {
-  return isObject(value) && Object.values(value).every((hint) => typeof hint === "boolean");
+/** The hints about a tool, without what else an object of annotations may have. */
+export function hintsIn(annotations: JsonSchema): ToolAnnotations {
+  return Object.fromEntries(
+    Object.entries(annotations).filter(([name, hint]) => HINTS.has(name) && typeof hint === "boolean"),
+  );
 }
+
+const HINTS: ReadonlySet<string> = new Set(["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]);

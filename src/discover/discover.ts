@@ -22,7 +22,6 @@ import {
   type Discovery,
   type TaskSupport,
   type PromptArgument,
-  type ToolAnnotations,
   type ToolUi,
   type CallShape,
 } from "./discovery.ts";
@@ -381,10 +380,6 @@ function readToolObject(
   return { tool, problems: reporter.problems };
 }
 
-function hintsIn(annotations: ToolAnnotations = {}): ToolAnnotations {
-  return Object.fromEntries(Object.entries(annotations).filter(([, hint]) => typeof hint === "boolean"));
-}
-
 function hasArgument({ schema }: Input, name: string): boolean {
   return Object.hasOwn(schema["properties"] ?? {}, name);
 }
@@ -440,7 +435,7 @@ function readTool(
     ...naming,
     inputSchema: withExamples(input.schema, candidate),
     outputSchema: output && withTitle(output, candidate),
-    annotations: { ...annotationsOf(candidate.doc), ...hintsIn(candidate.module?.annotations) },
+    annotations: { ...annotationsOf(candidate.doc), ...candidate.module?.annotations },
     ...(task ? { task } : {}),
     ...(ui && { ui }),
     call: callOf(candidate, input, resultOf(candidate, program)),

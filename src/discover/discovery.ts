@@ -226,6 +226,8 @@ export type DescribedSchema = { readonly json: JsonSchema } | { readonly fault: 
 
 /** A tool object as it is when the bundle has been loaded. */
 export interface DescribedTool {
+  /** The same for the same object. */
+  readonly id: number;
   /** From the export to it. */
   readonly at: readonly string[];
   readonly name?: string;

@@ -1,6 +1,7 @@
 import ts from "#typescript";
 import { isObject } from "../lib/json.ts";
 import type { Candidate } from "./candidate.ts";
+import { hintsIn } from "./described-schemas.ts";
 import type { DescribedTool } from "./discovery.ts";
 import { docOfSymbol } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
@@ -18,10 +19,13 @@ import { isHidden } from "./tags.ts";
 /** A candidate for each tool in an object; none as long as nothing has been loaded. */
 export function toolObjects(program: DefinitionProgram, schemas: SchemaSources, server: string): Candidate[] {
   const { checker } = program;
+  const seen = new Set<number>();
   return exportedObjects(program).flatMap(({ exported, target, type, expression, node }) => {
     const doc = docOfSymbol(target);
     if (isHidden(exported.name, doc)) return [];
     return (schemas.describedTools(exported.name) ?? []).flatMap((described): Candidate[] => {
+      // Often each tool is exported, and all of them in a list.
+      if (seen.size === seen.add(described.id).size) return [];
       const place = inside({ type, expression, node }, described.at, checker);
       const parts = place && toolParts(place.type, checker);
       if (!place || !parts) return [];
@@ -79,7 +83,9 @@ export function exportedObjects(program: DefinitionProgram): (Place & { exported
 
 function holdsTools(type: ts.Type, checker: ts.TypeChecker): boolean {
   if (toolParts(type, checker)) return true;
-  if (!(type.flags & ts.TypeFlags.Object) || type.getCallSignatures().length > 0) return false;
+  // A class holds its prototype.
+  const isCalled = type.getCallSignatures().length + type.getConstructSignatures().length > 0;
+  if (!(type.flags & ts.TypeFlags.Object) || isCalled) return false;
   const held = checker.isArrayLikeType(type)
     ? checker.getTypeArguments(type as ts.TypeReference)
     : checker.getPropertiesOfType(type).map((property) => checker.getTypeOfSymbol(property));
@@ -106,8 +112,18 @@ function toolParts(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol
     (property) => presentType(property)!.getCallSignatures().length > 0,
   );
   const schema = SCHEMAS.flatMap((name) => type.getProperty(name) ?? [])[0];
-  if (!handler || !(schema ? isText("description") : isText("name") && isText("description"))) return undefined;
+  if (!handler || !isText("description") || (!schema && !isText("name"))) return undefined;
+  // Commands, routes and plugins look like tools, but take texts, or have lists of names for a schema.
+  const [argument] = presentType(handler)!.getCallSignatures()[0]!.parameters;
+  const object = schema ?? argument;
+  if (object && membersOf(presentType(object)!).some((member) => isValue(member, checker))) return undefined;
   return { handler, ...(schema && { schema }) };
+}
+
+/** True for what is no object with properties. */
+function isValue(type: ts.Type, checker: ts.TypeChecker): boolean {
+  const { StringLike, NumberLike, BooleanLike, BigIntLike } = ts.TypeFlags;
+  return Boolean(type.flags & (StringLike | NumberLike | BooleanLike | BigIntLike)) || checker.isArrayLikeType(type);
 }
 
 /** The names under which clients may call a tool. */
@@ -134,7 +150,7 @@ export function withMetadata(candidate: Candidate, program: DefinitionProgram, s
     ...(typeof name === "string" && NAME.test(name) && { name }),
     ...(typeof description === "string" && { doc: { ...candidate.doc, description } }),
     module: {
-      ...(isObject(annotations) && { annotations }),
+      ...(isObject(annotations) && { annotations: hintsIn(annotations) }),
       ...(input && { input }),
       ...(output && { output }),
     },

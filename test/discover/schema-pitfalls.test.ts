@@ -77,4 +77,59 @@ describe("schemas of definitions", () => {
       [0, 1, 2, 3].map((line) => ["unsupported-type", line]),
     );
   });
+
+  it("finds a tool object once that is exported alone and in a list", async () => {
+    const { tools, problems } = await compile(`
+      const tool = { name: "one", description: "One.", inputSchema: { type: "object" }, handler: (it: object): number => 1 };
+      const other = { ...tool };
+      export { tool };
+      export const tools = [tool];
+      export default { tool };
+      export const others = [other];
+    `);
+    assert.deepEqual(
+      tools.map(({ call }) => call.export),
+      ["tool"],
+    );
+    assert.deepEqual(
+      problems.map(({ code }) => code),
+      ["repeated-tool"],
+    );
+  });
+
+  it("finds no tools in classes, routes and commands", async () => {
+    const { tools, problems } = await compile(`
+      export class Runner { name = "n"; description = "d"; run(): string { return ""; } }
+      export const route = { name: "r", description: "d", handler: (path: string): string => path };
+      export const commands = { list: { description: "d", parameters: [] as string[], run: (text: string): string => text } };
+      export function one(): number { return 1; }
+    `);
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ["one"],
+    );
+    assert.deepEqual(
+      problems.filter(({ severity }) => severity === "error"),
+      [],
+    );
+  });
+
+  it("publishes only the hints among the annotations of a tool object", async () => {
+    const { tools } = await compile(`
+      export const one = {
+        name: "one", description: "One.", inputSchema: { type: "object" }, handler: (it: object): number => 1,
+        annotations: { readOnlyHint: true, destructiveHint: "no", title: true },
+      };
+    `);
+    assert.deepEqual(tools[0]!.annotations, { readOnlyHint: true });
+  });
+
+  it("publishes nothing that depends on the time of day", async () => {
+    const { problems } = await compile(`
+      const half = new Date().getHours() < 12 ? "am" : "pm";
+      const Half = schema<string>(() => ({ type: "string", default: half }));
+      export function one(it: Infer<typeof Half>): string { return it; }
+    `);
+    assert.match(problems[0]!.message, /it is another one at another time/);
+  });
 });

@@ -38,11 +38,12 @@ interface Validated {
 export async function describeTwice(request: SchemaRequest, code: Uint8Array): Promise<[string, string]> {
   pretend(0, 16_807);
   const one = await describeSchemas(request, await loadBundle(code));
-  pretend(YEAR_MS, RANDOM_MAX - 16_807);
+  pretend(LATER_MS, RANDOM_MAX - 16_807);
   return [one, await describeSchemas(request, await loadBundle(code, "?again"))];
 }
 
-const YEAR_MS = 400 * 24 * 3_600_000;
+/** More than a year, and the other half of the day: what depends on either is not the same then. */
+const LATER_MS = 400.5 * 24 * 3_600_000;
 const RANDOM_MAX = 2 ** 31 - 1;
 const PresentDate = Date;
 
@@ -63,7 +64,8 @@ function pretend(laterMs: number, seed: number): void {
 async function describeSchemas(request: SchemaRequest, bundle: Bundle): Promise<string> {
   const describe = (value: unknown, io: "input" | "output") => described(value, io, request, bundle);
   const schemas = await Promise.all(request.schemas.map((each) => describe(valueAt(bundle, each), each.io)));
-  const tools = await Promise.all(request.tools.map((name) => toolsIn(bundle[name], request.handlers, describe)));
+  const ids = new Map<object, number>();
+  const tools = await Promise.all(request.tools.map((name) => toolsIn(bundle[name], request.handlers, describe, ids)));
   return JSON.stringify({ schemas, tools });
 }
 
@@ -146,20 +148,29 @@ function isSchema(value: unknown): value is StandardSchema {
 }
 
 /** The tools that a value is, or that it holds in a list or under names. */
-async function toolsIn(value: unknown, handlers: readonly string[], describe: Describe): Promise<DescribedTool[]> {
+async function toolsIn(
+  value: unknown,
+  handlers: readonly string[],
+  describe: Describe,
+  ids: Map<object, number>,
+): Promise<DescribedTool[]> {
   const isTool = (it: unknown): it is JsonObject =>
     isObject(it) && handlers.some((name) => typeof it[name] === "function");
-  if (isTool(value)) return [await describeTool(value, [], describe)];
+  const toolAt = async (tool: JsonObject, at: readonly string[]): Promise<DescribedTool> => {
+    if (!ids.has(tool)) ids.set(tool, ids.size);
+    return { id: ids.get(tool)!, ...(await describeTool(tool, at, describe)) };
+  };
+  if (isTool(value)) return [await toolAt(value, [])];
   if (!isObject(value)) return [];
   const held = Object.entries(value).filter((entry): entry is [string, JsonObject] => isTool(entry[1]));
-  return Promise.all(held.map(([name, tool]) => describeTool(tool, [name], describe)));
+  return Promise.all(held.map(([name, tool]) => toolAt(tool, [name])));
 }
 
 async function describeTool(
   tool: Record<string, unknown>,
   at: readonly string[],
   describe: Describe,
-): Promise<DescribedTool> {
+): Promise<Omit<DescribedTool, "id">> {
   const text = (key: string, ...names: readonly string[]): object => {
     const found = names.map((name) => tool[name]).find((each) => typeof each === "string" && each !== "");
     return found === undefined ? {} : { [key]: found };
@@ -171,18 +182,10 @@ async function describeTool(
     ...text("name", "name", "id"),
     ...text("title", "title"),
     ...text("description", "description"),
-    ...(isObject(annotations) && { annotations: hintsIn(annotations) }),
+    ...(isObject(annotations) && { annotations }),
     ...(schema !== undefined && schema !== null && { input: await describe(schema, "input") }),
     ...(outputSchema !== undefined && outputSchema !== null && { output: await describe(outputSchema, "output") }),
   };
-}
-
-const HINTS = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
-
-function hintsIn(annotations: Record<string, unknown>): object {
-  return Object.fromEntries(
-    HINTS.flatMap((hint) => (typeof annotations[hint] === "boolean" ? [[hint, annotations[hint]]] : [])),
-  );
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
