@@ -154,7 +154,10 @@ export function readInput(
     dates: revivals.paths("date"),
     urls: revivals.paths("url"),
     spokenDefaults,
-    parsed,
+    // A recursive type that is parsed as a whole is parsed once.
+    parsed: parsed.flatMap((argument) =>
+      revivals.repeated([argument.at], argument.at.length).map((at) => ({ ...argument, at })),
+    ),
     headers,
   };
 }
@@ -350,6 +353,8 @@ interface BySchema {
   readonly isParsed?: boolean;
   /** All arguments are one object, whatever the parameter is called. */
   readonly isWhole?: boolean;
+  /** The schema is that of the types. */
+  readonly isTyped?: boolean;
 }
 
 /** The arguments as a schema has them, with what the types and comments say besides. */
@@ -357,7 +362,7 @@ export function inputBySchema(
   source: SchemaSource | { readonly described: DescribedSchema; readonly value: BundledValue },
   candidate: Candidate,
   program: DefinitionProgram,
-  { budget, schemas, fault, isParsed, isWhole: takesAll = false }: BySchema,
+  { budget, schemas, fault, isParsed, isWhole: takesAll = false, isTyped }: BySchema,
 ): Input | undefined {
   const described = "described" in source ? source.described : schemas.describe(source, "input");
   if (described && "fault" in described) return fault(`cannot be read: ${described.fault}`);
@@ -376,7 +381,9 @@ export function inputBySchema(
   const under = isLone && isWhole && typed.style === "positional" ? first!.name : undefined;
   const inside = isObject(typed.schema["properties"]) ? typed.schema["properties"][under ?? ""] : undefined;
   const open = (all: readonly Reach[]): Reach[] =>
-    all.map((path) => (under === undefined ? path : path.slice(1))).filter((path) => leavesOpen(whole, namesIn(path)));
+    all
+      .map((path) => (under === undefined ? path : path.slice(1)))
+      .filter((path) => isTyped || leavesOpen(whole, namesIn(path)));
   const isReferring = JSON.stringify(typed.schema).includes('"$ref"');
   const besides = under === undefined ? typed.schema : isObject(inside) ? inside : undefined;
   return {
@@ -553,7 +560,7 @@ export function readHandlerInput(
   candidate: Candidate,
   { described, handler, schema, value }: ToolObject,
   program: DefinitionProgram,
-  options: Omit<BySchema, "isParsed" | "isWhole">,
+  options: Pick<BySchema, "budget" | "schemas" | "fault">,
 ): Input | undefined {
   const [first] = parametersOf(candidate, program.checker);
   const alone = { ...candidate, parameters: first ? [first] : [] };
@@ -561,7 +568,7 @@ export function readHandlerInput(
   const source = { described: input, value: { ...value, path: [...value.path, schema ?? ""] } };
   // LangChain's `invoke` parses what it is given.
   const isParsed = schema === undefined || handler === "invoke";
-  return inputBySchema(source, alone, program, { ...options, isParsed, isWhole: true });
+  return inputBySchema(source, alone, program, { ...options, isParsed, isWhole: true, isTyped: !described.input });
 }
 
 /** Without a schema, the type of the only parameter says what it takes. */

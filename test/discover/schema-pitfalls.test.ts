@@ -132,4 +132,26 @@ describe("schemas of definitions", () => {
     `);
     assert.match(problems[0]!.message, /it is another one at another time/);
   });
+
+  it("parses the values of recursive types", async () => {
+    const compiled = await compile(`
+      const Length = schema<string, number>(() => ({ type: "string" }), (value) => ({ value: value.length }));
+      interface Tree { size: Infer<typeof Length>; kids: Tree[] }
+      interface Node { kids: Node[] }
+      const Whole = schema<Node>(() => ({ type: "object", properties: { kids: { type: "array", items: { $ref: "#" } } } }));
+      export function whole(it: Infer<typeof Whole>): number { return it.kids.length; }
+      export function sizes(tree: Tree): number[] { return [tree.size, ...tree.kids.flatMap(sizes)]; }
+    `);
+    const leaf = { size: "abc", kids: [] };
+    assert.equal(compiled.tools.find(({ name }) => name === "whole")!.call.parsed!.length, 1);
+    const args = { tree: { size: "a", kids: [{ size: "ab", kids: [leaf] }, leaf] } };
+    assert.deepEqual(valueOf(await compiler.call(compiled, "sizes", args)), [1, 2, 3, 3]);
+  });
+
+  it("gives dates to a handler without a schema", async () => {
+    const compiled = await compile(`
+      export const day = { name: "day", description: "A day.", handler: (it: { on: Date }): number => it.on.getUTCDate() };
+    `);
+    assert.equal(valueOf(await compiler.call(compiled, "day", { on: "2026-01-09T00:00:00Z" })), 9);
+  });
 });

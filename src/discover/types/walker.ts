@@ -237,12 +237,17 @@ export class Revivals {
   }
 
   paths(wanted: RevivedKind): Reach[] {
-    const known = new Map(this.#found.filter(({ kind }) => kind === wanted).map(({ path }) => [pathKey(path), path]));
+    return this.repeated(this.#found.filter(({ kind }) => kind === wanted).map(({ path }) => path));
+  }
+
+  /** These paths, and where else the same stands in recursive types that start above this number of steps. */
+  repeated(paths: readonly Reach[], steps = Infinity): Reach[] {
+    const known = new Map(paths.map((path) => [pathKey(path), path]));
     const limit = known.size + budgets.recursiveRevivals;
     // What was found last is longest; a round adds one level of recursion, so that shallow paths come first.
     for (let last = [...known.values()]; last.length > 0 && known.size < limit;) {
       const next = last
-        .flatMap((found) => this.#repeated(found))
+        .flatMap((found) => this.#repeated(found, steps))
         .filter((path) => path.length <= budgets.recursiveRevivalSteps && !known.has(pathKey(path)))
         .sort((a, b) => a.length - b.length)
         .slice(0, limit - known.size);
@@ -252,9 +257,9 @@ export class Revivals {
     return [...known.values()];
   }
 
-  #repeated(found: Reach): Reach[] {
+  #repeated(found: Reach, steps: number): Reach[] {
     return this.#references
-      .filter(({ start }) => startsWith(found, start))
+      .filter(({ start }) => start.length < steps && startsWith(found, start))
       .map(({ path, start }) => path.concat(found.slice(start.length)));
   }
 }
