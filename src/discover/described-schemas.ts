@@ -1,5 +1,6 @@
 import { isObject, nestsTooDeep, tryParseJson, type JsonSchema } from "../lib/json.ts";
 import type { DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest, ToolAnnotations } from "./discovery.ts";
+import { strayReference } from "./schema-merge.ts";
 
 /** What a guest says of its schemas. It runs the author's code, so that nothing of it is believed unread. */
 export function readDescribed([one, other]: readonly [string, string], request: SchemaRequest): DescribedSchemas {
@@ -39,6 +40,8 @@ function read(text: string): { schemas: unknown[]; tools: unknown[] } | undefine
 
 function schemaIn(value: unknown): DescribedSchema {
   const { json, fault } = isObject(value) ? value : {};
+  const stray = isObject(json) ? strayReference(json) : undefined;
+  if (stray !== undefined) return { fault: `its reference ${stray.slice(0, FAULT_UNITS_MAX)} leads nowhere in it` };
   return isObject(json)
     ? { json }
     : { fault: typeof fault === "string" ? fault.slice(0, FAULT_UNITS_MAX) : "no reason is given" };

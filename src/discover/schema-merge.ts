@@ -85,7 +85,9 @@ export function embedSchema(
     if (Array.isArray(value)) return value.map(relocate);
     if (!isObject(value)) return value;
     const moved = ([key, part]: [string, unknown]): [string, unknown] =>
-      key === "$ref" && typeof part === "string" ? [key, names.get(part) ?? part] : [key, relocate(part)];
+      key === "$ref" && typeof part === "string"
+        ? [key, names.get(part) ?? names.get(stepsOf(part).join("/")) ?? part]
+        : [key, relocate(part)];
     return Object.fromEntries(Object.entries(value).map(moved));
   };
   for (const { schema, part } of defined) Object.assign(schema, relocate(part));
@@ -93,6 +95,44 @@ export function embedSchema(
 }
 
 const REFERENCE = "#/$defs/";
+
+/** The first reference of a document that leads nowhere in it; libraries do not always escape names. */
+export function strayReference(document: JsonSchema): string | undefined {
+  const leads = (reference: string): boolean => {
+    const [root, ...steps] = stepsOf(reference);
+    const isDefined = reference.startsWith(REFERENCE) && isObject(document["$defs"]);
+    if (isDefined && Object.hasOwn(document["$defs"] as object, reference.slice(REFERENCE.length))) return true;
+    const target = steps.reduce<unknown>(
+      (at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined),
+      document,
+    );
+    return root === "#" && target !== undefined;
+  };
+  const find = (value: unknown): string | undefined => {
+    if (Array.isArray(value)) return value.map(find).find((each) => each !== undefined);
+    if (!isObject(value)) return undefined;
+    const { $ref } = value;
+    if (typeof $ref === "string" && !leads($ref)) return $ref;
+    const parts = Object.entries(value).filter(([key]) => !VALUES.has(key));
+    return parts.map(([, part]) => find(part)).find((each) => each !== undefined);
+  };
+  return find(document);
+}
+
+/** The steps of a JSON Pointer, as a reference has it. */
+function stepsOf(reference: string): string[] {
+  return reference.split("/").map((step) => {
+    return unescaped(step).replaceAll("~1", "/").replaceAll("~0", "~");
+  });
+}
+
+function unescaped(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
 
 function suggestName({ title }: JsonSchema): string {
   return typeof title === "string" ? title : "Value";

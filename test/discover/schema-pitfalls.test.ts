@@ -154,4 +154,29 @@ describe("schemas of definitions", () => {
     `);
     assert.equal(valueOf(await compiler.call(compiled, "day", { on: "2026-01-09T00:00:00Z" })), 9);
   });
+
+  it("refuses references that lead nowhere", async () => {
+    const { tools, problems } = await compile(`
+      const toolOf = (name: string, inputSchema: object) => ({ name, description: "A tool.", inputSchema, handler: (it: object): number => 1 });
+      const refers = (name: string, $ref: string, $defs = {}) => toolOf(name, { type: "object", properties: { a: { $ref } }, $defs });
+      export const far = refers("far", "https://example.com/a.json");
+      export const missing = refers("missing", "#/$defs/a");
+      export const inherited = refers("inherited", "#/$defs/constructor");
+      export const named = refers("named", "#a");
+      export const whole = refers("whole", "#");
+      export const inner = refers("inner", "#/properties/a");
+      export const escaped = refers("escaped", "#/$defs/a~1b%20c", { "a/b c": { type: "string" } });
+      export const value = toolOf("value", { type: "object", default: { $ref: "#/$defs/a" } });
+    `);
+    assert.deepEqual(
+      tools.map(({ name }) => name),
+      ["whole", "inner", "escaped", "value"],
+    );
+    assert.deepEqual(
+      problems.map(({ code }) => code),
+      Array(4).fill("invalid-schema"),
+    );
+    assert.match(problems[0]!.message, /its reference https:\/\/example\.com\/a\.json leads nowhere in it/);
+    assert.deepEqual(tools[2]!.inputSchema["properties"], { a: { $ref: "#/$defs/abc" } });
+  });
 });
