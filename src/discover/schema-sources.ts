@@ -162,7 +162,7 @@ export class SchemaSources {
   #written(node: ts.TypeNode, type: ts.Type): InferredType | undefined {
     const { checker } = this.#program;
     const bare = unwrap(node, checker);
-    const source = this.#inferredBy(bare);
+    const source = this.#inferredBy(bare, true);
     if (source) return denotes(bare, type, checker) ? whole({ ...source, part: [] }) : undefined;
     if (!ts.isIndexedAccessTypeNode(bare) || !ts.isLiteralTypeNode(bare.indexType)) return undefined;
     const { literal } = bare.indexType;
@@ -175,13 +175,17 @@ export class SchemaSources {
   }
 
   /** `z.infer<typeof S>`, `typeof S.infer`, `(typeof S)["_output"]` */
-  #inferredBy(node: ts.Node): { readonly source: SchemaSource; readonly io: "input" | "output" } | undefined {
+  #inferredBy(
+    node: ts.Node,
+    isPublished = false,
+  ): { readonly source: SchemaSource; readonly io: "input" | "output" } | undefined {
     const [name, query] = inference(node);
     const io = INPUTS.has(name) ? "input" : OUTPUTS.has(name) ? "output" : undefined;
     if (!query || !io) return undefined;
     if (!isSchema(this.#program.checker.getTypeAtLocation(query), name)) return undefined;
     const source = this.named(query);
-    if (!source) this.#unreachable.add(query);
+    // Most types inside of functions are about no argument.
+    if (!source && (isPublished || !ts.findAncestor(query, ts.isBlock))) this.#unreachable.add(query);
     return source && { source, io };
   }
 

@@ -179,4 +179,15 @@ describe("schemas of definitions", () => {
     assert.match(problems[0]!.message, /its reference https:\/\/example\.com\/a\.json leads nowhere in it/);
     assert.deepEqual(tools[2]!.inputSchema["properties"], { a: { $ref: "#/$defs/abc" } });
   });
+
+  it("says nothing of schemas inside of functions", async () => {
+    const { problems } = await compile(`
+      export function one(): number {
+        const Inner = schema<string>(() => ({ type: "string" }));
+        const size = (text: Infer<typeof Inner>): number => text.length;
+        return size("a");
+      }
+    `);
+    assert.deepEqual(problems, []);
+  });
 });
