@@ -156,7 +156,7 @@ export function readInput(
     spokenDefaults,
     // A recursive type that is parsed as a whole is parsed once.
     parsed: parsed.flatMap((argument) =>
-      revivals.repeated([argument.at], argument.at.length).map((at) => ({ ...argument, at })),
+      revivals.repeated([argument.at], argument.at.length).map((at) => Object.assign({}, argument, { at })),
     ),
     headers,
   };

@@ -31,7 +31,7 @@ interface InferredOptions {
   readonly onParsed?: ((parsed: ParsedArgument) => void) | undefined;
   /** Forgets the definitions that were made for the type. */
   readonly undo: () => void;
-  /** What is wrong with the type: JSON cannot carry what the schema leaves open, either. */
+  /** The faults of the type. They count where the schema leaves a value open. */
   readonly faults: readonly Fault[];
   readonly report: (fault: Fault) => void;
 }
