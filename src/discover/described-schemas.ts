@@ -6,8 +6,10 @@ import { strayReference } from "./schema-merge.ts";
 export function readDescribed([one, other]: readonly [string, string], request: SchemaRequest): DescribedSchemas {
   const [first, second] = [read(one), read(other)];
   if (!first || !second) return undescribed(request, "its answer cannot be read");
-  const stable = <T>(value: T, again: unknown, unstable: T): T =>
-    JSON.stringify(value) === JSON.stringify(again) ? value : unstable;
+  const stable = <T>(value: T, again: unknown, unstable: T): T => {
+    const both = withoutOtherDefaults(value, again);
+    return JSON.stringify(both.value) === JSON.stringify(both.again) ? (both.value as T) : unstable;
+  };
   return {
     schemas: request.schemas.map((_, index) =>
       stable(schemaIn(first.schemas[index]), schemaIn(second.schemas[index]), UNSTABLE),
@@ -18,6 +20,25 @@ export function readDescribed([one, other]: readonly [string, string], request: 
         stable(tool, again[at], { id: tool.id, at: tool.at, input: UNSTABLE }),
       );
     }),
+  };
+}
+
+/** Two answers without the defaults that differ, such as those of `default(() => randomUUID())`: a call makes its own. */
+function withoutOtherDefaults(value: unknown, again: unknown): { readonly value: unknown; readonly again: unknown } {
+  if (Array.isArray(value) && Array.isArray(again)) {
+    const parts = value.map((part, index) => withoutOtherDefaults(part, again[index]));
+    const rest = again.slice(value.length) as unknown[];
+    return { value: parts.map((part) => part.value), again: [...parts.map((part) => part.again), ...rest] };
+  }
+  if (!isObject(value) || !isObject(again)) return { value, again };
+  const isOther = (key: string): boolean =>
+    key === "default" && key in value && key in again && JSON.stringify(value[key]) !== JSON.stringify(again[key]);
+  const names = Object.keys(value).filter((key) => !isOther(key));
+  const parts = names.map((key) => [key, withoutOtherDefaults(value[key], again[key])] as const);
+  const others = Object.entries(again).filter(([key]) => !(key in value));
+  return {
+    value: Object.fromEntries(parts.map(([key, part]) => [key, part.value])),
+    again: Object.fromEntries([...parts.map(([key, part]) => [key, part.again]), ...others]),
   };
 }
 

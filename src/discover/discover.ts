@@ -278,7 +278,10 @@ class Finder {
     const schemas = [found.inputSchema, ("outputSchema" in found && found.outputSchema) || {}];
     const broken = schemas.map(faultOfForm).find((fault) => fault !== undefined);
     if (broken !== undefined) {
-      const message = `its types give an invalid JSON Schema (${broken}); use simpler types`;
+      const message =
+        candidate.object || found.call.parsed
+          ? `its schema is not valid JSON Schema 2020-12 (${broken}): correct it there`
+          : `its types give an invalid JSON Schema (${broken}); use simpler types`;
       this.#refuse(candidate, "invalid-schema", message, candidate.nameNode);
       return false;
     }

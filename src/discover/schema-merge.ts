@@ -87,7 +87,7 @@ export function embedSchema(
     const moved = ([key, part]: [string, unknown]): [string, unknown] =>
       key === "$ref" && typeof part === "string"
         ? [key, names.get(part) ?? names.get(stepsOf(part).join("/")) ?? part]
-        : [key, relocate(part)];
+        : [key, VALUES.has(key) ? part : relocate(part)];
     return Object.fromEntries(Object.entries(value).map(moved));
   };
   for (const { schema, part } of defined) Object.assign(schema, relocate(part));

@@ -221,7 +221,11 @@ export class SchemaSources {
       const isObject = Boolean(type.flags & ts.TypeFlags.Object) && !checker.isArrayLikeType(type);
       const isShared = type.aliasSymbol?.declarations?.some((each) => isLibrary(each.getSourceFile()));
       const isNamed = libraryName(type, isLibrary) !== undefined && !type.symbol.name.startsWith("__");
-      return isObject && !isShared && !isNamed && checker.getPropertiesOfType(type).length > 0;
+      // What the author has written as a type may stand for itself elsewhere, as in `z.ZodType<User>`.
+      const isWritten = (type.symbol as ts.Symbol | undefined)?.declarations?.some(
+        (each) => own.includes(each.getSourceFile()) && (ts.isTypeLiteralNode(each) || ts.isInterfaceDeclaration(each)),
+      );
+      return isObject && !isShared && !isNamed && !isWritten && checker.getPropertiesOfType(type).length > 0;
     };
     const add = (type: ts.Type, inferred: PartOfSchema, levels = 0): void => {
       if (levels > LEVELS_MAX || found.has(type)) return;

@@ -96,6 +96,8 @@ function membersOf(type: ts.Type): readonly ts.Type[] {
   return type.isUnion() ? type.types : [type];
 }
 
+/** Without a schema, of other names too many are something else. */
+const NAMED_HANDLERS: ReadonlySet<string> = new Set(["execute", "handler"]);
 const SCHEMAS: readonly string[] = ["inputSchema", "parameters", "schema"];
 
 /** The handler and the schema of a tool; undefined for anything else. */
@@ -112,7 +114,8 @@ function toolParts(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol
     (property) => presentType(property)!.getCallSignatures().length > 0,
   );
   const schema = SCHEMAS.flatMap((name) => type.getProperty(name) ?? [])[0];
-  if (!handler || !isText("description") || (!schema && !isText("name"))) return undefined;
+  const isNamed = isText("name") && handler !== undefined && NAMED_HANDLERS.has(handler.name);
+  if (!handler || !isText("description") || (!schema && !isNamed)) return undefined;
   // Commands, routes and plugins look like tools, but take texts, or have lists of names for a schema.
   const [argument] = presentType(handler)!.getCallSignatures()[0]!.parameters;
   const object = schema ?? argument;
@@ -159,9 +162,7 @@ export function withMetadata(candidate: Candidate, program: DefinitionProgram, s
 
 function toolName({ name, at }: DescribedTool, exported: string): string {
   const key = at.at(-1);
-  return (
-    [name, key !== undefined && /\D/.test(key) ? key : undefined].find((each) => each && NAME.test(each)) ?? exported
-  );
+  return name ?? (key !== undefined && /\D/.test(key) ? key : exported);
 }
 
 /** A part of what is exported. */

@@ -12,11 +12,13 @@ export function describingSchemas(load: Executor["load"], tenant: string): Descr
 
 const IS_FINAL: ReadonlySet<LoadOutcome["kind"]> = new Set(["failed", "rejected", "endless"]);
 
+const ADVICE = "; it is loaded without the variables of its entry: read those in the function that needs them";
+
 function explain(outcome: LoadOutcome): string {
   switch (outcome.kind) {
     case "failed":
     case "rejected":
-      return outcome.error.message;
+      return outcome.error.message + (outcome.error.reason === "load" ? ADVICE : "");
     case "endless":
       return `its top level took more than ${outcome.loadMs} ms of CPU time`;
     case "unfinished":

@@ -38,11 +38,11 @@ describe("a tool as other frameworks define it", () => {
         outputSchema: { ...jsonOf({ of: { type: "string", minLength: 1 } }), additionalProperties: false },
         handler({ topic }: { topic: string }): unknown { return { of: this.name, topic }; },
       };
-      export const typed = { name: "typed", description: "By its types.", run: (it: { a: number }) => it.a };
+      export const typed = { name: "typed", description: "By its types.", handler: (it: { a: number }) => it.a };
       export const many = {
         first: { description: "1", inputSchema: City, execute: ({ city }: City): string => city },
         second: tool({ name: "other_name", description: "2", schema: jsonOf({}), func: () => 2 }),
-        other: tool({ name: "no name", description: "3", inputSchema: City, execute: () => 3 }),
+        other: tool({ description: "3", inputSchema: City, execute: () => 3 }),
       };
       export const worded: { description?: string | ((of: object) => string); inputSchema: unknown; execute: () => number } =
         { description: "In words.", inputSchema: City, execute: () => 4 };
@@ -121,7 +121,7 @@ describe("a tool as other frameworks define it", () => {
       ["weather", { export: "weather", member: ["execute"] }, { city: "Rom" }, { city: "Rom", days: 3 }],
       ["commented", { export: "commented", member: ["execute"] }, { city: "Rom", days: 1 }, 1],
       ["get_news", { export: "named", member: ["handler"] }, { topic: "a" }, { of: "get_news", topic: "a" }],
-      ["typed", { export: "typed", member: ["run"] }, { a: 4 }, 4],
+      ["typed", { export: "typed", member: ["handler"] }, { a: 4 }, 4],
       ["first", { export: "many", member: ["first", "execute"] }, { city: "Rom" }, "Rom"],
       ["other_name", { export: "many", member: ["second", "func"] }, {}, 2],
       ["in_list", { export: "list", member: ["0", "callback"] }, { city: "Rom" }, 4],
@@ -176,7 +176,8 @@ describe("a tool as other frameworks define it", () => {
       export const two = { description: "2", inputSchema: City, execute: () => 2 };
       throw new RangeError("top");`);
     assert.deepEqual(tools, []);
-    const message = "it holds no tool when the module has been loaded: its program does not load: RangeError: top";
+    const message =
+      "it holds no tool when the module has been loaded: its program does not load: RangeError: top; it is loaded without the variables of its entry: read those in the function that needs them";
     assert.deepEqual(rows(problems, "code", "message"), [
       `no-tool-object one: ${message}`,
       `no-tool-object two: ${message}`,

@@ -138,8 +138,8 @@ describe(`a ${GUESTS} executor evaluates schemas`, () => {
 
   it("twice, the second time more than a year later and with other random numbers, which no run changes", async () => {
     const code = `
-      export const at = { now: Date.now(), made: new Date().getTime(), text: Date().slice(11, 15), random: [Math.random(), Math.random()] };
-      export const fixed = { is: new Date(5) instanceof Date, at: new Date(5).getTime(), parsed: Date.parse("1970-01-01T00:00:01Z") };`;
+      export const at = { type: "object", now: Date.now(), made: new Date().getTime(), text: Date().slice(11, 15), random: [Math.random(), Math.random()] };
+      export const fixed = { type: "object", is: new Date(5) instanceof Date, at: new Date(5).getTime(), parsed: Date.parse("1970-01-01T00:00:01Z") };`;
     const schemas = ["at", "fixed"].map((name) => ({ export: name, path: [], io: "input" }) as const);
     const [one, other] = await described(code, { schemas });
     const at = [one, other].map(
@@ -153,7 +153,7 @@ describe(`a ${GUESTS} executor evaluates schemas`, () => {
     assert.equal(new Set(at.flatMap(({ random }) => random)).size, 4);
     const [again] = await described(code, { schemas });
     assert.deepEqual((again!.schemas[0]!["json"] as { random: number[] }).random, at[0]!.random);
-    const fixed = { json: { is: true, at: 5, parsed: 1000 } };
+    const fixed = { json: { type: "object", is: true, at: 5, parsed: 1000 } };
     assert.deepEqual([one!.schemas[1], other!.schemas[1]], [fixed, fixed]);
   });
 
@@ -168,10 +168,18 @@ describe(`a ${GUESTS} executor evaluates schemas`, () => {
     const tool = {
       name: "a",
       description: "d",
-      annotations: { readOnlyHint: true },
+      annotations: { readOnlyHint: true, other: 1 },
       input: { json: { type: "object" } },
     };
-    assert.deepEqual(tools, [[{ at: [], ...tool }], [{ at: ["x"], ...tool }, { at: ["z"] }], [], []]);
+    assert.deepEqual(tools, [
+      [{ id: 0, at: [], ...tool }],
+      [
+        { id: 0, at: ["x"], ...tool },
+        { id: 1, at: ["z"] },
+      ],
+      [],
+      [],
+    ]);
   });
 
   it("without anything to ask the host for", async () => {
@@ -181,7 +189,7 @@ describe(`a ${GUESTS} executor evaluates schemas`, () => {
     for (const { schemas: found } of await described(code, { schemas }))
       assert.deepEqual(found, [
         { json: { type: "none" } },
-        { fault: "the host can only be asked while a call is in flight" },
+        { fault: "TypeError: the host can only be asked while a call is in flight" },
       ]);
   });
 });

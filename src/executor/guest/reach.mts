@@ -5,7 +5,7 @@ import type { Json } from "../../lib/json.ts";
 export function eachAt(
   value: Json | undefined,
   path: Reach,
-  visit: (holder: Record<string, Json>, key: string) => void,
+  visit: (holder: Record<string, Json>, key: string) => unknown,
   depth = 0,
 ): void {
   if (typeof value !== "object" || value === null) return;

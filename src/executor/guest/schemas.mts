@@ -7,6 +7,7 @@ import type {
 } from "../../discover/discovery.ts";
 import type { JsonObject, JsonSchema } from "../../lib/json.ts";
 import { loadBundle } from "./bundle.mts";
+import { describe as explain } from "./errors.mts";
 import { eachAt, written } from "./reach.mts";
 
 /**
@@ -84,9 +85,10 @@ async function described(
       (library) => bundle[converters[library] ?? ""] as Converter | undefined,
     );
     // What cannot be written as JSON must not be taken for what can.
-    return isObject(json) ? { json: JSON.parse(JSON.stringify(json)) as JsonSchema } : { fault: NO_SCHEMA };
+    const written: unknown = isObject(json) ? JSON.parse(JSON.stringify(json)) : undefined;
+    return isObject(written) && !Array.isArray(written) ? { json: written } : { fault: NO_SCHEMA };
   } catch (error) {
-    return { fault: error instanceof Error ? error.message : String(error) };
+    return { fault: explain(error).message };
   }
 }
 
@@ -123,8 +125,22 @@ async function convert(
   if (jsonSchema !== undefined) return typeof jsonSchema === "function" ? jsonSchema() : jsonSchema;
   const parts = Object.entries(value as object);
   if (parts.length > 0 && parts.every(([, part]) => isSchema(part))) return shapeToJson(parts, io, findConverter);
-  return parts.length === 0 ? { type: "object", properties: {} } : value;
+  if (parts.length === 0) return { type: "object", properties: {} };
+  return parts.some(([keyword]) => KEYWORDS.has(keyword)) ? value : undefined;
 }
+
+/** An object with one of these is taken for JSON Schema itself. */
+const KEYWORDS: ReadonlySet<string> = new Set([
+  "$schema",
+  "type",
+  "properties",
+  "$ref",
+  "anyOf",
+  "oneOf",
+  "allOf",
+  "enum",
+  "const",
+]);
 
 /** `{ city: z.string() }`: the properties of an object. */
 async function shapeToJson(
@@ -158,7 +174,12 @@ async function toolsIn(
     isObject(it) && handlers.some((name) => typeof it[name] === "function");
   const toolAt = async (tool: JsonObject, at: readonly string[]): Promise<DescribedTool> => {
     if (!ids.has(tool)) ids.set(tool, ids.size);
-    return { id: ids.get(tool)!, ...(await describeTool(tool, at, describe)) };
+    const id = ids.get(tool)!;
+    try {
+      return { id, ...(await describeTool(tool, at, describe)) };
+    } catch (error) {
+      return { id, at, input: { fault: explain(error).message } };
+    }
   };
   if (isTool(value)) return [await toolAt(value, [])];
   if (!isObject(value)) return [];
@@ -219,9 +240,11 @@ export function parseArguments(
       const options = { enumerable: true, configurable: true, writable: true };
       parse(value, written(at), (made) => void Object.defineProperty(holder, key, { ...options, value: made }));
     };
+    const name = at.at(-1);
     if (at.length === 0) parse(args, "", (made) => (whole = made));
-    else if (absent && at.length === 1) parseIn(args, at[0] as string);
-    else eachAt(args, at, parseIn);
+    else if (!absent || typeof name !== "string" || name === "*") eachAt(args, at, parseIn);
+    else if (at.length === 1) parseIn(args, name);
+    else eachAt(args, at.slice(0, -1), (holder, key) => isObject(holder[key]) && parseIn(holder[key], name));
   }
   return waiting.length > 0 ? Promise.all(waiting).then(() => whole as JsonObject) : (whole as JsonObject);
 }
