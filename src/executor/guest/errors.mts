@@ -1,4 +1,4 @@
-import { frameOf, mapStack } from "./bundle.mts";
+import { positions } from "./bundle.mts";
 import { folders } from "./folders.mts";
 import { messageUnitsMax, stackUnitsMax } from "./wire.mts";
 
@@ -41,12 +41,14 @@ export function describe(thrown: unknown): Described {
     const { name, message, stack, transient } = thrown as Error & { transient?: unknown };
     // What V8 puts before the frames is the message again, as long as it may be.
     const trace = isString(stack) ? stack.slice(stack.indexOf(message) + message.length) : "";
-    const frames = mapStack(trace);
+    const frames = positions.mapStack(trace);
     const said =
       denial(thrown as Error) ?? ([name, message].every(isString) ? withName(name, message) : textOf(message));
     return {
       message: shorten(said),
-      stack: frames ? [shorten(said), frames, frameOf(trace)].filter(Boolean).join("\n").slice(0, stackUnitsMax) : null,
+      stack: frames
+        ? [shorten(said), frames, positions.frameOf(trace)].filter(Boolean).join("\n").slice(0, stackUnitsMax)
+        : null,
       transient: transient === true,
       protocol: protocolErrors.has(thrown as Error),
     };
