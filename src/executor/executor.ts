@@ -87,7 +87,7 @@ export type LoadOutcome =
   /** It loads, and has left a promise behind that was rejected and that nobody handles. */
   | { readonly kind: "rejected"; readonly error: GuestFailure }
   /** Its top level took more processor time than it may. */
-  | { readonly kind: "endless"; readonly loadMs: number }
+  | { readonly kind: "endless"; readonly loadMs: number; readonly stack?: string | undefined }
   /** Its top level waited for something, or for the machine. */
   | { readonly kind: "unfinished"; readonly loadElapsedMs: number }
   /** The service could not try it. */

@@ -10,6 +10,7 @@ import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Outlet } from "../network/socket-relay.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
+import { treeOf } from "../processes/process-tree.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { GuestFailure } from "./executor.ts";
 import { ended, failure } from "./failures.ts";
@@ -47,6 +48,8 @@ const UNTAKEN_BYTES = 256 * 1024;
 /** The end of stderr that is kept to tell why a process died; after the second figure stderr is no longer read. */
 const STDERR_KEPT_UNITS = 4_096;
 const STDERR_READ_UNITS = 256 * 1024;
+/** How long a busy process has to print its stack. */
+const TRACE_MS = 200;
 
 export class GuestProcess {
   /** How it ended, once it has. */
@@ -67,6 +70,7 @@ export class GuestProcess {
   #holds = 0;
   /** Runs while too much waits for the process. */
   #stalled: NodeJS.Timeout | undefined;
+  #tracing: NodeJS.Timeout | undefined;
   #verdict: GuestFailure | undefined;
 
   /** `way` is its way out, and the folder of it, as it sees that. */
@@ -92,6 +96,7 @@ export class GuestProcess {
         this.exit = exit;
         this.#reader.stop();
         clearTimeout(this.#stalled);
+        clearTimeout(this.#tracing);
         this.#listener.onEnded(this.#verdict ?? ended(exit, this.#stderr));
         gone();
       },
@@ -165,6 +170,24 @@ export class GuestProcess {
     this.#reader.stop();
     this.#group.kill();
     this.#pipe?.destroy();
+  }
+
+  /**
+   * Likewise, for a process whose event loop does not react: it has the time to print the stack of what it runs, which
+   * is `stderr` once it has ended.
+   */
+  interrupt(verdict: GuestFailure): void {
+    if (this.#verdict || this.pid === undefined) return this.kill(verdict);
+    this.#verdict = verdict;
+    this.#reader.stop();
+    this.#stderr = "";
+    this.#tracing = setTimeout(() => this.kill(verdict), TRACE_MS);
+    try {
+      // The innermost is Node; around it are the processes of the sandbox.
+      process.kill(treeOf(this.pid).at(-1)!, "SIGINT");
+    } catch {
+      // It has ended.
+    }
   }
 
   #begin(stderr: Duplex, pipe: Duplex): void {

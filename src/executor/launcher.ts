@@ -99,6 +99,8 @@ function nodeFlags(
   return [
     `--max-old-space-size=${memoryMb}`,
     "--no-addons",
+    // On SIGINT, Node prints the stack of what it runs, and ends: a report on a signal waits for the event loop instead.
+    "--trace-sigint",
     "--disable-warning=ExperimentalWarning",
     nodeMajor < 23 ? "--experimental-permission" : "--permission",
     `--allow-fs-read=${readable}`,

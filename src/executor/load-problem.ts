@@ -18,7 +18,7 @@ export function loadProblem(outcome: LoadOutcome, entry: string): Problem | unde
       const message =
         `No function of it can be called, because its top level took more than ${outcome.loadMs} ms of CPU time` +
         ": is there an endless loop? Move long work into the function that needs it";
-      return { severity: "error", code: "load-endless", message, file: entry };
+      return { severity: "error", code: "load-endless", message, ...placeOf(outcome, entry) };
     }
     case "unfinished": {
       const message =
@@ -37,7 +37,10 @@ function adviceOn(said: string): string {
   return '. Nothing can be fetched or read before a call: move "fetch" and the like into the function that needs it';
 }
 
-function placeOf({ stack = "" }: GuestFailure, entry: string): Pick<Problem, "file" | "line" | "column" | "frame"> {
+function placeOf(
+  { stack = "" }: Pick<GuestFailure, "stack">,
+  entry: string,
+): Pick<Problem, "file" | "line" | "column" | "frame"> {
   const place = /definition:([^\s()]+?):(\d+):(\d+)/.exec(stack);
   if (!place) return { file: entry };
   const at = stack.search(/^> \d+ \| /m);

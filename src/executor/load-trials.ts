@@ -10,6 +10,7 @@ import { readLog } from "./guest-log.ts";
 import { StrayFrames } from "./guest-process.ts";
 import type { GuestStarter } from "./guest-starter.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
+import { stackWhenStopped } from "./stopped-at.ts";
 
 export const loadBounds = fixed({
   /** The CPU time of a definition's top level, which is loaded on trial when the definition is published. */
@@ -90,7 +91,10 @@ export class LoadTrials {
       };
       const look = (): void => {
         const pids = process.pid === undefined ? [] : treeOf(process.pid);
-        if (processorMsOf(pids) - startedAtMs! > loadMs) return settle({ kind: "endless", loadMs });
+        if (processorMsOf(pids) - startedAtMs! > loadMs) {
+          outcome ??= { kind: "endless", loadMs };
+          return process.interrupt(closed);
+        }
         if (residentMbOf(pids) > heldMbMax(guestMemoryMb))
           return settle({ kind: "failed", error: failure("memory", "its process ran out of memory and ended") });
         this.#starter.look(process, pids);
@@ -133,6 +137,8 @@ export class LoadTrials {
         clearTimeout(looking);
         waiting.clear();
         this.#running.delete(trial);
+        if (outcome?.kind === "endless")
+          outcome = { ...outcome, stack: guestStack(stackWhenStopped(code, process.stderr), {}) };
         resolve(outcome ?? endingOf(error, startedAtMs !== undefined));
       };
       const process = this.#starter.start({ onFrame, onEnded }, { niceness: NICENESS });

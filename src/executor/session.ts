@@ -4,13 +4,23 @@ import { JsonText, type Json } from "../lib/json.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { EnvironmentFault, type GuestFailure, type GuestProgram } from "./executor.ts";
-import { cancelled, endedByNeighbour, failure, guestFailed, loadFailed, outputTooLarge, tooBusy } from "./failures.ts";
+import {
+  cancelled,
+  endedByNeighbour,
+  failure,
+  guestFailed,
+  guestStack,
+  loadFailed,
+  outputTooLarge,
+  tooBusy,
+} from "./failures.ts";
 import { readLog, type LogSink } from "./guest-log.ts";
 import { backlogBounds, StrayFrames, type GuestProcess, type GuestShare } from "./guest-process.ts";
 import { readValue } from "./guest-value.ts";
 import { creditStep, progressWindow, toGuest, toHost, type GuestSockets } from "./guest/wire.mts";
 import { HostRequests } from "./host-requests.ts";
 import { askToStop, hasToEnd, type PendingCall } from "./pending-call.ts";
+import { stackWhenStopped } from "./stopped-at.ts";
 
 const bounds = fixed({
   /** Events (log lines, progress, requests) of one call. */
@@ -50,6 +60,8 @@ export class GuestSession {
   #loaded = false;
   /** The call whose overrun ended the process. */
   #guilty: PendingCall | undefined;
+  /** It is ended while its event loop is busy. */
+  #isInterrupted = false;
   #ending = false;
   #abandoned = 0;
 
@@ -99,13 +111,15 @@ export class GuestSession {
 
   /** Stops the calls whose deadline has passed, and ends the process of those that did not stop in time. */
   sweep(now: number): void {
+    if (this.#isInterrupted) return;
     for (const call of this.#calls.all()) {
       if (call.killAt === 0 && now >= call.deadlineAt) {
         askToStop(this.#process, call, this.#owner.timedOut(call.given.deadlineMs), now);
       } else if (call.killAt > 0 && now >= call.killAt) {
         if (hasToEnd(call, now)) {
           this.#guilty = call;
-          this.kill(call.verdict!);
+          if (call.verdict!.reason === "timeout" && !call.acknowledged) this.#interrupt(call.verdict!);
+          else this.kill(call.verdict!);
         } else if (call.killAt === 0) this.#abandon(call);
       }
       if (this.#ending) return;
@@ -118,6 +132,12 @@ export class GuestSession {
   kill(verdict: GuestFailure): void {
     this.#ending = true;
     this.#process.kill(verdict);
+  }
+
+  #interrupt(verdict: GuestFailure): void {
+    this.#ending = true;
+    this.#isInterrupted = true;
+    this.#process.interrupt(verdict);
   }
 
   async #load(): Promise<void> {
@@ -289,11 +309,27 @@ export class GuestSession {
     const shared = calls.length > 1 && this.#loaded;
     for (const call of calls) {
       if (call.isAbandoned) continue;
+      if (this.#isInterrupted && call === this.#guilty) {
+        void this.#failWithStack(call, error);
+        continue;
+      }
       if (this.#guilty && call !== this.#guilty) call.fail(endedByNeighbour(error));
       // Nobody can tell which of several calls made the process end, so each may be tried again.
       else call.fail(shared && !this.#guilty ? { ...error, retriable: true } : error);
       this.#owner.onCallOver(call);
     }
+  }
+
+  async #failWithStack(call: PendingCall, error: GuestFailure): Promise<void> {
+    let stack: string | undefined;
+    try {
+      stack = guestStack(stackWhenStopped(await this.program.code(), this.#process.stderr), call.program);
+    } catch {
+      // It is a failure without a stack.
+    }
+    call.verdict = { ...error, ...(stack && { stack }) };
+    call.fail(call.verdict);
+    this.#owner.onCallOver(call);
   }
 }
 

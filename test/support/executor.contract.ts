@@ -385,6 +385,36 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(shape("echo", ["message"]), { message: "again" }, { program }), "again");
     });
 
+    // A machine that stalls may leave the process too little time to print where it is.
+    it("tells the operator where an endless loop was stopped", () =>
+      inOneOf(10, async () => {
+        const program = programOf("friendly");
+        await rig.value(shape("pid"), {}, { program });
+        const busy = shape("busy", ["ms"], { context: true });
+        const failure = failureOf(await rig.call(busy, { ms: 600_000 }, { program, deadlineMs: 100 }));
+        assert.equal(failure.reason, "timeout");
+        assert.match(failure.stack ?? "", /^ {4}at friendly\.ts:(\d+):\d+\n> \1 \| {3}for \(let step.+\n +\| +\^$/);
+      }));
+
+    it("takes nothing from a stack that a stopped guest makes up, and kills it in time", () =>
+      inOneOf(10, async () => {
+        const fake = "KEYBOARD_INTERRUPT: \\n    at SECRET (file:///berth-bundle.mjs:99999:1)";
+        const code = `export function f() {
+          process.on("SIGINT", () => {});
+          for (;;) process._rawDebug("${fake}".replace("SECRET", process.env.SECRET));
+        }`;
+        const program = { ...programWith(code), env: async () => ({ SECRET: "hunter2" }) };
+        await rig.call(shape("nothing"), {}, { program });
+        const start = performance.now();
+        const failure = failureOf(await rig.call(shape("f"), {}, { program, deadlineMs: 100 }));
+        assert.ok(performance.now() - start < 1_000);
+        assert.deepEqual(failure, {
+          reason: "timeout",
+          message: "it took longer than its deadline of 100 ms",
+          retriable: false,
+        });
+      }));
+
     it("does not wait for a cancelled function that continues, and keeps its siblings", () =>
       inOneOf(10, async () => {
         const program = programOf("friendly");

@@ -91,7 +91,8 @@ export function createTool(
     if (protocol || reason === "descriptors" || (options.failuresReject && !isOwn)) {
       return { ...rejectWith(guestFailed(what, error, deadline), error), transient };
     }
-    const thrownAt = parts.errorLocations && reason === "thrown" ? placeThrownAt(error.stack) : undefined;
+    const thrownAt =
+      parts.errorLocations && (reason === "thrown" || reason === "timeout") ? placeThrownAt(error.stack) : undefined;
     const place = thrownAt === undefined ? "" : ` (at ${thrownAt})`;
     const message = messageOf(what, error, deadline) + place;
     return { outcome: "error", result: failure(message), failure: error, transient };

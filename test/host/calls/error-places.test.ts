@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { call, startTestBerth } from "../../support/berth.ts";
+import { inOneOf } from "../../support/until.ts";
 
 const FAILS = `/** Fails. */
 export function fail(how: string): string {
@@ -28,3 +29,15 @@ for (const setting of ["on", "off"] as const) {
     );
   });
 }
+
+it("BERTH_ERROR_LOCATIONS=on: callers are told where an endless loop was stopped", async (context) => {
+  const spins = "export function spin(): void {\n  while (true);\n}\n";
+  const env = { BERTH_ERROR_LOCATIONS: "on", BERTH_CALL_MS: "500" };
+  const berth = await startTestBerth({ texts: { "spins.ts": spins }, env });
+  context.after(() => berth.close());
+  // A machine that stalls may leave the process too little time to print where it is.
+  await inOneOf(10, async () => {
+    const { content } = await call(`${berth.url}/mcp/spins`, "spin", {});
+    assert.match(content[0].text, /deadline of 500 ms.* \(at spins\.ts:2:\d+\)$/);
+  });
+});
