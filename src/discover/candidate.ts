@@ -25,7 +25,7 @@ export interface Candidate {
   readonly nameNode: ts.Node;
   /** The object whose handler it is. */
   readonly object?: ToolObject;
-  /** What other exports of its module say of it. */
+  /** Metadata and schemas from other exports of its module. */
   readonly module?: {
     readonly annotations?: ToolAnnotations;
     readonly input?: SchemaSource;

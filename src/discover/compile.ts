@@ -142,7 +142,7 @@ async function beginAll(source: DefinitionSource, packages: PackageFiles | undef
   return beginDiscovery(source, packages);
 }
 
-/** What is found when the schemas have been evaluated. */
+/** The discovery with evaluated schemas. */
 async function findBySchemas(
   { find, discovery }: BegunDiscovery,
   request: SchemaRequest,

@@ -49,7 +49,7 @@ export interface Compiler {
   close(): Promise<void>;
 }
 
-/** What a definition may need besides its source. */
+/** Services that a definition may need in addition to its source. */
 export interface CompilerHelp {
   /** Reads the tarballs of the packages that it reaches. */
   readonly tarballs?: ReadTarball | undefined;

@@ -2,7 +2,7 @@ import { isObject, nestsTooDeep, tryParseJson, type JsonSchema } from "../lib/js
 import type { DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest, ToolAnnotations } from "./discovery.ts";
 import { strayReference } from "./schema-merge.ts";
 
-/** What a guest says of its schemas. It runs the author's code, so that nothing of it is believed unread. */
+/** Reads a guest's description of its schemas. The guest runs the author's code, so every part is checked. */
 export function readDescribed([one, other]: readonly [string, string], request: SchemaRequest): DescribedSchemas {
   const [first, second] = [read(one), read(other)];
   if (!first || !second) return undescribed(request, "its answer cannot be read");

@@ -59,7 +59,7 @@ export function discover(source: DefinitionSource, packages?: PackageFiles): Dis
   return beginDiscovery(source, packages).discovery;
 }
 
-/** What was found, and what is found once the schemas have been evaluated that it asks for. */
+/** A discovery by types alone, and a second one with the evaluated schemas. */
 export interface BegunDiscovery {
   readonly discovery: Discovery;
   readonly find?: (described: DescribedSchemas) => Discovery;

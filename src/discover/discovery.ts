@@ -238,7 +238,7 @@ export interface DescribedTool {
   readonly output?: DescribedSchema;
 }
 
-/** What a bundle answers to a request: one element for each of its elements. */
+/** The answer of a bundle to a request: one element for each of its elements. */
 export interface DescribedSchemas {
   readonly schemas: readonly DescribedSchema[];
   readonly tools: readonly (readonly DescribedTool[])[];

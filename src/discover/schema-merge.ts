@@ -3,7 +3,7 @@ import { ELEMENT } from "./schema-sources.ts";
 import type { Path } from "./types/walker.ts";
 
 /**
- * What a schema of a library says and what TypeScript's types say, as one JSON Schema. The library's counts for more: it
+ * Merges a library's schema with the schema of the TypeScript type. The library's has priority: it
  * is what checks the values.
  */
 export function mergeSchemas(own: JsonSchema, typed: JsonSchema | undefined): JsonSchema {

@@ -66,7 +66,7 @@ export class SchemaSources {
     return (node && this.#written(node, type)) ?? this.#known(value && others.length === 0 ? value : type);
   }
 
-  /** What a schema says; undefined as long as nothing has been evaluated. */
+  /** The JSON Schema of a schema; undefined until schemas have been evaluated. */
   describe(source: SchemaSource, io: "input" | "output"): DescribedSchema | undefined {
     const { export: name, path } = source.value;
     const is = (each: BundledValue & { io: string }) =>

@@ -132,7 +132,7 @@ function isValue(type: ts.Type, checker: ts.TypeChecker): boolean {
 /** The names under which clients may call a tool. */
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** What a module says of its default function, as xmcp has it: in the exports `metadata`, `schema` and `outputSchema`. */
+/** Adds the exports `metadata`, `schema` and `outputSchema` to a default function, as xmcp does. */
 export function withMetadata(candidate: Candidate, program: DefinitionProgram, schemas: SchemaSources): Candidate {
   const { checker, entry } = program;
   if (candidate.export !== "default") return candidate;
@@ -182,7 +182,7 @@ function inside(place: Place, path: readonly string[], checker: ts.TypeChecker):
   }, place);
 }
 
-/** What a name stands for, behind parentheses and casts. */
+/** The value of a name, without parentheses and casts. */
 function writtenValue(expression: ts.Expression, checker: ts.TypeChecker, levels = 0): ts.Expression {
   if (levels > LEVELS_MAX) return expression;
   if (

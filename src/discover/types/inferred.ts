@@ -36,7 +36,7 @@ interface InferredOptions {
   readonly report: (fault: Fault) => void;
 }
 
-/** What the schemas of a type say, beside what the type says; undefined where they cannot be read. */
+/** The schemas of a type, merged with the schema of the type itself; undefined if they cannot be read. */
 export function inferredSchema(
   inferred: InferredType,
   typed: JsonSchema,

@@ -23,7 +23,7 @@ export interface Walker {
   /** The destructuring element that takes this argument or property. */
   readonly bindingAt: (path: Path) => Binding | undefined;
   walk(type: ts.Type, place: TypePlace): JsonSchema;
-  /** What the schema says from which a type is inferred, or what `build` makes of the type where there is none. */
+  /** The schema from which a type is inferred; the result of `build` if there is none. */
   inferred(type: ts.Type, place: TypePlace, build: (type: ts.Type) => JsonSchema): JsonSchema;
   /** Notes why the tool cannot be offered, and stands in for the schema. */
   refuse(place: TypePlace, code: string, reason: string, node?: ts.Node): JsonSchema;

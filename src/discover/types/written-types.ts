@@ -48,7 +48,7 @@ export function aliasDescription(
   return own.map((alias) => docOfSymbol(alias).description).find((text) => text !== "");
 }
 
-/** What `v.InferOutput<…>` says of itself, it says of no value. */
+/** True for `v.InferOutput<…>` and the like, whose comment describes the helper and no value. */
 function isHelperOfPackage(declaration: ts.Declaration): boolean {
   const isOfPackage = declaration.getSourceFile().fileName.includes("/node_modules/");
   return isOfPackage && ts.isTypeAliasDeclaration(declaration) && declaration.typeParameters !== undefined;

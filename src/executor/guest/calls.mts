@@ -80,7 +80,7 @@ export function failCall(id: number, error: unknown): boolean {
   return call !== undefined;
 }
 
-/** What other frameworks give a handler after its arguments. */
+/** The second argument of a handler, as other frameworks pass it. */
 function handlerOptions(call: ActiveCall): object {
   const { signal } = createContext(call, undefined) as { signal: AbortSignal };
   const id = String(call.id);

@@ -249,7 +249,7 @@ export function parseArguments(
   return waiting.length > 0 ? Promise.all(waiting).then(() => whole as JsonObject) : (whole as JsonObject);
 }
 
-/** Of `{ city: z.string() }` it is that of an object with these properties. */
+/** The standard interface of a schema; `{ city: z.string() }` is an object with these properties. */
 function findStandard(schema: unknown): StandardSchema["~standard"] {
   if (!isObject(schema) && typeof schema !== "function") return undefined;
   const own = (schema as StandardSchema)["~standard"];
