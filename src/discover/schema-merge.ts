@@ -14,6 +14,7 @@ export function mergeSchemas(own: JsonSchema, typed: JsonSchema | undefined): Js
     ...(typed["description"] !== undefined && { description: typed["description"] }),
     ...(title !== undefined && { title }),
     ...(description !== undefined && { description }),
+    ...("default" in typed && !("default" in own) && { default: typed["default"] }),
   };
   // What the library cannot say, such as that of a date.
   if (Object.keys(rules).every((keyword) => ANNOTATIONS.has(keyword))) return { ...typed, ...rules, ...said };

@@ -3,7 +3,7 @@ import ts from "#typescript";
 import type { BundledValue, DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest } from "./discovery.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { isCode, isDeclarations } from "./resolve.ts";
-import { isNothing, libraryName, membersOf } from "./types/kinds.ts";
+import { isNothing, isNull, libraryName, membersOf } from "./types/kinds.ts";
 import { denotes, unwrap } from "./types/written-types.ts";
 
 /**
@@ -17,7 +17,7 @@ export class SchemaSources {
   readonly #tools: string[] = [];
   /** By file and name. */
   readonly #exports = new Map<string, { readonly file: string; readonly name: string; readonly as: string }>();
-  readonly #unreachable = new Set<ts.EntityName>();
+  readonly #unreachable = new Set<ts.Node>();
   #inferred: ReadonlyMap<ts.Type, PartOfSchema> | undefined;
 
   constructor(program: DefinitionProgram) {
@@ -56,7 +56,7 @@ export class SchemaSources {
   }
 
   /** Names of schemas from which types are inferred and that no bundle can export. */
-  get unreachable(): readonly ts.EntityName[] {
+  get unreachable(): readonly ts.Node[] {
     return [...this.#unreachable];
   }
 
@@ -164,6 +164,7 @@ export class SchemaSources {
     const bare = unwrap(node, checker);
     const source = this.#inferredBy(bare, true);
     if (source) return denotes(bare, type, checker) ? whole({ ...source, part: [] }) : undefined;
+    if (ts.isUnionTypeNode(bare)) return this.#besideNull(bare, type);
     if (!ts.isIndexedAccessTypeNode(bare) || !ts.isLiteralTypeNode(bare.indexType)) return undefined;
     const { literal } = bare.indexType;
     const holder = ts.isStringLiteral(literal)
@@ -174,6 +175,19 @@ export class SchemaSources {
     return whole({ ...part!, part: [...part!.part, (literal as ts.StringLiteral).text] });
   }
 
+  /** `z.infer<typeof S> | null`, where the type has members of its own, among which those of S are not seen any more. */
+  #besideNull(node: ts.UnionTypeNode, type: ts.Type): InferredType | undefined {
+    const { checker } = this.#program;
+    const [one, ...others] = node.types.filter((member) => {
+      const { flags } = checker.getTypeFromTypeNode(member);
+      return !(flags & (ts.TypeFlags.Null | ts.TypeFlags.Undefined));
+    });
+    const source = one && others.length === 0 ? this.#inferredBy(unwrap(one, checker), true) : undefined;
+    const values = membersOf(type).filter((member) => !isNothing(member) && !isNull(member));
+    if (!source || values.length < 2 || !denotes(node, type, checker)) return undefined;
+    return { ...whole({ ...source, part: [] }), isNullable: membersOf(type).some(isNull) };
+  }
+
   /** `z.infer<typeof S>`, `typeof S.infer`, `(typeof S)["_output"]` */
   #inferredBy(
     node: ts.Node,
@@ -182,8 +196,9 @@ export class SchemaSources {
     const [name, query] = inference(node);
     const io = INPUTS.has(name) ? "input" : OUTPUTS.has(name) ? "output" : undefined;
     if (!query || !io) return undefined;
-    if (!isSchema(this.#program.checker.getTypeAtLocation(query), name)) return undefined;
-    const source = this.named(query);
+    const type = this.#program.checker.getTypeAtLocation(query);
+    if (type.flags & ts.TypeFlags.TypeParameter || !isSchema(type, name)) return undefined;
+    const source = ts.isTypeNode(query) ? undefined : this.named(query);
     // Most types inside of functions are about no argument.
     if (!source && (isPublished || !ts.findAncestor(query, ts.isBlock))) this.#unreachable.add(query);
     return source && { source, io };
@@ -274,6 +289,8 @@ interface PartOfSchema {
 /** A type that a schema describes as a whole, or one that is made of such types, as by `Omit`, `extends` and `&`. */
 export interface InferredType {
   readonly isWhole: boolean;
+  /** Null is a value, too. */
+  readonly isNullable?: boolean;
   readonly parts: readonly PartOfSchema[];
 }
 
@@ -291,12 +308,16 @@ const OUTPUTS: ReadonlySet<string> = new Set(
 const INPUTS: ReadonlySet<string> = new Set("input InferInput _input inferIn".split(" "));
 
 /** The name by which a type is inferred, and the schema from which. */
-function inference(node: ts.Node): readonly [string, ts.EntityName?] {
+function inference(node: ts.Node): readonly [string, (ts.EntityName | ts.TypeNode)?] {
   const isNamed = ts.isTypeReferenceNode(node) || ts.isExpressionWithTypeArguments(node);
   if (isNamed && node.typeArguments?.length === 1) {
     const [argument] = node.typeArguments;
-    const name = ts.isTypeReferenceNode(node) ? node.typeName : node.expression;
-    return [lastName(name), ts.isTypeQueryNode(argument!) ? argument.exprName : undefined];
+    const name = lastName(ts.isTypeReferenceNode(node) ? node.typeName : node.expression);
+    if (ts.isTypeQueryNode(argument!)) return [name, argument.exprName];
+    // `z.infer<z.ZodObject<typeof shape>>`
+    const shape =
+      ts.isTypeReferenceNode(argument!) && lastName(argument.typeName) === "ZodObject" && argument.typeArguments?.[0];
+    return shape && ts.isTypeQueryNode(shape) ? ["InferSchema", shape.exprName] : [name, argument];
   }
   if (ts.isTypeQueryNode(node) && ts.isQualifiedName(node.exprName))
     return [node.exprName.right.text, node.exprName.left];

@@ -79,6 +79,11 @@ const INPUTS: Readonly<Record<string, readonly [parameters: string, expected: Js
   defaulted: ["it: z.infer<typeof Level>", objectOf({ it: said("Level") }, [])],
   enumerated: ["it: z.infer<typeof Mode>", lone(said("Mode"))],
   union: ["it: z.infer<typeof Id>", lone(said("Id"))],
+  unionOrNull: ["it: z.infer<typeof Id> | null", lone({ anyOf: [said("Id"), { type: "null" }] })],
+  shape: [
+    "it: z.infer<z.ZodObject<typeof rawShape>>",
+    lone({ type: "object", properties: { km: { type: "string", minLength: 2 } }, required: ["km"] }),
+  ],
   discriminated: ["it: z.infer<typeof Shape>", lone(said("Shape"))],
   mini: ["it: m.infer<typeof Mini>", lone(said("Mini"))],
   given: ["it: z.input<typeof Length>", lone(said("Length"))],
@@ -127,6 +132,7 @@ const TYPES = `
   import type { Near } from "./far.ts";
   import Standing from "./standing.ts";
   ${SCHEMAS}
+  const rawShape = { km: z.string().min(2) };
   type User = z.infer<typeof User>;
   type Modes = z.infer<typeof Mode>;
   interface Admin extends User { rights: string[] }
@@ -241,7 +247,9 @@ describe("a type that is inferred from a schema of zod", () => {
       const Lucky = z.object({ n: z.number().max(Math.random()), id: z.string().default(() => String(Math.random())) });
       export function lucky(it: z.infer<typeof Lucky>): void {}
       /** @schema Late */
-      export function taggedLate(it: any): void {}`);
+      export function taggedLate(it: any): void {}
+      const built = () => Words;
+      export function fromFunction(it: z.infer<ReturnType<typeof built>>): void {}`);
     const unstable =
       "it is another one at another time or with other random numbers; make it the same whenever it is loaded";
     const unread = (name: string): string =>
@@ -256,8 +264,9 @@ describe("a type that is inferred from a schema of zod", () => {
       `warning schema-unread 17 29 lucky: ${unread("Lucky")}`,
       `error invalid-schema 18 19 taggedLate: @schema Late cannot be read: ${unstable}`,
       "warning schema-unread 2 105 the schema Inner is no constant at the top level of a file, so what it says besides its type is not published: put it there",
+      "warning schema-unread 21 48 the schema ReturnType<typeof built> is no constant at the top level of a file, so what it says besides its type is not published: put it there",
     ]);
-    assert.deepEqual(rows(tools, "name"), ["local", "late", "lucky"]);
+    assert.deepEqual(rows(tools, "name"), ["local", "late", "lucky", "fromFunction"]);
     assert.deepEqual(tools[1]!.inputSchema, lone(objectOf({ year: { type: "number" } })));
   });
 });

@@ -44,6 +44,7 @@ export function inferredSchema(
   walker: Walker,
   { schemas, onParsed, undo, faults, report }: InferredOptions,
 ): JsonSchema | undefined {
+  const { isNullable = false } = inferred;
   const parses = isParsed(inferred, place, walker);
   const [first] = inferred.parts;
   const isInput = parses || (walker.direction === "input" && inferred.isWhole && first!.io === "input");
@@ -60,7 +61,10 @@ export function inferredSchema(
   if (parses) {
     const isAbsent =
       found.some((own) => "default" in own) || (taken !== undefined && mayBeNothing(taken, walker.checker));
-    const options = { ...(isAbsent && { absent: true }), ...(place.beside && { orNull: true }) };
+    const options = {
+      ...(isAbsent && { absent: true }),
+      ...((place.beside !== undefined || isNullable) && { orNull: true }),
+    };
     onParsed?.({ schema: first!.source.value, at: place.reach, ...options });
   }
   const isLost = ({ severity, path }: Fault): boolean =>
@@ -78,5 +82,6 @@ export function inferredSchema(
   const all = found.map((own) => embedSchema(published(own), define));
   // A schema fills in its own defaults, be it called by Berth or by the function.
   if (isInput) for (const path of defaultsIn(all[0]!)) walker.noteSpokenDefault([...place.path, ...path]);
+  if (isNullable) return { anyOf: [all[0], { type: "null" }] };
   return inferred.isWhole ? mergeSchemas(all[0]!, isReferring ? undefined : typed) : all.reduce(refineSchema, typed);
 }
