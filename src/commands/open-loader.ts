@@ -12,7 +12,7 @@ import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 export function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
   let executor: Promise<Executor | undefined> | undefined;
   const run: Executor["load"] = async (program) => {
-    // Without a working sandbox at the moment nobody can tell.
+    // Without a working sandbox, the outcome is unknown.
     executor ??= openExecutor(options).catch(() => undefined);
     return (await (await executor)?.load(program)) ?? { kind: "unknown" };
   };

@@ -268,7 +268,7 @@ export type ReachStep =
   | { readonly match?: string; readonly unless?: string }
   | ReachCondition;
 
-/** No step of its own: the value is meant if it is none of the texts, or if one of its properties has one of the values. */
+/** A condition on the value instead of a step: it is not one of the texts, or a property of it has one of the values. */
 export type ReachCondition =
   | { readonly not: readonly unknown[] }
   | { readonly property: string; readonly is: readonly unknown[] };

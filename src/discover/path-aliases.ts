@@ -13,7 +13,7 @@ export interface PathAliases {
    * TypeScript. Any other import is missing, and nothing was tried for it.
    */
   readonly resolve: typeof resolveOwnFile;
-  /** True for what an alias matches, or might if they could be read; absent where there are none. */
+  /** True for what an alias matches, or might if they could be read; absent without aliases. */
   readonly mayHave?: (specifier: string) => boolean;
   /** Why the file cannot be read. */
   readonly fault?: Problem;

@@ -60,7 +60,7 @@ export class SchemaSources {
     return [...this.#unreachable];
   }
 
-  /** The schemas from which a type is inferred; `node` is the type as written. Undefined where there are none. */
+  /** The schemas from which a type is inferred; `node` is the type as written. Undefined without any. */
   of(type: ts.Type, node: ts.TypeNode | undefined): InferredType | undefined {
     const [value, ...others] = membersOf(type).filter((member) => !isNothing(member));
     return (node && this.#written(node, type)) ?? this.#known(value && others.length === 0 ? value : type);

@@ -173,8 +173,8 @@ export class GuestProcess {
   }
 
   /**
-   * Likewise, for a process whose event loop does not react: it has the time to print the stack of what it runs, which
-   * is `stderr` once it has ended.
+   * Ends a process whose event loop does not react. It has time to print the stack of what it runs, which is in `stderr`
+   * once it has ended.
    */
   interrupt(verdict: GuestFailure): void {
     if (this.#verdict || this.pid === undefined) return this.kill(verdict);

@@ -55,7 +55,7 @@ export interface TypePlace {
   readonly open: boolean;
   /** The type as written. A hint only: it is used where it still denotes the type at hand. */
   readonly node?: ts.TypeNode | undefined;
-  /** The type stands beside null, or beside others, in a union. */
+  /** The type is a member of a union, with null alone or with other types. */
   readonly beside?: "null" | "others";
 }
 
