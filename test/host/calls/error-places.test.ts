@@ -30,7 +30,7 @@ for (const setting of ["on", "off"] as const) {
   });
 }
 
-it("BERTH_ERROR_LOCATIONS=on: callers are told where an endless loop was stopped", async (context) => {
+it("BERTH_ERROR_LOCATIONS=on: callers see where an endless loop was stopped", async (context) => {
   const spins = "export function spin(): void {\n  while (true);\n}\n";
   const env = { BERTH_ERROR_LOCATIONS: "on", BERTH_CALL_MS: "500" };
   const berth = await startTestBerth({ texts: { "spins.ts": spins }, env });
