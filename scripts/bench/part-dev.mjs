@@ -53,7 +53,8 @@ async function measureCase(folder, { name, code, packages = [] }, saves) {
   const file = join(folder, "s.ts");
   writeFileSync(join(folder, "mcps.json"), JSON.stringify({ s: { definition: "s.ts" } }));
   writeFileSync(file, code("first"));
-  if (packages.length > 0) execFileSync(process.execPath, [cli, "add", ...packages], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
+  if (packages.length > 0)
+    execFileSync(process.execPath, [cli, "add", ...packages], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
   const dev = spawn(process.execPath, [cli, "dev", "--port", "0", "--json"], {
     cwd: folder,
     stdio: ["ignore", 2, "pipe"],
