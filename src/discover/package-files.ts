@@ -15,19 +15,26 @@ export class PackageFiles {
   readonly #folders: ReadonlySet<string>;
   readonly #names: ReadonlyMap<string, string>;
   readonly #resolvers: Readonly<Record<ImportKind, resolving.ResolveFunction>>;
+  readonly #kept = new Map<string, unknown>();
 
-  /** `tarballs` must have what `packages` name; each is verified. Rejects with `TarballRefused`. */
+  /**
+   * `tarballs` must have what `packages` name; each is verified. Returns the tree of the last call where it has the same
+   * packages. Rejects with `TarballRefused`.
+   */
   static async read(
     { packages }: PackagesInReach,
     tarballs: (cid: Cid) => Uint8Array | undefined,
     limits: TarballLimits,
   ): Promise<PackageFiles> {
+    const key = JSON.stringify(packages);
+    if (last?.key === key) return last.tree;
     const open = new Map<string, OpenPackage>();
     for (const [place, locked] of Object.entries(packages)) {
       const files = await filesOf(locked, tarballs(locked.tarball!), limits);
       open.set(`/${place}`, { locked, files });
     }
-    return new PackageFiles(open);
+    last = { key, tree: new PackageFiles(open) };
+    return last.tree;
   }
 
   private constructor(packages: ReadonlyMap<string, OpenPackage>) {
@@ -56,6 +63,12 @@ export class PackageFiles {
   text(path: string): string | undefined {
     const bytes = this.bytes(path);
     return bytes && decoder.decode(bytes);
+  }
+
+  /** The result of `make`, made once for this tree. */
+  kept<Made>(key: string, make: () => Made): Made {
+    if (!this.#kept.has(key)) this.#kept.set(key, make());
+    return this.#kept.get(key) as Made;
   }
 
   /** The result of `make`, made once for each file as long as its tarball is kept. */
@@ -180,6 +193,8 @@ const decoder = new TextDecoder();
 
 /** Manifests by their bytes, as long as their tarballs are kept. */
 const parsed = new WeakMap<Uint8Array, unknown>();
+
+let last: { readonly key: string; readonly tree: PackageFiles } | undefined;
 
 /** The packages of the last definition: the next one often needs the same, and unpacking takes longer than reading. */
 let unpacked = new Map<Cid, TarballFiles>();

@@ -111,7 +111,8 @@ function hostFor(
   const directoryExists = (name: string) => packages?.hasFolder(name) ?? false;
   const readFile = (name: string) => own.get(name) ?? packages?.text(name);
   const counter = new DeclarationCounter();
-  const resolutions = ts.createModuleResolutionCache("/", (name) => name, options);
+  const newCache = () => ts.createModuleResolutionCache("/", (name) => name, options);
+  const caches = { own: newCache(), ofPackages: packages?.kept("resolutions", newCache) };
   const resolvePackage = (specifier: string, containingFile: string, mode: ts.ResolutionMode) =>
     packages &&
     ts.resolveModuleName(
@@ -119,7 +120,7 @@ function hostFor(
       containingFile,
       options,
       { fileExists, directoryExists, readFile },
-      resolutions,
+      containingFile.startsWith(packagesRoot) ? caches.ofPackages : caches.own,
       undefined,
       mode,
     ).resolvedModule;
