@@ -18,25 +18,35 @@ export interface RefusedImport {
 
 /**
  * Answers every import of a build itself, from the files of the definition and its packages, which are in memory:
- * esbuild's own resolver would take any file of the host into the bundle.
+ * esbuild's own resolver would take any file of the host into the bundle. `current` is called at the start of each build.
  */
-export function definitionPlugin(source: DefinitionSource, packages?: PackageFiles): Plugin {
-  const files = new Map(
-    Object.entries(source.files).map(([path, text]) => [path, isAsset(path) ? text : withoutMapReferences(text)]),
-  );
-  const aliases = readPathAliases(source.files);
+export function definitionPlugin(current: () => DefinitionSource, packages?: PackageFiles): Plugin {
+  let source: DefinitionSource;
+  let files: ReadonlyMap<string, string>;
+  let aliases: PathAliases;
   return {
     name: "definition",
     setup(build) {
+      build.onStart(() => {
+        source = current();
+        files = new Map(
+          Object.entries(source.files).map(([path, text]) => [path, isAsset(path) ? text : withoutMapReferences(text)]),
+        );
+        aliases = readPathAliases(source.files);
+      });
       build.onResolve({ filter: /.*/ }, (args) => {
         if (args.kind === "entry-point") return { path: source.entry, namespace: "definition" };
         if (args.namespace !== "package") return fromDefinition(args, files, aliases, packages);
-        return fromPackage(args, args.pluginData as LockedFile, packages!);
+        const importer = args.pluginData as LockedFile;
+        return packages!.kept(`${args.kind} ${importer.path} ${args.path}`, () =>
+          fromPackage(args, importer, packages!),
+        );
       });
       build.onLoad({ filter: /.*/, namespace: "definition" }, ({ path }) => loadOwnFile(path, files.get(path)!));
-      build.onLoad({ filter: /.*/, namespace: "package" }, ({ pluginData }) =>
-        loadPackageFile(pluginData as LockedFile, packages!),
-      );
+      build.onLoad({ filter: /.*/, namespace: "package" }, ({ pluginData }) => {
+        const file = pluginData as LockedFile;
+        return packages!.kept(`load ${file.path}`, () => loadPackageFile(file, packages!));
+      });
       // Patterns (import(`./${name}`)) are expanded by esbuild itself on the host's disk: what it found is never read.
       build.onLoad({ filter: /.*/, namespace: "file" }, () => refuse("import-refused", importedAtRunTime));
       build.onLoad({ filter: /.*/, namespace: "builtin" }, ({ pluginData }) => ({ contents: pluginData as string }));

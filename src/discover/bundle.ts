@@ -1,4 +1,4 @@
-import type { BuildFailure, BuildOptions, Location, Message, Metafile } from "esbuild";
+import type { BuildContext, BuildFailure, BuildOptions, BuildResult, Location, Message, Metafile } from "esbuild";
 import type { Node } from "typescript";
 import { packageRoot } from "../config.ts";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
@@ -46,10 +46,8 @@ export async function bundleDefinition(
     builtinName(specifier) === undefined && !packages?.hasFolder(`/node_modules/${packageName(specifier)}`);
   if (fault && packageImports(source).some(isAlias)) return { problems: [fault] };
 
-  // Loaded here, so that a process which only serves never loads a bundler.
-  const esbuild = await import("esbuild");
   try {
-    const result = await esbuild.build(buildOptions(source, packages));
+    const result = await build(source, packages);
     if (!isWithinBounds(result.metafile!)) {
       return { problems: [problem("import-refused", importedAtRunTime, source.entry)] };
     }
@@ -60,7 +58,7 @@ export async function bundleDefinition(
       result.outputFiles!.find((file) => file.path.endsWith(name)),
     );
     const start = packages ? `${requireBanner()}\n` : "";
-    const bundle = assemble(code!.text, map!.text, start, bundleBytes);
+    const bundle = assemble(code!.text, map!.text, start, source.files, bundleBytes);
     const shares = sharesOf(result.metafile!);
     if (bundle !== undefined) return { bundle, problems: warnings, ...(shares.length > 0 && { packages: shares }) };
     const message = `Its bundle has more than ${bundleBytes} bytes (BERTH_BUNDLE_BYTES)${mostOf(shares)}: split the server, or read long texts from variables.`;
@@ -70,6 +68,31 @@ export async function bundleDefinition(
     const problems = distinctProblems(cause.errors.flatMap((message) => toProblems(message, "error", source)));
     return { problems: problems.length > 0 ? problems : [bundlerFailed(source)] };
   }
+}
+
+/** Loaded here, so that a process which only serves never loads a bundler. */
+const esbuild = () => import("esbuild");
+
+async function build(source: DefinitionSource, packages: PackageFiles | undefined): Promise<BuildResult> {
+  if (!packages || !keptBuild) return (await esbuild()).build(buildOptions(() => source, packages));
+  const kept = keptBuild;
+  kept.source = source;
+  if (kept.packages !== packages) {
+    await kept.context?.dispose();
+    kept.context = await (await esbuild()).context(buildOptions(() => kept.source!, packages));
+    kept.packages = packages;
+  }
+  return kept.context!.rebuild();
+}
+
+let keptBuild: { packages?: PackageFiles; source?: DefinitionSource; context?: BuildContext } | undefined;
+
+/**
+ * From now on the files of the last definition's packages stay parsed for the next build. For a process that bundles one
+ * definition at a time, and does not wait for the bundler's process when it ends.
+ */
+export function keepBuild(): void {
+  keptBuild = {};
 }
 
 interface Bundled {
@@ -106,11 +129,11 @@ function bundlerFailed({ entry }: DefinitionSource): Problem {
   return problem("bundler-failed", "The bundler failed on this definition for a reason outside it.", entry);
 }
 
-function buildOptions(source: DefinitionSource, packages: PackageFiles | undefined): BuildOptions {
+function buildOptions(current: () => DefinitionSource, packages: PackageFiles | undefined): BuildOptions {
   return {
-    entryPoints: [source.entry],
+    entryPoints: ["definition"],
     absWorkingDir: packageRoot,
-    plugins: [definitionPlugin(source, packages)],
+    plugins: [definitionPlugin(current, packages)],
     bundle: true,
     platform: "node",
     target: "node20",
@@ -118,6 +141,7 @@ function buildOptions(source: DefinitionSource, packages: PackageFiles | undefin
     charset: "utf8",
     outfile: "bundle.js",
     sourcemap: "external",
+    sourcesContent: false,
     metafile: true,
     write: false,
     logLevel: "silent",
@@ -145,20 +169,29 @@ const importsAtRunTime = {
 /** As in a build for production, which is what packages ask about. */
 const inBundle = { ...bundleNames, "process.env.NODE_ENV": '"production"' };
 
+/** The namespace of the definition's own files. */
+const OWN = "definition:";
+
 /** With as much of the map as fits; undefined where the code alone does not. */
-function assemble(code: string, map: string, start: string, bytesMax: number): string | undefined {
+function assemble(
+  code: string,
+  map: string,
+  start: string,
+  files: DefinitionSource["files"],
+  bytesMax: number,
+): string | undefined {
   // A position in an asset means nothing, and the map would hold it a second time.
-  const kept = keepSources(
-    JSON.parse(map) as SourceMap,
-    (source) => source.startsWith("definition:") && !isAsset(source),
-  );
-  const own = start.endsWith("\n") ? { ...kept, mappings: `;${kept.mappings}` } : kept;
-  const withMap = (map: object): string => {
-    const sourceMap = Buffer.from(JSON.stringify(map)).toString("base64");
+  const kept = keepSources(JSON.parse(map) as SourceMap, (source) => source.startsWith(OWN) && !isAsset(source));
+  const { version, sources, names } = kept;
+  const mappings = start.endsWith("\n") ? `;${kept.mappings}` : kept.mappings;
+  const texts = sources.map((source) => withoutMapReferences(files[source.slice(OWN.length)]!));
+  const withMap = (sourcesContent?: readonly string[]): string => {
+    const sourceMap = Buffer.from(JSON.stringify({ version, sources, sourcesContent, names, mappings })).toString(
+      "base64",
+    );
     return `${start}${code}//# sourceMappingURL=data:application/json;base64,${sourceMap}\n`;
   };
-  const { sourcesContent: _, ...positions } = own;
-  const ways = [() => withMap(own), () => withMap(positions), () => start + code];
+  const ways = [() => withMap(texts), () => withMap(), () => start + code];
   for (const way of ways) {
     const bundle = way();
     if (Buffer.byteLength(bundle) <= bytesMax) return bundle;
@@ -179,7 +212,7 @@ function toProblems(message: Message, severity: Problem["severity"], source: Def
 }
 
 function isOwn({ location }: Message): boolean {
-  return location === null || location.file.startsWith("definition:");
+  return location === null || location.file.startsWith(OWN);
 }
 
 function isImportAtRunTime({ id, text }: Message): boolean {

@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import type { Cid } from "../lib/cid.ts";
-import { BundlerEnded } from "./bundle.ts";
+import { BundlerEnded, keepBuild } from "./bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./compiler-frames.ts";
 import type { DefinitionSource, DescribeSchemas } from "./discovery.ts";
@@ -40,6 +40,7 @@ jobs.on("data", (chunk) => {
 });
 jobs.on("end", () => process.exit(0));
 for (const socket of [jobs, answers]) socket.on("error", () => process.exit(1));
+keepBuild();
 answers.write(frame({ id: 0 }));
 
 async function carryOut(job: Job): Promise<void> {

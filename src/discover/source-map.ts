@@ -2,7 +2,6 @@
 export interface SourceMap {
   readonly version: number;
   readonly sources: readonly string[];
-  readonly sourcesContent?: readonly (string | null)[];
   readonly names: readonly string[];
   readonly mappings: string;
 }
@@ -19,7 +18,6 @@ export function keepSources(map: SourceMap, keep: (source: string) => boolean): 
   return {
     version: map.version,
     sources: kept.map(({ source }) => source),
-    sourcesContent: kept.map(({ index }) => map.sourcesContent?.[index] ?? null),
     names: [...names.keys()].map((name) => map.names[name]!),
     mappings,
   };

@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { SourceMap, type SourceMapPayload } from "node:module";
 import { describe, it } from "node:test";
 import { bundleDefinition } from "../../src/discover/bundle.ts";
+import { openCompiler } from "../../src/discover/compiler.ts";
 import { discover } from "../../src/discover/discover.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
 import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.ts";
 import { changeFixed } from "../../src/limits/fixed.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { packagesInReach } from "../../src/packages/package-set.ts";
 import { importBundle } from "../support/discovered.ts";
 import { rows } from "../support/rows.ts";
@@ -67,6 +69,50 @@ describe("a bundle with npm packages", () => {
     ]);
     assert.ok(packages.every(({ bytes }) => bytes > 0));
     assert.equal((await loaded(code, made))["result"], 4);
+  });
+
+  it("has the same bytes whatever the compiler has bundled before", async (context) => {
+    const { set, tarballs } = packageSet({
+      "node_modules/a": {
+        manifest: { type: "module", exports: "./index.js", sideEffects: false },
+        files: {
+          "index.js": `import { text } from "./text.js"; export const a = text; export const spare = "spare";`,
+          "text.js": `export const text = "a";`,
+        },
+      },
+      "node_modules/b": { files: { "index.js": `exports.b = (n) => n;` } },
+    });
+    const packages = packagesInReach(set, ["a", "b"])!;
+    const definition = (entry: string, text: string, more = {}): DefinitionSource => ({
+      language: "typescript",
+      server: "s",
+      entry,
+      files: { [entry]: text, ...more },
+      packages,
+    });
+    const both = `import { b } from "b"; import { a } from "a"; export const both = () => b(a);`;
+    const definitions = [
+      definition("s.ts", `import { a } from "a"; export const f = () => a;`),
+      definition("s.ts", `import { a } from "a"; export const g = () => a + "!";`),
+      definition("other.ts", both),
+      definition("s.ts", `import { spare } from "a"; export { text } from "./text.js"; export const h = () => spare;`, {
+        "text.js": `export const text = () => "own";`,
+      }),
+      definition("s.ts", `import { missing } from "a"; export const f = () => missing;`),
+      definition("other.ts", both),
+    ];
+    const compiler = openCompiler(defaultLimits);
+    context.after(() => compiler.close());
+    for (const source of definitions) {
+      const warm = await compiler.compile(source, { tarballs: async (cid) => tarballs.get(cid) });
+      const cold = await bundleDefinition(
+        source,
+        undefined,
+        await PackageFiles.read(packages, (cid) => tarballs.get(cid), limits),
+      );
+      assert.equal(warm.bundle, cold.bundle);
+      assert.deepEqual(warm.packages, cold.packages);
+    }
   });
 
   it("is the same whatever the order of the lines in the set is", async () => {
