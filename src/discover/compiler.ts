@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Cid } from "../lib/cid.ts";
-import { clock } from "../lib/clock.ts";
+import { clock, type Timer } from "../lib/clock.ts";
 import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -65,8 +65,8 @@ export type CompilerLimits = Pick<Limits, "bundleBytes" | "compileMemoryMb" | "c
 interface CompilerOptions {
   readonly start?: Spawn;
   /**
-   * Who serves beside it lets it give way to whatever else there is to do for so long of each definition; somebody who
-   * waits for nothing else does not.
+   * For so long of each definition it gives way to whatever is served beside it, and ends soon after the last one. With 0,
+   * the default, somebody waits for nothing else: it stays for the next save.
    */
   readonly givesWayMs?: number;
   readonly mode?: Confinement;
@@ -76,7 +76,7 @@ interface CompilerOptions {
   readonly onTrusted?: (reason: string) => void;
 }
 
-const idleMs = 1_000;
+const IDLE_MS = { served: 1_000, awaited: 600_000 };
 
 const program = new OwnProgram({
   name: "the compiler",
@@ -115,12 +115,12 @@ function openOwnCompiler(limits: CompilerLimits, options: CompilerOptions): Comp
   let isTold = false;
   let queue: Promise<unknown> = Promise.resolve();
   let waiting = 0;
-  let idle: NodeJS.Timeout | undefined;
+  let idle: Timer | undefined;
   let isClosed = false;
 
   const run = (task: CompileTask, source: DefinitionSource, help: CompilerHelp = {}): Promise<Compiled> => {
     waiting += 1;
-    clearTimeout(idle);
+    idle?.clear();
     const { tarballs = noTarball, describe = options.describe ?? noSchemas } = help;
     const result = afterOthers(queue, { task, source, tarballs, describe });
     queue = result;
@@ -131,7 +131,7 @@ function openOwnCompiler(limits: CompilerLimits, options: CompilerOptions): Comp
     await others;
     const compiled = await attempt(job);
     waiting -= 1;
-    if (waiting === 0) idle = setTimeout(endChild, idleMs).unref();
+    if (waiting === 0) idle = clock.after(givesWayMs > 0 ? IDLE_MS.served : IDLE_MS.awaited, endChild).unref();
     return compiled;
   };
 
@@ -171,7 +171,7 @@ function openOwnCompiler(limits: CompilerLimits, options: CompilerOptions): Comp
     discover: (source, help) => run("discover", source, help),
     close: async () => {
       isClosed = true;
-      clearTimeout(idle);
+      idle?.clear();
       const last = child;
       endChild();
       await Promise.all([queue, last?.process.ended]);

@@ -5,6 +5,7 @@ import { CompilerFrameReader, FrameTooLarge, frame } from "../../src/discover/co
 import { openCompiler, type Compiler, type CompilerLimits } from "../../src/discover/compiler.ts";
 import { discover } from "../../src/discover/discover.ts";
 import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { rows } from "../support/rows.ts";
@@ -16,8 +17,12 @@ const limits: CompilerLimits = {
   compileMemoryMb: 384,
 };
 
-function open(context: { after(close: () => Promise<void>): void }, given: Partial<CompilerLimits> = {}): Compiler {
-  const compiler = openCompiler({ ...limits, ...given });
+function open(
+  context: { after(close: () => Promise<void>): void },
+  given: Partial<CompilerLimits> = {},
+  options: Parameters<typeof openCompiler>[1] = {},
+): Compiler {
+  const compiler = openCompiler({ ...limits, ...given }, options);
   context.after(() => compiler.close());
   return compiler;
 }
@@ -141,8 +146,9 @@ test("the child gets nothing of the environment, ends when idle or closed, and s
     else process.env["NODE_OPTIONS"] = NODE_OPTIONS;
   });
   const before = children();
-  const compiler = open(context);
+  const compiler = open(context, {}, { givesWayMs: 1 });
   assert.equal((await compiler.compile(sound)).tools.length, 1);
+  clock.leap(1_000);
   await until(() => children().every((pid) => before.includes(pid)));
   assert.equal((await compiler.compile(sound)).tools.length, 1);
   await compiler.close();
@@ -152,6 +158,21 @@ test("the child gets nothing of the environment, ends when idle or closed, and s
   );
   const late = await compiler.compile(sound);
   assert.equal(late.problems.map(({ code }) => code).join(), "compiler-closed");
+});
+
+test("where somebody waits for nothing else the child stays for minutes", async (context) => {
+  const before = children();
+  const compiler = open(context);
+  await compiler.compile(sound);
+  const started = children().filter((pid) => !before.includes(pid));
+  clock.leap(599_000);
+  await compiler.compile(sound);
+  assert.deepEqual(
+    children().filter((pid) => !before.includes(pid)),
+    started,
+  );
+  clock.leap(600_000);
+  await until(() => children().every((pid) => !started.includes(pid)));
 });
 
 test("closing ends what is being compiled", async (context) => {
