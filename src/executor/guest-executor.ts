@@ -72,7 +72,6 @@ export class GuestExecutor implements Executor {
       network,
     });
     this.#starter = new GuestStarter(start, launcher, limits, { makeFolder, network });
-    this.#trials = new LoadTrials(this.#starter, limits);
     this.#pool = new Pool(this.#starter, limits, {
       processesOf: (tenant) => this.#limitsOf(tenant).guestProcesses,
       startsPerMinuteOf: (tenant) => this.#limitsOf(tenant).processStartsPerMinute,
@@ -81,6 +80,7 @@ export class GuestExecutor implements Executor {
       onLog: strayLog(limits, log),
       fairness: this.#fairness,
     });
+    this.#trials = new LoadTrials(this.#starter, () => this.#pool.takeSpare(), limits);
   }
 
   call(program: GuestProgram, given: GuestCall): Promise<GuestOutcome> {

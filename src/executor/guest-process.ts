@@ -103,11 +103,13 @@ export class GuestProcess {
     });
   }
 
-  /** Hands the process over from the pool of spares to a program, with the share of its tenant. */
-  assign(listener: GuestListener, { readingTime, frames }: GuestShare): void {
+  /** Hands the process over from the pool of spares to a program, with the share of its tenant, or one of its own. */
+  assign(listener: GuestListener, share?: GuestShare): this {
     this.#listener = listener;
-    this.#reader.room = frames;
-    this.#readingTime = readingTime;
+    if (!share) return this;
+    this.#reader.room = share.frames;
+    this.#readingTime = share.readingTime;
+    return this;
   }
 
   /** Undefined until it has been started. */

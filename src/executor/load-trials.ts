@@ -2,12 +2,13 @@ import { clock } from "../lib/clock.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
+import { setNiceness } from "../processes/niceness.ts";
 import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
 import { heldMbMax } from "./executor-limits.ts";
 import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
 import { readLog } from "./guest-log.ts";
-import { StrayFrames } from "./guest-process.ts";
+import { StrayFrames, type GuestProcess } from "./guest-process.ts";
 import type { GuestStarter } from "./guest-starter.ts";
 import { toGuest, toHost } from "./guest/wire.mts";
 import { stackWhenStopped } from "./stopped-at.ts";
@@ -35,13 +36,15 @@ const ASKED = 1;
 /** Loads programs to see whether they load, each in a process of its own that carries out no call. */
 export class LoadTrials {
   readonly #starter: GuestStarter;
+  readonly #takeSpare: () => GuestProcess;
   readonly #limits: LoadTrialLimits;
   readonly #turns = new FairSemaphore(TRIALS_MAX, Infinity, () => 1);
   readonly #running = new Set<{ readonly tenant: string; readonly process: ReturnType<GuestStarter["start"]> }>();
   #isClosed = false;
 
-  constructor(starter: GuestStarter, limits: LoadTrialLimits) {
+  constructor(starter: GuestStarter, takeSpare: () => GuestProcess, limits: LoadTrialLimits) {
     this.#starter = starter;
+    this.#takeSpare = takeSpare;
     this.#limits = limits;
   }
 
@@ -83,6 +86,7 @@ export class LoadTrials {
     let rejected: GuestFailure | undefined;
     let startedAtMs: number | undefined;
     let looking: NodeJS.Timeout | undefined;
+    let isRaised = !program.describes;
 
     return new Promise((resolve) => {
       const settle = (it: LoadOutcome): void => {
@@ -91,6 +95,8 @@ export class LoadTrials {
       };
       const look = (): void => {
         const pids = process.pid === undefined ? [] : treeOf(process.pid);
+        // A spare gives way more, until the system lets it do so less.
+        isRaised ||= pids.length > 0 && pids.map((pid) => setNiceness(pid, NICENESS)).every(Boolean);
         if (processorMsOf(pids) - startedAtMs! > loadMs) {
           outcome ??= { kind: "endless", loadMs };
           return process.interrupt(closed);
@@ -110,7 +116,7 @@ export class LoadTrials {
           program.describes,
         ]);
         process.send(load, typeof code === "string" ? Buffer.from(code) : code);
-        looking = setTimeout(look, LOOK_MS);
+        look();
       };
       const onFrame = (frame: readonly unknown[]): void => {
         switch (frame[0]) {
@@ -141,12 +147,17 @@ export class LoadTrials {
           outcome = { ...outcome, stack: guestStack(stackWhenStopped(code, process.stderr), {}) };
         resolve(outcome ?? endingOf(error, startedAtMs !== undefined));
       };
-      const process = this.#starter.start({ onFrame, onEnded }, { niceness: NICENESS });
+      const listener = { onFrame, onEnded };
+      // Somebody waits for the answers of schemas.
+      const process = program.describes
+        ? this.#takeSpare().assign(listener)
+        : this.#starter.start(listener, { niceness: NICENESS });
       const trial = { tenant: program.tenant, process };
       this.#running.add(trial);
       const late = (): void =>
         settle(startedAtMs === undefined ? { kind: "unknown" } : { kind: "unfinished", loadElapsedMs });
       const waiting = clock.after(loadElapsedMs, late);
+      if (program.describes) begin();
     });
   }
 }

@@ -9,7 +9,7 @@ import { heldMbMax } from "./executor-limits.ts";
 import type { GuestFailure, GuestProgram } from "./executor.ts";
 import { failure, heldTooMuch, timedOut } from "./failures.ts";
 import type { LogSink } from "./guest-log.ts";
-import type { GuestShare } from "./guest-process.ts";
+import type { GuestProcess, GuestShare } from "./guest-process.ts";
 import type { GuestStarter } from "./guest-starter.ts";
 import type { PendingCall } from "./pending-call.ts";
 import { GuestSession } from "./session.ts";
@@ -91,6 +91,11 @@ export class Pool {
 
   get started(): number {
     return this.#spares.started;
+  }
+
+  /** A blank process for something else than calls. */
+  takeSpare(): GuestProcess {
+    return this.#spares.take();
   }
 
   /** Runs the call in its program's process, now or when there is room for one. */
