@@ -1,13 +1,10 @@
-import { once } from "node:events";
-import { Worker } from "node:worker_threads";
 import { parse, type AnyNode, type MemberNode, type ValueNode } from "@humanwhocodes/momoa";
-import { clock } from "./clock.ts";
 import { codeFrame } from "./code-frame.ts";
 import { BerthError } from "./errors.ts";
 import { FairSemaphore } from "./fair-semaphore.ts";
 import type { Json, JsonObject } from "./json.ts";
 import { furtherProblems, PROBLEMS_MAX, type Problem } from "./problem.ts";
-import { readingBounds } from "./reading-bounds.ts";
+import { runInThread } from "./run-in-thread.ts";
 
 /** A JSON value that remembers where it was written, so that any problem with it can be shown there. */
 export interface JsonNode {
@@ -136,32 +133,12 @@ async function inThread(source: LongSource, tenant: string): Promise<{ problems?
   }
   await turn;
   try {
-    return await readInThread(source);
+    const read = await runInThread(workerFile, source);
+    if ("why" in read) return read;
+    const problems = read.result as Problem[] | undefined;
+    return problems ? { problems } : {};
   } finally {
     turns.leave(tenant);
-  }
-}
-
-async function readInThread(text: LongSource): Promise<{ problems?: Problem[] } | { why: string }> {
-  const { checkMs, checkMemoryMb } = readingBounds;
-  const worker = new Worker(workerFile, {
-    workerData: text,
-    resourceLimits: { maxOldGenerationSizeMb: checkMemoryMb },
-  });
-  // The error of a thread that nobody waits for any more is ignored.
-  worker.on("error", () => {});
-  const timeout = new AbortController();
-  const timer = clock.after(checkMs, () => timeout.abort());
-  const { signal } = timeout;
-  try {
-    const [problems] = (await once(worker, "message", { signal })) as [Problem[] | undefined];
-    return { ...(problems && { problems }) };
-  } catch {
-    if (signal.aborted) return { why: `within ${checkMs} ms` };
-    return { why: `with ${checkMemoryMb} MB of memory` };
-  } finally {
-    timer.clear();
-    await worker.terminate();
   }
 }
 
