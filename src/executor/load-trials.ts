@@ -143,9 +143,8 @@ export class LoadTrials {
         clearTimeout(looking);
         waiting.clear();
         this.#running.delete(trial);
-        if (outcome?.kind === "endless")
-          outcome = { ...outcome, stack: guestStack(stackWhenStopped(code, process.stderr), {}) };
-        resolve(outcome ?? endingOf(error, startedAtMs !== undefined));
+        if (outcome?.kind !== "endless") return resolve(outcome ?? endingOf(error, startedAtMs !== undefined));
+        resolve(withStack(outcome, program, process.stderr));
       };
       const listener = { onFrame, onEnded };
       // Somebody waits for the answers of schemas.
@@ -166,6 +165,12 @@ function describedIn([, one, other]: readonly unknown[]): LoadOutcome {
   if (typeof one === "string" && typeof other === "string") return { kind: "loaded", described: [one, other] };
   return { kind: "failed", error: failure("protocol", "its process broke the protocol") };
 }
+
+async function withStack(outcome: Endless, program: TriedProgram, stderr: string): Promise<Endless> {
+  return { ...outcome, stack: guestStack(await stackWhenStopped(program, stderr), {}) };
+}
+
+type Endless = Extract<LoadOutcome, { kind: "endless" }>;
 
 /** A process that was killed, or did not start, says nothing about its program. */
 function endingOf(error: GuestFailure, hasBegun: boolean): LoadOutcome {

@@ -321,12 +321,7 @@ export class GuestSession {
   }
 
   async #failWithStack(call: PendingCall, error: GuestFailure): Promise<void> {
-    let stack: string | undefined;
-    try {
-      stack = guestStack(stackWhenStopped(await this.program.code(), this.#process.stderr), call.program);
-    } catch {
-      // It is a failure without a stack.
-    }
+    const stack = guestStack(await stackWhenStopped(this.program, this.#process.stderr), call.program);
     call.verdict = { ...error, ...(stack && { stack }) };
     call.fail(call.verdict);
     this.#owner.onCallOver(call);

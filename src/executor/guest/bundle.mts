@@ -35,14 +35,11 @@ const frameUnitsMax = 240;
 /** Stacks are mapped when an error is shown, not when a bundle is loaded: most source maps are never looked at. */
 export class SourcePositions {
   readonly #code: Uint8Array;
-  readonly #mapBytesMax: number;
   #map: SourceMap | null | undefined;
   readonly #lines = new Map<string, readonly string[]>();
 
-  /** A longer map is not read. */
-  constructor(code: Uint8Array, mapBytesMax = Infinity) {
+  constructor(code: Uint8Array) {
     this.#code = code;
-    this.#mapBytesMax = mapBytesMax;
   }
 
   /** The frames of the program alone, with positions in its sources. */
@@ -90,7 +87,7 @@ export class SourcePositions {
     try {
       const code = Buffer.from(this.#code.buffer, this.#code.byteOffset, this.#code.length);
       const comment = code.subarray(code.lastIndexOf("//# sourceMappingURL="));
-      const base64 = comment.length > this.#mapBytesMax ? undefined : inlineMap.exec(comment.toString())?.[1];
+      const base64 = inlineMap.exec(comment.toString())?.[1];
       if (base64) this.#map = new SourceMap(JSON.parse(Buffer.from(base64, "base64").toString()) as SourceMapPayload);
     } catch {
       // Positions in the bundle are better than none.
