@@ -156,13 +156,15 @@ describe("a tool as other frameworks define it", () => {
       const late: { description: string; inputSchema: object; execute?: () => string } = { description: "", inputSchema: City };
       export const none = late;
       const noTools: (typeof halfRead)[] = [];
-      export const empty = noTools;`);
+      export const empty = noTools;
+      export const got = { description: "g", get inputSchema(): object { throw new Error("got you"); }, execute };`);
     assert.deepEqual(rows(problems, "severity", "code", "line", "column", "message"), [
       "error invalid-schema 5 20 unread: the schema of its arguments cannot be read: broken",
       "warning schema-unread 6 20 halfRead: the schema of its results cannot be read: broken; the tool is offered without it",
       "error invalid-schema 7 20 text: the schema of its arguments describes no object, and arguments have names",
       "error repeated-tool 8 20 halfRead: another tool has this name; export one of them under another name",
       "error invalid-schema 9 20 lucky: the schema of its arguments cannot be read: it is another one at another time or with other random numbers; make it the same whenever it is loaded",
+      "error invalid-schema 15 20 got: the schema of its arguments cannot be read: got you",
       'warning no-tool-object 10 85 some.version has no handler, such as "execute", and is not offered',
       "error no-tool-object 12 20 none: it holds no tool when the module has been loaded",
       "error no-tool-object 14 20 empty: it holds no tool when the module has been loaded",
