@@ -76,6 +76,10 @@ const INPUTS: Readonly<Record<string, readonly [parameters: string, expected: Js
     "it: Order",
     lone(objectOf({ user: USER, count: { type: "number" }, level: said("Level") }, ["user", "count"])),
   ],
+  inLists: [
+    "it: { level?: z.infer<typeof Level> }[]",
+    lone({ type: "array", items: objectOf({ level: said("Level") }, []) }),
+  ],
   defaulted: ["it: z.infer<typeof Level>", objectOf({ it: said("Level") }, [])],
   enumerated: ["it: z.infer<typeof Mode>", lone(said("Mode"))],
   union: ["it: z.infer<typeof Id>", lone(said("Id"))],
@@ -193,6 +197,19 @@ describe("a type that is inferred from a schema of zod", () => {
     assert.deepEqual((await tool("described")).inputSchema, lone({ ...USER, properties, description: "Whom." }));
   });
 
+  it("is published as zod says where the author wrote the type, which stands for itself elsewhere", async () => {
+    const { tools, problems } = await compiler.compile(`import { z } from "zod";
+      interface Own { id: string }
+      const Own: z.ZodType<Own> = z.object({ id: z.string().min(2) });
+      export function inferred(it: z.infer<typeof Own>): void {}
+      export function written(it: Own): void {}`);
+    assert.deepEqual(problems, []);
+    const id = { type: "string", minLength: 2 };
+    assert.deepEqual(rows(tools, "name"), ["inferred", "written"]);
+    assert.deepEqual(tools[0]!.inputSchema, lone({ type: "object", properties: { id }, required: ["id"] }));
+    assert.deepEqual(tools[1]!.inputSchema, lone(objectOf({ id: { type: "string" } })));
+  });
+
   it("makes what the function gets: transformed once, with defaults, or as it is", async () => {
     const user = { name: "Ada", mail: "a@b.de", tags: ["x"] };
     assert.deepEqual(
@@ -202,6 +219,8 @@ describe("a type that is inferred from a schema of zod", () => {
     );
     assert.deepEqual(valueOf(await call("defaulted", {})), 3);
     assert.deepEqual(valueOf(await call("nested", { it: { user, count: 1, level: 2 } })), { user, count: 1, level: 2 });
+    assert.deepEqual(valueOf(await call("nested", { it: { user, count: 1 } })), { user, count: 1, level: 3 });
+    assert.deepEqual(valueOf(await call("inLists", { it: [{}, { level: 2 }] })), [{ level: 3 }, { level: 2 }]);
     assert.deepEqual(valueOf(await call("orNull", { it: null })), null);
     assert.deepEqual(valueOf(await call("optional", {})), null);
     assert.deepEqual(valueOf(await call("measured", { it: " ab ", more: ["a", "abc"] })), [2, [1, 3]]);
@@ -352,15 +371,17 @@ describe("a schema that does harm when it is evaluated", () => {
   });
 
   it("is refused where what it says is no JSON Schema", async () => {
-    const jsons = ["{ properties: { b: { type: 'nonsense' } } }", "{ properties: 7 }", "{ properties: { b: 7 } }"];
+    const jsons = ["{ properties: { b: { minLength: 'two' } } }", "{ properties: 7 }", "{ properties: { b: 7 } }"];
     const { tools, problems } = await compiler.compile(`${OWN_SCHEMAS}
       ${jsons.map((json, index) => `const Bad${index} = schema<{ b: string }>(() => (${json}));`).join("\n")}
       ${jsons.map((_, index) => `export function bad${index}(it: Infer<typeof Bad${index}>): void {}`).join("\n")}`);
     assert.deepEqual(tools, []);
-    assert.deepEqual(rows(problems, "severity", "code", "tool"), [
-      "error invalid-schema bad0",
-      "error invalid-schema bad1",
-      "error invalid-schema bad2",
+    const invalid = (at: string): string =>
+      `its schema is not valid JSON Schema 2020-12 (/properties/it/properties${at}): correct it there`;
+    assert.deepEqual(rows(problems, "severity", "code", "message"), [
+      `error invalid-schema bad0: ${invalid("/b/minLength must be integer")}`,
+      `error invalid-schema bad1: ${invalid(" must be object")}`,
+      `error invalid-schema bad2: ${invalid("/b must be object,boolean")}`,
     ]);
   });
 });
