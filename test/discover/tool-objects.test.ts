@@ -157,7 +157,9 @@ describe("a tool as other frameworks define it", () => {
       export const none = late;
       const noTools: (typeof halfRead)[] = [];
       export const empty = noTools;
-      export const got = { description: "g", get inputSchema(): object { throw new Error("got you"); }, execute };`);
+      export const got = { description: "g", get inputSchema(): object { throw new Error("got you"); }, execute };
+      export const handled = { description: "h", inputSchema: City, get execute(): () => string { throw new Error("got you, too"); } };
+      export const held = { get inner(): typeof halfRead { throw new Error("and you"); } };`);
     assert.deepEqual(rows(problems, "severity", "code", "line", "column", "message"), [
       "error invalid-schema 5 20 unread: the schema of its arguments cannot be read: broken",
       "warning schema-unread 6 20 halfRead: the schema of its results cannot be read: broken; the tool is offered without it",
@@ -165,6 +167,8 @@ describe("a tool as other frameworks define it", () => {
       "error repeated-tool 8 20 halfRead: another tool has this name; export one of them under another name",
       "error invalid-schema 9 20 lucky: the schema of its arguments cannot be read: it is another one at another time or with other random numbers; make it the same whenever it is loaded",
       "error invalid-schema 15 20 got: the schema of its arguments cannot be read: got you",
+      "error invalid-schema 16 20 handled: the schema of its arguments cannot be read: got you, too",
+      "error invalid-schema 17 33 inner: the schema of its arguments cannot be read: and you",
       'warning no-tool-object 10 85 some.version has no handler, such as "execute", and is not offered',
       "error no-tool-object 12 20 none: it holds no tool when the module has been loaded",
       "error no-tool-object 14 20 empty: it holds no tool when the module has been loaded",

@@ -172,19 +172,23 @@ async function toolsIn(
 ): Promise<DescribedTool[]> {
   const isTool = (it: unknown): it is JsonObject =>
     isObject(it) && handlers.some((name) => typeof it[name] === "function");
-  const toolAt = async (tool: JsonObject, at: readonly string[]): Promise<DescribedTool> => {
-    if (!ids.has(tool)) ids.set(tool, ids.size);
-    const id = ids.get(tool)!;
+  /** A getter that throws affects only its own tool. */
+  const toolsAt = async (read: () => unknown, at: readonly string[]): Promise<DescribedTool[]> => {
+    let key = {};
+    const id = (): number => ids.get(key) ?? ids.set(key, ids.size).size - 1;
     try {
-      return { id, ...(await describeTool(tool, at, describe)) };
+      const tool = read();
+      if (!isTool(tool)) return [];
+      key = tool;
+      return [{ id: id(), ...(await describeTool(tool, at, describe)) }];
     } catch (error) {
-      return { id, at, input: { fault: explain(error).message } };
+      return [{ id: id(), at, input: { fault: explain(error).message } }];
     }
   };
-  if (isTool(value)) return [await toolAt(value, [])];
-  if (!isObject(value)) return [];
-  const held = Object.entries(value).filter((entry): entry is [string, JsonObject] => isTool(entry[1]));
-  return Promise.all(held.map(([name, tool]) => toolAt(tool, [name])));
+  const own = await toolsAt(() => value, []);
+  if (own.length > 0 || !isObject(value)) return own;
+  const held = await Promise.all(Object.keys(value).map((name) => toolsAt(() => value[name], [name])));
+  return held.flat();
 }
 
 async function describeTool(
