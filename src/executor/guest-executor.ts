@@ -1,4 +1,5 @@
 import type { CancelSignal } from "../lib/cancellation.ts";
+import { clock } from "../lib/clock.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { Ticker } from "../lib/ticker.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -48,7 +49,7 @@ export class GuestExecutor implements Executor {
   readonly #suspended = new Set<string>();
   /** Which folders servers are given now, by tenant. */
   readonly #isGiven = new Map<string, Parameters<Executor["withdrawFolders"]>[1]>();
-  readonly #ticker = new Ticker((now) => this.#sweep(now));
+  readonly #ticker = new Ticker(() => this.#sweep(clock.now()));
   #inFlight = 0;
   #closing: Promise<void> | undefined;
 
@@ -85,7 +86,7 @@ export class GuestExecutor implements Executor {
 
   call(program: GuestProgram, given: GuestCall): Promise<GuestOutcome> {
     return new Promise((resolve) => {
-      const call = new PendingCall(program, given, performance.now(), resolve);
+      const call = new PendingCall(program, given, clock.now(), resolve);
       const refusal = this.#refusal(program) ?? (given.signal?.aborted ? cancelled : undefined);
       if (refusal) return call.fail(refusal);
       if (given.signal) this.#listen(call, given.signal);

@@ -1,4 +1,5 @@
 import type { Duplex } from "node:stream";
+import { clock, type Timer } from "../lib/clock.ts";
 import { hasMoreValues, NESTING_MAX, nestsTooDeep, tryParseJson } from "../lib/json.ts";
 import { textOf } from "../lib/long-text.ts";
 import type { HeldMessage, MessageRoom } from "../lib/message-room.ts";
@@ -48,8 +49,10 @@ const UNTAKEN_BYTES = 256 * 1024;
 /** The end of stderr that is kept to tell why a process died; after the second figure stderr is no longer read. */
 const STDERR_KEPT_UNITS = 4_096;
 const STDERR_READ_UNITS = 256 * 1024;
-/** How long a busy process has to print its stack. */
-const TRACE_MS = 200;
+export const traceBounds = fixed({
+  /** How long a busy process has to print its stack. */
+  traceMs: 200,
+});
 
 export class GuestProcess {
   /** How it ended, once it has. */
@@ -70,7 +73,7 @@ export class GuestProcess {
   #holds = 0;
   /** Runs while too much waits for the process. */
   #stalled: NodeJS.Timeout | undefined;
-  #tracing: NodeJS.Timeout | undefined;
+  #tracing: Timer | undefined;
   #verdict: GuestFailure | undefined;
 
   /** `way` is its way out, and the folder of it, as it sees that. */
@@ -96,7 +99,7 @@ export class GuestProcess {
         this.exit = exit;
         this.#reader.stop();
         clearTimeout(this.#stalled);
-        clearTimeout(this.#tracing);
+        this.#tracing?.clear();
         this.#listener.onEnded(this.#verdict ?? ended(exit, this.#stderr));
         gone();
       },
@@ -183,7 +186,7 @@ export class GuestProcess {
     this.#verdict = verdict;
     this.#reader.stop();
     this.#stderr = "";
-    this.#tracing = setTimeout(() => this.kill(verdict), TRACE_MS);
+    this.#tracing = clock.after(traceBounds.traceMs, () => this.kill(verdict));
     try {
       // The innermost is Node; around it are the processes of the sandbox.
       process.kill(treeOf(this.pid).at(-1)!, "SIGINT");

@@ -12,7 +12,7 @@ export class PendingCall implements AskingCall {
   id = 0;
   /** The number of its frame among those that its process is sent. */
   frame = 0;
-  /** On the clock of `performance.now()`. */
+  /** On `clock`, as is `killAt`. */
   readonly deadlineAt: number;
   /** When the process is killed because the call did not stop; 0 while nobody has asked it to stop. */
   killAt = 0;
@@ -100,7 +100,7 @@ export class PendingCall implements AskingCall {
 const OVER = "its call is over";
 
 /** The time between asking a call to stop and no longer waiting for it. */
-const GRACE_MS = 100;
+export const GRACE_MS = 100;
 /**
  * The time after which a process that has not even heard of a cancellation counts as stuck. A busy machine delays it.
  */

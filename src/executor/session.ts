@@ -1,5 +1,6 @@
 import type { CallShape } from "../discover/discovery.ts";
 import { CallTable } from "../lib/call-table.ts";
+import { clock } from "../lib/clock.ts";
 import { JsonText, type Json } from "../lib/json.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -105,8 +106,7 @@ export class GuestSession {
   /** Stops a call whose caller no longer wants a result. */
   cancel(call: PendingCall): void {
     if (this.#unsent?.includes(call)) return this.#drop(call, cancelled);
-    if (this.#calls.get(call.id) === call && !call.verdict)
-      askToStop(this.#process, call, cancelled, performance.now());
+    if (this.#calls.get(call.id) === call && !call.verdict) askToStop(this.#process, call, cancelled, clock.now());
   }
 
   /** Stops the calls whose deadline has passed, and ends the process of those that did not stop in time. */
@@ -349,7 +349,7 @@ function tellCaller(process: GuestProcess, call: PendingCall, frame: readonly un
       if (line) call.given.onLog?.(line);
     }
   } catch {
-    if (!call.verdict) askToStop(process, call, cancelled, performance.now());
+    if (!call.verdict) askToStop(process, call, cancelled, clock.now());
   }
 }
 

@@ -26,6 +26,7 @@ describe("limits of tenants", () => {
       BERTH_TENANT_UPSTREAMS: "on",
       BERTH_UPSTREAM_PROGRAMS: "on",
       BERTH_UPSTREAM_CALL_MS: "120000",
+      BERTH_CALL_MS: "120000",
       BERTH_UPSTREAM_END_MS: "300",
     },
   });
