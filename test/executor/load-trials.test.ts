@@ -3,11 +3,13 @@ import { describe, it } from "node:test";
 import { buildSync } from "esbuild";
 import type { LoadOutcome } from "../../src/executor/executor.ts";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
+import { traceBounds } from "../../src/executor/guest-process.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { loadProblem } from "../../src/executor/load-problem.ts";
+import { loadBounds } from "../../src/executor/load-trials.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { holdTimeouts } from "../support/clock.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { inOneOf } from "../support/until.ts";
 
 const GOOD = "export const one = (): number => 1;\n";
 
@@ -46,20 +48,18 @@ describe("trying to load a program", () => {
     assert.match(problem.message, /had not finished after 3000 ms/);
   });
 
-  it("loadMs: reports where a top level with an endless loop was stopped", (t) => {
+  it("loadMs: reports where a top level with an endless loop was stopped", async (t) => {
+    t.after(holdTimeouts(traceBounds.traceMs, loadBounds.loadElapsedMs));
     t.after(lower({ loadMs: 200 }));
     const contents = "const one = 1;\n\nwhile (one) {\n  one.toFixed();\n}\n";
     const stdin = { contents, sourcefile: "definition:x.ts", loader: "ts" } as const;
     const { outputFiles } = buildSync({ stdin, write: false, format: "esm", sourcemap: "inline" });
-    // A machine that stalls may leave the process too little time to print where it is.
-    return inOneOf(10, async () => {
-      const problem = loadProblem((await loaded(outputFiles[0]!.text)) as LoadOutcome, "main.ts")!;
-      assert.equal(problem.code, "load-endless");
-      const { file, line } = problem;
-      assert.equal(file, "x.ts");
-      assert.ok(line === 3 || line === 4, String(line));
-      assert.match(problem.frame!, /^> [34] \|/);
-    });
+    const problem = loadProblem((await loaded(outputFiles[0]!.text)) as LoadOutcome, "main.ts")!;
+    assert.equal(problem.code, "load-endless");
+    const { file, line } = problem;
+    assert.equal(file, "x.ts");
+    assert.ok(line === 3 || line === 4, String(line));
+    assert.match(problem.frame!, /^> [34] \|/);
   });
 
   it("reports a top level that ends its process", async () => {

@@ -22,13 +22,28 @@ export function setClock(now: number): { set(now: number): void; reset(): void }
 }
 
 /**
- * Timeouts of this length, in this process, do not expire until the returned function is called: for tests of work that
- * a busy machine may delay for longer. The value is a bound of the source, such as `readingBounds.checkMs`.
+ * Timeouts of these lengths, in this process, do not expire until the returned function is called: for tests of work that
+ * a busy machine may delay for longer. The values are bounds of the source, such as `readingBounds.checkMs`.
  */
-export function holdTimeouts(boundMs: number): () => void {
+export function holdTimeouts(...boundsMs: readonly number[]): () => void {
   const schedule = clock.after.bind(clock);
   const { mock: held } = mock.method(clock, "after", (ms: number, act: () => void) =>
-    schedule(ms, ms === boundMs ? () => {} : act),
+    schedule(ms, boundsMs.includes(ms) ? () => {} : act),
   );
   return () => held.restore();
+}
+
+/** Lets `clock` stand still, but for its leaps, until the returned function is called. */
+export function stopClock(): () => void {
+  let at = clock.now();
+  const leap = clock.leap.bind(clock);
+  const now = mock.method(clock, "now", () => at);
+  const leaps = mock.method(clock, "leap", (ms: number) => {
+    at += ms;
+    leap(ms);
+  });
+  return () => {
+    now.mock.restore();
+    leaps.mock.restore();
+  };
 }

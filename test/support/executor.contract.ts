@@ -1,7 +1,12 @@
 import { strict as assert } from "node:assert";
 import { after, describe, it } from "node:test";
 import type { GuestLog, GuestProgram, HostPort } from "../../src/executor/executor.ts";
+import { traceBounds } from "../../src/executor/guest-process.ts";
+import { GRACE_MS } from "../../src/executor/pending-call.ts";
+import { clock } from "../../src/lib/clock.ts";
 import type { Json } from "../../src/lib/json.ts";
+import { readingBounds } from "../../src/lib/reading-bounds.ts";
+import { holdTimeouts, stopClock } from "./clock.ts";
 import {
   type Mode,
   type Rig,
@@ -16,7 +21,8 @@ import {
   useRig,
 } from "./executor.ts";
 import { lower } from "./lowered-limits.ts";
-import { inOneOf, until } from "./until.ts";
+import { loopBegan } from "./processes.ts";
+import { until } from "./until.ts";
 
 /** The common behaviour of every engine: values, streams, cancellation, errors, and each limit of functions. */
 export function executorContract(mode: Mode): void {
@@ -183,19 +189,19 @@ export function executorContract(mode: Mode): void {
       assert.equal(seen, 100_000);
     });
 
-    it("ends the generator when the caller cancels, and keeps its process", () =>
-      inOneOf(10, async () => {
-        const program = programOf("friendly");
-        const cleanedUp = (): Promise<Json> => rig.value(shape("cleanedUp"), {}, { program });
-        const before = (await cleanedUp()) as number;
-        const controller = new AbortController();
-        const onProgress = (): void => controller.abort();
-        const options = { program, onProgress, signal: controller.signal };
-        const failure = failureOf(await rig.call(shape("endless", [], streaming), {}, options));
-        assert.equal(failure.reason, "cancelled");
-        // The caller does not wait for it.
-        await until(async () => (await cleanedUp()) === before + 1, "the generator has ended", 5_000);
-      }));
+    it("ends the generator when the caller cancels, and keeps its process", async (t) => {
+      t.after(stopClock());
+      const program = programOf("friendly");
+      const cleanedUp = (): Promise<Json> => rig.value(shape("cleanedUp"), {}, { program });
+      const before = (await cleanedUp()) as number;
+      const controller = new AbortController();
+      const onProgress = (): void => controller.abort();
+      const options = { program, onProgress, signal: controller.signal };
+      const failure = failureOf(await rig.call(shape("endless", [], streaming), {}, options));
+      assert.equal(failure.reason, "cancelled");
+      // The caller does not wait for it.
+      await until(async () => (await cleanedUp()) === before + 1, "the generator has ended");
+    });
 
     it("delivers progress and logs of a call, with what is printed", async () => {
       const events: Json[] = [];
@@ -351,23 +357,24 @@ export function executorContract(mode: Mode): void {
       ["timeout", "TimeoutError"],
       ["cancelled", "AbortError"],
     ] as const) {
-      it(`tells a function by its signal that it is ${reason}, and keeps its process`, () =>
-        inOneOf(10, async () => {
-          const program = programOf("friendly");
-          const before = await rig.value(shape("pid"), {}, { program });
-          const controller = new AbortController();
-          const lines: Json[] = [];
-          const onLog = (line: GuestLog): void => void lines.push(line.message);
-          const how = reason === "timeout" ? { deadlineMs: 100 } : { signal: controller.signal };
-          const call = rig.call(wait, { ms: 60_000 }, { program, onLog, ...how });
-          assert.equal(await rig.value(shape("pid"), {}, { program }), before);
-          if (reason === "cancelled") controller.abort();
-          const failure = failureOf(await call);
-          assert.equal(failure.reason, reason);
-          if (reason === "timeout") assert.match(failure.message, /deadline of 100 ms/);
-          assert.deepEqual(lines, [`stopped by ${error}`]);
-          assert.equal(await rig.value(shape("pid"), {}, { program }), before);
-        }));
+      it(`tells a function by its signal that it is ${reason}, and keeps its process`, async (t) => {
+        t.after(stopClock());
+        const program = programOf("friendly");
+        const before = await rig.value(shape("pid"), {}, { program });
+        const controller = new AbortController();
+        const lines: Json[] = [];
+        const onLog = (line: GuestLog): void => void lines.push(line.message);
+        const how = reason === "timeout" ? { deadlineMs: 100 } : { signal: controller.signal };
+        const call = rig.call(wait, { ms: 60_000 }, { program, onLog, ...how });
+        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+        if (reason === "timeout") clock.leap(100);
+        else controller.abort();
+        const failure = failureOf(await call);
+        assert.equal(failure.reason, reason);
+        if (reason === "timeout") assert.match(failure.message, /deadline of 100 ms/);
+        assert.deepEqual(lines, [`stopped by ${error}`]);
+        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+      });
     }
 
     it("ends the process of a function that does not stop, and lets its siblings be repeated", async () => {
@@ -385,58 +392,64 @@ export function executorContract(mode: Mode): void {
       assert.equal(await rig.value(shape("echo", ["message"]), { message: "again" }, { program }), "again");
     });
 
-    // A machine that stalls may leave the process too little time to print where it is.
-    it("tells the operator where an endless loop was stopped", () =>
-      inOneOf(10, async () => {
-        const program = programOf("friendly");
-        await rig.value(shape("pid"), {}, { program });
-        const busy = shape("busy", ["ms"], { context: true });
-        const failure = failureOf(await rig.call(busy, { ms: 600_000 }, { program, deadlineMs: 100 }));
-        assert.equal(failure.reason, "timeout");
-        assert.match(failure.stack ?? "", /^ {4}at friendly\.ts:(\d+):\d+\n> \1 \| {3}for \(let step.+\n +\| +\^$/);
-      }));
+    it("tells the operator where an endless loop was stopped", async (t) => {
+      t.after(holdTimeouts(traceBounds.traceMs, readingBounds.checkMs));
+      const program = programOf("friendly");
+      await rig.value(shape("pid"), {}, { program });
+      const call = rig.call(shape("spins"), {}, { program, deadlineMs: 60_000 });
+      await loopBegan();
+      clock.leap(60_000);
+      const failure = failureOf(await call);
+      assert.equal(failure.reason, "timeout");
+      assert.match(failure.stack ?? "", /^ {4}at friendly\.ts:(\d+):\d+\n> \1 \| {3}for \(;;\);\n +\| +\^$/);
+    });
 
-    it("takes nothing from a stack that a stopped guest makes up", () =>
-      inOneOf(10, async () => {
-        const fake = "KEYBOARD_INTERRUPT: \\n    at SECRET (file:///berth-bundle.mjs:99999:1)";
-        const code = `export function f() {
-          process.on("SIGINT", () => {});
-          for (;;) process._rawDebug("${fake}".replace("SECRET", process.env.SECRET));
-        }`;
-        const program = { ...programWith(code), env: async () => ({ SECRET: "hunter2" }) };
-        await rig.call(shape("nothing"), {}, { program });
-        const failure = failureOf(await rig.call(shape("f"), {}, { program, deadlineMs: 100 }));
-        assert.deepEqual(failure, {
-          reason: "timeout",
-          message: "it took longer than its deadline of 100 ms",
-          retriable: false,
-        });
-      }));
+    it("takes nothing from a stack that a stopped guest makes up", async () => {
+      const fake = "KEYBOARD_INTERRUPT: \\n    at SECRET (file:///berth-bundle.mjs:99999:1)";
+      const code = `export function f() {
+        process.on("SIGINT", () => {});
+        for (;;) process._rawDebug("${fake}".replace("SECRET", process.env.SECRET));
+      }`;
+      const program = { ...programWith(code), env: async () => ({ SECRET: "hunter2" }) };
+      await rig.call(shape("nothing"), {}, { program });
+      const failure = failureOf(await rig.call(shape("f"), {}, { program, deadlineMs: 100 }));
+      assert.deepEqual(failure, {
+        reason: "timeout",
+        message: "it took longer than its deadline of 100 ms",
+        retriable: false,
+      });
+    });
 
-    it("does not wait for a cancelled function that continues, and keeps its siblings", () =>
-      inOneOf(10, async () => {
-        const program = programOf("friendly");
-        const controller = new AbortController();
-        const call = rig.call(deaf, { ms: 300 }, { program, signal: controller.signal });
-        const sibling = rig.value(deaf, { ms: 150 }, { program });
-        const before = await rig.value(shape("pid"), {}, { program });
+    it("does not wait for a cancelled function that continues, and keeps its siblings", async (t) => {
+      t.after(stopClock());
+      const program = programOf("friendly");
+      const controller = new AbortController();
+      const call = rig.call(deaf, { ms: 300 }, { program, signal: controller.signal });
+      const sibling = rig.value(deaf, { ms: 150 }, { program });
+      const before = await rig.value(shape("pid"), {}, { program });
+      controller.abort();
+      clock.leap(GRACE_MS);
+      assert.equal(failureOf(await call).reason, "cancelled");
+      assert.equal(await sibling, "done anyway");
+      assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+      await until(() => rig.executor.stats().callsInFlight === 0, "the cancelled function has ended");
+    });
+
+    it("keeps a process that reacts late to a cancellation", async (t) => {
+      t.after(stopClock());
+      const program = programOf("friendly");
+      const before = await rig.value(shape("pid"), {}, { program });
+      const controller = new AbortController();
+      const onProgress = (): void => {
+        if (controller.signal.aborted) return;
         controller.abort();
-        assert.equal(failureOf(await call).reason, "cancelled");
-        assert.equal(await sibling, "done anyway");
-        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
-        await until(() => rig.executor.stats().callsInFlight === 0, "the cancelled function has ended");
-      }));
-
-    it("keeps a process that reacts late to a cancellation", () =>
-      inOneOf(10, async () => {
-        const program = programOf("friendly");
-        const before = await rig.value(shape("pid"), {}, { program });
-        const controller = new AbortController();
-        const options = { program, onProgress: () => controller.abort(), signal: controller.signal };
-        const call = rig.call(shape("busy", ["ms"], { context: true }), { ms: 300 }, options);
-        assert.equal(failureOf(await call).reason, "cancelled");
-        assert.equal(await rig.value(shape("pid"), {}, { program }), before);
-      }));
+        clock.leap(GRACE_MS);
+      };
+      const options = { program, onProgress, signal: controller.signal };
+      const call = rig.call(shape("busy", ["ms"], { context: true }), { ms: 300 }, options);
+      assert.equal(failureOf(await call).reason, "cancelled");
+      assert.equal(await rig.value(shape("pid"), {}, { program }), before);
+    });
 
     it("starts nothing for a signal that was aborted before", async () => {
       const { started } = rig.executor.stats();

@@ -3,6 +3,8 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { getPriority } from "node:os";
 import { processIdentity } from "../../src/lib/process-identity.ts";
+import { usesOf, type ProcessUse } from "../../src/processes/process-tree.ts";
+import { until } from "./until.ts";
 
 /** Processes as `proc(5)` shows them; nothing where there is no /proc. */
 
@@ -18,6 +20,13 @@ function childrenOf(pid: number): number[] {
   return foldersIn(`/proc/${pid}/task`).flatMap((thread) =>
     readOr(`/proc/${pid}/task/${thread}/children`).split(" ").filter(Boolean).map(Number),
   );
+}
+
+/** Resolves when a descendant has used as much CPU time as an endless loop does, and nothing that starts or loads. */
+export async function loopBegan(): Promise<void> {
+  const before = usesOf(descendants());
+  const isLoop = ([pid, { ownMs }]: [number, ProcessUse]): boolean => ownMs - (before.get(pid)?.ownMs ?? ownMs) >= 300;
+  await until(() => [...usesOf([...before.keys()])].some(isLoop), "a process is in an endless loop");
 }
 
 /** False also for a zombie: it has no memory and runs nothing. */

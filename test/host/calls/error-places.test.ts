@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { traceBounds } from "../../../src/executor/guest-process.ts";
+import { clock } from "../../../src/lib/clock.ts";
+import { readingBounds } from "../../../src/lib/reading-bounds.ts";
+import { defaultLimits } from "../../../src/limits/limits.ts";
 import { call, startTestBerth } from "../../support/berth.ts";
-import { inOneOf } from "../../support/until.ts";
+import { holdTimeouts } from "../../support/clock.ts";
+import { loopBegan } from "../../support/processes.ts";
 
 const FAILS = `/** Fails. */
 export function fail(how: string): string {
@@ -31,13 +36,14 @@ for (const setting of ["on", "off"] as const) {
 }
 
 it("BERTH_ERROR_LOCATIONS=on: callers see where an endless loop was stopped", async (context) => {
-  const spins = "export function spin(): void {\n  while (true);\n}\n";
-  const env = { BERTH_ERROR_LOCATIONS: "on", BERTH_CALL_MS: "500" };
-  const berth = await startTestBerth({ texts: { "spins.ts": spins }, env });
+  const spins = "export function spin(): void {\n  while (true);\n}\nexport function wait(): void {}\n";
+  const berth = await startTestBerth({ texts: { "spins.ts": spins }, env: { BERTH_ERROR_LOCATIONS: "on" } });
   context.after(() => berth.close());
-  // A machine that stalls may leave the process too little time to print where it is.
-  await inOneOf(10, async () => {
-    const { content } = await call(`${berth.url}/mcp/spins`, "spin", {});
-    assert.match(content[0].text, /deadline of 500 ms.* \(at spins\.ts:2:\d+\)$/);
-  });
+  context.after(holdTimeouts(traceBounds.traceMs, readingBounds.checkMs));
+  await call(`${berth.url}/mcp/spins`, "wait");
+  const stopped = call(`${berth.url}/mcp/spins`, "spin");
+  await loopBegan();
+  clock.leap(defaultLimits.callMs);
+  const { content } = await stopped;
+  assert.match(content[0].text, /deadline of \d+ ms.* \(at spins\.ts:2:\d+\)$/);
 });
