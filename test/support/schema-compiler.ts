@@ -6,10 +6,12 @@ import type { Compiled } from "../../src/discover/discovery.ts";
 import { packageImports } from "../../src/discover/imports.ts";
 import { describingSchemas } from "../../src/executor/describe-schemas.ts";
 import type { GuestOutcome, GuestProgram } from "../../src/executor/executor.ts";
+import { loadBounds } from "../../src/executor/load-trials.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { packagesInReach, type PackageSet } from "../../src/packages/package-set.ts";
+import { holdTimeouts } from "./clock.ts";
 import { programWith } from "./executor.ts";
 import { GUESTS } from "./guests.ts";
 import { inSuite } from "./suite.ts";
@@ -35,10 +37,11 @@ export function schemaCompilerInSuite(packages?: () => Packages | Promise<Packag
 }
 
 async function open(packages?: Packages): Promise<SchemaCompiler> {
+  const release = holdTimeouts(loadBounds.loadElapsedMs);
   const limits = { ...defaultLimits, guestSpareProcesses: 1 };
   const executor = await openExecutor({ mode: GUESTS, limits });
   const describe = describingSchemas((program) => executor.load(program), "default");
-  const compiler = openCompiler({ ...limits, compileMs: 600_000 }, { describe });
+  const compiler = openCompiler(limits, { describe });
   const programs = new WeakMap<Compiled, GuestProgram>();
   const programOf = (compiled: Compiled): GuestProgram => {
     const program = programs.get(compiled) ?? programWith(compiled.bundle!);
@@ -59,6 +62,7 @@ async function open(packages?: Packages): Promise<SchemaCompiler> {
     async close() {
       await compiler.close();
       await executor.close();
+      release();
     },
   };
 }
