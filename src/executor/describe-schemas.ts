@@ -6,7 +6,8 @@ export function describingSchemas(load: Executor["load"], tenant: string): Descr
   return async (bundle, describes) => {
     const outcome = await load({ tenant, code: async () => bundle, describes });
     if (outcome.kind === "loaded" && outcome.described) return outcome.described;
-    return { fault: explain(outcome), ...(!IS_FINAL.has(outcome.kind) && { isPassing: true }) };
+    const isPassing = outcome.kind === "unfinished" ? outcome.lacksTime : !IS_FINAL.has(outcome.kind);
+    return { fault: explain(outcome), ...(isPassing && { isPassing }) };
   };
 }
 
@@ -21,8 +22,10 @@ function explain(outcome: LoadOutcome): string {
       return outcome.error.message + (outcome.error.reason === "load" ? ADVICE : "");
     case "endless":
       return `its top level took more than ${outcome.loadMs} ms of CPU time`;
-    case "unfinished":
-      return `its top level had not finished after ${outcome.loadElapsedMs} ms`;
+    case "unfinished": {
+      const why = outcome.lacksTime ? "the machine is busy" : "move what it awaits into the function that needs it";
+      return `its top level had not finished after ${outcome.loadElapsedMs} ms: ${why}`;
+    }
     default:
       return "no guest could be started for it";
   }

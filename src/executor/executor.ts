@@ -88,8 +88,8 @@ export type LoadOutcome =
   | { readonly kind: "rejected"; readonly error: GuestFailure }
   /** Its top level took more processor time than it may. */
   | { readonly kind: "endless"; readonly loadMs: number; readonly stack?: string | undefined }
-  /** Its top level waited for something, or for the machine. */
-  | { readonly kind: "unfinished"; readonly loadElapsedMs: number }
+  /** Its top level waited for something, or lacked CPU time on a busy machine. */
+  | { readonly kind: "unfinished"; readonly loadElapsedMs: number; readonly lacksTime?: boolean }
   /** The service could not try it. */
   | { readonly kind: "unknown" };
 

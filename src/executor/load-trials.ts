@@ -3,7 +3,7 @@ import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { setNiceness } from "../processes/niceness.ts";
-import { processorMsOf, residentMbOf, treeOf } from "../processes/process-tree.ts";
+import { processorMsOf, residentMbOf, treeOf, useOf } from "../processes/process-tree.ts";
 import { heldMbMax } from "./executor-limits.ts";
 import type { GuestFailure, LoadOutcome, TriedProgram } from "./executor.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
@@ -153,8 +153,11 @@ export class LoadTrials {
         : this.#starter.start(listener, { niceness: NICENESS });
       const trial = { tenant: program.tenant, process };
       this.#running.add(trial);
-      const late = (): void =>
-        settle(startedAtMs === undefined ? { kind: "unknown" } : { kind: "unfinished", loadElapsedMs });
+      const late = (): void => {
+        if (startedAtMs === undefined || process.pid === undefined) return settle({ kind: "unknown" });
+        const isWaiting = /^[SZ]*$/.test(useOf(treeOf(process.pid)).states);
+        settle({ kind: "unfinished", loadElapsedMs, ...(!isWaiting && { lacksTime: true }) });
+      };
       const waiting = clock.after(loadElapsedMs, late);
       if (program.describes) begin();
     });

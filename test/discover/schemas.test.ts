@@ -2,8 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { z } from "zod";
 import * as m from "zod/mini";
+import { openCompiler } from "../../src/discover/compiler.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
+import { describingSchemas } from "../../src/executor/describe-schemas.ts";
+import type { LoadOutcome } from "../../src/executor/executor.ts";
 import type { JsonObject, JsonSchema } from "../../src/lib/json.ts";
+import { defaultLimits } from "../../src/limits/limits.ts";
 import { failureOf, valueOf } from "../support/executor.ts";
 import { lowerInSuite } from "../support/lower-in-suite.ts";
 import { rows } from "../support/rows.ts";
@@ -358,6 +362,27 @@ describe("a schema that does harm when it is evaluated", () => {
     ];
     for (const [json, top, reason] of cases)
       assert.deepEqual(await reasons([json], top), [`good: ${reason}`, `bad0: ${reason}`]);
+  });
+
+  it("leaves the types where the top level waits for something, and is tried again where the machine is busy", async (t) => {
+    const text = `${OWN_SCHEMAS.replaceAll("\n", " ")}
+      const Text = schema<string>(() => ({ type: "string", minLength: 2 }));
+      export function one(it: Infer<typeof Text>): string { return it; }
+      await new Promise(() => {});`;
+    const after = async (outcome: LoadOutcome): Promise<Compiled> => {
+      const compiler = openCompiler(defaultLimits, { describe: describingSchemas(async () => outcome, "default") });
+      t.after(() => compiler.close());
+      return compiler.compile({ language: "typescript", server: "demo", entry: "demo.ts", files: { "demo.ts": text } });
+    };
+    const { tools, problems } = await after({ kind: "unfinished", loadElapsedMs: 10_000 });
+    assert.deepEqual(rows(problems, "severity", "code", "line", "column", "message"), [
+      "warning schema-unread 3 27 one: the schema Text cannot be read, and what it says besides its type is not published: its top level had not finished after 10000 ms: move what it awaits into the function that needs it (at it)",
+    ]);
+    assert.deepEqual(tools[0]!.inputSchema, lone({ type: "string" }));
+    const starved = await after({ kind: "unfinished", loadElapsedMs: 10_000, lacksTime: true });
+    assert.deepEqual(rows(starved.problems, "severity", "code", "message"), [
+      "error compiler-unavailable its schemas were not evaluated: its top level had not finished after 10000 ms: the machine is busy; try again",
+    ]);
   });
 
   it("has no effect on other objects by names that every object inherits", async () => {

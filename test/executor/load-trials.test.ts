@@ -7,9 +7,13 @@ import { traceBounds } from "../../src/executor/guest-process.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { loadProblem } from "../../src/executor/load-problem.ts";
 import { loadBounds } from "../../src/executor/load-trials.ts";
+import { clock } from "../../src/lib/clock.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
+import { useOf } from "../../src/processes/process-tree.ts";
 import { holdTimeouts } from "../support/clock.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { descendants, loopBegan } from "../support/processes.ts";
+import { until } from "../support/until.ts";
 
 const GOOD = "export const one = (): number => 1;\n";
 
@@ -38,11 +42,18 @@ describe("trying to load a program", () => {
     }
   });
 
-  it("loadElapsedMs: stops waiting for a top level that does not finish", async (t) => {
-    t.after(lower({ loadElapsedMs: 300 }));
-    const outcome = await loaded("await new Promise(() => {});");
-    const kind = (outcome as { kind: string }).kind;
-    assert.ok(kind === "unfinished" || kind === "unknown", kind);
+  it("loadElapsedMs: stops waiting for a top level that awaits something, or lacks CPU time", async (t) => {
+    const loadElapsedMs = 600_000;
+    t.after(lower({ loadElapsedMs, loadMs: 600_000 }));
+    const lacking = loaded("for (;;);");
+    await loopBegan();
+    clock.leap(loadElapsedMs);
+    assert.deepEqual(await lacking, { kind: "unfinished", loadElapsedMs, lacksTime: true });
+    const waiting = loaded("for (let n = 0; n < 2e9; n++); await new Promise(() => {});");
+    await loopBegan();
+    await until(() => /^S+$/.test(useOf(descendants()).states), "it awaits something");
+    clock.leap(loadElapsedMs);
+    assert.deepEqual(await waiting, { kind: "unfinished", loadElapsedMs });
     const problem = loadProblem({ kind: "unfinished", loadElapsedMs: 3_000 }, "x.ts");
     assert.equal(problem?.severity, "warning");
     assert.match(problem.message, /had not finished after 3000 ms/);

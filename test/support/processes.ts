@@ -25,8 +25,8 @@ function childrenOf(pid: number): number[] {
 /** Resolves when a descendant has used as much CPU time as an endless loop does, and nothing that starts or loads. */
 export async function loopBegan(): Promise<void> {
   const before = usesOf(descendants());
-  const isLoop = ([pid, { ownMs }]: [number, ProcessUse]): boolean => ownMs - (before.get(pid)?.ownMs ?? ownMs) >= 300;
-  await until(() => [...usesOf([...before.keys()])].some(isLoop), "a process is in an endless loop");
+  const isLoop = ([pid, { ownMs }]: [number, ProcessUse]): boolean => ownMs - (before.get(pid)?.ownMs ?? 0) >= 300;
+  await until(() => [...usesOf(descendants())].some(isLoop), "a process is in an endless loop");
 }
 
 /** False also for a zombie: it has no memory and runs nothing. */
