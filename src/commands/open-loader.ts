@@ -16,9 +16,8 @@ export function openLoader(options: Pick<ExecutorOptions, "mode" | "limits">) {
     executor ??= openExecutor(options).catch(() => undefined);
     return (await (await executor)?.load(program)) ?? { kind: "unknown" };
   };
-  const load: Load = async (entry, bundle, surroundings) => {
-    const env = async () =>
-      Object.assign({}, ...surroundings.map((each) => environmentForTrial(readEntry("", each).entry)));
+  const load: Load = async (entry, bundle, entries) => {
+    const env = async () => Object.assign({}, ...entries.map((each) => environmentForTrial(readEntry("", each).entry)));
     return loadProblem(await run({ tenant: DEFAULT_TENANT, code: async () => bundle, env }), entry);
   };
   const describe: DescribeSchemas = describingSchemas(run, DEFAULT_TENANT);

@@ -72,8 +72,8 @@ export async function compileAll(
     const { entry, language } = await byKey.get(key)![0]!.definition.source(byKey.get(key)![0]!.reference.server);
     if (!load || !bundle || language !== "typescript") return;
     // Servers of one definition are tried together.
-    const surroundings = byKey.get(key)!.map(({ reference }) => reference.surroundings ?? {});
-    const problem = await load(entry, bundle.bytes, surroundings);
+    const entries = byKey.get(key)!.map(({ reference }) => reference.entry?.value ?? {});
+    const problem = await load(entry, bundle.bytes, entries);
     if (problem?.severity !== "error") return;
     unloadable.set(key, problem);
     found.set(key, { ...found.get(key)!, isUnloadable: true });
@@ -128,13 +128,9 @@ interface CompileOptions {
 
 /**
  * Resolves with the problem that keeps a bundle from loading; undefined where there is none, or nobody can tell.
- * `surroundings` are those of its entries, as written.
+ * `entries` of servers that have it, as written, without the fields that name files.
  */
-export type Load = (
-  entry: string,
-  bundle: Uint8Array,
-  surroundings: readonly JsonObject[],
-) => Promise<Problem | undefined>;
+export type Load = (entry: string, bundle: Uint8Array, entries: readonly JsonObject[]) => Promise<Problem | undefined>;
 
 function compilersFor(jobs: number): number {
   return Math.min(Math.ceil(jobs / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());

@@ -1,4 +1,4 @@
-import { entryFields, readSourceFields, SCHEMA_KEY, serverNameProblem } from "../entry/fields.ts";
+import { cidFields, entryFields, readSourceFields, SCHEMA_KEY, serverNameProblem } from "../entry/fields.ts";
 import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
@@ -17,11 +17,9 @@ export interface Reference {
   /** As written: a path in the folder of sources, or for a definition a CID. */
   readonly target: string;
   readonly at: SourcePosition;
-  /** The fields of a definition's entry that its top level may read, as written: `env` and `folders`. */
-  readonly surroundings?: JsonObject;
   /** The entry that names the definition; absent where a boot source does. */
   readonly entry?: {
-    /** Its fields that say what the server offers. */
+    /** Without the fields that name files. */
     readonly value: JsonObject;
     /** Problems, whose pointers begin with the server, at their places in the file. */
     place(problems: readonly Problem[]): Problem[];
@@ -104,21 +102,14 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
     const message = `"${server}" has both a definition and an upstream; a server is one or the other`;
     reading.problems.push(problemAt(fields.upstream.at, "two-kinds", message));
   }
-  const value: JsonObject = {};
-  for (const name of checkedFields) if (fields[name]) value[name] = fields[name].value;
+  const written = Object.entries(fields);
+  const files = written.filter(([name]) => cidFields.some((each) => each === name));
+  const value = Object.fromEntries(written.flatMap((each) => (files.includes(each) ? [] : [[each[0], each[1].value]])));
   const entry = { value, place: (problems: readonly Problem[]) => placedInEntry(node, problems) };
   reading.problems.push(...entry.place(reading.checkEntry(server, value)));
-  const replaced = new Set<string>();
-  for (const [name, field] of Object.entries(fields)) {
-    if (name !== "definition" && !name.endsWith("_transform_cid")) continue;
-    replaced.add(name);
+  for (const [name, { value: target, at }] of files) {
     const kind = name === "definition" ? "definition" : "transform";
-    const surroundings: JsonObject = {
-      ...(fields.env && { env: fields.env.value }),
-      ...(fields.folders && { folders: fields.folders.value }),
-    };
-    const more = kind === "definition" ? { surroundings, entry } : {};
-    reading.references.push({ kind, server, target: field.value as string, at: field.at, ...more });
+    reading.references.push({ kind, server, target: target as string, at, ...(kind === "definition" && { entry }) });
   }
   const upstream = fields.definition ? undefined : (fields.upstream?.value as string | undefined);
   if (upstream !== undefined) reading.upstreams.push(upstream);
@@ -126,41 +117,14 @@ function readEntry(node: JsonNode, server: string, chain: readonly string[], rea
   return (cidOf, emit) => {
     if (contract) emit(contract);
     // With what is wrong in it, so that the host refuses the server and does not serve it as if it said less.
-    const generated = Array.from(
-      node.members ?? [],
-      ([
-        name,
-        {
-          node: { value },
-        },
-      ]): [string, Json] => {
-        return [name, (replaced.has(name) && cidOf(value as string)) || value];
-      },
-    );
+    const generated = Array.from(node.members ?? [], ([name, member]): [string, Json] => {
+      const { value } = member.node;
+      return [name, (files.some(([file]) => file === name) && cidOf(value as string)) || value];
+    });
     if (!node.members) return node.value;
     return { ...Object.fromEntries(generated), ...(contract && { contract_cid: contract.cid }) };
   };
 }
-
-const checkedFields = [
-  "upstream",
-  "runs",
-  "schema_validation",
-  "hold",
-  "hold_texts",
-  "auto_discover",
-  "tools",
-  "resources",
-  "prompts",
-  "options",
-  "secrets",
-  "variables",
-  "env",
-  "network",
-  "folders",
-  "limits",
-  "retain_calls",
-] as const;
 
 /** The entry may stand in a file of its own, where pointers begin with it. */
 function placedInEntry(node: JsonNode, problems: readonly Problem[]): Problem[] {
