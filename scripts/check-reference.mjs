@@ -1,6 +1,10 @@
-// The generated parts of docs/settings.md (limits) and docs/reference.md (fields of entries, error codes) match the code.
-// `--write` updates them.
-import { readFileSync, writeFileSync } from "node:fs";
+// The generated parts of docs/settings.md (limits), docs/reference.md (fields of entries, error codes) and mcps.schema.json
+// (fields of entries) match the code. `--write` updates them.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
 import { format } from "oxfmt";
 
 const SOURCE = "src/limits/limits.ts";
@@ -69,7 +73,46 @@ const codes = [...readFileSync("src/lib/errors.ts", "utf8").matchAll(ERROR)].map
   ([, code, status, rpc, message]) => `| \`${code}\` | ${status} | ${rpc} | ${cell(message)} |`,
 );
 
-const { entry } = JSON.parse(readFileSync("reference_templates/mcps.schema.json", "utf8")).$defs;
+const SCHEMA = "reference_templates/mcps.schema.json";
+const TYPES = { text: "string", boolean: "boolean", object: "object", list: "array" };
+
+/** The table in src/entry/entry-fields.ts. */
+async function entryFields() {
+  const outfile = join(mkdtempSync(join(tmpdir(), "berth-reference-")), "entry-fields.mjs");
+  try {
+    const entryPoints = ["src/entry/entry-fields.ts"];
+    await build({ entryPoints, bundle: true, format: "esm", platform: "node", outfile });
+    return (await import(pathToFileURL(outfile))).entryFieldList;
+  } finally {
+    rmSync(dirname(outfile), { recursive: true });
+  }
+}
+
+/** The JSON Schema of an entry; those of tools, resources and prompts are written by hand. */
+function entrySchema(table) {
+  const onlyFor = ([name, { only: [kind] = [] }]) => {
+    if (name === "upstream") return [];
+    if (kind === "definitions") return [{ required: [name, "upstream"] }];
+    return kind === "upstreams" ? [{ required: [name], not: { required: ["upstream"] } }] : [];
+  };
+  return {
+    description: "One server, served at /mcp/<name>.",
+    type: "object",
+    properties: Object.fromEntries(
+      table.map(([name, { type, schema, about }]) => {
+        return [name, { ...(!schema?.enum && { type: TYPES[type] }), ...schema, description: about }];
+      }),
+    ),
+    additionalProperties: false,
+    not: { anyOf: [...table.flatMap(onlyFor), ...table.flatMap(([, { excluded = [] }]) => excluded)] },
+    if: { required: ["config_cid"] },
+    then: { maxProperties: 1 },
+  };
+}
+
+const entry = entrySchema(await entryFields());
+const schema = JSON.parse(readFileSync(SCHEMA, "utf8"));
+schema.$defs.entry = entry;
 const typeOf = ({ type, enum: values }) => (values ? values.map((value) => `\`"${value}"\``).join(", ") : type);
 const fields = Object.entries(entry.properties)
   .toSorted(([one], [other]) => (one < other ? -1 : 1))
@@ -92,17 +135,18 @@ const pages = {
   ].join("\n"),
 };
 
+const between = ([path, generated]) => {
+  const page = readFileSync(path, "utf8");
+  const [begin, end] = [page.indexOf(BEGIN) + BEGIN.length, page.indexOf(END)];
+  return [path, `${page.slice(0, begin)}\n\n${generated}\n\n${page.slice(end)}`];
+};
+
 const options = JSON.parse(readFileSync(".oxfmtrc.json", "utf8"));
-for (const [path, generated] of Object.entries(pages)) {
+for (const [path, text] of [...Object.entries(pages).map(between), [SCHEMA, JSON.stringify(schema)]]) {
   const before = readFileSync(path, "utf8");
-  const [begin, end] = [before.indexOf(BEGIN) + BEGIN.length, before.indexOf(END)];
-  const { code: page } = await format(
-    path,
-    `${before.slice(0, begin)}\n\n${generated}\n\n${before.slice(end)}`,
-    options,
-  );
-  if (process.argv.includes("--write")) writeFileSync(path, page);
-  else if (before !== page) {
+  const { code: after } = await format(path, text, options);
+  if (process.argv.includes("--write")) writeFileSync(path, after);
+  else if (before !== after) {
     console.error(`${path} is out of date: run node scripts/check-reference.mjs --write.`);
     process.exitCode = 1;
   }

@@ -1,7 +1,5 @@
-import type { Json } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { complain, inside, type ConfigPlace } from "./config-place.ts";
-import { readTexts } from "./grants-fields.ts";
+import { complain, inside } from "./config-place.ts";
 import { OFFERED_NAME, type ConfiguredTool } from "./tool-fields.ts";
 
 /** The fields of an entry that say which calls need consent. */
@@ -13,17 +11,10 @@ interface Consenting {
 /** Stands for all tools of a server. */
 const ALL = "*";
 
-/**
- * Reads the field "consent" of an entry: the tools whose every call needs the consent of the user, by the names that clients
- * know; sorted, without duplicates.
- */
-export function readConsentTools(raw: readonly Json[], place: ConfigPlace): string[] {
-  const names = readTexts(raw, place, (value, at) => {
-    if (value === ALL || OFFERED_NAME.test(value)) return value;
-    const message = `${JSON.stringify(value.slice(0, 150))} is no name of a tool; use "${ALL}" for all tools`;
-    return complain(at, "bad-name", message);
-  });
-  return [...new Set(names)].sort();
+/** Tools are named as clients know them. */
+export function consentToolFault(name: string): string | undefined {
+  if (name === ALL || OFFERED_NAME.test(name)) return undefined;
+  return `${JSON.stringify(name.slice(0, 150))} is no name of a tool; use "${ALL}" for all tools`;
 }
 
 /**

@@ -1,23 +1,17 @@
-import { faultOfIcon, ICONS_MAX, type Icon } from "../contract/icons.ts";
 import { isCid, type Cid } from "../lib/cid.ts";
 import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { AllowedHost } from "../network/allow-list.ts";
 import { parseServer } from "../upstream/launcher-uri.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
-import { readConsentTools } from "./consent-field.ts";
 import { entryBounds } from "./entry-bounds.ts";
-import { readEnvironment, type EntryEnvironment } from "./environment-fields.ts";
-import { cidFields, entryFields } from "./fields.ts";
 import {
-  readFolderNames,
-  readRetainCalls,
-  readLimits,
-  readNetwork,
-  readSecretNames,
-  readVariableNames,
-  type ServerLimits,
-} from "./grants-fields.ts";
+  entryFieldList,
+  entryFields,
+  entryTypes,
+  type EntryField,
+  type EntryFieldName,
+  type ReadFields,
+} from "./entry-fields.ts";
 import { readHold, type HoldPolicy } from "./hold-fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
@@ -35,7 +29,7 @@ export function referredIn(raw: unknown): Cid | undefined {
  * One server's entry in the variable `mcps` (seed 003, "Configuration Options"), read and checked without the
  * definition: a tool that is named here may not exist.
  */
-export interface ServerEntry {
+export interface ServerEntry extends ReadFields {
   readonly definition?: Cid;
   /** The launcher URI of an upstream. */
   readonly upstream?: string;
@@ -46,8 +40,6 @@ export interface ServerEntry {
   /** The reaction to an upstream that differs from what was approved (J6). */
   readonly hold: HoldPolicy;
   readonly description?: string;
-  /** Shown by clients beside the name of the server. */
-  readonly icons: readonly Icon[];
   /** By name. */
   readonly tools: Readonly<Record<string, ConfiguredTool>>;
   readonly resources: readonly ConfiguredResource[];
@@ -59,22 +51,6 @@ export interface ServerEntry {
   readonly transforms: Readonly<Partial<Record<Hook, Cid>>>;
   /** The `options` in the context of a tool's functions, by the tool's name. */
   readonly options: Readonly<Record<string, JsonObject>>;
-  /** Names of the secrets that it is given, sorted. */
-  readonly secrets: readonly string[];
-  /** Names of the variables that its code may read, sorted; undefined for all. */
-  readonly variables?: readonly string[];
-  /** The variables that its code finds in its environment. */
-  readonly env: EntryEnvironment;
-  /** The hosts that its code may reach. */
-  readonly network: readonly AllowedHost[];
-  /** Names of the operator's folders that its code sees, sorted. */
-  readonly folders: readonly string[];
-  /** The tools whose every call needs the consent of the user, by name, sorted; `*` for all. */
-  readonly consent: readonly string[];
-  /** The limits on its calls. */
-  readonly limits: ServerLimits;
-  /** How long its calls are kept with their arguments and results; undefined where they are not. */
-  readonly retainCallsMs: number | undefined;
   /** Items that are configured wrongly, and are not offered in any other form either. */
   readonly leftOut: LeftOut;
   /** The entry as written, which a release keeps. */
@@ -119,10 +95,20 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   const problems: Problem[] = [];
   const place = inside({ pointer: "", problems }, server);
   const raw = options.isEarlier ? given : withinBounds(given, place, options);
-  const fields = readFields(raw, entryFields, "An entry", place);
-  for (const field of cidFields) {
-    const cid = fields[field];
-    if (cid !== undefined && !isCid(cid)) complain(inside(place, field), "wrong-type", notCid(field, cid));
+  const fields = readFields(raw, entryTypes, "An entry", place);
+  for (const name of Object.keys(fields) as EntryFieldName[]) {
+    const { cid, only, schema }: EntryField = entryFields[name];
+    const value = fields[name]!;
+    const at = inside(place, name);
+    if (cid && !isCid(value as string)) complain(at, "wrong-type", notCid(name, value as string));
+    const allowed = schema?.["enum"];
+    if (Array.isArray(allowed) && !allowed.includes(value)) {
+      complain(at, "wrong-value", `"${name}" must be ${alternatives(allowed)}`);
+    }
+    if (only && (only[0] === "upstreams") === (fields.upstream === undefined)) {
+      const other = only[0] === "upstreams" ? "definitions" : "upstreams";
+      complain(at, `not-for-${other}`, `"${name}" is for ${only[0]}; ${only[1]}`);
+    }
   }
   if (fields.config_cid !== undefined) {
     const others = Object.keys(fields).length > 1 ? "; an entry with it has no other field" : "";
@@ -130,14 +116,6 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
     complain(inside(place, "config_cid"), "missing-content", message);
   }
   const hold = readHold(fields, place);
-  const { runs } = fields;
-  if (runs !== undefined && !isRuns(runs)) {
-    complain(inside(place, "runs"), "wrong-value", '"runs" must be "once" or "everywhere"');
-  }
-  if (runs !== undefined && fields.upstream === undefined) {
-    const message = '"runs" is for upstreams; code of definitions runs in each process that serves it';
-    complain(inside(place, "runs"), "not-for-definitions", message);
-  }
   if (fields.upstream !== undefined) {
     for (const { code, message, column = 1 } of parseServer(fields.upstream).problems ?? []) {
       complain(inside(place, "upstream"), code, `${message} (At character ${column} of the launcher URI.)`);
@@ -146,35 +124,12 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   if (fields.definition !== undefined && fields.upstream !== undefined) {
     complain(place, "two-kinds", "A server has either a definition or an upstream; this one has both");
   }
-  const secrets = readSecretNames(fields.secrets ?? [], inside(place, "secrets"));
-  const variables = fields.variables && readVariableNames(fields.variables, inside(place, "variables"));
-  const network = readNetwork(fields.network ?? [], inside(place, "network"));
-  if (fields.network !== undefined && fields.upstream !== undefined) {
-    const message = '"network" is for definitions; an upstream reaches whatever its machine reaches';
-    complain(inside(place, "network"), "not-for-upstreams", message);
+  const read: Record<string, unknown> = {};
+  for (const { name, as, read: readField, absent } of readers) {
+    const value = fields[name];
+    read[as] = value === undefined ? absent : readField(value as never, inside(place, name), read as never);
   }
-  const folders = readFolderNames(fields.folders ?? [], inside(place, "folders"));
-  if (fields.folders !== undefined && fields.upstream !== undefined) {
-    const message = '"folders" is for definitions; an upstream sees the files that its user sees';
-    complain(inside(place, "folders"), "not-for-upstreams", message);
-  }
-  if (fields.variables !== undefined && fields.upstream !== undefined) {
-    complain(
-      inside(place, "variables"),
-      "not-for-upstreams",
-      '"variables" is for definitions; an upstream reads no variables',
-    );
-  }
-  const env = readEnvironment(fields.env ?? {}, { secrets, variables }, inside(place, "env"));
-  if (fields.env !== undefined && fields.upstream !== undefined) {
-    const message = '"env" is for definitions; an upstream gets its variables in its launcher URI, as env.NAME=value';
-    complain(inside(place, "env"), "not-for-upstreams", message);
-  }
-  const consent = readConsentTools(fields.consent ?? [], inside(place, "consent"));
-  const limits = readLimits(fields.limits ?? {}, inside(place, "limits"));
-  const retainCallsMs =
-    fields.retain_calls === undefined ? undefined : readRetainCalls(fields.retain_calls, inside(place, "retain_calls"));
-  const refused = problems.length > 0;
+  const refused = problems.some(({ severity }) => severity === "error");
 
   const leftOut = { tools: [] as string[], prompts: [] as string[], resources: [] as string[] };
   const toolOptions = readOptions(fields.options ?? {}, inside(place, "options"), leftOut.tools);
@@ -183,15 +138,15 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   );
   const prompts = readNamed(fields.prompts, inside(place, "prompts"), leftOut.prompts, readPrompt);
   const resources = readResources(fields.resources ?? {}, inside(place, "resources"), leftOut.resources);
-  const { definition, upstream, description } = fields;
+  const { definition, upstream, description, runs } = fields;
   const entry: ServerEntry = {
     // A literal that begins with a spread gets a hidden class of its own: half a kilobyte for each server.
     hold,
+    ...(read as unknown as ReadFields),
     ...(definition !== undefined && { definition }),
     ...(upstream !== undefined && { upstream, runs: runsOf(upstream, runs) }),
     ...(fields.contract_cid !== undefined && { contractCid: fields.contract_cid }),
     ...(description !== undefined && { description }),
-    icons: readIcons(fields.icons ?? [], inside(place, "icons")),
     tools,
     resources,
     prompts,
@@ -203,19 +158,16 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
       ...(fields.prompts_transform_cid !== undefined && { prompts: fields.prompts_transform_cid }),
     },
     options: toolOptions,
-    secrets,
-    ...(variables && { variables }),
-    env,
-    network,
-    folders,
-    consent,
-    limits,
-    retainCallsMs,
     leftOut,
     raw: isObject(given) ? given : {},
   };
   return { entry, problems, refused };
 }
+
+const nowhere: ConfigPlace = { pointer: "", problems: [] };
+const readers = entryFieldList.flatMap(([name, { as = name, read }]) =>
+  read ? [{ name, as, read, absent: read(undefined as never, nowhere, {} as never) }] : [],
+);
 
 /** Where a file could not be read, its name takes the place of its CID. */
 function notCid(field: string, text: string): string {
@@ -279,13 +231,17 @@ function deepPlace(value: unknown, place: ConfigPlace, levels: number): ConfigPl
   return deepPlace(inner, inside(place, key), levels - 1);
 }
 
-function isRuns(value: string): value is EntryRuns {
-  return value === "once" || value === "everywhere";
+/** `"once" or "everywhere"` */
+function alternatives(values: readonly Json[]): string {
+  return values
+    .map((value) => JSON.stringify(value))
+    .join(", ")
+    .replace(/, (?=[^,]*$)/, " or ");
 }
 
 /** A program may keep something in its memory or its files; a remote server is one already. */
 function runsOf(upstream: string, runs: string | undefined): EntryRuns {
-  if (runs !== undefined && isRuns(runs)) return runs;
+  if (runs === "once" || runs === "everywhere") return runs;
   return /^mcp\+https?:/.test(upstream) ? "everywhere" : "once";
 }
 
@@ -336,14 +292,4 @@ function readOptions(raw: JsonObject, place: ConfigPlace, leftOut: string[]): Re
     }
   }
   return Object.fromEntries(options);
-}
-
-function readIcons(icons: readonly Json[], place: ConfigPlace): Icon[] {
-  if (icons.length > ICONS_MAX) complain(place, "too-many", `A server has at most ${ICONS_MAX} icons`, "warning");
-  return icons.slice(0, ICONS_MAX).flatMap((icon, index): Icon | [] => {
-    const fault = faultOfIcon(icon);
-    if (fault === undefined) return icon as Icon;
-    complain(inside(place, index), "bad-icon", `An icon ${fault}; it is left out`, "warning");
-    return [];
-  });
 }

@@ -30,7 +30,7 @@ const TAKEN: readonly (readonly [names: RegExp, why: string])[] = [
     /^(?:LD_|DYLD_|GLIBC_|MALLOC_|RESOLV_|(?:GCONV_PATH|LOCPATH|NLSPATH|RES_OPTIONS|HOSTALIASES|LOCALDOMAIN)$)/,
     "the system's loader and libraries read it",
   ],
-  [/^npm_/i, "npm reads it"],
+  [/^[Nn][Pp][Mm]_/, "npm reads it"],
   [/^BERTH_/, "Berth tells scripts of their call there, and its own settings begin so"],
   [/^(?:PATH|HOME|TMPDIR|TMP|TEMP|PWD|OLDPWD|SHELL)$/, "Berth sets it to a place inside the sandbox"],
   [/^(?:IFS|ENV|PS[0-9]|SHELLOPTS|BASHOPTS|BASH_.*|CDPATH|GLOBIGNORE|FUNCNEST)$/, "a shell reads it"],
@@ -39,11 +39,17 @@ const TAKEN: readonly (readonly [names: RegExp, why: string])[] = [
   [/^__/, "names that begin so are reserved"],
 ];
 
+/** The JSON Schema of names that may be set. */
+export const ENVIRONMENT_NAMES: JsonObject = {
+  pattern: NAME.source,
+  not: { pattern: TAKEN.map(([names]) => names.source).join("|") },
+};
+
 /** Each wrong variable is a problem; an entry with one is refused, since its code might do something else without it. */
 export function readEnvironment(
-  raw: JsonObject,
-  granted: { readonly secrets: readonly string[]; readonly variables: readonly string[] | undefined },
+  raw: JsonObject = {},
   place: ConfigPlace,
+  granted: { readonly secrets: readonly string[]; readonly variables: readonly string[] | undefined },
 ): EntryEnvironment {
   const names = Object.keys(raw);
   if (names.length > ENVIRONMENT_NAMES_MAX) {

@@ -5,48 +5,7 @@ import type { Problem } from "../lib/problem.ts";
 /** Stands in place of a server in `mcps`, and names the JSON Schema for editors. */
 export const SCHEMA_KEY = "$schema";
 
-/** The fields of an entry of `mcps` (seed 003, "Configuration Options", and the mission's additions). */
-export const entryFields = {
-  definition: "text",
-  upstream: "text",
-  runs: "text",
-  contract_cid: "text",
-  schema_validation: "text",
-  hold: "text",
-  hold_texts: "boolean",
-  config_cid: "text",
-  description: "text",
-  icons: "list",
-  tools: "object",
-  resources: "object",
-  prompts: "object",
-  auto_discover: "boolean",
-  tools_transform_cid: "text",
-  resources_transform_cid: "text",
-  prompts_transform_cid: "text",
-  enabled: "boolean",
-  mcp_enabled: "boolean",
-  options: "object",
-  secrets: "list",
-  variables: "list",
-  env: "object",
-  network: "list",
-  folders: "list",
-  consent: "list",
-  limits: "object",
-  retain_calls: "text",
-} as const satisfies Record<string, FieldType>;
-
-/** The fields of an entry that are CIDs. */
-export const cidFields = [
-  "definition",
-  "contract_cid",
-  "tools_transform_cid",
-  "resources_transform_cid",
-  "prompts_transform_cid",
-] as const satisfies readonly (keyof typeof entryFields)[];
-
-/** The types of fields, by their names in declarations such as `entryFields`. */
+/** The types of fields, by their names in declarations such as `entryTypes`. */
 export interface FieldTypes {
   readonly text: string;
   readonly boolean: boolean;

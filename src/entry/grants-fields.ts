@@ -1,9 +1,6 @@
-import { folderNameProblem } from "../folders/folders.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
-import { nameFault } from "../secrets/secret-rules.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
-import { variableNameProblem } from "./fields.ts";
 
 /** The grants and limits that an entry gives its server: secrets, variables, hosts to reach, and calls. */
 
@@ -14,7 +11,7 @@ export interface ServerLimits {
   readonly callsPerSecond?: number;
 }
 
-export function readLimits(raw: JsonObject, place: ConfigPlace): ServerLimits {
+export function readLimits(raw: JsonObject = {}, place: ConfigPlace): ServerLimits {
   const fields = readFields(raw, { calls: "any", calls_per_second: "any" }, '"limits"', place);
   const read = (name: keyof typeof fields): number | undefined => {
     const value = fields[name];
@@ -25,8 +22,9 @@ export function readLimits(raw: JsonObject, place: ConfigPlace): ServerLimits {
   return { ...(calls !== undefined && { calls }), ...(callsPerSecond !== undefined && { callsPerSecond }) };
 }
 
-/** How long the server's calls are kept, in milliseconds: a text such as `7d`. */
-export function readRetainCalls(text: string, place: ConfigPlace): number | undefined {
+/** How long the server's calls are kept, in milliseconds: a text such as `7d`. Undefined where they are not kept. */
+export function readRetainCalls(text: string | undefined, place: ConfigPlace): number | undefined {
+  if (text === undefined) return undefined;
   const [, count, unit = ""] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return Number(count) * UNIT_MS[unit]!;
   return complain(place, "wrong-value", '"retain_calls" must be a time such as "30m", "12h" or "7d"');
@@ -34,34 +32,18 @@ export function readRetainCalls(text: string, place: ConfigPlace): number | unde
 
 const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Sorted, without duplicates. */
-export function readSecretNames(raw: readonly Json[], place: ConfigPlace): string[] {
-  const names = readTexts(raw, place, (name, at) => {
-    const fault = nameFault(name);
-    return fault === undefined ? name : complain(at, "bad-name", `In "secrets", ${fault}`);
-  });
-  return [...new Set(names)].sort();
+/** Reads a list of names; they are sorted, without duplicates. */
+export function namesReader(faultOf: (name: string) => string | undefined) {
+  return (raw: readonly Json[] | undefined, place: ConfigPlace): readonly string[] => {
+    const names = readTexts(raw, place, (name, at) => {
+      const fault = faultOf(name);
+      return fault === undefined ? name : complain(at, "bad-name", fault);
+    });
+    return [...new Set(names)].sort();
+  };
 }
 
-/** Sorted, without duplicates. */
-export function readVariableNames(raw: readonly Json[], place: ConfigPlace): string[] {
-  const names = readTexts(raw, place, (name, at) => {
-    const fault = variableNameProblem(name);
-    return fault === undefined ? name : complain(at, "bad-name", fault);
-  });
-  return [...new Set(names)].sort();
-}
-
-/** Sorted, without duplicates. */
-export function readFolderNames(raw: readonly Json[], place: ConfigPlace): string[] {
-  const names = readTexts(raw, place, (name, at) => {
-    const fault = folderNameProblem(name);
-    return fault === undefined ? name : complain(at, "bad-name", fault);
-  });
-  return [...new Set(names)].sort();
-}
-
-export function readNetwork(raw: readonly Json[], place: ConfigPlace): AllowedHost[] {
+export function readNetwork(raw: readonly Json[] | undefined, place: ConfigPlace): readonly AllowedHost[] {
   return readTexts(raw, place, (text, at) => {
     const allowed = parseAllowedHost(text);
     return typeof allowed === "string" ? complain(at, "wrong-value", allowed) : allowed;
@@ -71,8 +53,8 @@ export function readNetwork(raw: readonly Json[], place: ConfigPlace): AllowedHo
 /** Reading more hosts would block other calls. */
 const ITEMS_MAX = 5_000;
 
-export function readTexts<Item>(
-  raw: readonly Json[],
+function readTexts<Item>(
+  raw: readonly Json[] = [],
   place: ConfigPlace,
   read: (text: string, at: ConfigPlace) => Item | undefined,
 ): Item[] {

@@ -22,18 +22,6 @@ interface HoldFields {
 /** Reads the fields of an entry that are about changes of its upstream (J6); the strictest policy where they are wrong. */
 export function readHold(fields: HoldFields, place: ConfigPlace): HoldPolicy {
   const { schema_validation: validation = "warn", hold, hold_texts: texts, upstream } = fields;
-  if (!["warn", "error", "ignore"].includes(validation)) {
-    const message = '"schema_validation" must be "warn", "error" or "ignore"';
-    complain(inside(place, "schema_validation"), "wrong-value", message);
-  }
-  if (hold !== undefined && !isHoldChanges(hold)) {
-    complain(inside(place, "hold"), "wrong-value", '"hold" must be "any", "breaking" or "none"');
-  }
-  for (const field of ["hold", "hold_texts"] as const) {
-    if (fields[field] === undefined || upstream !== undefined) continue;
-    const message = `"${field}" is for upstreams; what a definition offers changes only when somebody saves it`;
-    complain(inside(place, field), "not-for-definitions", message);
-  }
   if (hold !== undefined && hold !== "none" && validation === "ignore") {
     const message = `"schema_validation": "ignore" holds nothing back, and "hold": "${hold}" does; take one of them out`;
     complain(inside(place, "hold"), "two-policies", message);

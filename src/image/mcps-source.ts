@@ -1,4 +1,5 @@
-import { cidFields, entryFields, readSourceFields, SCHEMA_KEY, serverNameProblem } from "../entry/fields.ts";
+import { cidFields, entryTypes } from "../entry/entry-fields.ts";
+import { readSourceFields, SCHEMA_KEY, serverNameProblem } from "../entry/fields.ts";
 import { jsonBlock, type Block, type Cid } from "../lib/cid.ts";
 import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition } from "../lib/json-source.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
@@ -7,7 +8,7 @@ import { isFault, type SourceFolder } from "./source-folder.ts";
 import { readUpstreamsLock, unlockedProblems, unusedProblems } from "./upstreams-lock.ts";
 
 /** A source says no CID of a contract, which its lock gives; an entry with `config_cid` has no other field. */
-const { contract_cid: _contract, config_cid: _config, ...written } = entryFields;
+const { contract_cid: _contract, config_cid: _config, ...written } = entryTypes;
 const sourceFields = { ...written, tools: "objects", resources: "objects", prompts: "objects" } as const;
 
 /** A file named by a source, which the image replaces by a CID. */

@@ -112,6 +112,7 @@ const bad: Record<string, unknown> = {
   "an environment for npm": { echo: { env: { npm_config_registry: "x" } } },
   "an environment that says where home is": { echo: { env: { HOME: "/" } } },
   "an environment of an upstream": { echo: { upstream: "mcp+npx://x", env: { A: "b" } } },
+  "variables of an upstream": { echo: { upstream: "mcp+npx://x", variables: ["motd"] } },
   "an upstream that runs sometimes": { echo: { upstream: "mcp+npx://x", runs: "sometimes" } },
   "an upstream that holds something else back": { echo: { upstream: "mcp+npx://x", hold: "all" } },
   "a definition that holds changes back": { echo: { definition: cid, hold: "breaking" } },

@@ -1,4 +1,4 @@
-import { cidFields } from "../../entry/fields.ts";
+import { cidFields, type CidField } from "../../entry/entry-fields.ts";
 import { isStructure, type Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, tryParseJson } from "../../lib/json.ts";
@@ -8,7 +8,7 @@ import type { DirectoryEntry } from "./directory.ts";
 /** One use of a content by a tenant. */
 export interface ContentUser {
   /** `variable` and `release`: the content itself. `file`: a file of a definition. The others are fields that name it. */
-  readonly as: "variable" | "release" | "file" | (typeof PARTS)[number] | (typeof cidFields)[number];
+  readonly as: "variable" | "release" | "file" | (typeof PARTS)[number] | CidField;
   /** The server, or the variable. */
   readonly name: string;
   /** The path of a file. */

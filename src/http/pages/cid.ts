@@ -1,4 +1,5 @@
 import type { Response } from "express";
+import { entryFields, type CidField } from "../../entry/entry-fields.ts";
 import type { ContentUser } from "../../host/catalog/content-users.ts";
 import type { Host } from "../../host/host.ts";
 import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
@@ -72,22 +73,19 @@ const ABOUT: Readonly<Record<string, string>> = {
 };
 
 /** The words before the name of a user, and the tab of its page. */
-const USES: Readonly<Record<ContentUser["as"], readonly [words: string, tab?: string]>> = {
+type Use = readonly [words: string, tab?: string];
+
+const USES: Readonly<Record<Exclude<ContentUser["as"], CidField>, Use>> = {
   variable: ["the current value of the variable"],
   release: ["the current release of", "releases"],
-  definition: ["the source of", "code"],
   file: ["the file", "code"],
   config: ["the entry in mcps of", "settings"],
   contract: ["the contract of"],
   packages: ["the packages of", "code"],
-  contract_cid: ["the approved contract of", "upstream"],
-  tools_transform_cid: ["the module that adds tools to"],
-  resources_transform_cid: ["the module that adds resources to"],
-  prompts_transform_cid: ["the module that adds prompts to"],
 };
 
 function userView(base: string, { as, name, path, earlier }: ContentUser) {
-  const [words, tab] = USES[as];
+  const [words, tab]: Use = isPart(as) ? USES[as] : entryFields[as].cid.use;
   const isItself = as === "release" || as === "variable";
   const page = pathsOf(base, as === "release" && earlier ? `${name}@${earlier}` : name).page;
   return {
@@ -96,6 +94,10 @@ function userView(base: string, { as, name, path, earlier }: ContentUser) {
     page: as === "variable" ? `${base}/variables/${encodeURIComponent(name)}` : tab ? `${page}?tab=${tab}` : page,
     release: earlier && !isItself && { short: shortCid(earlier), href: pathsOf(base, `${name}@${earlier}`).page },
   };
+}
+
+function isPart(as: ContentUser["as"]): as is keyof typeof USES {
+  return as in USES;
 }
 
 function sentence(text: string): string {

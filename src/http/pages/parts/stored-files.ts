@@ -1,4 +1,4 @@
-import { cidFields } from "../../../entry/fields.ts";
+import { cidFields, entryFields } from "../../../entry/entry-fields.ts";
 import { readableEntry, readableMcps } from "../../../entry/mcps.ts";
 import { mainFileOf } from "../../../host/catalog/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
@@ -30,18 +30,12 @@ export async function filesOfEntry(place: FilesPlace, server: string, raw: RawEn
   for (const field of cidFields) {
     const cid = raw[field];
     if (typeof cid !== "string" || !isCid(cid)) continue;
-    const file = field === "definition" ? await mainFileOf(place.host, place.tenant, server, cid) : OTHER_FILES[field];
+    const file =
+      field === "definition" ? await mainFileOf(place.host, place.tenant, server, cid) : entryFields[field].cid.file;
     files.push({ field, file, cid, short: shortCid(cid), href: `${place.base}/cid/${cid}` });
   }
   return files;
 }
-
-const OTHER_FILES = {
-  contract_cid: "the approved contract",
-  tools_transform_cid: "a module that adds tools",
-  resources_transform_cid: "a module that adds resources",
-  prompts_transform_cid: "a module that adds prompts",
-} as const;
 
 /** No longer list of names is made, where many servers have the same definition. */
 const NAMES_UNITS_MAX = 100;

@@ -1,0 +1,357 @@
+import { ICON_SIZE, ICONS_MAX } from "../contract/icons.ts";
+import { folderNameProblem } from "../folders/folders.ts";
+import type { Json, JsonObject } from "../lib/json.ts";
+import { nameFault } from "../secrets/secret-rules.ts";
+import type { ConfigPlace } from "./config-place.ts";
+import { consentToolFault } from "./consent-field.ts";
+import { ENVIRONMENT_NAMES, ENVIRONMENT_NAMES_MAX, readEnvironment } from "./environment-fields.ts";
+import { variableNameProblem, type FieldType } from "./fields.ts";
+import type { FormLine } from "./form-line.ts";
+import { namesReader, readLimits, readNetwork, readRetainCalls } from "./grants-fields.ts";
+import { readIcons } from "./icons-field.ts";
+
+/** Properties of a field from which its check, its form, its JSON Schema and its documentation are derived. */
+export interface EntryField {
+  readonly type: FieldType;
+  /** Its description in mcps.schema.json and in docs/reference.md. */
+  readonly about: string;
+  /** Its JSON Schema, in addition to its type. Other values than those of an `enum` are refused. */
+  readonly schema?: JsonObject;
+  /** What the schema of an entry excludes: combinations of this field with others. */
+  readonly excluded?: readonly JsonObject[];
+  /** The only kind of server that has the field, and the reason, which ends the message for the other kind. */
+  readonly only?: readonly [kind: "definitions" | "upstreams", why: string];
+  /** For a field that is the CID of content: the words for the content, before its server, and the tab that shows it. */
+  readonly cid?: { readonly file: string; readonly use: readonly [words: string, tab?: string] };
+  /** The right to change it, if it takes more than changing the entry. */
+  readonly right?: "secrets" | "network" | "folders" | "variables" | "upstream" | "approvals";
+  /** Its values, from the one that withholds least. Changing to an earlier one takes the right to approve. */
+  readonly strictness?: { readonly values: readonly Json[]; readonly usual: Json };
+  /** True if code that runs may keep what it gave: another value ends the connections of the server's guests. */
+  readonly isGrant?: true;
+  readonly form?: FormLine;
+  /** The property of `ServerEntry` that `read` gives; by default of the same name. */
+  readonly as?: string;
+  /** Reads a value, or the absence of one. `before` has what the fields above have given. */
+  readonly read?: (value: never, place: ConfigPlace, before: never) => unknown;
+}
+
+const readVariableNames = namesReader(variableNameProblem);
+
+/** The fields of an entry of `mcps`, in the order in which messages, the form and the JSON Schema list them. */
+export const entryFields = {
+  definition: {
+    type: "text",
+    about:
+      "The server's code: a .ts or .sh file in a source, a CID in the variable. Without it the definition stored under the server's name is taken.",
+    excluded: [{ required: ["definition", "upstream"] }],
+    cid: { file: "the definition", use: ["the source of", "code"] },
+  },
+  config_cid: {
+    type: "text",
+    about: "Where the entry stands: a JSON file in a source, a CID in the variable. It is then the only field.",
+  },
+  enabled: {
+    type: "boolean",
+    about: "Whether the entry is active.",
+    schema: { default: true },
+    form: { label: "Serving", control: "check", text: "Enabled: clients can use this server" },
+  },
+  mcp_enabled: {
+    type: "boolean",
+    about: "False keeps the server from being served by MCP at all.",
+    schema: { default: true },
+  },
+  description: {
+    type: "text",
+    about: "What the server is for; clients get it as its instructions.",
+    form: { label: "Description", control: "text", hint: "Clients get it as the server's instructions.", rows: 3 },
+  },
+  upstream: {
+    type: "text",
+    about: "An upstream, instead of a definition: a launcher URI such as mcp+npx://… or mcp+https://…",
+    only: ["upstreams", ""],
+    right: "upstream",
+    form: { label: "Upstream", control: "text", hint: "Its launcher URI: mcp+npx://…, mcp+uvx://…, mcp+https://…" },
+  },
+  hold: {
+    type: "text",
+    about:
+      "Which changes of an upstream's tools and prompts wait for a person: any, those that are not known to be harmless (breaking), or none. What does not wait is taken over, and said on the server's page and in the audit log.",
+    schema: { enum: ["any", "breaking", "none"], default: "any" },
+    excluded: [
+      {
+        required: ["hold", "schema_validation"],
+        properties: { hold: { enum: ["any", "breaking"] }, schema_validation: { const: "ignore" } },
+      },
+      {
+        required: ["hold", "schema_validation"],
+        properties: { hold: { const: "none" }, schema_validation: { const: "error" } },
+      },
+    ],
+    only: ["upstreams", "what a definition offers changes only when somebody saves it"],
+    strictness: { values: ["none", "breaking", "any"], usual: "any" },
+    form: { label: "When it changes", control: "hold", covers: ["hold_texts", "schema_validation"] },
+  },
+  hold_texts: {
+    type: "boolean",
+    about:
+      'With "hold": "breaking": whether new or changed text that a model reads (descriptions, titles, defaults, instructions) waits, too.',
+    schema: { default: true },
+    excluded: [{ required: ["hold_texts"], not: { required: ["hold"], properties: { hold: { const: "breaking" } } } }],
+    only: ["upstreams", "what a definition offers changes only when somebody saves it"],
+    strictness: { values: [false, true], usual: true },
+  },
+  schema_validation: {
+    type: "text",
+    about:
+      'When something is held back: only that waits for a person (warn), or the whole server (error). "ignore" is an earlier way to write "hold": "none".',
+    schema: { enum: ["warn", "error", "ignore"], default: "warn" },
+    strictness: { values: ["ignore", "warn", "error"], usual: "warn" },
+  },
+  runs: {
+    type: "text",
+    about:
+      "Where several processes serve together: whether the upstream runs once for all of them (the default for a program) or in each (the default for a remote server).",
+    schema: { enum: ["once", "everywhere"] },
+    only: ["upstreams", "code of definitions runs in each process that serves it"],
+    form: {
+      label: "Several processes",
+      control: "choice",
+      hint: "By default, a program runs once for all processes, and each process connects to a remote server itself.",
+      choices: [
+        ["", "as usual"],
+        ["once", "once for all (once)"],
+        ["everywhere", "in each (everywhere)"],
+      ],
+    },
+  },
+  contract_cid: {
+    type: "text",
+    about:
+      "What is approved of the upstream from the start. The image has it from upstreams.lock.json; a source has no such field.",
+    cid: { file: "the approved contract", use: ["the approved contract of", "upstream"] },
+    // Another lock approves what an upstream offers, and without a lock its first offer counts as approved.
+    right: "approvals",
+    form: { label: "Files", control: "files" },
+  },
+  icons: {
+    type: "list",
+    about: "Icons of the server, which clients may show: https: URLs, or images as data: URIs of at most 16 KiB.",
+    schema: {
+      maxItems: ICONS_MAX,
+      items: {
+        type: "object",
+        required: ["src"],
+        additionalProperties: false,
+        properties: {
+          src: { type: "string", pattern: "^(?:https://|data:image/)" },
+          mimeType: { type: "string", pattern: "^image/" },
+          sizes: { type: "array", maxItems: ICONS_MAX, items: { type: "string", pattern: ICON_SIZE.source } },
+          theme: { enum: ["light", "dark"] },
+        },
+      },
+    },
+    read: readIcons,
+  },
+  tools: {
+    type: "object",
+    about: "Tools by name, each in place of what its function says of itself.",
+    schema: { propertyNames: { $ref: "#/$defs/offeredName" }, additionalProperties: { $ref: "#/$defs/tool" } },
+    form: { label: "Tools", control: "tools", covers: ["auto_discover"] },
+  },
+  auto_discover: {
+    type: "boolean",
+    about:
+      "Whether the definition's functions become tools that `tools` does not name. Default: true, unless `tools` names any.",
+  },
+  resources: {
+    type: "object",
+    about: "Resources and templates by name.",
+    schema: { additionalProperties: { $ref: "#/$defs/resource" } },
+  },
+  prompts: {
+    type: "object",
+    about: "Prompts that are written out, by name.",
+    schema: { propertyNames: { $ref: "#/$defs/offeredName" }, additionalProperties: { $ref: "#/$defs/prompt" } },
+  },
+  tools_transform_cid: {
+    type: "text",
+    about:
+      "A TypeScript module whose generateTools(serverName, context) returns further tools: a file in a source, a CID in the variable.",
+    cid: { file: "a module that adds tools", use: ["the module that adds tools to"] },
+  },
+  resources_transform_cid: {
+    type: "text",
+    about: "A TypeScript module whose generateResources(serverName, context) returns further resources.",
+    cid: { file: "a module that adds resources", use: ["the module that adds resources to"] },
+  },
+  prompts_transform_cid: {
+    type: "text",
+    about: "A TypeScript module whose generatePrompts(serverName, context) returns further prompts.",
+    cid: { file: "a module that adds prompts", use: ["the module that adds prompts to"] },
+  },
+  network: {
+    type: "list",
+    about:
+      "What the server's code may fetch: api.example.org, api.example.org:8443, *.example.org or *. Without a port it is 443. Default: nothing.",
+    schema: {
+      items: {
+        type: "string",
+        pattern: "^(?:\\*|(?:\\*\\.)?[^*/?#@\\\\\\s:\\[\\]]+|\\[[0-9A-Fa-f:.]+\\])(?::[0-9]{1,5})?$",
+      },
+    },
+    only: ["definitions", "an upstream reaches whatever its machine reaches"],
+    right: "network",
+    isGrant: true,
+    form: {
+      label: "Network",
+      control: "names",
+      hint: "Hosts that its code may reach: api.example.com, *.example.com, api.example.com:8443. None by default.",
+      one: "host",
+    },
+    read: readNetwork,
+  },
+  secrets: {
+    type: "list",
+    about:
+      "Names of the secrets that this server is given: a function reads context.secret(name), a script its environment, an upstream's URI ${NAME}.",
+    schema: { items: { type: "string", pattern: "^(?!BERTH_)[A-Za-z_][A-Za-z0-9_]{0,127}$" } },
+    right: "secrets",
+    isGrant: true,
+    form: { label: "Secrets", control: "names", hint: "Secrets that its code may read.", one: "secret" },
+    read: namesReader((name) => {
+      const fault = nameFault(name);
+      return fault && `In "secrets", ${fault}`;
+    }),
+  },
+  variables: {
+    type: "list",
+    about:
+      "Names of the variables that the server's code may read, and content by CID only where one of them is or names it. Default: all of both.",
+    schema: { items: { type: "string", pattern: "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$" } },
+    only: ["definitions", "an upstream reads no variables"],
+    right: "variables",
+    isGrant: true,
+    form: {
+      label: "Variables",
+      control: "names",
+      hint: "Variables that its code may read.",
+      one: "variable",
+      all: "All variables of the tenant",
+    },
+    read: (raw: readonly Json[] | undefined, place: ConfigPlace) => raw && readVariableNames(raw, place),
+  },
+  env: {
+    type: "object",
+    about:
+      'What the code of a definition finds in its environment. ${NAME} stands for a secret that "secrets" lists, else for a variable that it may read; $${ for a literal ${. A changed value is there from the next call on.',
+    schema: {
+      maxProperties: ENVIRONMENT_NAMES_MAX,
+      propertyNames: ENVIRONMENT_NAMES,
+      additionalProperties: { type: "string" },
+    },
+    only: ["definitions", "an upstream gets its variables in its launcher URI, as env.NAME=value"],
+    isGrant: true,
+    read: readEnvironment,
+  },
+  folders: {
+    type: "list",
+    about:
+      "Names of folders of the machine that the server's code sees, as the operator has declared them (BERTH_FOLDERS): in a function's context.folders, in a script's BERTH_FOLDER_<name>. Default: none.",
+    schema: { items: { type: "string", pattern: "^[A-Za-z][A-Za-z0-9_]{0,63}$" } },
+    only: ["definitions", "an upstream sees the files that its user sees"],
+    right: "folders",
+    isGrant: true,
+    read: namesReader(folderNameProblem),
+  },
+  consent: {
+    type: "list",
+    about:
+      'Tools whose every call needs the consent of the user, with exactly its arguments, by the names that clients know; "*" for all tools. A client that cannot ask its user cannot call them. Default: none.',
+    schema: { items: { type: "string", pattern: "^(?:\\*|[A-Za-z0-9_./-]{1,128})$" } },
+    form: {
+      label: "Consent to calls",
+      control: "names",
+      hint: "Tools whose every call needs the consent of the user, by the names that clients know; * for all. None by default.",
+      one: "tool",
+    },
+    read: namesReader(consentToolFault),
+  },
+  limits: {
+    type: "object",
+    about: "How much this server may be called. Calls beyond it fail with an error that says when to try again.",
+    schema: {
+      properties: {
+        calls: { type: "integer", minimum: 1, description: "Calls that run at once." },
+        calls_per_second: { type: "integer", minimum: 1, description: "Calls that may begin in a second." },
+      },
+      additionalProperties: false,
+    },
+    form: {
+      label: "Limits",
+      control: "numbers",
+      hint: "Calls beyond the limit fail with a time to try again. Empty: no limit of its own.",
+      choices: [
+        ["calls", "Concurrent calls"],
+        ["calls_per_second", "Calls per second"],
+      ],
+    },
+    read: readLimits,
+  },
+  retain_calls: {
+    type: "text",
+    about:
+      "How long its calls are kept with their arguments and results, such as 12h or 7d, without secrets, for those who may change the server. Default: they are not kept.",
+    schema: { pattern: "^[1-9][0-9]{0,4}[mhd]$" },
+    form: {
+      label: "Retain calls",
+      control: "choice",
+      hint: "With their arguments and results, without secrets, for those who may change this server: on the tab Calls.",
+      choices: [
+        ["", "no"],
+        ["1h", "for an hour"],
+        ["1d", "for a day"],
+        ["7d", "for 7 days"],
+        ["30d", "for 30 days"],
+      ],
+    },
+    as: "retainCallsMs",
+    read: readRetainCalls,
+  },
+  options: {
+    type: "object",
+    about: "Settings by the tool's name: a function finds its own in context.options, a script in BERTH_OPTIONS.",
+    schema: { additionalProperties: { type: "object" } },
+    form: { label: "Options", control: "options", hint: "The JSON that a tool reads from context.options." },
+  },
+} as const satisfies Record<string, EntryField>;
+
+type Table = typeof entryFields;
+export type EntryFieldName = keyof Table;
+
+/** As `entryFields`, for code that does not depend on a certain field. */
+export const entryFieldList = Object.entries(entryFields) as readonly (readonly [EntryFieldName, EntryField])[];
+
+/** The properties of `ServerEntry` that fields give each by itself. */
+export type ReadFields = {
+  readonly [
+    Name in EntryFieldName as Table[Name] extends { read: unknown }
+      ? Table[Name] extends { as: infer As extends string }
+        ? As
+        : Name
+      : never
+  ]: Table[Name] extends { read: (...given: never) => infer Value } ? Value : never;
+};
+
+export type CidField = {
+  [Name in EntryFieldName]: Table[Name] extends { cid: unknown } ? Name : never;
+}[EntryFieldName];
+
+/** The types of fields, for `readFields`. */
+export const entryTypes = Object.fromEntries(entryFieldList.map(([name, { type }]) => [name, type])) as {
+  readonly [Name in EntryFieldName]: Table[Name]["type"];
+};
+
+/** The fields of an entry that are CIDs. */
+export const cidFields = entryFieldList.flatMap(([name, { cid }]) => (cid ? [name as CidField] : []));
