@@ -88,31 +88,23 @@ async function entryFields() {
   }
 }
 
-/** The JSON Schema of an entry; those of tools, resources and prompts are written by hand. */
+/** What the JSON Schema of an entry says of its fields; those of tools, resources and prompts are written by hand. */
 function entrySchema(table) {
   const onlyFor = ([name, { only: [kind] = [] }]) => {
     if (name === "upstream") return [];
     if (kind === "definitions") return [{ required: [name, "upstream"] }];
     return kind === "upstreams" ? [{ required: [name], not: { required: ["upstream"] } }] : [];
   };
-  return {
-    description: "One server, served at /mcp/<name>.",
-    type: "object",
-    properties: Object.fromEntries(
-      table.map(([name, { type, schema, about }]) => {
-        return [name, { ...(!schema?.enum && { type: TYPES[type] }), ...schema, description: about }];
-      }),
-    ),
-    additionalProperties: false,
-    not: { anyOf: [...table.flatMap(onlyFor), ...table.flatMap(([, { excluded = [] }]) => excluded)] },
-    if: { required: ["config_cid"] },
-    then: { maxProperties: 1 },
-  };
+  const properties = table.map(([name, { type, schema, about }]) => {
+    return [name, { ...(!schema?.enum && { type: TYPES[type] }), ...schema, description: about }];
+  });
+  const anyOf = [...table.flatMap(onlyFor), ...table.flatMap(([, { excluded = [] }]) => excluded)];
+  return { properties: Object.fromEntries(properties), not: { anyOf } };
 }
 
-const entry = entrySchema(await entryFields());
 const schema = JSON.parse(readFileSync(SCHEMA, "utf8"));
-schema.$defs.entry = entry;
+const { entry } = schema.$defs;
+Object.assign(entry, entrySchema(await entryFields()));
 const typeOf = ({ type, enum: values }) => (values ? values.map((value) => `\`"${value}"\``).join(", ") : type);
 const fields = Object.entries(entry.properties)
   .toSorted(([one], [other]) => (one < other ? -1 : 1))

@@ -91,7 +91,17 @@ export const entryFields = {
     ],
     only: ["upstreams", "what a definition offers changes only when somebody saves it"],
     strictness: { values: ["none", "breaking", "any"], usual: "any" },
-    form: { label: "When it changes", control: "hold", covers: ["hold_texts", "schema_validation"] },
+    form: {
+      label: "When it changes",
+      control: "hold",
+      hint: "Withheld items are not served until a person approves them. New items are always served.",
+      choices: [
+        ["any", "withhold every change (any)"],
+        ["breaking", "withhold all but compatible changes (breaking)"],
+        ["none", "accept every change (none)"],
+      ],
+      covers: ["hold_texts", "schema_validation"],
+    },
   },
   hold_texts: {
     type: "boolean",

@@ -1,5 +1,6 @@
 import { render, type ComponentChildren } from "preact";
 import { useId, useRef, useState } from "preact/hooks";
+import type { FormLine } from "../../entry/form-line.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { Store, useStore } from "../tester/store.ts";
 import { isObject, switchAuto, switchesOf, switchTool, withField, type EntryValue } from "./entry-value.ts";
@@ -8,6 +9,7 @@ import { isObject, switchAuto, switchesOf, switchTool, withField, type EntryValu
 export interface KnownSettings {
   readonly base: string;
   readonly isUpstream: boolean;
+  readonly form: readonly (FormLine & { readonly field: string })[];
   /** The functions of the definition; absent when it is not served. */
   readonly functions?: readonly string[];
   /** For those who may know. */
@@ -71,118 +73,47 @@ function Followed({ shown, ...options }: SettingsFormOptions & { readonly shown:
   return <Form {...useStore(shown)} {...options} />;
 }
 
-type FormProps = SettingsFormOptions & Shown;
+type Line = KnownSettings["form"][number];
 
-/** The fields that have a place in the form; all others stand in the JSON alone. */
-const OWN = new Set(
-  (
-    "enabled description definition upstream runs hold hold_texts schema_validation tools auto_discover network secrets variables " +
-    "consent limits retain_calls options tools_transform_cid resources_transform_cid prompts_transform_cid contract_cid"
-  ).split(" "),
-);
+interface LineProps extends Shown {
+  readonly line: Line;
+  readonly entry: EntryValue;
+  readonly known: KnownSettings;
+  readonly onChange: (entry: EntryValue) => void;
+  readonly set: (name: string, value: unknown) => void;
+}
 
-function Form({ entry, problems, known, readOnly, onChange }: FormProps) {
+const CONTROLS: { readonly [Control in Line["control"]]: (props: LineProps) => ComponentChildren } = {
+  check: Switch,
+  choice: Choice,
+  files: Files,
+  hold: Hold,
+  names: Names,
+  numbers: Numbers,
+  options: Options,
+  text: Text,
+  tools: Tools,
+};
+
+function Form({ entry, problems, known, readOnly, onChange }: SettingsFormOptions & Shown) {
   if (!entry) return <p class="muted">The text is not an entry yet; mend it as JSON.</p>;
   if ("config_cid" in entry)
     return <p class="muted">This entry is stored separately, by its CID. Change it as JSON.</p>;
   const set = (name: string, value: unknown) => onChange(withField(entry, name, value));
-  const { isUpstream, secrets = [], variables = [] } = known;
-  const others = Object.keys(entry).filter((name) => !OWN.has(name));
+  const inForm = new Set([
+    ...known.form.flatMap(({ field, covers = [] }) => [field, ...covers]),
+    ...known.files.map(({ field }) => field),
+  ]);
+  const others = Object.keys(entry).filter((name) => !inForm.has(name));
   return (
     <form class="settings" onSubmit={(event) => event.preventDefault()}>
       <fieldset disabled={readOnly}>
-        <Setting label="Serving" fields={["enabled"]} problems={problems}>
-          <Check
-            label="Enabled: clients can use this server"
-            isOn={entry["enabled"] !== false}
-            change={(isOn) => set("enabled", isOn ? undefined : false)}
-          />
-        </Setting>
-        <Text
-          label="Description"
-          hint="Clients get it as the server's instructions."
-          rows={3}
-          value={textIn(entry, "description")}
-          change={(text) => set("description", text === "" ? undefined : text)}
-          field="description"
-          problems={problems}
-        />
-        {isUpstream && (
-          <Text
-            label="Upstream"
-            hint="Its launcher URI: mcp+npx://…, mcp+uvx://…, mcp+https://…"
-            value={textIn(entry, "upstream")}
-            change={(text) => set("upstream", text)}
-            field="upstream"
-            problems={problems}
-          />
-        )}
-        {isUpstream && <Hold entry={entry} onChange={onChange} problems={problems} />}
-        {isUpstream && (
-          <Choice
-            label="Several processes"
-            value={textIn(entry, "runs")}
-            hint="By default, a program runs once for all processes, and each process connects to a remote server itself."
-            choices={[
-              ["", "as usual"],
-              ["once", "once for all (once)"],
-              ["everywhere", "in each (everywhere)"],
-            ]}
-            change={(value) => set("runs", value === "" ? undefined : value)}
-            field="runs"
-            problems={problems}
-          />
-        )}
-        <Files known={known} problems={problems} />
-        <Tools entry={entry} known={known} onChange={onChange} problems={problems} />
-        {!isUpstream && (
-          <Names
-            label="Network"
-            hint="Hosts that its code may reach: api.example.com, *.example.com, api.example.com:8443. None by default."
-            one="host"
-            field="network"
-            {...{ entry, set, problems }}
-          />
-        )}
-        <Names
-          label="Secrets"
-          hint="Secrets that its code may read."
-          one="secret"
-          field="secrets"
-          known={secrets.map(({ name }) => name)}
-          note={(name) =>
-            known.secrets && !secrets.some((each) => each.name === name && each.isSet) ? (
-              <a class="badge warn" href={`${known.base}/secrets`}>
-                not set
-              </a>
-            ) : null
-          }
-          {...{ entry, set, problems }}
-        />
-        {!isUpstream && (
-          <Names
-            label="Variables"
-            hint="Variables that its code may read."
-            one="variable"
-            field="variables"
-            all="All variables of the tenant"
-            known={variables}
-            {...{ entry, set, problems }}
-          />
-        )}
-        <Names
-          label="Consent to calls"
-          hint="Tools whose every call needs the consent of the user, by the names that clients know; * for all. None by default."
-          one="tool"
-          field="consent"
-          known={known.functions ?? []}
-          {...{ entry, set, problems }}
-        />
-        <Limits entry={entry} set={set} problems={problems} />
-        <RetainCalls entry={entry} set={set} problems={problems} />
-        <Options entry={entry} known={known} set={set} problems={problems} />
+        {known.form.map((line) => {
+          const Control = CONTROLS[line.control];
+          return <Control key={line.field} {...{ line, entry, problems, known, onChange, set }} />;
+        })}
         {others.length > 0 && (
-          <Setting label="Other fields" fields={others} problems={problems}>
+          <Setting line={{ label: "Other fields" }} fields={others} problems={problems}>
             <p class="hint">
               Edit these in the JSON view:{" "}
               {others.map((name) => (
@@ -210,23 +141,19 @@ function textIn(entry: EntryValue, name: string): string {
   return typeof value === "string" ? value : "";
 }
 
-interface Found {
-  /** All of the entry; each line shows its own. */
-  readonly problems: readonly Problem[];
-}
-
-interface SettingProps extends Found {
-  readonly label: string;
+interface SettingProps {
+  readonly line: Pick<Line, "label" | "hint">;
   /** The fields of the entry that it is about. */
   readonly fields: readonly string[];
-  readonly hint?: string | undefined;
+  /** All of the entry; each line shows its own. */
+  readonly problems: readonly Problem[];
   /** The id of its control, where it is a single one. */
   readonly control?: string;
   readonly children: ComponentChildren;
 }
 
 /** One line of the form: what it is about, its controls, and what is wrong with it. */
-function Setting({ label, fields, hint, control, problems, children }: SettingProps) {
+function Setting({ line: { label, hint }, fields, control, problems, children }: SettingProps) {
   const id = useId();
   const own = problems.filter(({ pointer = "" }) => fields.some((field) => isAt(pointer, [field])));
   const isWrong = own.some(({ severity }) => severity === "error");
@@ -269,21 +196,24 @@ function Check({ label, isOn, change }: { label: ComponentChildren; isOn: boolea
   );
 }
 
-interface TextProps extends Found {
-  readonly label: string;
-  readonly field: string;
-  readonly hint?: string;
-  /** More than one makes it a text of several lines. */
-  readonly rows?: number;
-  readonly value: string;
-  readonly change: (text: string) => void;
+/** A field that is on unless it is false. */
+function Switch({ line, entry, set, problems }: LineProps) {
+  const { field, text } = line;
+  return (
+    <Setting line={line} fields={[field]} problems={problems}>
+      <Check label={text} isOn={entry[field] !== false} change={(isOn) => set(field, isOn ? undefined : false)} />
+    </Setting>
+  );
 }
 
-function Text({ label, field, hint, rows = 1, value, change, problems }: TextProps) {
+function Text({ line, entry, set, problems }: LineProps) {
   const id = useId();
-  const common = { id, value, spellcheck: rows > 1, "aria-invalid": isWrong(problems, field) };
+  const { field, rows = 1 } = line;
+  const common = { id, value: textIn(entry, field), spellcheck: rows > 1, "aria-invalid": isWrong(problems, field) };
+  // Without its launcher URI, an upstream would become a definition.
+  const change = (text: string) => set(field, text === "" && field !== "upstream" ? undefined : text);
   return (
-    <Setting label={label} fields={[field]} hint={hint} control={id} problems={problems}>
+    <Setting line={line} fields={[field]} control={id} problems={problems}>
       {rows > 1 ? (
         <textarea {...common} rows={rows} onInput={(event) => change(event.currentTarget.value)} />
       ) : (
@@ -293,21 +223,15 @@ function Text({ label, field, hint, rows = 1, value, change, problems }: TextPro
   );
 }
 
-interface ChoiceProps extends Found {
-  readonly label: string;
-  readonly hint?: string;
-  readonly field: string;
-  readonly value: string;
-  readonly choices: readonly (readonly [value: string, label: string])[];
-  readonly change: (value: string) => void;
-}
-
-function Choice({ label, hint, field, value, choices, change, problems }: ChoiceProps) {
+function Choice({ line, entry, set, problems }: Omit<LineProps, "known" | "onChange">) {
   const id = useId();
+  const { field, choices = [] } = line;
+  const value = textIn(entry, field);
+  const isListed = choices.some(([each]) => each === value);
   return (
-    <Setting label={label} hint={hint} fields={[field]} control={id} problems={problems}>
-      <select id={id} value={value} onChange={(event) => change(event.currentTarget.value)}>
-        {choices.map(([value, label]) => (
+    <Setting line={line} fields={[field]} control={id} problems={problems}>
+      <select id={id} value={value} onChange={({ currentTarget }) => set(field, currentTarget.value || undefined)}>
+        {(isListed ? choices : [...choices, [value, value] as const]).map(([value, label]) => (
           <option key={value} value={value}>
             {label}
           </option>
@@ -317,54 +241,33 @@ function Choice({ label, hint, field, value, choices, change, problems }: Choice
   );
 }
 
-interface HoldProps extends Found {
-  readonly entry: EntryValue;
-  readonly onChange: (entry: EntryValue) => void;
-}
-
 /** The fields about changes of the upstream; `"schema_validation": "ignore"` is an earlier way to say "none". */
-function Hold({ entry, onChange, problems }: HoldProps) {
+function Hold({ line, entry, onChange, problems }: LineProps) {
   const validation = textIn(entry, "schema_validation");
   const hold = textIn(entry, "hold") || (validation === "ignore" ? "none" : "any");
-  const change = (value: string) => {
+  const change = (_: string, value: unknown) => {
     const bare = withField(entry, "hold", value === "any" ? undefined : value);
     const next = validation === "ignore" || value === "none" ? withField(bare, "schema_validation", undefined) : bare;
     onChange(value === "breaking" ? next : withField(next, "hold_texts", undefined));
   };
+  const set = (name: string, value: unknown) => onChange(withField(entry, name, value));
   return (
     <>
-      <Choice
-        label="When it changes"
-        hint="Withheld items are not served until a person approves them. New items are always served."
-        value={hold}
-        choices={[
-          ["any", "withhold every change (any)"],
-          ["breaking", "withhold all but compatible changes (breaking)"],
-          ["none", "accept every change (none)"],
-        ]}
-        change={change}
-        field="hold"
-        problems={problems}
-      />
+      <Choice line={line} entry={{ hold }} set={change} problems={problems} />
       {hold === "breaking" && (
-        <Setting label="Texts" fields={["hold_texts"]} problems={problems}>
+        <Setting line={{ label: "Texts" }} fields={["hold_texts"]} problems={problems}>
           <Check
             label="Hold back new or changed text that a model reads, such as descriptions"
             isOn={entry["hold_texts"] !== false}
-            change={(isOn) => onChange(withField(entry, "hold_texts", isOn ? undefined : false))}
+            change={(isOn) => set("hold_texts", isOn ? undefined : false)}
           />
         </Setting>
       )}
       {hold !== "none" && (
         <Choice
-          label="Until it is approved"
-          value={validation || "warn"}
-          choices={[
-            ["warn", "all else is served (warn)"],
-            ["error", "the server is refused (error)"],
-          ]}
-          change={(value) => onChange(withField(entry, "schema_validation", value === "warn" ? undefined : value))}
-          field="schema_validation"
+          line={UNTIL_APPROVED}
+          entry={{ schema_validation: validation || "warn" }}
+          set={(field, value) => set(field, value === "warn" ? undefined : value)}
           problems={problems}
         />
       )}
@@ -372,11 +275,21 @@ function Hold({ entry, onChange, problems }: HoldProps) {
   );
 }
 
+const UNTIL_APPROVED: Line = {
+  field: "schema_validation",
+  label: "Until it is approved",
+  control: "choice",
+  choices: [
+    ["warn", "all else is served (warn)"],
+    ["error", "the server is refused (error)"],
+  ],
+};
+
 /** The files behind the CIDs that an entry has in their place. */
-function Files({ known: { files }, problems }: Found & { known: KnownSettings }) {
+function Files({ line, known: { files }, problems }: LineProps) {
   if (files.length === 0) return null;
   return (
-    <Setting label="Files" fields={["definition"]} problems={problems}>
+    <Setting line={line} fields={files.map(({ field }) => field)} problems={problems}>
       <ul class="plain-list">
         {files.map(({ field, file, cid, short, href }) => (
           <li key={field}>
@@ -391,13 +304,7 @@ function Files({ known: { files }, problems }: Found & { known: KnownSettings })
   );
 }
 
-interface ToolsProps extends Found {
-  readonly entry: EntryValue;
-  readonly known: KnownSettings;
-  readonly onChange: (entry: EntryValue) => void;
-}
-
-function Tools({ entry, known, onChange, problems }: ToolsProps) {
+function Tools({ line, entry, known, onChange, problems }: LineProps) {
   const functions = known.functions ?? [];
   // What the entry said of a tool comes back when it is switched on again.
   const said = useRef(new Map<string, unknown>());
@@ -407,13 +314,10 @@ function Tools({ entry, known, onChange, problems }: ToolsProps) {
     if (!isOn && now !== undefined) said.current.set(name, now);
     onChange(switchTool(entry, functions, { name, isOn, before: said.current.get(name) }));
   };
+  const { label, field, covers = [] } = line;
+  const hint = known.functions ? undefined : "Its tools are not known while it is not served.";
   return (
-    <Setting
-      label="Tools"
-      fields={["tools", "auto_discover"]}
-      hint={known.functions ? undefined : "Its tools are not known while it is not served."}
-      problems={problems}
-    >
+    <Setting line={{ label, ...(hint && { hint }) }} fields={[field, ...covers]} problems={problems}>
       <ul class="switches">
         {tools.map(({ name, isOn }) => (
           <li key={name}>
@@ -430,25 +334,18 @@ function Tools({ entry, known, onChange, problems }: ToolsProps) {
   );
 }
 
-interface NamesProps extends Found {
-  readonly entry: EntryValue;
-  readonly set: (name: string, value: unknown) => void;
-  readonly label: string;
-  readonly hint: string;
-  /** The noun for one of them. */
-  readonly one: string;
-  readonly field: string;
-  /** The meaning of no list at all, where that is not the same as an empty one. */
-  readonly all?: string;
-  /** Names to suggest. */
-  readonly known?: readonly string[];
-  readonly note?: (name: string) => ComponentChildren;
-}
-
 /** A list of names: each can be changed and removed, and the last field adds one. */
-function Names({ entry, set, label, hint, one, field, all, known = [], note, problems }: NamesProps) {
+function Names({ line, entry, set, known, problems }: LineProps) {
   const id = useId();
   const [added, setAdded] = useState("");
+  const { field, label, one = "", all } = line;
+  const suggested: Readonly<Record<string, readonly string[] | undefined>> = {
+    secrets: known.secrets?.map(({ name }) => name),
+    variables: known.variables,
+    consent: known.functions,
+  };
+  const isUnset = (name: unknown): boolean =>
+    field === "secrets" && known.secrets?.some((each) => each.name === name && each.isSet) === false;
   const written = entry[field];
   const names = Array.isArray(written) ? (written as unknown[]) : [];
   const isAll = all !== undefined && written === undefined;
@@ -458,19 +355,18 @@ function Names({ entry, set, label, hint, one, field, all, known = [], note, pro
     change([...names, added.trim()]);
     setAdded("");
   };
+  const common = { spellcheck: false, autocomplete: "off", list: `${id}-known` } as const;
   return (
-    <Setting label={label} fields={[field]} hint={hint} problems={problems}>
+    <Setting line={line} fields={[field]} problems={problems}>
       {all !== undefined && <Check label={all} isOn={isAll} change={(isOn) => set(field, isOn ? undefined : [])} />}
       {!isAll && (
         <ul class="plain-list">
           {names.map((name, index) => (
             <li key={index} class="row">
               <input
+                {...common}
                 aria-label={`${label}: ${one} ${index + 1}`}
                 value={String(name)}
-                spellcheck={false}
-                autocomplete="off"
-                list={`${id}-known`}
                 aria-invalid={isWrong(problems, field, index)}
                 onInput={(event) => change(names.with(index, event.currentTarget.value))}
               />
@@ -482,17 +378,19 @@ function Names({ entry, set, label, hint, one, field, all, known = [], note, pro
               >
                 ✕
               </button>
-              {note?.(String(name))}
+              {isUnset(name) && (
+                <a class="badge warn" href={`${known.base}/secrets`}>
+                  not set
+                </a>
+              )}
             </li>
           ))}
           <li class="row">
             <input
+              {...common}
               aria-label={`Add a ${one}`}
               placeholder={`Add a ${one}`}
               value={added}
-              spellcheck={false}
-              autocomplete="off"
-              list={`${id}-known`}
               onInput={(event) => setAdded(event.currentTarget.value)}
               onKeyDown={(event) => {
                 if (event.key !== "Enter") return;
@@ -508,7 +406,7 @@ function Names({ entry, set, label, hint, one, field, all, known = [], note, pro
         </ul>
       )}
       <datalist id={`${id}-known`}>
-        {known.map((name) => (
+        {suggested[field]?.map((name) => (
           <option key={name} value={name} />
         ))}
       </datalist>
@@ -516,70 +414,33 @@ function Names({ entry, set, label, hint, one, field, all, known = [], note, pro
   );
 }
 
-interface PartProps extends Found {
-  readonly entry: EntryValue;
-  readonly set: (name: string, value: unknown) => void;
-}
-
-const LIMITS = [
-  ["calls", "Concurrent calls"],
-  ["calls_per_second", "Calls per second"],
-] as const;
-
-function Limits({ entry, set, problems }: PartProps) {
+/** A number for each member of an object. */
+function Numbers({ line, entry, set, problems }: LineProps) {
   const id = useId();
-  const limits = isObject(entry["limits"]) ? entry["limits"] : {};
+  const { field, choices = [] } = line;
+  const numbers = isObject(entry[field]) ? entry[field] : {};
   const change = (name: string, text: string) => {
-    const next = withField(limits, name, text.trim() === "" ? undefined : numberOr(text));
-    set("limits", Object.keys(next).length === 0 ? undefined : next);
+    const next = withField(numbers, name, text.trim() === "" ? undefined : numberOr(text));
+    set(field, Object.keys(next).length === 0 ? undefined : next);
   };
   return (
-    <Setting
-      label="Limits"
-      fields={["limits"]}
-      hint="Calls beyond the limit fail with a time to try again. Empty: no limit of its own."
-      problems={problems}
-    >
+    <Setting line={line} fields={[field]} problems={problems}>
       <div class="numbers">
-        {LIMITS.map(([name, label]) => (
+        {choices.map(([name, label]) => (
           <div key={name}>
             <label for={`${id}-${name}`}>{label}</label>
             <input
               id={`${id}-${name}`}
               inputMode="numeric"
               autocomplete="off"
-              value={textOf(limits[name])}
-              aria-invalid={isWrong(problems, "limits", name)}
+              value={textOf(numbers[name])}
+              aria-invalid={isWrong(problems, field, name)}
               onInput={(event) => change(name, event.currentTarget.value)}
             />
           </div>
         ))}
       </div>
     </Setting>
-  );
-}
-
-const TIMES = [
-  ["", "no"],
-  ["1h", "for an hour"],
-  ["1d", "for a day"],
-  ["7d", "for 7 days"],
-  ["30d", "for 30 days"],
-] as const;
-
-function RetainCalls({ entry, set, problems }: PartProps) {
-  const value = textIn(entry, "retain_calls");
-  const isListed = TIMES.some(([time]) => time === value);
-  return (
-    <Choice
-      label="Retain calls"
-      hint="With their arguments and results, without secrets, for those who may change this server: on the tab Calls."
-      field="retain_calls"
-      value={value}
-      choices={isListed ? TIMES : [...TIMES, [value, value]]}
-      change={(time) => set("retain_calls", time === "" ? undefined : time)}
-      problems={problems}
-    />
   );
 }
 
@@ -593,7 +454,7 @@ function numberOr(text: string): number | string {
   return Number.isFinite(number) ? number : text;
 }
 
-function Options({ entry, known, set, problems }: PartProps & { readonly known: KnownSettings }) {
+function Options({ line, entry, known, set, problems }: LineProps) {
   const id = useId();
   const options = isObject(entry["options"]) ? entry["options"] : {};
   const tools = switchesOf(entry, known.functions ?? []).tools.map(({ name }) => name);
@@ -606,12 +467,7 @@ function Options({ entry, known, set, problems }: PartProps & { readonly known: 
   };
   if (tools.length === 0 && Object.keys(options).length === 0) return null;
   return (
-    <Setting
-      label="Options"
-      fields={["options"]}
-      hint="The JSON that a tool reads from context.options."
-      problems={problems}
-    >
+    <Setting line={line} fields={["options"]} problems={problems}>
       {Object.entries(options).map(([name, value]) => (
         <JsonField key={name} name={name} value={value} change={(next) => change(name, next)} />
       ))}

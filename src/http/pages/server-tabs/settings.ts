@@ -1,4 +1,5 @@
 import type { Subject } from "../../../edits/edits.ts";
+import { entryFieldList } from "../../../entry/entry-fields.ts";
 import type { Current, Draft } from "../../../lib/draft.ts";
 import type { JsonObject } from "../../../lib/json.ts";
 import { mayChange, mayKnow } from "../../access/permit.ts";
@@ -48,18 +49,16 @@ async function settingsOf(
   parts: ServerPageParts,
 ): Promise<object> {
   const { edits, secrets, tenant, base } = parts;
-  const mayKnowNames = mayKnow(principal);
+  const form = entryFieldList.flatMap(([field, { form, only }]) =>
+    form && (!only || (only[0] === "upstreams") === isUpstream) ? [{ field, ...form }] : [],
+  );
+  const known = { base, isUpstream, form, files, ...(served?.functions && { functions: served.functions }) };
+  if (!mayKnow(principal)) return known;
+  const all = (await secrets.list(tenant)).slice(0, SUGGESTED_MAX);
   return {
-    base,
-    isUpstream,
-    ...(served?.functions && { functions: served.functions }),
-    ...(mayKnowNames && {
-      secrets: (await secrets.list(tenant))
-        .slice(0, SUGGESTED_MAX)
-        .map((each) => ({ name: each.name, isSet: each.set !== undefined })),
-      variables: (await edits.names(tenant, "variable")).slice(0, SUGGESTED_MAX),
-    }),
-    files,
+    ...known,
+    secrets: all.map(({ name, set }) => ({ name, isSet: set !== undefined })),
+    variables: (await edits.names(tenant, "variable")).slice(0, SUGGESTED_MAX),
   };
 }
 
