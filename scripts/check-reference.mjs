@@ -35,11 +35,15 @@ function valueOf(name, text) {
   return name.endsWith("Ms") ? `${number} ms` : number;
 }
 
+function comment(text) {
+  return text.replaceAll(/\s*\n\s*\* ?/g, " ").trim();
+}
+
 /** One row for each comment: limits without one of their own belong to the comment before them. */
 function rowsOf(members) {
   const rows = [];
   for (const { groups } of members.matchAll(LIMIT)) {
-    const about = groups.about?.replaceAll(/\s*\n\s*\* ?/g, " ").trim();
+    const about = groups.about && comment(groups.about);
     if (about !== undefined) rows.push({ about, limits: [] });
     rows.at(-1).limits.push(groups);
   }
@@ -74,32 +78,37 @@ const codes = [...readFileSync("src/lib/errors.ts", "utf8").matchAll(ERROR)].map
 );
 
 const SCHEMA = "reference_templates/mcps.schema.json";
+const FIELDS = "src/entry/entry-fields.ts";
+const ABOUT = /\/\*\*((?:(?!\*\/).)*)\*\/\s+(\w+): \{/gs;
 const TYPES = { text: "string", boolean: "boolean", object: "object", list: "array" };
 
-/** The table in src/entry/entry-fields.ts. */
 async function entryFields() {
   const outfile = join(mkdtempSync(join(tmpdir(), "berth-reference-")), "entry-fields.mjs");
   try {
-    const entryPoints = ["src/entry/entry-fields.ts"];
-    await build({ entryPoints, bundle: true, format: "esm", platform: "node", outfile });
+    await build({ entryPoints: [FIELDS], bundle: true, format: "esm", platform: "node", outfile });
     return (await import(pathToFileURL(outfile))).entryFieldList;
   } finally {
     rmSync(dirname(outfile), { recursive: true });
   }
 }
 
-/** What the JSON Schema of an entry says of its fields; those of tools, resources and prompts are written by hand. */
+/**
+ * The parts of the JSON Schema of an entry that come from single fields. Combinations of fields, tools, resources, prompts
+ * and icons are written by hand.
+ */
 function entrySchema(table) {
+  const abouts = new Map(
+    [...readFileSync(FIELDS, "utf8").matchAll(ABOUT)].map(([, about, name]) => [name, comment(about)]),
+  );
   const onlyFor = ([name, { only: [kind] = [] }]) => {
     if (name === "upstream") return [];
     if (kind === "definitions") return [{ required: [name, "upstream"] }];
     return kind === "upstreams" ? [{ required: [name], not: { required: ["upstream"] } }] : [];
   };
-  const properties = table.map(([name, { type, schema, about }]) => {
-    return [name, { ...(!schema?.enum && { type: TYPES[type] }), ...schema, description: about }];
+  const properties = table.map(([name, { type, schema }]) => {
+    return [name, { ...(!schema?.enum && { type: TYPES[type] }), ...schema, description: abouts.get(name) }];
   });
-  const anyOf = [...table.flatMap(onlyFor), ...table.flatMap(([, { excluded = [] }]) => excluded)];
-  return { properties: Object.fromEntries(properties), not: { anyOf } };
+  return { properties: Object.fromEntries(properties), not: { anyOf: table.flatMap(onlyFor) } };
 }
 
 const schema = JSON.parse(readFileSync(SCHEMA, "utf8"));

@@ -4,6 +4,7 @@ import { compareInTurns } from "../contract/compare.ts";
 import type { ToldTool, Review, ServerEffect } from "../contract/review.ts";
 import { signatureOf } from "../contract/signature.ts";
 import { relaxesConsent } from "../entry/consent-field.ts";
+import { entryFields, type EntryField } from "../entry/entry-fields.ts";
 import { unnamedEntry, type ServerEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
 import { Activities } from "../host/calls/activity.ts";
@@ -529,36 +530,13 @@ function changesOf(
   return changes;
 }
 
-function powerOf(field: string, before: Json | undefined, after: Json | undefined): Power {
-  switch (field) {
-    case "secrets":
-    case "network":
-    case "folders":
-    case "variables":
-    case "upstream":
-      return field;
-    // Another lock approves what an upstream offers, and without a lock its first offer counts as approved.
-    case "contract_cid":
-      return "approvals";
-    case "schema_validation":
-    case "hold":
-    case "hold_texts":
-      return strictnessOf(field, after) < strictnessOf(field, before) ? "approvals" : "entry";
-    default:
-      return "entry";
-  }
-}
-
-/** Ranks how much of an upstream's offer waits for approval by the value of one field. */
-function strictnessOf(field: "schema_validation" | "hold" | "hold_texts", value: Json | undefined): number {
-  const ranks = {
-    schema_validation: ["ignore", "warn", "error"],
-    hold: ["none", "breaking", "any"],
-    hold_texts: [false],
-  };
-  const usual = { schema_validation: 1, hold: 2, hold_texts: 1 };
-  const rank = (ranks[field] as readonly (Json | undefined)[]).indexOf(value);
-  return rank < 0 ? usual[field] : rank;
+function powerOf(name: string, before: Json | undefined, after: Json | undefined): Power {
+  const fields: Readonly<Record<string, Partial<EntryField>>> = entryFields;
+  const { right = "entry", strictness, schema } = fields[name] ?? {};
+  if (!strictness) return right;
+  const rank = (value: Json = null): number =>
+    strictness.indexOf(strictness.includes(value) ? value : schema!["default"]!);
+  return rank(after) < rank(before) ? "approvals" : right;
 }
 
 /** Code reads for its author, so it must not read what the author may not. */

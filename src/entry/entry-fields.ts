@@ -1,10 +1,10 @@
-import { ICON_SIZE, ICONS_MAX } from "../contract/icons.ts";
+import { ICONS_MAX } from "../contract/icons.ts";
 import { folderNameProblem } from "../folders/folders.ts";
 import type { Json, JsonObject } from "../lib/json.ts";
 import { nameFault } from "../secrets/secret-rules.ts";
 import type { ConfigPlace } from "./config-place.ts";
 import { consentToolFault } from "./consent-field.ts";
-import { ENVIRONMENT_NAMES, ENVIRONMENT_NAMES_MAX, readEnvironment } from "./environment-fields.ts";
+import { ENVIRONMENT_NAME_SCHEMA, ENVIRONMENT_NAMES_MAX, readEnvironment } from "./environment-fields.ts";
 import { variableNameProblem, type FieldType } from "./fields.ts";
 import type { FormLine } from "./form-line.ts";
 import { namesReader, readLimits, readNetwork, readRetainCalls } from "./grants-fields.ts";
@@ -13,20 +13,16 @@ import { readIcons } from "./icons-field.ts";
 /** Properties of a field from which its check, its form, its JSON Schema and its documentation are derived. */
 export interface EntryField {
   readonly type: FieldType;
-  /** Its description in mcps.schema.json and in docs/reference.md. */
-  readonly about: string;
   /** Its JSON Schema, in addition to its type. Other values than those of an `enum` are refused. */
   readonly schema?: JsonObject;
-  /** What the schema of an entry excludes: combinations of this field with others. */
-  readonly excluded?: readonly JsonObject[];
   /** The only kind of server that has the field, and the reason, which ends the message for the other kind. */
   readonly only?: readonly [kind: "definitions" | "upstreams", why: string];
   /** For a field that is the CID of content: the words for the content, before its server, and the tab that shows it. */
   readonly cid?: { readonly file: string; readonly use: readonly [words: string, tab?: string] };
   /** The right to change it, if it takes more than changing the entry. */
   readonly right?: "secrets" | "network" | "folders" | "variables" | "upstream" | "approvals";
-  /** Its values, from the one that withholds least. Changing to an earlier one takes the right to approve. */
-  readonly strictness?: { readonly values: readonly Json[]; readonly usual: Json };
+  /** Its values, beginning with the one that withholds least. A change to an earlier one takes the right to approve. */
+  readonly strictness?: readonly Json[];
   /** True if code that runs may keep what it gave: another value ends the connections of the server's guests. */
   readonly isGrant?: true;
   readonly form?: FormLine;
@@ -38,59 +34,47 @@ export interface EntryField {
 
 const readVariableNames = namesReader(variableNameProblem);
 
-/** The fields of an entry of `mcps`, in the order in which messages, the form and the JSON Schema list them. */
+/**
+ * The fields of an entry of `mcps`, in the order in which messages, the form and the JSON Schema list them. The comment of a
+ * field is its description in mcps.schema.json and in docs/reference.md.
+ */
 export const entryFields = {
-  definition: {
-    type: "text",
-    about:
-      "The server's code: a .ts or .sh file in a source, a CID in the variable. Without it the definition stored under the server's name is taken.",
-    excluded: [{ required: ["definition", "upstream"] }],
-    cid: { file: "the definition", use: ["the source of", "code"] },
-  },
-  config_cid: {
-    type: "text",
-    about: "Where the entry stands: a JSON file in a source, a CID in the variable. It is then the only field.",
-  },
+  /**
+   * The server's code: a .ts or .sh file in a source, a CID in the variable. Without it the definition stored under
+   * the server's name is taken.
+   */
+  definition: { type: "text", cid: { file: "the definition", use: ["the source of", "code"] } },
+  /** Where the entry stands: a JSON file in a source, a CID in the variable. It is then the only field. */
+  config_cid: { type: "text" },
+  /** True if the entry is active. */
   enabled: {
     type: "boolean",
-    about: "Whether the entry is active.",
     schema: { default: true },
     form: { label: "Serving", control: "check", text: "Enabled: clients can use this server" },
   },
-  mcp_enabled: {
-    type: "boolean",
-    about: "False keeps the server from being served by MCP at all.",
-    schema: { default: true },
-  },
+  /** False keeps the server from being served by MCP at all. */
+  mcp_enabled: { type: "boolean", schema: { default: true } },
+  /** Purpose of the server; clients get it as its instructions. */
   description: {
     type: "text",
-    about: "What the server is for; clients get it as its instructions.",
     form: { label: "Description", control: "text", hint: "Clients get it as the server's instructions.", rows: 3 },
   },
+  /** An upstream, instead of a definition: a launcher URI such as mcp+npx://… or mcp+https://… */
   upstream: {
     type: "text",
-    about: "An upstream, instead of a definition: a launcher URI such as mcp+npx://… or mcp+https://…",
     only: ["upstreams", ""],
     right: "upstream",
     form: { label: "Upstream", control: "text", hint: "Its launcher URI: mcp+npx://…, mcp+uvx://…, mcp+https://…" },
   },
+  /**
+   * Which changes of an upstream's tools and prompts wait for a person: any, those that are not known to be harmless
+   * (breaking), or none. What does not wait is taken over, and said on the server's page and in the audit log.
+   */
   hold: {
     type: "text",
-    about:
-      "Which changes of an upstream's tools and prompts wait for a person: any, those that are not known to be harmless (breaking), or none. What does not wait is taken over, and said on the server's page and in the audit log.",
     schema: { enum: ["any", "breaking", "none"], default: "any" },
-    excluded: [
-      {
-        required: ["hold", "schema_validation"],
-        properties: { hold: { enum: ["any", "breaking"] }, schema_validation: { const: "ignore" } },
-      },
-      {
-        required: ["hold", "schema_validation"],
-        properties: { hold: { const: "none" }, schema_validation: { const: "error" } },
-      },
-    ],
     only: ["upstreams", "what a definition offers changes only when somebody saves it"],
-    strictness: { values: ["none", "breaking", "any"], usual: "any" },
+    strictness: ["none", "breaking", "any"],
     form: {
       label: "When it changes",
       control: "hold",
@@ -103,26 +87,31 @@ export const entryFields = {
       covers: ["hold_texts", "schema_validation"],
     },
   },
+  /**
+   * With "hold": "breaking": whether new or changed text that a model reads (descriptions, titles, defaults,
+   * instructions) waits, too.
+   */
   hold_texts: {
     type: "boolean",
-    about:
-      'With "hold": "breaking": whether new or changed text that a model reads (descriptions, titles, defaults, instructions) waits, too.',
     schema: { default: true },
-    excluded: [{ required: ["hold_texts"], not: { required: ["hold"], properties: { hold: { const: "breaking" } } } }],
     only: ["upstreams", "what a definition offers changes only when somebody saves it"],
-    strictness: { values: [false, true], usual: true },
+    strictness: [false, true],
   },
+  /**
+   * When something is held back: only that waits for a person (warn), or the whole server (error). "ignore" is an
+   * earlier way to write "hold": "none".
+   */
   schema_validation: {
     type: "text",
-    about:
-      'When something is held back: only that waits for a person (warn), or the whole server (error). "ignore" is an earlier way to write "hold": "none".',
     schema: { enum: ["warn", "error", "ignore"], default: "warn" },
-    strictness: { values: ["ignore", "warn", "error"], usual: "warn" },
+    strictness: ["ignore", "warn", "error"],
   },
+  /**
+   * Where several processes serve together: whether the upstream runs once for all of them (the default for a
+   * program) or in each (the default for a remote server).
+   */
   runs: {
     type: "text",
-    about:
-      "Where several processes serve together: whether the upstream runs once for all of them (the default for a program) or in each (the default for a remote server).",
     schema: { enum: ["once", "everywhere"] },
     only: ["upstreams", "code of definitions runs in each process that serves it"],
     form: {
@@ -136,75 +125,61 @@ export const entryFields = {
       ],
     },
   },
+  /**
+   * Contract of the upstream that is approved from the start. The image has it from upstreams.lock.json; a source has
+   * no such field.
+   */
   contract_cid: {
     type: "text",
-    about:
-      "What is approved of the upstream from the start. The image has it from upstreams.lock.json; a source has no such field.",
     cid: { file: "the approved contract", use: ["the approved contract of", "upstream"] },
     // Another lock approves what an upstream offers, and without a lock its first offer counts as approved.
     right: "approvals",
     form: { label: "Files", control: "files" },
   },
-  icons: {
-    type: "list",
-    about: "Icons of the server, which clients may show: https: URLs, or images as data: URIs of at most 16 KiB.",
-    schema: {
-      maxItems: ICONS_MAX,
-      items: {
-        type: "object",
-        required: ["src"],
-        additionalProperties: false,
-        properties: {
-          src: { type: "string", pattern: "^(?:https://|data:image/)" },
-          mimeType: { type: "string", pattern: "^image/" },
-          sizes: { type: "array", maxItems: ICONS_MAX, items: { type: "string", pattern: ICON_SIZE.source } },
-          theme: { enum: ["light", "dark"] },
-        },
-      },
-    },
-    read: readIcons,
-  },
+  /** Icons of the server, which clients may show: https: URLs, or images as data: URIs of at most 16 KiB. */
+  icons: { type: "list", schema: { maxItems: ICONS_MAX, items: { $ref: "#/$defs/icon" } }, read: readIcons },
+  /** Tools by name, each in place of what its function says of itself. */
   tools: {
     type: "object",
-    about: "Tools by name, each in place of what its function says of itself.",
     schema: { propertyNames: { $ref: "#/$defs/offeredName" }, additionalProperties: { $ref: "#/$defs/tool" } },
     form: { label: "Tools", control: "tools", covers: ["auto_discover"] },
   },
-  auto_discover: {
-    type: "boolean",
-    about:
-      "Whether the definition's functions become tools that `tools` does not name. Default: true, unless `tools` names any.",
-  },
-  resources: {
-    type: "object",
-    about: "Resources and templates by name.",
-    schema: { additionalProperties: { $ref: "#/$defs/resource" } },
-  },
+  /**
+   * True if functions of the definition that `tools` does not name become tools, too. Default: true, unless `tools`
+   * names any.
+   */
+  auto_discover: { type: "boolean" },
+  /** Resources and templates by name. */
+  resources: { type: "object", schema: { additionalProperties: { $ref: "#/$defs/resource" } } },
+  /** Prompts that are written out, by name. */
   prompts: {
     type: "object",
-    about: "Prompts that are written out, by name.",
     schema: { propertyNames: { $ref: "#/$defs/offeredName" }, additionalProperties: { $ref: "#/$defs/prompt" } },
   },
+  /**
+   * A TypeScript module whose generateTools(serverName, context) returns further tools: a file in a source, a CID in
+   * the variable.
+   */
   tools_transform_cid: {
     type: "text",
-    about:
-      "A TypeScript module whose generateTools(serverName, context) returns further tools: a file in a source, a CID in the variable.",
     cid: { file: "a module that adds tools", use: ["the module that adds tools to"] },
   },
+  /** A TypeScript module whose generateResources(serverName, context) returns further resources. */
   resources_transform_cid: {
     type: "text",
-    about: "A TypeScript module whose generateResources(serverName, context) returns further resources.",
     cid: { file: "a module that adds resources", use: ["the module that adds resources to"] },
   },
+  /** A TypeScript module whose generatePrompts(serverName, context) returns further prompts. */
   prompts_transform_cid: {
     type: "text",
-    about: "A TypeScript module whose generatePrompts(serverName, context) returns further prompts.",
     cid: { file: "a module that adds prompts", use: ["the module that adds prompts to"] },
   },
+  /**
+   * Hosts that the server's code may reach: api.example.org, api.example.org:8443, *.example.org or *. Without a port
+   * it is 443. Default: none.
+   */
   network: {
     type: "list",
-    about:
-      "What the server's code may fetch: api.example.org, api.example.org:8443, *.example.org or *. Without a port it is 443. Default: nothing.",
     schema: {
       items: {
         type: "string",
@@ -222,10 +197,12 @@ export const entryFields = {
     },
     read: readNetwork,
   },
+  /**
+   * Names of the secrets that this server is given: a function reads context.secret(name), a script its environment,
+   * an upstream's URI ${NAME}.
+   */
   secrets: {
     type: "list",
-    about:
-      "Names of the secrets that this server is given: a function reads context.secret(name), a script its environment, an upstream's URI ${NAME}.",
     schema: { items: { type: "string", pattern: "^(?!BERTH_)[A-Za-z_][A-Za-z0-9_]{0,127}$" } },
     right: "secrets",
     isGrant: true,
@@ -235,10 +212,12 @@ export const entryFields = {
       return fault && `In "secrets", ${fault}`;
     }),
   },
+  /**
+   * Names of the variables that the server's code may read, and content by CID only where one of them is or names it.
+   * Default: all of both.
+   */
   variables: {
     type: "list",
-    about:
-      "Names of the variables that the server's code may read, and content by CID only where one of them is or names it. Default: all of both.",
     schema: { items: { type: "string", pattern: "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$" } },
     only: ["definitions", "an upstream reads no variables"],
     right: "variables",
@@ -252,33 +231,39 @@ export const entryFields = {
     },
     read: (raw: readonly Json[] | undefined, place: ConfigPlace) => raw && readVariableNames(raw, place),
   },
+  /**
+   * Environment variables of a definition's code. ${NAME} stands for a secret that "secrets" lists, else
+   * for a variable that it may read; $${ for a literal ${. A changed value is there from the next call on.
+   */
   env: {
     type: "object",
-    about:
-      'What the code of a definition finds in its environment. ${NAME} stands for a secret that "secrets" lists, else for a variable that it may read; $${ for a literal ${. A changed value is there from the next call on.',
     schema: {
       maxProperties: ENVIRONMENT_NAMES_MAX,
-      propertyNames: ENVIRONMENT_NAMES,
+      propertyNames: ENVIRONMENT_NAME_SCHEMA,
       additionalProperties: { type: "string" },
     },
     only: ["definitions", "an upstream gets its variables in its launcher URI, as env.NAME=value"],
     isGrant: true,
     read: readEnvironment,
   },
+  /**
+   * Names of folders of the machine that the server's code sees, as the operator has declared them (BERTH_FOLDERS):
+   * in a function's context.folders, in a script's BERTH_FOLDER_<name>. Default: none.
+   */
   folders: {
     type: "list",
-    about:
-      "Names of folders of the machine that the server's code sees, as the operator has declared them (BERTH_FOLDERS): in a function's context.folders, in a script's BERTH_FOLDER_<name>. Default: none.",
     schema: { items: { type: "string", pattern: "^[A-Za-z][A-Za-z0-9_]{0,63}$" } },
     only: ["definitions", "an upstream sees the files that its user sees"],
     right: "folders",
     isGrant: true,
     read: namesReader(folderNameProblem),
   },
+  /**
+   * Tools whose every call needs the consent of the user, with exactly its arguments, by the names that clients know;
+   * "*" for all tools. A client that cannot ask its user cannot call them. Default: none.
+   */
   consent: {
     type: "list",
-    about:
-      'Tools whose every call needs the consent of the user, with exactly its arguments, by the names that clients know; "*" for all tools. A client that cannot ask its user cannot call them. Default: none.',
     schema: { items: { type: "string", pattern: "^(?:\\*|[A-Za-z0-9_./-]{1,128})$" } },
     form: {
       label: "Consent to calls",
@@ -288,9 +273,9 @@ export const entryFields = {
     },
     read: namesReader(consentToolFault),
   },
+  /** How much this server may be called. Calls beyond it fail with an error that says when to try again. */
   limits: {
     type: "object",
-    about: "How much this server may be called. Calls beyond it fail with an error that says when to try again.",
     schema: {
       properties: {
         calls: { type: "integer", minimum: 1, description: "Calls that run at once." },
@@ -309,10 +294,12 @@ export const entryFields = {
     },
     read: readLimits,
   },
+  /**
+   * How long its calls are kept with their arguments and results, such as 12h or 7d, without secrets, for those who
+   * may change the server. Default: they are not kept.
+   */
   retain_calls: {
     type: "text",
-    about:
-      "How long its calls are kept with their arguments and results, such as 12h or 7d, without secrets, for those who may change the server. Default: they are not kept.",
     schema: { pattern: "^[1-9][0-9]{0,4}[mhd]$" },
     form: {
       label: "Retain calls",
@@ -329,9 +316,9 @@ export const entryFields = {
     as: "retainCallsMs",
     read: readRetainCalls,
   },
+  /** Settings by the tool's name: a function finds its own in context.options, a script in BERTH_OPTIONS. */
   options: {
     type: "object",
-    about: "Settings by the tool's name: a function finds its own in context.options, a script in BERTH_OPTIONS.",
     schema: { additionalProperties: { type: "object" } },
     form: { label: "Options", control: "options", hint: "The JSON that a tool reads from context.options." },
   },

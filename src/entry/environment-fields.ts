@@ -40,7 +40,7 @@ const TAKEN: readonly (readonly [names: RegExp, why: string])[] = [
 ];
 
 /** The JSON Schema of names that may be set. */
-export const ENVIRONMENT_NAMES: JsonObject = {
+export const ENVIRONMENT_NAME_SCHEMA: JsonObject = {
   pattern: NAME.source,
   not: { pattern: TAKEN.map(([names]) => names.source).join("|") },
 };

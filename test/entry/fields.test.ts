@@ -1,17 +1,36 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
+import { packageRoot } from "../../src/config.ts";
 import { cidFields, entryFieldList } from "../../src/entry/entry-fields.ts";
+import { readEntry, unnamedEntry } from "../../src/entry/entry.ts";
 import type { FieldType } from "../../src/entry/fields.ts";
 import { readMcpsSource } from "../../src/image/mcps-source.ts";
 import { openSourceFolder } from "../../src/image/source-folder.ts";
 import { parseJsonSource } from "../../src/lib/json-source.ts";
 import type { Json } from "../../src/lib/json.ts";
 import { temporaryFolder } from "../support/image-sources.ts";
+import { rows } from "../support/rows.ts";
 
+const read = (path: string): string => readFileSync(join(packageRoot, path), "utf8");
+const names = entryFieldList.map(([name]) => name);
 const isFile = (name: string): boolean => cidFields.some((field) => field === name);
 const values: Partial<Record<FieldType, Json>> = { text: "x", boolean: false, object: {}, list: [] };
 
 describe("the table of entry fields", () => {
+  it("gives the reader the type of every field", () => {
+    for (const name of names) {
+      assert.deepEqual(rows(readEntry("a", { [name]: 7 }).problems.slice(0, 1), "code", "pointer"), [
+        `wrong-type /a/${name}`,
+      ]);
+    }
+  });
+
+  it("gives an entry without fields the absent value of every field that is read by itself", () => {
+    for (const [name, { as = name, read }] of entryFieldList) if (read) assert.ok(as in unnamedEntry, name);
+  });
+
   it("lets the check of mcps.source.json see every field that does not name a file", () => {
     const checked = entryFieldList.filter(([name]) => name !== "config_cid" && !isFile(name));
     const entry = Object.fromEntries(checked.map(([name, { type }]) => [name, values[type]]));
@@ -22,5 +41,32 @@ describe("the table of entry fields", () => {
       return [];
     });
     assert.deepEqual(seen, Object.keys(entry));
+  });
+
+  it("is the entry in mcps.schema.json", () => {
+    const { entry } = (
+      JSON.parse(read("reference_templates/mcps.schema.json")) as { $defs: { entry: { properties: object } } }
+    ).$defs;
+    assert.deepEqual(Object.keys(entry.properties), names);
+  });
+
+  it("is the table of fields in docs/reference.md", () => {
+    const reference = read("docs/reference.md");
+    for (const name of names) assert.ok(reference.includes(`| \`${name}\` `), name);
+  });
+
+  it("names each field that takes a right of its own in docs/access.md", () => {
+    const access = read("docs/access.md");
+    for (const [name, { right, strictness }] of entryFieldList) {
+      if (right ?? strictness) assert.ok(access.includes(`\`${name}\``), name);
+    }
+  });
+
+  it("shows no field twice in the form", () => {
+    const shown = entryFieldList.flatMap(([name, { form }]) =>
+      form ? [name as string].concat(form.covers ?? []) : [],
+    );
+    assert.deepEqual(shown, [...new Set(shown)]);
+    for (const name of shown) assert.ok((names as string[]).includes(name), name);
   });
 });

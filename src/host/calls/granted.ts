@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import type { RequestedGrant } from "../../discover/discovery.ts";
 import { complain, inside, type ConfigPlace } from "../../entry/config-place.ts";
 import { consentOfEither } from "../../entry/consent-field.ts";
+import { entryFieldList } from "../../entry/entry-fields.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { wordsOf } from "../../entry/grant-requests.ts";
 import type { Offered } from "../../entry/offer.ts";
@@ -70,8 +71,8 @@ export function givesOther(before: DirectoryEntry, now: DirectoryEntry | undefin
 
 function grantsIn(listed: DirectoryEntry | undefined): string {
   if (!listed || listed.refused || !listed.enabled) return "";
-  const { network, secrets, variables, env, folders } = listed.entry;
-  return JSON.stringify([network, secrets, variables, env, folders]);
+  const grants = entryFieldList.filter(([, { isGrant }]) => isGrant);
+  return JSON.stringify(grants.map(([name]) => listed.entry[name as keyof ServerEntry]));
 }
 
 /**
