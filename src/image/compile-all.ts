@@ -3,12 +3,12 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { ReadTarball } from "../discover/compiler.ts";
 import { isServiceFault } from "../discover/discovery.ts";
+import { readEntry } from "../entry/entry.ts";
 import { requestProblems, ungranted, type RequestedGrant } from "../entry/grant-requests.ts";
 import { matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { withoutSetVariables, type Problem } from "../lib/problem.ts";
-import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { packCompiled, readCompiled } from "./compiled.ts";
 import type { ImageCompiler, Compiling } from "./compiling.ts";
 import { originalPath, type GatheredDefinition } from "./definitions.ts";
@@ -196,15 +196,7 @@ export function ungrantedIn({ reference, definition }: Job, { result }: CompileR
 }
 
 function missingIn({ entry }: Job["reference"], requested: readonly RequestedGrant[]): RequestedGrant[] {
-  return entry ? ungranted(requested, writtenGrants(entry.value)) : [];
-}
-
-/** Faults in it are told where the entry is read. */
-function writtenGrants(grants: JsonObject): { readonly secrets: string[]; readonly network: AllowedHost[] } {
-  const texts = (field: string): string[] =>
-    Array.isArray(grants[field]) ? grants[field].filter((value) => typeof value === "string") : [];
-  const hosts = texts("network").map(parseAllowedHost);
-  return { secrets: texts("secrets"), network: hosts.filter((host) => typeof host !== "string") };
+  return entry ? ungranted(requested, readEntry("", entry.value).entry) : [];
 }
 
 function asWritten(problem: Problem, definition: GatheredDefinition, isServed: boolean): Problem {
