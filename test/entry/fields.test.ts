@@ -6,12 +6,18 @@ import { packageRoot } from "../../src/config.ts";
 import { cidFields, entryFieldList } from "../../src/entry/entry-fields.ts";
 import { readEntry, unnamedEntry } from "../../src/entry/entry.ts";
 import type { FieldType } from "../../src/entry/fields.ts";
+import { asGivenNow } from "../../src/host/calls/granted.ts";
+import type { DirectoryEntry } from "../../src/host/catalog/directory.ts";
 import { readMcpsSource } from "../../src/image/mcps-source.ts";
 import { openSourceFolder } from "../../src/image/source-folder.ts";
 import { parseJsonSource } from "../../src/lib/json-source.ts";
-import type { Json } from "../../src/lib/json.ts";
+import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { temporaryFolder } from "../support/image-sources.ts";
 import { rows } from "../support/rows.ts";
+
+interface Schema {
+  readonly properties: Readonly<Record<string, Schema & { readonly items?: Schema }>>;
+}
 
 const read = (path: string): string => readFileSync(join(packageRoot, path), "utf8");
 const names = entryFieldList.map(([name]) => name);
@@ -69,4 +75,43 @@ describe("the table of entry fields", () => {
     assert.deepEqual(shown, [...new Set(shown)]);
     for (const name of shown) assert.ok((names as string[]).includes(name), name);
   });
+
+  it("says which grants are taken from earlier releases when the entry no longer gives them", () => {
+    const entryOf = (name: string, value: Json) => readEntry("a", { [name]: value }).entry;
+    for (const [name, { right, read }] of entryFieldList) {
+      if (right === undefined || !read) continue;
+      const [then, entry] = [entryOf(name, ["A"]), entryOf(name, [])];
+      const given = (refused: boolean): object => asGivenNow(then, { entry, refused } as DirectoryEntry);
+      for (const now of [given(false), given(true)]) assert.deepEqual((now as Record<string, Json>)[name], [], name);
+    }
+  });
+});
+
+describe("mcps.schema.json", () => {
+  const { $defs } = JSON.parse(read("reference_templates/mcps.schema.json")) as { $defs: Record<string, Schema> };
+  const { tool, resource, prompt } = $defs as Record<"tool" | "resource" | "prompt", Schema>;
+  const part = ({ properties }: Schema, name: string): Schema => properties[name]!.items ?? properties[name]!;
+  const messages = [{ role: "user", content: "x", wrong: 1 }];
+  const cases: Record<string, { schema: Schema; entry: JsonObject }> = {
+    "a tool": { schema: tool, entry: { tools: { a: { wrong: 1 } } } },
+    "annotations of a tool": {
+      schema: part(tool, "annotations"),
+      entry: { tools: { a: { annotations: { wrong: 1 } } } },
+    },
+    "a resource": { schema: resource, entry: { resources: { a: { wrong: 1 } } } },
+    "a prompt": { schema: prompt, entry: { prompts: { a: { wrong: 1 } } } },
+    "an argument of a prompt": {
+      schema: part(prompt, "arguments"),
+      entry: { prompts: { a: { arguments: [{ wrong: 1 }] } } },
+    },
+    "a message of a prompt": { schema: part(prompt, "messages"), entry: { prompts: { a: { messages } } } },
+    limits: { schema: part($defs["entry"]!, "limits"), entry: { limits: { wrong: 1 } } },
+  };
+  for (const [name, { schema, entry }] of Object.entries(cases)) {
+    it(`has the fields of ${name} that the reader has`, () => {
+      const { message } = readEntry("a", entry).problems.find(({ code }) => code === "unknown-field")!;
+      const [, fields = ""] = message.split("its fields are ");
+      assert.deepEqual(fields.split(", ").sort(), Object.keys(schema.properties).sort());
+    });
+  }
 });
