@@ -351,8 +351,8 @@ export const mutants = [
     tests: ["test/store/broken-log.test.ts"],
   },
   {
-    file: "src/store/sqlite/collection.ts",
-    find: `kind === "release" && cid !== null && reach.has(cid);`,
+    file: "src/store/collection.ts",
+    find: `kind === "release" && cid !== null && this.#reach.has(cid);`,
     replace: `kind === "release" && cid === null;`,
     tests: ["test/store/sqlite.test.ts"],
   },

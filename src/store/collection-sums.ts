@@ -1,18 +1,6 @@
-import type { Cid } from "../lib/cid.ts";
 import type { CollectedAmounts, CollectionResult } from "./store.ts";
 
 /** The parts of a collection that do not depend on the kind of store. */
-
-/** A row of the history of names. */
-export interface NameChangeRow {
-  readonly id: number;
-  readonly kind: string;
-  readonly name: string;
-  readonly cid: Cid | null;
-  readonly changedAt: number;
-}
-
-export type ChangeAfter = Pick<NameChangeRow, "id" | "kind" | "cid">;
 
 /** Sums up what a collection removes, or keeps for now. */
 export class CollectionSums {

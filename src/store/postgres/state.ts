@@ -14,7 +14,7 @@ import type {
 } from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
-import { moveServerState, removeLater } from "./left-claims.ts";
+import { removeLater } from "./steps.ts";
 import { checkRoom, type StoredSums } from "./stored-bytes.ts";
 
 /** The most expired keys that one transaction removes. */
@@ -190,6 +190,22 @@ async function remove(run: RunSql, which: string, values: readonly unknown[]): P
     values,
   );
   return removed.reduce((sum, { keys }) => sum + keys, 0);
+}
+
+/** Moves the state of one server to an alias. Its versions go on from there. Returns the number of its keys. */
+async function moveServerState(run: RunSql, tenant: string, server: string, to: string): Promise<number> {
+  const [moved] = await run<{ keys: number; version: number }>(
+    "UPDATE state_server SET tenant = $3 WHERE tenant = $1 AND server = $2 AND keys > 0 RETURNING keys, version",
+    [tenant, server, to],
+  );
+  if (!moved) return 0;
+  // A client that remembers a version must not take a later value for it.
+  await run("INSERT INTO state_server (tenant, server, keys, bytes, version) VALUES ($1, $2, 0, 0, $3)", [
+    tenant,
+    server,
+    moved.version,
+  ]);
+  return moved.keys;
 }
 
 async function note(

@@ -2,13 +2,15 @@ import { randomBytes } from "node:crypto";
 import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { aliasOf } from "../aliases.ts";
+import { leftIds, moveClaims, moveRows, purge } from "../left-claims.ts";
 import { CHANGES_OF_PLACE, contentMissing, verifiedInTurns, type Published } from "../rules.ts";
 import { sizeOf } from "../state-room.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { claimContents, putContents, readContent } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
-import { leftIds, moveCalls, moveClaims, moveState, purge, removeClaims, removeLater } from "./left-claims.ts";
+import { postgresDialect } from "./dialect.ts";
 import { addState } from "./state.ts";
+import { removeLater, removeLeft, runSteps } from "./steps.ts";
 
 /** The bytes, and the rows, that are written in one transaction. */
 const BYTES_AT_ONCE = 1024 * 1024;
@@ -77,8 +79,8 @@ export async function postgresTenantStaging(
           if (!own)
             throw new BerthError("store_failed", "the import stood still for too long; nothing was changed; try again");
           const replaced = await makeRoom(run, name, gone, settings);
-          await moveClaims(run, coming, name);
-          await moveState(run, coming, name);
+          await runSteps(run, moveClaims(postgresDialect, coming, name));
+          await runSteps(run, moveRows("state_server", coming, name));
           const changes = await moveChanges(run, coming, name);
           await record(run, name, { by: settings.by, limits: settings.limits, replaced, changes });
         },
@@ -143,7 +145,7 @@ async function makeRoom(
 ): Promise<boolean> {
   const [before] = await run("SELECT 1 FROM tenant WHERE name = $1", [name]);
   if (!before) {
-    await purge(run, name, gone);
+    await runSteps(run, purge(postgresDialect, name, gone));
     await run("INSERT INTO tenant (name, created_at, limits) VALUES ($1, berth_now(), $2)", [
       name,
       JSON.stringify(limits),
@@ -151,10 +153,10 @@ async function makeRoom(
     return false;
   }
   if (!replace && (await hasAnything(run, name))) throw new BerthError("tenant_exists", `"${name}"`);
-  await moveClaims(run, name, gone);
-  await moveState(run, name, gone);
+  await runSteps(run, moveClaims(postgresDialect, name, gone));
+  await runSteps(run, moveRows("state_server", name, gone));
   // They are of servers that are others now.
-  await moveCalls(run, name, gone);
+  await runSteps(run, moveRows("retained_call_server", name, gone));
   await run(
     `WITH names AS (DELETE FROM name WHERE tenant = $1), records AS (DELETE FROM record WHERE tenant = $1)
      DELETE FROM name_change WHERE tenant = $1 AND kind NOT IN ${CHANGES_OF_PLACE}`,
@@ -207,11 +209,10 @@ export async function hasAnything(run: RunSql, name: string): Promise<boolean> {
 /** Removes what processes left that ended while they assembled or removed a tenant. */
 export async function removeLeftovers(database: PostgresDatabase): Promise<void> {
   await database.run("DELETE FROM staging WHERE expires_at <= berth_now()");
-  const ids = await leftIds(database.run);
+  const ids = await runSteps(database.run, leftIds());
   const alive = await database.run<{ id: string }>("SELECT id FROM staging WHERE id = ANY ($1)", [ids]);
   for (const id of ids) {
     if (alive.some((each) => each.id === id)) continue;
-    await removeClaims(database, aliasOf(id, "coming"));
-    await removeClaims(database, aliasOf(id, "gone"));
+    for (const what of ["coming", "gone"] as const) await removeLeft(database, aliasOf(id, what));
   }
 }

@@ -2,12 +2,14 @@ import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { newAlias } from "../aliases.ts";
+import { purge } from "../left-claims.ts";
 import { checkHost, readTenant, takenHost, type TenantRow } from "../rules.ts";
 import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
+import { postgresDialect } from "./dialect.ts";
 import type { Feed } from "./feed.ts";
-import { purge, removeClaims, removeLater } from "./left-claims.ts";
+import { removeLater, removeLeft, runSteps } from "./steps.ts";
 import { postgresTenantSnapshot } from "./tenant-snapshot.ts";
 import { hasAnything, postgresTenantStaging } from "./tenant-staging.ts";
 
@@ -51,7 +53,7 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
           async (run) => {
             if (await find(run, name)) throw new BerthError("tenant_exists", `"${name}"`);
             // Left by the last calls of an earlier tenant of that name.
-            await purge(run, name, left);
+            await runSteps(run, purge(postgresDialect, name, left));
             await run("INSERT INTO tenant (name, created_at, limits) VALUES ($1, berth_now(), '{}')", [name]);
             await apply(run, feed, name, "created", settings);
             return (await find(run, name))!;
@@ -80,7 +82,7 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
           name,
           async (run) => {
             if (!(await find(run, name))) throw new BerthError("tenant_not_found", `"${name}"`);
-            const names = await purge(run, name, left);
+            const names = await runSteps(run, purge(postgresDialect, name, left));
             await run("DELETE FROM tenant WHERE name = $1", [name]);
             await appendAudit(run, entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
             await record(run, feed, name, by);
@@ -91,7 +93,7 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
         onDeleted(name);
         return names;
       });
-      return { names, contents: await removeClaims(database, left), isErased: false };
+      return { names, contents: await removeLeft(database, left), isErased: false };
     },
 
     snapshot: (name) => postgresTenantSnapshot(database, name),

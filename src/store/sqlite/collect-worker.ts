@@ -2,10 +2,14 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import Database from "#better-sqlite3";
+import { collection, type CollectedStore } from "../collection.ts";
 import type { CollectionReport, ThreadOrder, Wrote } from "./collect.ts";
-import { collection } from "./collection.ts";
+import { sqliteDialect } from "./dialect.ts";
 import { MUST_SCRUB, scrub, SCRUBBING } from "./scrub.ts";
+import { removeExpiredState } from "./state.ts";
+import { inTransaction, runStepsApart } from "./steps.ts";
 import { identityOf, moved } from "./store-files.ts";
+import { removeLeftovers } from "./tenant-staging.ts";
 import { Stopped, type Turns } from "./turns.ts";
 
 const { file, fd, identity, busyMs, order } = workerData as ThreadOrder;
@@ -29,7 +33,7 @@ async function carriedOut(): Promise<CollectionReport> {
     // The starting thread has the log moved into the database, on a thread for that.
     database.pragma("wal_autocheckpoint = 0");
     const own = turns();
-    const collected = await collection(database, order, own);
+    const collected = await collection(collectedStore(database, own), order);
     return { collected, isErased: order.isTrial || (await erased(database, own)) };
   } catch (error) {
     if (error instanceof Stopped) return { stopped: true };
@@ -38,6 +42,25 @@ async function carriedOut(): Promise<CollectionReport> {
   } finally {
     database?.close();
   }
+}
+
+function collectedStore(database: Database.Database, own: Turns): CollectedStore {
+  const write: CollectedStore["write"] = (work, claims) => own.write(() => inTransaction(database, work), claims);
+  return {
+    dialect: sqliteDialect,
+    read: (steps) => runStepsApart(database, steps, () => own.rest()),
+    write,
+    async removeExpired() {
+      const removeSome = database.transaction(removeExpiredState(database));
+      while ((await own.write(() => removeSome.immediate())) > 0);
+    },
+    removeLeftovers: () => removeLeftovers(database, write),
+    mustErase: `UPDATE scrubbed SET through = ${MUST_SCRUB}`,
+    reusableBytes: () =>
+      ["freelist_count", "page_size"]
+        .map((name) => database.pragma(name, { simple: true }) as number)
+        .reduce((pages, bytes) => pages * bytes),
+  };
 }
 
 /**

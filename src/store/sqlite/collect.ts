@@ -1,10 +1,10 @@
 import { Worker } from "node:worker_threads";
 import { BerthError } from "../../lib/errors.ts";
+import type { ClaimedBytes } from "../collection.ts";
 import type { CollectionResult, CollectionOrder } from "../store.ts";
 import { descriptorOf } from "./scrub.ts";
 import { identityOf } from "./store-files.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
-import type { ClaimedBytes } from "./turns.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 export interface ThreadOrder {

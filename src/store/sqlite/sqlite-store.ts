@@ -23,6 +23,7 @@ import { sqliteRecords } from "./records.ts";
 import { sqliteRetainedCalls } from "./retained-calls.ts";
 import { sqliteSecrets } from "./secrets.ts";
 import { sqliteState } from "./state.ts";
+import { shortWrites } from "./steps.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { removeLeftovers } from "./tenant-staging.ts";
 import { sqliteTenants } from "./tenants.ts";
@@ -133,7 +134,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       },
       async clear(tenant, server, by) {
         const keys = await log.keep(() => state.leave(tenant, server, by, newAlias()));
-        await removeLeftovers(database, log);
+        await removeLeftovers(database, shortWrites(database, log));
         return keys;
       },
       sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),

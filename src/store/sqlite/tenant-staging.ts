@@ -8,13 +8,16 @@ import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
 import { aliasOf } from "../aliases.ts";
+import { leftIds, moveClaims, moveRows, purge, removeClaims } from "../left-claims.ts";
 import { CHANGES_OF_PLACE, contentMissing, verified, type Published } from "../rules.ts";
 import { sizeOf } from "../state-room.ts";
+import type { Steps, Write } from "../steps.ts";
 import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import { SqliteContent } from "./content.ts";
-import { leftClaims } from "./left-claims.ts";
+import { sqliteDialect } from "./dialect.ts";
 import { addState } from "./state.ts";
+import { runSteps, shortWrites } from "./steps.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most bytes of content written in one transaction, while others wait. */
@@ -27,8 +30,6 @@ interface StagingOptions {
   readonly record: (name: string, published: Published) => number;
   /** Called right after that transaction. */
   readonly published: (name: string, changeId: number) => void;
-  /** Leaves claims of an earlier tenant of that name behind, under `left`, and removes the rest; also part of it. */
-  readonly purge: (name: string, left: string) => void;
 }
 
 /**
@@ -38,12 +39,13 @@ interface StagingOptions {
 export async function sqliteTenantStaging(
   database: Database.Database,
   log: WriteAheadLog,
-  { record, published, purge }: StagingOptions,
+  { record, published }: StagingOptions,
 ): Promise<TenantStaging> {
   const main = prepareMain(database);
   const contents = new SqliteContent(database);
-  const claims = leftClaims(database, log);
-  await removeLeftovers(database, log);
+  const steps = <T>(work: Steps<T>): T => runSteps(database, work);
+  const removeLeft = (alias: string): Promise<number> => removeClaims(shortWrites(database, log), sqliteDialect, alias);
+  await removeLeftovers(database, shortWrites(database, log));
   const staged = await createStagingFile(dirname(database.name));
   const own = prepareStaged(staged);
   const [coming, gone] = [aliasOf(staged.id, "coming"), aliasOf(staged.id, "gone")];
@@ -61,15 +63,15 @@ export async function sqliteTenantStaging(
     const now = storeNow();
     const before = main.replacedAt.get(name);
     if (!before) {
-      purge(name, gone);
+      steps(purge(sqliteDialect, name, gone));
       main.add.run(name, now, JSON.stringify(limits));
       return false;
     }
     if (!replace && hasAnything(database, name)) throw new BerthError("tenant_exists", `"${name}"`);
-    claims.move(name, gone);
-    claims.moveState(name, gone);
+    steps(moveClaims(sqliteDialect, name, gone));
+    steps(moveRows("state_server", name, gone));
     // They are of servers that are others now.
-    claims.moveCalls(name, gone);
+    steps(moveRows("retained_call_server", name, gone));
     for (const remove of main.removals) remove.run(name);
     // The serving processes know by this that it is another tenant.
     main.replace.run(Math.max(now, (before.replacedAt ?? 0) + 1), JSON.stringify(limits), name);
@@ -79,8 +81,8 @@ export async function sqliteTenantStaging(
   const swap = database.transaction((name: string, settings: PublishSettings) => {
     const replaced = makeRoom(name, settings);
     const changes = own.countChanges.get()!;
-    claims.move(coming, name);
-    claims.moveState(coming, name);
+    steps(moveClaims(sqliteDialect, coming, name));
+    steps(moveRows("state_server", coming, name));
     // Older than all that was changed here, so that no process takes it for current changes.
     let id = Math.min(0, main.firstId.get() ?? 0) - changes;
     for (const { kind, name: subject, cid, changedAt, by } of own.changes.iterate()) {
@@ -116,11 +118,11 @@ export async function sqliteTenantStaging(
         await pause(performance.now() - began);
       }
       await log.keep(() => published(name, swap.immediate(name, settings)));
-      await claims.remove(gone);
+      await removeLeft(gone);
     },
 
     async close() {
-      await claims.remove(coming);
+      await removeLeft(coming);
       staged.close();
     },
   };
@@ -137,13 +139,11 @@ export function hasAnything(database: Database.Database, name: string): boolean 
 }
 
 /** Removes the leftovers of processes that ended while they assembled or removed a tenant. */
-export async function removeLeftovers(database: Database.Database, log: WriteAheadLog): Promise<void> {
+export async function removeLeftovers(database: Database.Database, write: Write): Promise<void> {
   const dataDir = dirname(database.name);
-  const claims = leftClaims(database, log);
-  for (const id of new Set([...claims.ids(), ...stagingIds(dataDir)])) {
+  for (const id of new Set([...runSteps(database, leftIds()), ...stagingIds(dataDir)])) {
     if (isStaging(dataDir, id)) continue;
-    await claims.remove(aliasOf(id, "coming"));
-    await claims.remove(aliasOf(id, "gone"));
+    for (const what of ["coming", "gone"] as const) await removeClaims(write, sqliteDialect, aliasOf(id, what));
     removeStagingFile(dataDir, id);
   }
 }

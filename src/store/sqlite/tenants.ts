@@ -3,14 +3,16 @@ import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { checkTenantName, DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { newAlias } from "../aliases.ts";
+import { purge, removeClaims } from "../left-claims.ts";
 import { checkHost, readTenant, takenHost, type Published, type TenantRow } from "../rules.ts";
 import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { attempt, attemptAll } from "./attempt.ts";
 import type { SqliteAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
+import { sqliteDialect } from "./dialect.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import { leftClaims } from "./left-claims.ts";
 import { MUST_SCRUB } from "./scrub.ts";
+import { runSteps, shortWrites } from "./steps.ts";
 import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
 import { hasAnything, removeLeftovers, sqliteTenantStaging } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -28,7 +30,6 @@ export function sqliteTenants(
   erase: () => Promise<boolean>,
 ): Tenants {
   const statements = prepare(database);
-  const claims = leftClaims(database, log);
   const listeners = new Set<(name: string) => void>();
 
   const read = (row: Row): Tenant => readTenant({ ...row, hosts: statements.hostsOf.all(row.name) });
@@ -67,21 +68,10 @@ export function sqliteTenants(
     return recordChange(name, now, by);
   };
 
-  /** Removes everything under a name except claims on content, state and retained calls, which are left behind. Returns the number of names. */
-  const purge = (name: string, left: string): number => {
-    claims.move(name, left);
-    claims.moveDerived(name, left);
-    claims.moveState(name, left);
-    claims.moveCalls(name, left);
-    const names = statements.removeNames.run(name).changes;
-    for (const remove of statements.removals) remove.run(name);
-    return names;
-  };
-
   const create = database.transaction((name: string, settings: TenantSettings, left: string) => {
     if (statements.tenant.get(name)) throw new BerthError("tenant_exists", `"${name}"`);
     // Left by the last calls of an earlier tenant of that name.
-    purge(name, left);
+    runSteps(database, purge(sqliteDialect, name, left));
     statements.add.run(name, storeNow());
     return apply(name, "created", settings);
   });
@@ -94,12 +84,14 @@ export function sqliteTenants(
   const remove = database.transaction((name: string, by: string, left: string) => {
     if (name === DEFAULT_TENANT) throw new BerthError("tenant_invalid", `"${name}" cannot be deleted`);
     if (!statements.tenant.get(name)) throw new BerthError("tenant_not_found", `"${name}"`);
-    const names = purge(name, left);
+    const names = runSteps(database, purge(sqliteDialect, name, left));
     statements.remove.run(name);
     statements.mustScrub.run();
     audit.append(entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
     return { names, changeId: recordChange(name, storeNow(), by) };
   });
+
+  const removeLeft = (alias: string): Promise<number> => removeClaims(shortWrites(database, log), sqliteDialect, alias);
 
   const tell = (name: string, changeId: number): void => {
     foreignChanges.add([changeId]);
@@ -122,13 +114,13 @@ export function sqliteTenants(
       checkTenantName(name);
       const left = newAlias();
       const tenant = await log.keep(() => commit(name, create.immediate(name, settings, left)));
-      await claims.remove(left);
+      await removeLeft(left);
       return tenant;
     },
     change: (name, settings) => log.keep(() => commit(name, change.immediate(name, settings))),
     delete: (name, by) =>
       attemptAll(async () => {
-        await removeLeftovers(database, log);
+        await removeLeftovers(database, shortWrites(database, log));
         const left = newAlias();
         const names = await log.keep(() => {
           const removed = remove.immediate(name, by, left);
@@ -136,7 +128,7 @@ export function sqliteTenants(
           tell(name, removed.changeId);
           return removed.names;
         });
-        return { names, contents: await claims.remove(left), isErased: await erase() };
+        return { names, contents: await removeLeft(left), isErased: await erase() };
       }),
 
     async snapshot(name) {
@@ -153,7 +145,7 @@ export function sqliteTenants(
         onDeleted(name);
         tell(name, changeId);
       };
-      const staging = await attemptAll(() => sqliteTenantStaging(database, log, { record, published, purge }));
+      const staging = await attemptAll(() => sqliteTenantStaging(database, log, { record, published }));
       return {
         ...staging,
         put: (block) => attempt(() => staging.put(block)),
@@ -203,10 +195,6 @@ function prepare(database: Database.Database) {
     removeHosts: database.prepare<[string]>("DELETE FROM tenant_host WHERE tenant = ?"),
     remove: database.prepare<[string]>("DELETE FROM tenant WHERE name = ?"),
     mustScrub: database.prepare<[]>(`UPDATE scrubbed SET through = ${MUST_SCRUB}`),
-    removeNames: database.prepare<[string]>("DELETE FROM name WHERE tenant = ?"),
-    removals: ["name_change", "record", "secret"].map((table) =>
-      database.prepare<[string]>(`DELETE FROM ${table} WHERE tenant = ?`),
-    ),
     recordChange: database.prepare<[string, number, string]>(
       "INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES (?, 'tenant', '', NULL, ?, ?)",
     ),

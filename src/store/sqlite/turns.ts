@@ -1,3 +1,5 @@
+import type { ClaimedBytes } from "../collection.ts";
+
 /** The turns of a thread that works on a store beside the serving one, in short steps. */
 export interface Turns {
   /** Awaited between two short steps of reading. Rejects with `Stopped`. */
@@ -6,12 +8,6 @@ export interface Turns {
   pause(ms: number): Promise<void>;
   /** Runs a transaction while nobody else in the serving process writes. Rejects with `Stopped`. */
   write<T>(work: () => T | Promise<T>, claims?: ClaimedBytes): Promise<T>;
-}
-
-/** By how much a transaction changed what a tenant claims. */
-export interface ClaimedBytes {
-  readonly tenant: string;
-  bytes: number;
 }
 
 /** The collection is to end, wherever it is. */

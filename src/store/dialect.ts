@@ -1,0 +1,75 @@
+import type { Cid } from "../lib/cid.ts";
+import type { Steps } from "./steps.ts";
+
+/** What differs between the SQL of the stores. Both know the function `berth_now()`, the clock of the store. */
+export interface Dialect {
+  /** A condition: the column has one of the values of an array parameter. */
+  oneOf(column: string, parameter: string): string;
+
+  /** Columns of `content`: it is known to refer to no other content; it is the tarball of a package. */
+  readonly isLeaf: string;
+  readonly isPackage: string;
+
+  /** A table of one row: `latest`, the number of the latest change of a name. */
+  readonly changeCounter: string;
+
+  /**
+   * True where other processes learn from the row of the latest change, rather than from a counter, how far they have
+   * read, so that it must stay.
+   */
+  readonly keepsLatestChange: boolean;
+
+  /** Ends a SELECT: locks its rows, without those that another transaction has locked. Empty where one process writes. */
+  readonly lockUnlocked: string;
+
+  /** Of a query for `id` and `bytes`, the ids of the first rows, at least one, that one transaction may remove. */
+  removable(query: string): string;
+
+  /** The bytes of content, at least one content, that one transaction may remove. */
+  readonly removedBytesMax: number;
+
+  /** Moves the claims on content of the tenant `$1`, and those about to be removed, to `$2`, which has none. */
+  readonly moveContentClaims: readonly string[];
+
+  /** Removes a tenant's names, records, secrets, and those changes that fulfil a condition; returns the number of names. */
+  removeTenantRows(tenant: string, changes: string): Steps<number>;
+
+  /** Marks the contents `$1`, CIDs, as leaves. */
+  readonly addLeaves: string;
+
+  /** A part of the values of a tenant's state. `next` is the cursor of the next part. */
+  stateValues(tenant: string, cursor: StateCursor | undefined): Steps<StateValues>;
+
+  /** Settles what becomes of noted contents, given their ids. */
+  settleNoted(tenant: string, noted: SettledIds): Steps<void>;
+}
+
+export interface StateCursor {
+  readonly server: number | string;
+  readonly key: string;
+}
+
+export interface StateValues {
+  readonly values: readonly Uint8Array[];
+  readonly next: StateCursor | undefined;
+}
+
+export interface SettledIds {
+  /** The tenant refers to them again. */
+  readonly back: readonly number[];
+  /** They lose their note. */
+  readonly gone: readonly number[];
+  /** They lose their claim. */
+  readonly hidden: readonly number[];
+  /** Their grace period begins again, without a claim. */
+  readonly later: readonly number[];
+}
+
+/** A row of the history of names. */
+export interface NameChangeRow {
+  readonly id: number;
+  readonly kind: string;
+  readonly name: string;
+  readonly cid: Cid | null;
+  readonly changedAt: number;
+}

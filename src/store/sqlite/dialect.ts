@@ -1,0 +1,65 @@
+import type { Dialect } from "../dialect.ts";
+import { rows } from "../steps.ts";
+
+/** Rows of state that are read together. */
+const STATE_ROWS = 200;
+
+const oneOf = (column: string, parameter: string): string => `${column} IN (SELECT value FROM json_each(${parameter}))`;
+
+export const sqliteDialect: Dialect = {
+  oneOf,
+  isLeaf: "EXISTS (SELECT 1 FROM content_leaf WHERE content_leaf.content_id = content.id)",
+  isPackage: "coalesce((SELECT is_package FROM content_leaf WHERE content_leaf.content_id = content.id), 0)",
+  changeCounter: "(SELECT coalesce(max(id), 0) AS latest FROM name_change)",
+  keepsLatestChange: true,
+  lockUnlocked: "",
+
+  // Other threads and processes wait while one writes.
+  removable: (query) =>
+    `SELECT id FROM (SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM (${query})) WHERE before < 524288`,
+  removedBytesMax: 4 * 1024 * 1024,
+
+  moveContentClaims: [
+    "UPDATE tenant_content SET tenant = $2 WHERE tenant = $1",
+    "INSERT OR IGNORE INTO tenant_content (tenant, content_id) SELECT $2, content_id FROM left_content WHERE tenant = $1",
+    "DELETE FROM left_content WHERE tenant = $1",
+  ],
+
+  *removeTenantRows(tenant, changes) {
+    const names = yield* rows("DELETE FROM name WHERE tenant = $1 RETURNING 1", [tenant]);
+    yield* rows(`DELETE FROM name_change WHERE tenant = $1 AND ${changes}`, [tenant]);
+    yield* rows("DELETE FROM record WHERE tenant = $1", [tenant]);
+    yield* rows("DELETE FROM secret WHERE tenant = $1", [tenant]);
+    return names.length;
+  },
+
+  // Packages were marked when they were written.
+  addLeaves: `INSERT OR IGNORE INTO content_leaf (content_id, is_package) SELECT id, 0 FROM content WHERE ${oneOf("cid", "$1")}`,
+
+  // Server by server, as each index has it: SQLite would sort all state of the tenant for each part.
+  *stateValues(tenant, cursor = { server: "", key: "" }) {
+    const after = cursor.key === "" ? ">" : "=";
+    const [place] = yield* rows<{ id: number; server: string }>(
+      `SELECT id, server FROM state_server WHERE tenant = $1 AND server ${after} $2 ORDER BY server LIMIT 1`,
+      [tenant, cursor.server],
+    );
+    if (!place) return { values: [], next: undefined };
+    const found = yield* rows<{ key: string; value: Uint8Array }>(
+      `SELECT key, value FROM state WHERE server_id = $1 AND key > $2 ORDER BY key LIMIT ${STATE_ROWS}`,
+      [place.id, cursor.key],
+    );
+    const key = found.length < STATE_ROWS ? "" : found.at(-1)!.key;
+    return { values: found.map(({ value }) => value), next: { server: place.server, key } };
+  },
+
+  *settleNoted(tenant, { back, gone, hidden, later }) {
+    yield* rows("INSERT OR IGNORE INTO tenant_content (tenant, content_id) SELECT $1, value FROM json_each($2)", [
+      tenant,
+      back,
+    ]);
+    const these = `WHERE tenant = $1 AND ${oneOf("content_id", "$2")}`;
+    yield* rows(`DELETE FROM left_content ${these}`, [tenant, [...back, ...gone]]);
+    yield* rows(`DELETE FROM tenant_content ${these}`, [tenant, hidden]);
+    yield* rows(`UPDATE left_content SET since = berth_now() ${these}`, [tenant, later]);
+  },
+};
