@@ -1,3 +1,4 @@
+import type { AuditEntry, AuditHead, AuditLink } from "../audit/audit-entry.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { Steps } from "./steps.ts";
 
@@ -42,6 +43,20 @@ export interface Dialect {
 
   /** Settles what becomes of noted contents, given their ids. */
   settleNoted(tenant: string, noted: SettledIds): Steps<void>;
+
+  /** A column of the audit log as a value of this type, also where damage has changed the type of what is stored. */
+  readonly stored: (column: string, type: "BLOB" | "TEXT" | "INTEGER") => string;
+
+  /** The ends of chains, with the time, for a transaction that appends to them. New chains begin. */
+  lockChainEnds(tenants: readonly string[]): Steps<ChainEnd[]>;
+
+  /** Adds links in their order, and stores the new ends of their chains, with the bytes that they have grown by. */
+  addLinks(links: readonly AddedLink[], ends: readonly ChainEnd[]): Steps<void>;
+
+  /** Keeps others from appending, and waits until all that they have added is committed, where several processes write. */
+  readonly lockChains?: string;
+  /** Keeps others from removing, where several processes write. */
+  readonly lockRetention?: string;
 }
 
 export interface StateCursor {
@@ -63,6 +78,18 @@ export interface SettledIds {
   readonly hidden: readonly number[];
   /** Their grace period begins again, without a claim. */
   readonly later: readonly number[];
+}
+
+/** A link of the audit log, not yet stored. */
+export type AddedLink = Omit<AuditLink, "chain" | "arrival" | "body"> & Pick<AuditEntry, "body">;
+
+/** The end of a chain, and the bytes that it grows by. */
+export interface ChainEnd extends AuditHead {
+  readonly tenant: string;
+  readonly at: number;
+  readonly now: number;
+  callBytes: number;
+  otherBytes: number;
 }
 
 /** A row of the history of names. */

@@ -1,8 +1,20 @@
-import type { Dialect } from "../dialect.ts";
+import { GENESIS } from "../../audit/chain.ts";
+import type { AddedLink, ChainEnd, Dialect } from "../dialect.ts";
 import { rows } from "../steps.ts";
+import { lockOf } from "./database.ts";
 
 /** Rows of state that are read together: their values may be large, and arrive as text. */
 const STATE_ROWS = 50;
+/** Appending transactions wait for an anchor while it waits for others that append. */
+const ANCHOR_WAITS_MS = 2_000;
+
+/** Adds links in their order. */
+const ADD_LINKS = `INSERT INTO audit (place, at, since, tenant, kind, records, bytes, digest, hash, body)
+  SELECT place, at, since, tenant, kind, records, bytes, digest, hash, body
+  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
+    $8::bytea[], $9::bytea[], $10::text[])
+    WITH ORDINALITY AS link (place, at, since, tenant, kind, records, bytes, digest, hash, body, turn)
+  ORDER BY turn`;
 
 export const postgresDialect: Dialect = {
   oneOf: (column, parameter) => `${column} = ANY (${parameter})`,
@@ -58,4 +70,43 @@ export const postgresDialect: Dialect = {
       [tenant, back, gone, hidden, later],
     );
   },
+
+  stored: (column) => column,
+
+  // In the order of their tenants, as all transactions take them.
+  lockChainEnds: (tenants) =>
+    rows<ChainEnd>(
+      `INSERT INTO audit_chain AS chain (tenant, place, hash, at, anchored, call_bytes, other_bytes)
+       SELECT tenant, 0, $2::bytea, 0, 0, 0, 0 FROM unnest($1::text[]) AS tenant
+       ORDER BY tenant COLLATE "C"
+       ON CONFLICT (tenant) DO UPDATE SET place = chain.place
+       RETURNING tenant, place AS number, hash, at, berth_now() AS now, 0 AS "callBytes", 0 AS "otherBytes"`,
+      [tenants, GENESIS.hash],
+    ),
+
+  *addLinks(links, ends) {
+    if (ends.length === 0) return void (yield* rows(ADD_LINKS, columnsOf(links)));
+    const columns = ["tenant", "number", "hash", "at", "callBytes", "otherBytes"] as const;
+    yield* rows(
+      `WITH added AS (${ADD_LINKS})
+       UPDATE audit_chain AS chain SET place = grown.place, hash = grown.hash, at = grown.at,
+         call_bytes = call_bytes + more_calls, other_bytes = other_bytes + more
+       FROM unnest($11::text[], $12::bigint[], $13::bytea[], $14::bigint[], $15::bigint[], $16::bigint[])
+         AS grown (tenant, place, hash, at, more_calls, more)
+       WHERE chain.tenant = grown.tenant`,
+      [...columnsOf(links), ...columns.map((column) => ends.map((end) => end[column]))],
+    );
+  },
+
+  lockChains: `SET LOCAL lock_timeout = ${ANCHOR_WAITS_MS}; LOCK TABLE audit_chain IN SHARE ROW EXCLUSIVE MODE`,
+  lockRetention: lockOf("retention", ""),
 };
+
+/** The parameters of `ADD_LINKS`. */
+function columnsOf(links: readonly AddedLink[]): unknown[] {
+  const columns = ["number", "at", "since", "tenant", "kind", "records", "bytes", "digest", "hash"] as const;
+  const bodies = links.map(({ body }) =>
+    typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(),
+  );
+  return [...columns.map((column) => links.map((link) => link[column])), bodies];
+}

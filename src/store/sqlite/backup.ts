@@ -9,10 +9,9 @@ import { inDraft, publish, sync } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { BESIDE } from "../../lib/file-lock.ts";
 import { soundObject } from "../../lib/json.ts";
-import { SqliteAudit } from "./audit.ts";
+import { appendAllAudit, auditHead, readableLinks } from "./audit.ts";
 import { breakText, unreadLog } from "./broken-log.ts";
 import { appendChecksum, takeChecksum } from "./checksum.ts";
-import { auditOf } from "./copy.ts";
 import { closeDatabase, DATABASE_FILE, OTHER_FOLDER, whyUnusable } from "./open-database.ts";
 import { foreignLog, newStoreId } from "./store-files.ts";
 import { SCHEMA_VERSION, upgradeDatabase, versionOf } from "./upgrade.ts";
@@ -216,7 +215,7 @@ async function inFolder<T>(folder: string, remedy: string, work: () => Promise<T
 }
 
 function recordRestore(database: Database.Database, replaced: string | null): void {
-  new SqliteAudit(database).appendAll([entryOf(SERVICE, "service", { action: "restored", by: "command", replaced })]);
+  appendAllAudit(database, [entryOf(SERVICE, "service", { action: "restored", by: "command", replaced })]);
 }
 
 /** The note that a copy has of itself: a record in it that no tenant has, and that the store has not. */
@@ -276,7 +275,7 @@ function headOf(file: string): string | null {
   try {
     if (!existsSync(file) || foreignLog(file) !== undefined) return null;
     database = new Database(file, { readonly: true });
-    const head = new SqliteAudit(database).head();
+    const head = auditHead(database);
     return head ? headText(head) : null;
   } catch {
     // The store is of another version or damaged, which is why it is replaced.
@@ -324,7 +323,7 @@ function checked(file: string, what: string): Verified {
 async function checkAudit(file: string, what: string): Promise<void> {
   const database = new Database(file, { readonly: true });
   try {
-    const { fault } = await verifyLog(auditOf(database));
+    const { fault } = await verifyLog(readableLinks(database));
     if (fault) throw new BerthError("backup_failed", `${what}: its audit log does not fit at ${faultText(fault)}`);
   } finally {
     database.close();

@@ -2,7 +2,6 @@ import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import Database from "#better-sqlite3";
-import type { ReadableLinks } from "../../audit/audit-entry.ts";
 import { inDraft, publish, removeLeftDrafts } from "../../lib/draft-file.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
@@ -23,7 +22,7 @@ import {
   type IntoStore,
 } from "../copied.ts";
 import { attempt } from "./attempt.ts";
-import { SqliteAudit } from "./audit.ts";
+import { readableLinks } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import { closeDatabase, DATABASE_FILE, openDatabase, whyUnusable } from "./open-database.ts";
 import { foreignLog, newStoreId } from "./store-files.ts";
@@ -64,7 +63,7 @@ export function sqliteSource(dataDir: string, log?: Log): CopySource {
         yield* rowsOf(database, table);
       },
       count: async (table) => number(countOf(table)),
-      audit: auditOf(database),
+      audit: readableLinks(database),
       async isChanged() {
         database.exec("COMMIT");
         return marks() !== before;
@@ -145,7 +144,7 @@ function targetIn(database: Database.Database): CopyTarget {
     },
 
     count: async (table) => database.prepare<[], number>(countOf(table)).pluck().get()!,
-    audit: auditOf(database),
+    audit: readableLinks(database),
 
     async continueAfter(latestChange) {
       database.exec("DELETE FROM sqlite_sequence WHERE name = 'name_change'");
@@ -183,16 +182,4 @@ function* rowsOf(database: Database.Database, table: CopiedTable): Generator<Cop
 function longLengthOf({ long }: CopiedTable, row: CopiedRow): number {
   const value = long === undefined ? null : row[long];
   return value === null ? 0 : (value as string | Uint8Array).length;
-}
-
-export function auditOf(database: Database.Database): ReadableLinks {
-  const audit = new SqliteAudit(database);
-  return {
-    newest: async (query) => audit.newest(query),
-    async *all() {
-      yield* audit.all();
-    },
-    retentions: async () => audit.retentions(),
-    heads: async () => audit.heads(),
-  };
 }

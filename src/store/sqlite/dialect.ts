@@ -1,5 +1,7 @@
-import type { Dialect } from "../dialect.ts";
+import { GENESIS } from "../../audit/chain.ts";
+import type { ChainEnd, Dialect } from "../dialect.ts";
 import { rows } from "../steps.ts";
+import { storeNow } from "./clock.ts";
 
 /** Rows of state that are read together. */
 const STATE_ROWS = 200;
@@ -62,4 +64,31 @@ export const sqliteDialect: Dialect = {
     yield* rows(`DELETE FROM tenant_content ${these}`, [tenant, hidden]);
     yield* rows(`UPDATE left_content SET since = berth_now() ${these}`, [tenant, later]);
   },
+
+  stored: (column, type) => `CAST(${column} AS ${type})`,
+
+  *lockChainEnds(tenants) {
+    const ends: ChainEnd[] = [];
+    for (const tenant of tenants) {
+      const [end = { ...GENESIS, at: 0 }] = yield* rows<Pick<ChainEnd, "number" | "hash" | "at">>(CHAIN_END, [tenant]);
+      ends.push({ tenant, ...end, now: storeNow(), callBytes: 0, otherBytes: 0 });
+    }
+    return ends;
+  },
+
+  *addLinks(links, ends) {
+    for (const { number, at, since, tenant, kind, records, bytes, digest, hash, body } of links)
+      yield* rows(ADD_LINK, [number, at, since, tenant, kind, records, bytes, digest, hash, body]);
+    for (const { tenant, number, hash, at, callBytes, otherBytes } of ends)
+      yield* rows(GROW_CHAIN, [tenant, number, hash, at, callBytes, otherBytes]);
+  },
 };
+
+const CHAIN_END = `SELECT CAST(place AS INTEGER) AS number, CAST(hash AS BLOB) AS hash, CAST(at AS INTEGER) AS at
+  FROM audit_chain WHERE tenant = $1`;
+const ADD_LINK = `INSERT INTO audit (place, at, since, tenant, kind, records, bytes, digest, hash, body)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, CAST($10 AS TEXT))`;
+const GROW_CHAIN = `INSERT INTO audit_chain (tenant, place, hash, at, anchored, call_bytes, other_bytes)
+  VALUES ($1, $2, $3, $4, 0, $5, $6)
+  ON CONFLICT (tenant) DO UPDATE SET place = excluded.place, hash = excluded.hash, at = excluded.at,
+    call_bytes = call_bytes + excluded.call_bytes, other_bytes = other_bytes + excluded.other_bytes`;

@@ -3,7 +3,7 @@ import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { byName, CHANGE_BYTES, contentMissing, nameMoved } from "../rules.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
-import type { SqliteAudit } from "./audit.ts";
+import { appendAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import type { SqliteContent } from "./content.ts";
 import type { SqliteDerived } from "./derived.ts";
@@ -18,7 +18,6 @@ export function sqliteNames(
   contents: SqliteContent,
   results: Pick<SqliteDerived, "putAll">,
   storedBytes: StoredBytes,
-  audit: SqliteAudit,
 ) {
   const statements = prepare(database);
 
@@ -55,7 +54,7 @@ export function sqliteNames(
     const grows = added > 0 || moves.some(({ cid }) => cid !== null);
     added += moves.length * CHANGE_BYTES;
     if (storedBytesMax !== undefined && grows) storedBytes.check(stood + added, storedBytesMax, "storage_full");
-    if (moves.length > 0) audit.append(auditOfChange(tenant, wanted, moves));
+    if (moves.length > 0) appendAudit(database, auditOfChange(tenant, wanted, moves));
     return { added, numbers: moves.map(({ id }) => id) };
   });
 

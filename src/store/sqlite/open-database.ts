@@ -4,7 +4,7 @@ import Database from "#better-sqlite3";
 import { entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
-import { SqliteAudit } from "./audit.ts";
+import { appendAllAudit } from "./audit.ts";
 import { keepBrokenLog, type KeptLog } from "./broken-log.ts";
 import { foreignLog, stampEnd, stampLog } from "./store-files.ts";
 import { refuseOther, upgradeDatabase, versionOf } from "./upgrade.ts";
@@ -104,7 +104,7 @@ function lookAtLog(dataDir: string, file: string): KeptLog | undefined {
 /** Told once: the log restarts. */
 function tellBroken(database: Database.Database, { kept, ...broken }: KeptLog, log: Log | undefined): void {
   const facts = { action: "log-broken", ...broken, kept: basename(kept) };
-  new SqliteAudit(database).appendAll([entryOf(SERVICE, "service", facts)]);
+  appendAllAudit(database, [entryOf(SERVICE, "service", facts)]);
   log?.error(
     { ...broken, kept },
     "the log of the store was broken, and later writes are not served: check whether the last changes were made, or restore a backup; the files are kept as they were",

@@ -1,12 +1,12 @@
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf, SERVICE } from "../../audit/audit-entry.ts";
 import type { SealedSecret, SecretPut } from "../store.ts";
-import type { SqliteAudit } from "./audit.ts";
+import { appendAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import { stampEnd } from "./store-files.ts";
 
 /** The part of the SQLite store that keeps secrets. Each function is one transaction. */
-export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
+export function sqliteSecrets(database: Database.Database) {
   const columns = `tenant, name, key_id AS keyId, sealed, changed_at AS changedAt, changed_by AS "by"`;
   const one = database.prepare<[string, string], SealedSecret>(
     `SELECT ${columns} FROM secret WHERE tenant = ? AND name = ?`,
@@ -27,13 +27,13 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
     if (inUse === undefined ? isKeyHeld?.() === false : inUse !== ownKeyId) return undefined;
     const changedAt = storeNow();
     write.run(tenant, name, ownKeyId, sealed, changedAt, by);
-    audit.append(entryOf(tenant, "secret", { action: "set", ...actorOf(by), name }));
+    appendAudit(database, entryOf(tenant, "secret", { action: "set", ...actorOf(by), name }));
     return Number(note.run(tenant, name, changedAt, by).lastInsertRowid);
   });
 
   const removeNoted = database.transaction((tenant: string, name: string, by: string) => {
     if (remove.run(tenant, name).changes === 0) return undefined;
-    audit.append(entryOf(tenant, "secret", { action: "deleted", ...actorOf(by), name }));
+    appendAudit(database, entryOf(tenant, "secret", { action: "deleted", ...actorOf(by), name }));
     return Number(note.run(tenant, name, storeNow(), by).lastInsertRowid);
   });
 
@@ -44,7 +44,7 @@ export function sqliteSecrets(database: Database.Database, audit: SqliteAudit) {
     }
     if (!note) return;
     const facts = { action: "rotated", ...actorOf(note.by), secrets: resealed.length, key: resealed[0]?.keyId ?? null };
-    audit.append(entryOf(SERVICE, "secret", facts));
+    appendAudit(database, entryOf(SERVICE, "secret", facts));
   });
 
   return {

@@ -10,7 +10,7 @@ import { byName, verified, verifiedInTurns, type ForeignChange } from "../rules.
 import { byServer } from "../state-room.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
 import { atOnce, attempt, attemptAll } from "./attempt.ts";
-import { sqliteAuditLinks, SqliteAudit } from "./audit.ts";
+import { sqliteAuditLinks } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import { Collections } from "./collect.ts";
 import { SqliteContent } from "./content.ts";
@@ -56,12 +56,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const log = new WriteAheadLog(database, logBytes, options.log);
   const contents = new SqliteContent(database);
   const storedBytes = new StoredBytes(database, log);
-  const audit = new SqliteAudit(database);
   const derived = sqliteDerived(database, contents, storedBytes);
-  const names = sqliteNames(database, contents, derived, storedBytes, audit);
+  const names = sqliteNames(database, contents, derived, storedBytes);
   const records = sqliteRecords(database);
-  const secrets = sqliteSecrets(database, audit);
-  const state = sqliteState(database, audit, storedBytes);
+  const secrets = sqliteSecrets(database);
+  const state = sqliteState(database, storedBytes);
   const retainedCalls = sqliteRetainedCalls(database, storedBytes);
   const nodes = sqliteNodes(database);
   const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
@@ -108,12 +107,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       database,
       log,
       foreignChanges,
-      audit,
       (tenant) => storedBytes.forget(tenant),
       () => collections.erase(),
     ),
-    tokens: sqliteTokens(database, log, foreignChanges, audit),
-    audit: sqliteAuditLinks(database, log, audit, busyMs),
+    tokens: sqliteTokens(database, log, foreignChanges),
+    audit: sqliteAuditLinks(database, log, busyMs),
 
     state: {
       get: async (tenant, server, key) => attempt(() => state.get(tenant, server, key)),

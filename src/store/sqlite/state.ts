@@ -13,7 +13,7 @@ import type {
   StateRoom,
   StateSize,
 } from "../store.ts";
-import type { SqliteAudit } from "./audit.ts";
+import { appendAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 
@@ -24,11 +24,7 @@ const EXPIRED_FOR_ROOM = 1_000;
 const EXPIRED_PASSED = 1_000;
 
 /** The part of the SQLite store that keeps the state of servers. Each function is one transaction. */
-export function sqliteState(
-  database: Database.Database,
-  audit: SqliteAudit,
-  storedBytes: Pick<StoredBytes, "lately" | "check">,
-) {
+export function sqliteState(database: Database.Database, storedBytes: Pick<StoredBytes, "lately" | "check">) {
   const statements = prepare(database);
 
   const remove = (removable: Removable): void => removeIn(statements, removable);
@@ -64,7 +60,7 @@ export function sqliteState(
   };
 
   const note = (tenant: string, by: string | undefined, action: string, facts: Readonly<Record<string, string>>) => {
-    if (by !== undefined) audit.append(entryOf(tenant, "state", { action, ...actorOf(by), ...facts }));
+    if (by !== undefined) appendAudit(database, entryOf(tenant, "state", { action, ...actorOf(by), ...facts }));
   };
 
   const set = database.transaction((tenant: string, server: string, key: string, put: StatePut) => {

@@ -50,7 +50,8 @@ export function shortWrites(database: Database.Database, log: WriteAheadLog): Wr
 function executeOn(database: Database.Database): Execute {
   const existing = known.get(database);
   if (existing) return existing;
-  database.function("berth_now", storeNow);
+  // An integer: a number would be a floating-point number.
+  database.function("berth_now", () => BigInt(storeNow()));
   const prepared = new Map<string, Database.Statement<[object], object>>();
   const execute: Execute = ({ sql, values }) => {
     const statement = prepared.get(sql) ?? database.prepare<[object], object>(sql);

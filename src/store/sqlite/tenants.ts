@@ -7,7 +7,7 @@ import { purge, removeClaims } from "../left-claims.ts";
 import { checkHost, readTenant, takenHost, type Published, type TenantRow } from "../rules.ts";
 import type { Tenant, Tenants, TenantSettings } from "../store.ts";
 import { attempt, attemptAll } from "./attempt.ts";
-import type { SqliteAudit } from "./audit.ts";
+import { appendAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import { sqliteDialect } from "./dialect.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
@@ -24,7 +24,6 @@ export function sqliteTenants(
   database: Database.Database,
   log: WriteAheadLog,
   foreignChanges: ForeignChanges,
-  audit: SqliteAudit,
   onDeleted: (name: string) => void,
   /** Overwrites what is left in the file; false where that has to be tried again. */
   erase: () => Promise<boolean>,
@@ -64,7 +63,7 @@ export function sqliteTenants(
       ...(limits && { limits }),
       ...(oauth !== undefined && { oauth }),
     };
-    audit.append(entryOf(name, "tenant", { action, ...actorOf(by), ...facts }));
+    appendAudit(database, entryOf(name, "tenant", { action, ...actorOf(by), ...facts }));
     return recordChange(name, now, by);
   };
 
@@ -87,7 +86,7 @@ export function sqliteTenants(
     const names = runSteps(database, purge(sqliteDialect, name, left));
     statements.remove.run(name);
     statements.mustScrub.run();
-    audit.append(entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
+    appendAudit(database, entryOf(name, "tenant", { action: "deleted", ...actorOf(by), names }));
     return { names, changeId: recordChange(name, storeNow(), by) };
   });
 
@@ -138,7 +137,7 @@ export function sqliteTenants(
     async stage() {
       const record = (name: string, { by, limits, ...facts }: Published): number => {
         statements.mustScrub.run();
-        audit.append(entryOf(name, "tenant", { action: "imported", ...actorOf(by), ...facts, limits }));
+        appendAudit(database, entryOf(name, "tenant", { action: "imported", ...actorOf(by), ...facts, limits }));
         return recordChange(name, storeNow(), by);
       };
       const published = (name: string, changeId: number): void => {

@@ -4,7 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { readToken, tooManyTokens, type TokenRow } from "../rules.ts";
 import type { NewTokenRecord, TokenRecords } from "../store.ts";
 import { attempt } from "./attempt.ts";
-import type { SqliteAudit } from "./audit.ts";
+import { appendAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -14,7 +14,6 @@ export function sqliteTokens(
   database: Database.Database,
   log: WriteAheadLog,
   foreignChanges: ForeignChanges,
-  audit: SqliteAudit,
 ): TokenRecords {
   const statements = prepare(database);
   const makeRoom = (tenant: string, tokensMax: number, now: number): void => {
@@ -29,14 +28,17 @@ export function sqliteTokens(
     const now = storeNow();
     makeRoom(tenant, tokensMax, now);
     statements.add.run(id, tenant, hash, name, JSON.stringify(grant), now, expiresAt);
-    audit.append(entryOf(tenant, "token", { action: "created", ...actorOf(by), token: id, name, grant, expiresAt }));
+    appendAudit(
+      database,
+      entryOf(tenant, "token", { action: "created", ...actorOf(by), token: id, name, grant, expiresAt }),
+    );
     return Number(statements.recordChange.run(tenant, id, now, by).lastInsertRowid);
   });
 
   const revoke = database.transaction((tenant: string, id: string, by: string) => {
     const now = storeNow();
     if (statements.revoke.run(now, tenant, id).changes === 0) return undefined;
-    audit.append(entryOf(tenant, "token", { action: "revoked", ...actorOf(by), token: id }));
+    appendAudit(database, entryOf(tenant, "token", { action: "revoked", ...actorOf(by), token: id }));
     return Number(statements.recordChange.run(tenant, id, now, by).lastInsertRowid);
   });
 
