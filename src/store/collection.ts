@@ -46,9 +46,6 @@ export interface CollectedStore {
   /** Removes what processes left that ended while they imported or deleted a tenant. */
   removeLeftovers(): Promise<void>;
 
-  /** A statement after which the remains of deleted tenants are overwritten, where the store does so. */
-  readonly mustErase?: string;
-
   /** The free bytes within the files of the store; 0 where only the database knows them. */
   reusableBytes(): number;
 }
@@ -451,7 +448,7 @@ class Reach {
 
 /** Removes what the last calls of tenants wrote that were deleted meanwhile. */
 async function removeRemains(store: CollectedStore): Promise<void> {
-  const { dialect, mustErase } = store;
+  const { dialect } = store;
   const gone = await store.read(
     rows<{ tenant: string }>(
       `WITH RECURSIVE each (tenant) AS (
@@ -468,7 +465,7 @@ async function removeRemains(store: CollectedStore): Promise<void> {
       const still = `SELECT 1 FROM (SELECT CAST($1 AS text) AS tenant) AS each WHERE ${WAS_DELETED}`;
       if ((yield* rows(still, [tenant])).length === 0) return;
       yield* purge(dialect, tenant, left, "kind <> 'tenant'");
-      if (mustErase !== undefined) yield* rows(mustErase);
+      if (dialect.mustErase !== undefined) yield* rows(dialect.mustErase);
     };
     await store.write(remove, { tenant, bytes: 0 }, true);
     await removeClaims((work) => store.write(work), dialect, left);

@@ -1,11 +1,15 @@
 import type { AuditEntry, AuditHead, AuditLink } from "../audit/audit-entry.ts";
 import type { Cid } from "../lib/cid.ts";
+import type { ForeignChange } from "./rules.ts";
 import type { Steps } from "./steps.ts";
 
 /** What differs between the SQL of the stores. Both know the function `berth_now()`, the clock of the store. */
 export interface Dialect {
   /** A condition: the column has one of the values of an array parameter. */
   oneOf(column: string, parameter: string): string;
+
+  /** A table expression: the texts of an array parameter, in the column `value`. */
+  texts(parameter: string): string;
 
   /** Columns of `content`: it is known to refer to no other content; it is the tarball of a package. */
   readonly isLeaf: string;
@@ -32,8 +36,14 @@ export interface Dialect {
   /** Moves the claims on content of the tenant `$1`, and those about to be removed, to `$2`, which has none. */
   readonly moveContentClaims: readonly string[];
 
-  /** Removes a tenant's names, records, secrets, and those changes that fulfil a condition; returns the number of names. */
-  removeTenantRows(tenant: string, changes: string): Steps<number>;
+  /**
+   * Removes a tenant's names, records, secrets unless it `keepsSecrets`, and those changes that fulfil a condition; returns
+   * the number of names.
+   */
+  removeTenantRows(tenant: string, changes: string, keepsSecrets?: boolean): Steps<number>;
+
+  /** A statement after which the remains of deleted tenants are overwritten, where the store does so. */
+  readonly mustErase?: string;
 
   /** Marks the contents `$1`, CIDs, as leaves. */
   readonly addLeaves: string;
@@ -100,3 +110,16 @@ export interface NameChangeRow {
   readonly cid: Cid | null;
   readonly changedAt: number;
 }
+
+/** A change of a name, not yet numbered. */
+export interface NewChange {
+  readonly tenant: string;
+  readonly kind: ForeignChange["kind"];
+  readonly name: string;
+  readonly cid: string | null;
+  readonly changedAt: number;
+  readonly by: string;
+}
+
+/** Adds changes to the history of names, after all that a transaction writes, and returns their numbers. */
+export type RecordChanges = (changes: readonly NewChange[]) => Steps<number[]>;

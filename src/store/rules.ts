@@ -1,7 +1,7 @@
 import { matches, matchesInTurns, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { turnTaker } from "../lib/event-loop.ts";
-import { soundObject, type JsonObject } from "../lib/json.ts";
+import { soundObject } from "../lib/json.ts";
 import type { ChangedName, StoredUse, Tenant, TokenRecord } from "./store.ts";
 
 /** The rules of every store, whatever keeps its rows. */
@@ -58,16 +58,6 @@ export function byName(a: { name: string }, b: { name: string }): number {
 
 /** A changed name, or by itself a changed tenant, or a token by its id. */
 export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: ChangedName["kind"] | "tenant" | "token" };
-
-/** An import, for the audit log. */
-export interface Published {
-  readonly by: string;
-  readonly limits: JsonObject;
-  /** There was a tenant of that name. */
-  readonly replaced: boolean;
-  /** The number of name changes that it brought along. */
-  readonly changes: number;
-}
 
 /** The bytes that one change of a name counts for: its row and its index entry. */
 export const CHANGE_BYTES = 200;

@@ -9,7 +9,7 @@ export interface Statement {
   readonly values: readonly unknown[];
 }
 
-/** Statements that lead to a result. They hold nothing that an error would have to release. */
+/** Statements that lead to a result. */
 export type Steps<T> = Generator<Statement, T, object[]>;
 
 /** One statement. Its columns are named as the fields of `Row`. */

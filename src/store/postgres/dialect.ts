@@ -18,6 +18,7 @@ const ADD_LINKS = `INSERT INTO audit (place, at, since, tenant, kind, records, b
 
 export const postgresDialect: Dialect = {
   oneOf: (column, parameter) => `${column} = ANY (${parameter})`,
+  texts: (parameter) => `unnest(${parameter}::text[]) AS each (value)`,
   isLeaf: "is_leaf",
   isPackage: "is_package",
   changeCounter: "name_change_counter",
@@ -35,14 +36,13 @@ export const postgresDialect: Dialect = {
      WHERE NOT EXISTS (SELECT 1 FROM tenant_content AS held WHERE held.tenant = $1 AND held.content_id = noted.content_id)`,
   ],
 
-  *removeTenantRows(tenant, changes) {
+  *removeTenantRows(tenant, changes, keepsSecrets = false) {
     const [names] = yield* rows<{ count: number }>(
-      "WITH gone AS (DELETE FROM name WHERE tenant = $1 RETURNING 1) SELECT count(*) FROM gone",
-      [tenant],
-    );
-    yield* rows(
-      `WITH changes AS (DELETE FROM name_change WHERE tenant = $1 AND ${changes}), records AS (DELETE FROM record WHERE tenant = $1)
-       DELETE FROM secret WHERE tenant = $1`,
+      `WITH names AS (DELETE FROM name WHERE tenant = $1 RETURNING 1),
+         changes AS (DELETE FROM name_change WHERE tenant = $1 AND ${changes}),
+         records AS (DELETE FROM record WHERE tenant = $1),
+         secrets AS (DELETE FROM secret WHERE tenant = $1 AND ${!keepsSecrets})
+       SELECT count(*) FROM names`,
       [tenant],
     );
     return names!.count;

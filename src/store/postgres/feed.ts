@@ -2,17 +2,10 @@ import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
+import type { NewChange } from "../dialect.ts";
 import type { ForeignChange } from "../rules.ts";
+import { rows, type Steps } from "../steps.ts";
 import { connectionOf, type PostgresDatabase, type RunSql } from "./database.ts";
-
-export interface NewChange {
-  readonly tenant: string;
-  readonly kind: ForeignChange["kind"];
-  readonly name: string;
-  readonly cid: string | null;
-  readonly changedAt: number;
-  readonly by: string;
-}
 
 /** How soon a change of another node is noticed without being told of it. */
 const LOOK_MS = 500;
@@ -88,11 +81,11 @@ export class Feed {
    * Numbers and writes changes, as the last act of a transaction, and returns their numbers. Nodes hear of them once it is
    * committed.
    */
-  async record(run: RunSql, changes: readonly NewChange[]): Promise<number[]> {
+  *record(changes: readonly NewChange[]): Steps<number[]> {
     if (changes.length === 0) return [];
     const columns = ["tenant", "kind", "name", "cid", "changedAt", "by"] as const;
     // One statement, since all other writers wait from here to the commit.
-    const [counter] = await run<{ before: number }>(
+    const [counter] = yield* rows<{ before: number }>(
       `WITH counter AS (
          UPDATE name_change_counter SET latest = latest + $1 RETURNING latest - $1 AS before),
        made AS (

@@ -16,6 +16,7 @@ import { claimContents, putContents, takeBack } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { putDerived } from "./derived.ts";
 import type { Feed } from "./feed.ts";
+import { runSteps } from "./steps.ts";
 import { checkRoom, type StoredSums } from "./stored-bytes.ts";
 
 /** The part of the Postgres store that keeps names with their history. */
@@ -103,10 +104,8 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
       if (use && grows) checkRoom(use, added + moved.length * CHANGE_BYTES, storedBytesMax!, "storage_full");
       if (moved.length === 0) return [];
       await appendAudit(run, auditOfChange(tenant, wanted, moved));
-      return feed.record(
-        run,
-        moved.map(({ kind, name, cid, changedAt }) => ({ tenant, kind, name, cid, changedAt, by })),
-      );
+      const changes = moved.map(({ kind, name, cid, changedAt }) => ({ tenant, kind, name, cid, changedAt, by }));
+      return runSteps(run, feed.record(changes));
     },
   };
 }

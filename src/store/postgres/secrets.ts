@@ -4,6 +4,7 @@ import type { SealedSecret, SecretPut, SecretStore } from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import { lock, type PostgresDatabase } from "./database.ts";
 import type { Feed } from "./feed.ts";
+import { runSteps } from "./steps.ts";
 
 const COLUMNS = `tenant, name, key_id AS "keyId", sealed, changed_at AS "changedAt", changed_by AS "by"`;
 
@@ -47,7 +48,7 @@ export function postgresSecrets(database: PostgresDatabase, feed: Feed): SecretS
             [tenant, name, keyId, sealed, by],
           );
           await appendAudit(run, entryOf(tenant, "secret", { action: "set", ...actorOf(by), name }));
-          await feed.record(run, noted(tenant, name, put!.changedAt, by));
+          await runSteps(run, feed.record(noted(tenant, name, put!.changedAt, by)));
           return true;
         }),
       ),
@@ -61,7 +62,7 @@ export function postgresSecrets(database: PostgresDatabase, feed: Feed): SecretS
           );
           if (!removed) return false;
           await appendAudit(run, entryOf(tenant, "secret", { action: "deleted", ...actorOf(by), name }));
-          await feed.record(run, noted(tenant, name, removed.now, by));
+          await runSteps(run, feed.record(noted(tenant, name, removed.now, by)));
           return true;
         }),
       ),

@@ -2,13 +2,14 @@ import { randomBytes } from "node:crypto";
 import type { Block, Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { aliasOf } from "../aliases.ts";
-import { leftIds, moveClaims, moveRows, purge } from "../left-claims.ts";
-import { CHANGES_OF_PLACE, contentMissing, verifiedInTurns, type Published } from "../rules.ts";
+import { leftIds } from "../left-claims.ts";
+import { contentMissing, verifiedInTurns } from "../rules.ts";
 import { sizeOf } from "../state-room.ts";
-import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
+import { rows, type Steps } from "../steps.ts";
+import type { KeptState, NamedChange, TenantStaging } from "../store.ts";
+import type { TenantChanges } from "../tenants.ts";
 import { claimContents, putContents, readContent } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
-import { postgresDialect } from "./dialect.ts";
 import { addState } from "./state.ts";
 import { removeLater, removeLeft, runSteps } from "./steps.ts";
 
@@ -23,12 +24,11 @@ const QUICK = { isDurable: false } as const;
 const LONG = { isLong: true } as const;
 
 /**
- * Assembles a tenant under a name that none can have, and gives it its own name in one transaction, of which `record` is
- * the last part.
+ * Assembles a tenant under a name that none can have, and gives it its own name in one transaction.
  */
 export async function postgresTenantStaging(
   database: PostgresDatabase,
-  record: (run: RunSql, name: string, published: Published) => Promise<void>,
+  changes: TenantChanges,
 ): Promise<TenantStaging> {
   await removeLeftovers(database);
   const id = randomBytes(8).toString("hex");
@@ -78,11 +78,10 @@ export async function postgresTenantStaging(
           const [own] = await run("SELECT 1 FROM staging WHERE id = $1 FOR SHARE", [id]);
           if (!own)
             throw new BerthError("store_failed", "the import stood still for too long; nothing was changed; try again");
-          const replaced = await makeRoom(run, name, gone, settings);
-          await runSteps(run, moveClaims(postgresDialect, coming, name));
-          await runSteps(run, moveRows("state_server", coming, name));
-          const changes = await moveChanges(run, coming, name);
-          await record(run, name, { by: settings.by, limits: settings.limits, replaced, changes });
+          await runSteps(
+            run,
+            changes.publish(name, settings, { coming, gone }, () => moveChanges(coming, name)),
+          );
         },
         LONG,
       );
@@ -136,50 +135,16 @@ async function addChanges(run: RunSql, alias: string, changes: readonly NamedCha
   );
 }
 
-/** True when there was a tenant of that name. */
-async function makeRoom(
-  run: RunSql,
-  name: string,
-  gone: string,
-  { limits, replace }: PublishSettings,
-): Promise<boolean> {
-  const [before] = await run("SELECT 1 FROM tenant WHERE name = $1", [name]);
-  if (!before) {
-    await runSteps(run, purge(postgresDialect, name, gone));
-    await run("INSERT INTO tenant (name, created_at, limits) VALUES ($1, berth_now(), $2)", [
-      name,
-      JSON.stringify(limits),
-    ]);
-    return false;
-  }
-  if (!replace && (await hasAnything(run, name))) throw new BerthError("tenant_exists", `"${name}"`);
-  await runSteps(run, moveClaims(postgresDialect, name, gone));
-  await runSteps(run, moveRows("state_server", name, gone));
-  // They are of servers that are others now.
-  await runSteps(run, moveRows("retained_call_server", name, gone));
-  await run(
-    `WITH names AS (DELETE FROM name WHERE tenant = $1), records AS (DELETE FROM record WHERE tenant = $1)
-     DELETE FROM name_change WHERE tenant = $1 AND kind NOT IN ${CHANGES_OF_PLACE}`,
-    [name],
-  );
-  // The nodes know by this that it is another tenant.
-  await run(
-    "UPDATE tenant SET replaced_at = greatest(berth_now(), coalesce(replaced_at, 0) + 1), limits = $2 WHERE name = $1",
-    [name, JSON.stringify(limits)],
-  );
-  return true;
-}
-
 /** Gives the tenant the changes and the names that they lead to; returns the number of changes. */
-async function moveChanges(run: RunSql, alias: string, name: string): Promise<number> {
-  const [missing] = await run<Pick<NamedChange, "kind" | "name"> & { readonly cid: Cid }>(
+function* moveChanges(alias: string, name: string): Steps<number> {
+  const [missing] = yield* rows<Pick<NamedChange, "kind" | "name"> & { readonly cid: Cid }>(
     `SELECT kind, name, cid FROM name_change AS change WHERE tenant = $1 AND cid IS NOT NULL AND NOT EXISTS (
        SELECT 1 FROM content JOIN tenant_content ON content_id = content.id
        WHERE content.cid = change.cid AND tenant_content.tenant = $2) ORDER BY id LIMIT 1`,
     [alias, name],
   );
   if (missing) throw contentMissing(missing.kind, missing.name, missing.cid);
-  await run(
+  yield* rows(
     `INSERT INTO name (tenant, kind, name, cid, changed_at)
      SELECT $2, kind, name, cid, changed_at FROM (
        SELECT DISTINCT ON (kind, name) kind, name, cid, changed_at FROM name_change WHERE tenant = $1
@@ -187,23 +152,12 @@ async function moveChanges(run: RunSql, alias: string, name: string): Promise<nu
      WHERE cid IS NOT NULL`,
     [alias, name],
   );
-  const [moved] = await run<{ changes: number }>(
+  const [moved] = yield* rows<{ changes: number }>(
     `WITH moved AS (UPDATE name_change SET tenant = $2 WHERE tenant = $1 RETURNING 1)
      SELECT count(*) AS changes FROM moved`,
     [alias, name],
   );
   return moved!.changes;
-}
-
-/** True if a tenant has content, a history of names, or state. */
-export async function hasAnything(run: RunSql, name: string): Promise<boolean> {
-  const [found] = await run<{ has: boolean }>(
-    `SELECT EXISTS (SELECT 1 FROM tenant_content WHERE tenant = $1)
-       OR EXISTS (SELECT 1 FROM state_server WHERE tenant = $1 AND keys > 0)
-       OR EXISTS (SELECT 1 FROM name_change WHERE tenant = $1 AND kind NOT IN ${CHANGES_OF_PLACE}) AS has`,
-    [name],
-  );
-  return found!.has;
 }
 
 /** Removes what processes left that ended while they assembled or removed a tenant. */

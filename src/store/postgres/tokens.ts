@@ -5,6 +5,7 @@ import type { TokenRecords } from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import type { Feed } from "./feed.ts";
+import { runSteps } from "./steps.ts";
 
 const COLUMNS = `id, tenant, hash, name, "grant", created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"`;
 
@@ -60,7 +61,7 @@ export function postgresTokens(database: PostgresDatabase, ask: RunSql, feed: Fe
         );
         const facts = { action: "created", ...actorOf(by), token: id, name, grant, expiresAt };
         await appendAudit(run, entryOf(tenant, "token", facts));
-        await feed.record(run, noted(tenant, id, row!.createdAt, by));
+        await runSteps(run, feed.record(noted(tenant, id, row!.createdAt, by)));
         return readToken(row!);
       }),
 
@@ -74,7 +75,7 @@ export function postgresTokens(database: PostgresDatabase, ask: RunSql, feed: Fe
           );
           if (!revoked) return false;
           await appendAudit(run, entryOf(tenant, "token", { action: "revoked", ...actorOf(by), token: id }));
-          await feed.record(run, noted(tenant, id, revoked.at, by));
+          await runSteps(run, feed.record(noted(tenant, id, revoked.at, by)));
           return true;
         }),
       ),

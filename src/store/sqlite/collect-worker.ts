@@ -55,7 +55,6 @@ function collectedStore(database: Database.Database, own: Turns): CollectedStore
       while ((await own.write(() => removeSome.immediate())) > 0);
     },
     removeLeftovers: () => removeLeftovers(database, write),
-    mustErase: `UPDATE scrubbed SET through = ${MUST_SCRUB}`,
     reusableBytes: () =>
       ["freelist_count", "page_size"]
         .map((name) => database.pragma(name, { simple: true }) as number)

@@ -2,6 +2,7 @@ import { GENESIS } from "../../audit/chain.ts";
 import type { ChainEnd, Dialect } from "../dialect.ts";
 import { rows } from "../steps.ts";
 import { storeNow } from "./clock.ts";
+import { MUST_SCRUB } from "./scrub.ts";
 
 /** Rows of state that are read together. */
 const STATE_ROWS = 200;
@@ -10,6 +11,7 @@ const oneOf = (column: string, parameter: string): string => `${column} IN (SELE
 
 export const sqliteDialect: Dialect = {
   oneOf,
+  texts: (parameter) => `json_each(${parameter})`,
   isLeaf: "EXISTS (SELECT 1 FROM content_leaf WHERE content_leaf.content_id = content.id)",
   isPackage: "coalesce((SELECT is_package FROM content_leaf WHERE content_leaf.content_id = content.id), 0)",
   changeCounter: "(SELECT coalesce(max(id), 0) AS latest FROM name_change)",
@@ -27,13 +29,15 @@ export const sqliteDialect: Dialect = {
     "DELETE FROM left_content WHERE tenant = $1",
   ],
 
-  *removeTenantRows(tenant, changes) {
+  *removeTenantRows(tenant, changes, keepsSecrets) {
     const names = yield* rows("DELETE FROM name WHERE tenant = $1 RETURNING 1", [tenant]);
     yield* rows(`DELETE FROM name_change WHERE tenant = $1 AND ${changes}`, [tenant]);
     yield* rows("DELETE FROM record WHERE tenant = $1", [tenant]);
-    yield* rows("DELETE FROM secret WHERE tenant = $1", [tenant]);
+    if (!keepsSecrets) yield* rows("DELETE FROM secret WHERE tenant = $1", [tenant]);
     return names.length;
   },
+
+  mustErase: `UPDATE scrubbed SET through = ${MUST_SCRUB}`,
 
   // Packages were marked when they were written.
   addLeaves: `INSERT OR IGNORE INTO content_leaf (content_id, is_package) SELECT id, 0 FROM content WHERE ${oneOf("cid", "$1")}`,

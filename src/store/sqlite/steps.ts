@@ -11,9 +11,14 @@ const known = new WeakMap<Database.Database, Execute>();
 /** Runs steps synchronously, on a connection that prepares each statement once. */
 export function runSteps<T>(database: Database.Database, steps: Steps<T>): T {
   const execute = executeOn(database);
-  let next = steps.next([]);
-  while (!next.done) next = steps.next(execute(next.value));
-  return next.value;
+  try {
+    let next = steps.next([]);
+    while (!next.done) next = steps.next(execute(next.value));
+    return next.value;
+  } finally {
+    // A statement that fails leaves loops over rows open, which would keep their connection busy.
+    steps.return(undefined as T);
+  }
 }
 
 /** As `runSteps`, with `rest` before each statement. */
@@ -64,6 +69,6 @@ function executeOn(database: Database.Database): Execute {
 }
 
 /** SQLite has neither booleans nor arrays. */
-function bound(value: unknown): unknown {
+function bound(value: unknown = null): unknown {
   return typeof value === "boolean" ? Number(value) : Array.isArray(value) ? JSON.stringify(value) : value;
 }

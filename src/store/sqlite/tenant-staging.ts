@@ -8,12 +8,12 @@ import type { Block } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { inLock, lockFile } from "../../lib/file-lock.ts";
 import { aliasOf } from "../aliases.ts";
-import { leftIds, moveClaims, moveRows, purge, removeClaims } from "../left-claims.ts";
-import { CHANGES_OF_PLACE, contentMissing, verified, type Published } from "../rules.ts";
+import { leftIds, removeClaims } from "../left-claims.ts";
+import { contentMissing, verified } from "../rules.ts";
 import { sizeOf } from "../state-room.ts";
-import type { Steps, Write } from "../steps.ts";
-import type { KeptState, NamedChange, PublishSettings, TenantStaging } from "../store.ts";
-import { storeNow } from "./clock.ts";
+import { rows, type Steps, type Write } from "../steps.ts";
+import type { KeptState, NamedChange, TenantStaging } from "../store.ts";
+import type { Changed, TenantChanges } from "../tenants.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDialect } from "./dialect.ts";
 import { addState } from "./state.ts";
@@ -25,13 +25,6 @@ const BYTES_AT_ONCE = 256 * 1024;
 /** Counted for each key of state besides its bytes: a short one takes time, too. */
 const STATE_ROW_BYTES = 512;
 
-interface StagingOptions {
-  /** Part of the publishing transaction; returns the number of the change. */
-  readonly record: (name: string, published: Published) => number;
-  /** Called right after that transaction. */
-  readonly published: (name: string, changeId: number) => void;
-}
-
 /**
  * Assembles a tenant in a file beside the database, so that nothing unchecked ever enters the database. To publish it,
  * its content is written in steps, under a name that nobody can have, and then given to the tenant in one.
@@ -39,11 +32,11 @@ interface StagingOptions {
 export async function sqliteTenantStaging(
   database: Database.Database,
   log: WriteAheadLog,
-  { record, published }: StagingOptions,
+  changes: TenantChanges,
+  /** Runs the publishing transaction. */
+  publish: (name: string, work: () => Steps<Changed<void>>) => Promise<void>,
 ): Promise<TenantStaging> {
-  const main = prepareMain(database);
   const contents = new SqliteContent(database);
-  const steps = <T>(work: Steps<T>): T => runSteps(database, work);
   const removeLeft = (alias: string): Promise<number> => removeClaims(shortWrites(database, log), sqliteDialect, alias);
   await removeLeftovers(database, shortWrites(database, log));
   const staged = await createStagingFile(dirname(database.name));
@@ -58,42 +51,20 @@ export async function sqliteTenantStaging(
     }
   });
 
-  /** True when there was a tenant of that name. */
-  const makeRoom = (name: string, { limits, replace }: PublishSettings): boolean => {
-    const now = storeNow();
-    const before = main.replacedAt.get(name);
-    if (!before) {
-      steps(purge(sqliteDialect, name, gone));
-      main.add.run(name, now, JSON.stringify(limits));
-      return false;
-    }
-    if (!replace && hasAnything(database, name)) throw new BerthError("tenant_exists", `"${name}"`);
-    steps(moveClaims(sqliteDialect, name, gone));
-    steps(moveRows("state_server", name, gone));
-    // They are of servers that are others now.
-    steps(moveRows("retained_call_server", name, gone));
-    for (const remove of main.removals) remove.run(name);
-    // The serving processes know by this that it is another tenant.
-    main.replace.run(Math.max(now, (before.replacedAt ?? 0) + 1), JSON.stringify(limits), name);
-    return true;
-  };
-
-  const swap = database.transaction((name: string, settings: PublishSettings) => {
-    const replaced = makeRoom(name, settings);
-    const changes = own.countChanges.get()!;
-    steps(moveClaims(sqliteDialect, coming, name));
-    steps(moveRows("state_server", coming, name));
+  const moveChanges = function* (tenant: string): Steps<number> {
+    const count = own.countChanges.get()!;
     // Older than all that was changed here, so that no process takes it for current changes.
-    let id = Math.min(0, main.firstId.get() ?? 0) - changes;
-    for (const { kind, name: subject, cid, changedAt, by } of own.changes.iterate()) {
-      if (cid !== null && !contents.isClaimed(name, cid)) throw contentMissing(kind, subject, cid);
-      main.addChange.run(id++, name, kind, subject, cid, changedAt, by);
+    const [first] = yield* rows<{ id: number }>("SELECT min(0, min(id)) AS id FROM name_change");
+    let id = (first?.id ?? 0) - count;
+    for (const { kind, name, cid, changedAt, by } of own.changes.iterate()) {
+      if (cid !== null && !contents.isClaimed(tenant, cid)) throw contentMissing(kind, name, cid);
+      yield* rows(ADD_CHANGE, [id++, tenant, kind, name, cid, changedAt, by]);
     }
-    for (const { kind, name: subject, cid, changedAt } of own.names.iterate()) {
-      if (cid !== null) main.addName.run(name, kind, subject, cid, changedAt);
+    for (const { kind, name, cid, changedAt } of own.names.iterate()) {
+      if (cid !== null) yield* rows(ADD_NAME, [tenant, kind, name, cid, changedAt]);
     }
-    return record(name, { by: settings.by, limits: settings.limits, replaced, changes });
-  });
+    return count;
+  };
 
   return {
     async put({ cid, bytes }) {
@@ -117,7 +88,7 @@ export async function sqliteTenantStaging(
         // Waiters go first, for as long as they waited for this.
         await pause(performance.now() - began);
       }
-      await log.keep(() => published(name, swap.immediate(name, settings)));
+      await publish(name, () => changes.publish(name, settings, { coming, gone }, () => moveChanges(name)));
       await removeLeft(gone);
     },
 
@@ -126,16 +97,6 @@ export async function sqliteTenantStaging(
       staged.close();
     },
   };
-}
-
-/** True if a tenant has content, a history of names, or state. */
-export function hasAnything(database: Database.Database, name: string): boolean {
-  const statement = database.prepare<[{ name: string }]>(
-    `SELECT 1 WHERE EXISTS (SELECT 1 FROM tenant_content WHERE tenant = @name)
-     OR EXISTS (SELECT 1 FROM state_server WHERE tenant = @name AND keys > 0)
-     OR EXISTS (SELECT 1 FROM name_change WHERE tenant = @name AND kind NOT IN ${CHANGES_OF_PLACE})`,
-  );
-  return statement.get({ name }) !== undefined;
 }
 
 /** Removes the leftovers of processes that ended while they assembled or removed a tenant. */
@@ -197,27 +158,9 @@ function prepareStaged({ database }: StagingFile) {
   };
 }
 
-function prepareMain(database: Database.Database) {
-  return {
-    replacedAt: database.prepare<[string], { replacedAt: number | null }>(
-      "SELECT replaced_at AS replacedAt FROM tenant WHERE name = ?",
-    ),
-    firstId: database.prepare<[], number | null>("SELECT min(id) FROM name_change").pluck(),
-    add: database.prepare<[string, number, string]>("INSERT INTO tenant (name, created_at, limits) VALUES (?, ?, ?)"),
-    replace: database.prepare<[number, string, string]>("UPDATE tenant SET replaced_at = ?, limits = ? WHERE name = ?"),
-    removals: [
-      "DELETE FROM name WHERE tenant = ?",
-      `DELETE FROM name_change WHERE tenant = ? AND kind NOT IN ${CHANGES_OF_PLACE}`,
-      "DELETE FROM record WHERE tenant = ?",
-    ].map((sql) => database.prepare<[string]>(sql)),
-    addChange: database.prepare<[number, string, string, string, string | null, number, string]>(
-      "INSERT INTO name_change (id, tenant, kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?, ?, ?)",
-    ),
-    addName: database.prepare<[string, string, string, string, number]>(
-      "INSERT INTO name (tenant, kind, name, cid, changed_at) VALUES (?, ?, ?, ?, ?)",
-    ),
-  };
-}
+const ADD_CHANGE = `INSERT INTO name_change (id, tenant, kind, name, cid, changed_at, changed_by)
+  VALUES ($1, $2, $3, $4, $5, $6, $7)`;
+const ADD_NAME = "INSERT INTO name (tenant, kind, name, cid, changed_at) VALUES ($1, $2, $3, $4, $5)";
 
 /**
  * Files of tenants that are being assembled, beside the database. The process that made one holds a lock on it that the

@@ -1,0 +1,171 @@
+import { actorOf, entryOf } from "../audit/audit-entry.ts";
+import { BerthError } from "../lib/errors.ts";
+import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
+import { appendLinks } from "./audit.ts";
+import type { Dialect, RecordChanges } from "./dialect.ts";
+import { moveClaims, moveRows, purge } from "./left-claims.ts";
+import { CHANGES_OF_PLACE, checkHost, readTenant, takenHost, type TenantRow } from "./rules.ts";
+import { rows, type Steps } from "./steps.ts";
+import type { PublishSettings, Tenant, TenantSettings } from "./store.ts";
+
+/** The registry of tenants. Its changes are logged among the changed names, under the kind `tenant`. */
+
+/** The result of a transaction, and the numbers of the changes that it has recorded. */
+export interface Changed<T> {
+  readonly result: T;
+  readonly changes: readonly number[];
+}
+
+type Row = Omit<TenantRow, "hosts"> & { readonly hosts: string | null };
+
+const TENANT = `SELECT name, created_at AS "createdAt", replaced_at AS "replacedAt", suspended_at AS "suspendedAt", limits, oauth,
+  (SELECT string_agg(host, ' ' ORDER BY host) FROM tenant_host WHERE tenant = name) AS hosts FROM tenant`;
+
+const readRow = (row: Row): Tenant => readTenant({ ...row, hosts: row.hosts?.split(" ") ?? [] });
+
+export function* findTenant(name: string): Steps<Tenant | undefined> {
+  const [row] = yield* rows<Row>(`${TENANT} WHERE name = $1`, [name]);
+  return row && readRow(row);
+}
+
+export function* listTenants(): Steps<Tenant[]> {
+  return (yield* rows<Row>(`${TENANT} ORDER BY name`)).map(readRow);
+}
+
+/** The tenants by their hosts. */
+export function* listHosts(): Steps<Map<string, string>> {
+  const hosts = yield* rows<{ host: string; tenant: string }>("SELECT host, tenant FROM tenant_host");
+  return new Map(hosts.map(({ host, tenant }) => [host, tenant]));
+}
+
+/** True if a tenant has content, a history of names, or state. */
+export function* hasAnything(name: string): Steps<boolean> {
+  const found = yield* rows(
+    `SELECT 1 WHERE EXISTS (SELECT 1 FROM tenant_content WHERE tenant = $1)
+       OR EXISTS (SELECT 1 FROM state_server WHERE tenant = $1 AND keys > 0)
+       OR EXISTS (SELECT 1 FROM name_change WHERE tenant = $1 AND kind NOT IN ${CHANGES_OF_PLACE})`,
+    [name],
+  );
+  return found.length > 0;
+}
+
+/** The transactions that change tenants. Each locks the tenant. */
+export class TenantChanges {
+  readonly #dialect: Dialect;
+  readonly #record: RecordChanges;
+
+  constructor(dialect: Dialect, record: RecordChanges) {
+    this.#dialect = dialect;
+    this.#record = record;
+  }
+
+  *create(name: string, settings: TenantSettings, left: string): Steps<Changed<Tenant>> {
+    if (yield* findTenant(name)) throw new BerthError("tenant_exists", `"${name}"`);
+    // Left by the last calls of an earlier tenant of that name.
+    yield* purge(this.#dialect, name, left);
+    yield* rows("INSERT INTO tenant (name, created_at, limits) VALUES ($1, berth_now(), '{}')", [name]);
+    const changes = yield* this.#apply(name, "created", settings);
+    return { result: (yield* findTenant(name))!, changes };
+  }
+
+  *change(name: string, settings: TenantSettings): Steps<Changed<Tenant>> {
+    if (!(yield* findTenant(name))) throw new BerthError("tenant_not_found", `"${name}"`);
+    const changes = yield* this.#apply(name, "changed", settings);
+    return { result: (yield* findTenant(name))!, changes };
+  }
+
+  /** Leaves what takes long to remove under the alias `left`. Results in the number of names. */
+  *remove(name: string, by: string, left: string): Steps<Changed<number>> {
+    if (name === DEFAULT_TENANT) throw new BerthError("tenant_invalid", `"${name}" cannot be deleted`);
+    if (!(yield* findTenant(name))) throw new BerthError("tenant_not_found", `"${name}"`);
+    const names = yield* purge(this.#dialect, name, left);
+    yield* rows("DELETE FROM tenant WHERE name = $1", [name]);
+    if (this.#dialect.mustErase !== undefined) yield* rows(this.#dialect.mustErase);
+    return { result: names, changes: yield* this.#note(name, "deleted", by, { names }) };
+  }
+
+  /**
+   * Gives a tenant what was assembled under the alias `coming`; leaves under `gone` what an earlier tenant of that name
+   * had. `moveChanges` adds its changes and names, and returns the number of changes.
+   */
+  *publish(
+    name: string,
+    { by, limits, replace }: PublishSettings,
+    { coming, gone }: { readonly coming: string; readonly gone: string },
+    moveChanges: () => Steps<number>,
+  ): Steps<Changed<void>> {
+    const replaced = (yield* rows("SELECT 1 FROM tenant WHERE name = $1", [name])).length > 0;
+    if (!replaced) {
+      yield* purge(this.#dialect, name, gone);
+      yield* rows("INSERT INTO tenant (name, created_at, limits) VALUES ($1, berth_now(), $2)", [
+        name,
+        JSON.stringify(limits),
+      ]);
+    } else {
+      if (!replace && (yield* hasAnything(name))) throw new BerthError("tenant_exists", `"${name}"`);
+      yield* moveClaims(this.#dialect, name, gone);
+      yield* moveRows("state_server", name, gone);
+      // They are of servers that are others now.
+      yield* moveRows("retained_call_server", name, gone);
+      yield* this.#dialect.removeTenantRows(name, `kind NOT IN ${CHANGES_OF_PLACE}`, true);
+      // The serving processes know by this that it is another tenant.
+      yield* rows(
+        `UPDATE tenant SET limits = $2,
+           replaced_at = CASE WHEN replaced_at >= berth_now() THEN replaced_at + 1 ELSE berth_now() END
+         WHERE name = $1`,
+        [name, JSON.stringify(limits)],
+      );
+    }
+    yield* moveClaims(this.#dialect, coming, name);
+    yield* moveRows("state_server", coming, name);
+    const changes = yield* moveChanges();
+    if (this.#dialect.mustErase !== undefined) yield* rows(this.#dialect.mustErase);
+    const facts = { replaced, changes, limits };
+    return { result: undefined, changes: yield* this.#note(name, "imported", by, facts) };
+  }
+
+  *#apply(name: string, action: "created" | "changed", settings: TenantSettings): Steps<number[]> {
+    const { suspended, hosts, limits, oauth, by } = settings;
+    if (suspended && name === DEFAULT_TENANT) {
+      throw new BerthError("tenant_invalid", `"${name}" is always served; stop Berth to stop serving it`);
+    }
+    yield* rows(
+      `UPDATE tenant SET
+         suspended_at = CASE WHEN $2 THEN coalesce(suspended_at, berth_now()) WHEN NOT $2 THEN NULL ELSE suspended_at END,
+         limits = coalesce($3, limits), oauth = CASE WHEN $4 THEN $5 ELSE oauth END
+       WHERE name = $1`,
+      [name, suspended, limits && JSON.stringify(limits), oauth !== undefined, oauth && JSON.stringify(oauth)],
+    );
+    if (hosts) yield* this.#setHosts(name, hosts);
+    return yield* this.#note(name, action, by, {
+      ...(suspended !== undefined && { suspended }),
+      ...(hosts && { hosts: [...hosts] }),
+      ...(limits && { limits }),
+      ...(oauth !== undefined && { oauth }),
+    });
+  }
+
+  *#setHosts(name: string, hosts: readonly string[]): Steps<void> {
+    const isOne = this.#dialect.oneOf("host", "$2");
+    for (const host of hosts) checkHost(host);
+    yield* rows(`DELETE FROM tenant_host WHERE tenant = $1 AND NOT (${isOne})`, [name, hosts]);
+    yield* rows(
+      `INSERT INTO tenant_host (host, tenant) SELECT DISTINCT value, $1 FROM ${this.#dialect.texts("$2")}
+       WHERE TRUE ORDER BY value ON CONFLICT DO NOTHING`,
+      [name, hosts],
+    );
+    const taken = yield* rows<{ host: string; tenant: string }>(
+      `SELECT host, tenant FROM tenant_host WHERE ${isOne} AND tenant <> $1`,
+      [name, hosts],
+    );
+    const [first] = taken.sort((a, b) => hosts.indexOf(a.host) - hosts.indexOf(b.host));
+    if (first) throw takenHost(first.host, first.tenant);
+  }
+
+  /** Records what was done, in the audit log and in the history of names. */
+  *#note(name: string, action: string, by: string, facts: Parameters<typeof entryOf>[2]): Steps<number[]> {
+    yield* appendLinks(this.#dialect, [entryOf(name, "tenant", { action, ...actorOf(by), ...facts })]);
+    const [clock] = yield* rows<{ now: number }>("SELECT berth_now() AS now");
+    return yield* this.#record([{ tenant: name, kind: "tenant", name: "", cid: null, changedAt: clock!.now, by }]);
+  }
+}
