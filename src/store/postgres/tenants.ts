@@ -1,12 +1,12 @@
 import { checkTenantName } from "../../lib/tenant-name.ts";
 import { newAlias } from "../aliases.ts";
 import type { Tenants } from "../store.ts";
+import { readTenantSnapshot } from "../tenant-snapshot.ts";
 import { findTenant, hasAnything, listHosts, listTenants, TenantChanges } from "../tenants.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { postgresDialect } from "./dialect.ts";
 import type { Feed } from "./feed.ts";
 import { removeLater, removeLeft, runSteps } from "./steps.ts";
-import { postgresTenantSnapshot } from "./tenant-snapshot.ts";
 import { postgresTenantStaging } from "./tenant-staging.ts";
 
 const LONG = { isLong: true } as const;
@@ -54,7 +54,7 @@ export function postgresTenants(database: PostgresDatabase, feed: Feed, onDelete
       return { names: result, contents: await removeLeft(database, left), isErased: false };
     },
 
-    snapshot: (name) => postgresTenantSnapshot(database, name),
+    snapshot: async (name) => readTenantSnapshot(postgresDialect, await database.snapshot(), name),
 
     async stage() {
       const staging = await postgresTenantStaging(database, changes);

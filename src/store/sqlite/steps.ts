@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type Database from "#better-sqlite3";
+import Database from "#better-sqlite3";
 import type { Statement, Steps, Write } from "../steps.ts";
+import type { ReadTransaction } from "../tenant-snapshot.ts";
 import { storeNow } from "./clock.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -61,11 +62,38 @@ function executeOn(database: Database.Database): Execute {
   const execute: Execute = ({ sql, values }) => {
     const statement = prepared.get(sql) ?? database.prepare<[object], object>(sql);
     prepared.set(sql, statement);
-    const named = Object.fromEntries(values.map((value, index) => [index + 1, bound(value)]));
+    const named = namedOf(values);
     return statement.reader ? statement.all(named) : (statement.run(named), []);
   };
   known.set(database, execute);
   return execute;
+}
+
+/** A transaction that reads from a file. */
+export function openReadTransaction(file: string): ReadTransaction {
+  const database = new Database(file, { readonly: true, fileMustExist: true });
+  database.exec("BEGIN");
+  const run = executeOn(database);
+  return {
+    run: async <Row extends object>(sql: string, values: readonly unknown[]) => run({ sql, values }) as Row[],
+    async *parts<Row extends object>(sql: string, values: readonly unknown[], atOnce: number) {
+      let part: Row[] = [];
+      for (const row of database.prepare<[object], Row>(sql).iterate(namedOf(values))) {
+        part.push(row);
+        if (part.length < atOnce) continue;
+        yield part;
+        part = [];
+      }
+      if (part.length > 0) yield part;
+    },
+    async close() {
+      database.close();
+    },
+  };
+}
+
+function namedOf(values: readonly unknown[]): object {
+  return Object.fromEntries(values.map((value, index) => [index + 1, bound(value)]));
 }
 
 /** SQLite has neither booleans nor arrays. */

@@ -5,12 +5,12 @@ import type { NewChange } from "../dialect.ts";
 import { removeClaims } from "../left-claims.ts";
 import { rows, type Steps } from "../steps.ts";
 import type { Tenants } from "../store.ts";
+import { readTenantSnapshot } from "../tenant-snapshot.ts";
 import { findTenant, hasAnything, listHosts, listTenants, TenantChanges, type Changed } from "../tenants.ts";
 import { attempt, attemptAll } from "./attempt.ts";
 import { sqliteDialect } from "./dialect.ts";
 import type { ForeignChanges } from "./foreign-changes.ts";
-import { inTransaction, runSteps, shortWrites } from "./steps.ts";
-import { sqliteTenantSnapshot } from "./tenant-snapshot.ts";
+import { inTransaction, openReadTransaction, runSteps, shortWrites } from "./steps.ts";
 import { removeLeftovers, sqliteTenantStaging } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -61,9 +61,7 @@ export function sqliteTenants(
         return { names, contents: await removeLeft(left), isErased: await erase() };
       }),
 
-    async snapshot(name) {
-      return attempt(() => sqliteTenantSnapshot(database.name, name));
-    },
+    snapshot: (name) => attemptAll(() => readTenantSnapshot(sqliteDialect, openReadTransaction(database.name), name)),
 
     async stage() {
       const publish = (name: string, work: () => Steps<Changed<void>>): Promise<void> =>

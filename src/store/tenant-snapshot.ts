@@ -1,0 +1,106 @@
+import type { Cid } from "../lib/cid.ts";
+import { BerthError } from "../lib/errors.ts";
+import type { JsonObject } from "../lib/json.ts";
+import type { Dialect } from "./dialect.ts";
+import { idsOf } from "./left-claims.ts";
+import { CHANGES_OF_PLACE, verifiedInTurns } from "./rules.ts";
+import type { KeptState, NamedChange, TenantSnapshot } from "./store.ts";
+
+/** Rows in memory at once, of contents, of changes, and of state, whose values may be large. */
+const CONTENTS_AT_ONCE = 500;
+const CHANGES_AT_ONCE = 500;
+const STATE_AT_ONCE = 50;
+/** Bytes of contents that are read together, where there is more than one content. */
+const BYTES_AT_ONCE = 1024 * 1024;
+
+/** A transaction that reads, on a connection of its own. The first read fixes the moment. */
+export interface ReadTransaction {
+  run<Row extends object>(sql: string, values: readonly unknown[]): Promise<Row[]>;
+  /** As `run`, with so many rows in memory at a time. */
+  parts<Row extends object>(sql: string, values: readonly unknown[], atOnce: number): AsyncIterable<Row[]>;
+  close(): Promise<void>;
+}
+
+/** Reads a tenant. Closes the transaction where it fails. */
+export async function readTenantSnapshot(
+  dialect: Dialect,
+  transaction: ReadTransaction,
+  tenant: string,
+): Promise<TenantSnapshot> {
+  const ofNames = `FROM name_change WHERE tenant = $1 AND kind NOT IN ${CHANGES_OF_PLACE}`;
+  try {
+    const [found] = await transaction.run<{ limits: string; changedAt: number | null; now: number }>(
+      `SELECT limits, (SELECT max(changed_at) ${ofNames}) AS "changedAt", berth_now() AS now FROM tenant WHERE name = $1`,
+      [tenant],
+    );
+    if (!found) throw new BerthError("tenant_not_found", `"${tenant}"`);
+    return {
+      limits: JSON.parse(found.limits) as JsonObject,
+      changedAt: found.changedAt,
+      async *contents() {
+        const claims = transaction.parts<Claim>(
+          `SELECT id, cid, octet_length(bytes) AS length
+           FROM tenant_content JOIN content ON id = content_id WHERE tenant = $1 ORDER BY cid`,
+          [tenant],
+          CONTENTS_AT_ONCE,
+        );
+        for await (const part of claims) {
+          for (const few of fewAtOnce(part)) {
+            const contents = await transaction.run<{ cid: Cid; bytes: Buffer }>(
+              `SELECT cid, bytes FROM content WHERE ${dialect.oneOf("id", "$1")} ORDER BY cid`,
+              [idsOf(few)],
+            );
+            for (const { cid, bytes } of contents) yield { cid, bytes: await verifiedInTurns(cid, bytes) };
+          }
+        }
+      },
+      async *changes() {
+        const changes = transaction.parts<NamedChange>(
+          `SELECT kind, name, cid, changed_at AS "changedAt", changed_by AS "by" ${ofNames} ORDER BY kind, name, id`,
+          [tenant],
+          CHANGES_AT_ONCE,
+        );
+        for await (const part of changes) yield* part;
+      },
+      async secrets() {
+        const sql = "SELECT name FROM secret WHERE tenant = $1 ORDER BY name";
+        return (await transaction.run<{ name: string }>(sql, [tenant])).map(({ name }) => name);
+      },
+      async *state() {
+        const kept = transaction.parts<Omit<KeptState, "isJson"> & { readonly isJson: boolean | number }>(
+          `SELECT server, key, value, is_json AS "isJson", state.version, changed_at AS "changedAt",
+             expires_at AS "expiresAt" FROM state_server AS place JOIN state ON server_id = place.id
+           WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > $2) ORDER BY server, key`,
+          [tenant, found.now],
+          STATE_AT_ONCE,
+        );
+        for await (const part of kept) for (const row of part) yield { ...row, isJson: Boolean(row.isJson) };
+      },
+      close: () => transaction.close(),
+    };
+  } catch (error) {
+    await transaction.close();
+    throw error;
+  }
+}
+
+interface Claim {
+  readonly id: number;
+  readonly cid: Cid;
+  readonly length: number;
+}
+
+/** Parts of a list that can be read together. */
+function* fewAtOnce(claims: readonly Claim[]): Generator<Claim[]> {
+  let few: Claim[] = [];
+  let bytes = 0;
+  for (const claim of claims) {
+    if (few.length > 0 && bytes + claim.length > BYTES_AT_ONCE) {
+      yield few;
+      [few, bytes] = [[], 0];
+    }
+    few.push(claim);
+    bytes += claim.length;
+  }
+  if (few.length > 0) yield few;
+}
