@@ -1,7 +1,9 @@
 import Database from "#better-sqlite3";
 import { SERVICE } from "../../audit/audit-entry.ts";
 import { BerthError } from "../../lib/errors.ts";
+import type { NewChange } from "../dialect.ts";
 import type { ForeignChange } from "../rules.ts";
+import { rows, type Steps } from "../steps.ts";
 import { foreignLog, identityOf } from "./store-files.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -189,4 +191,18 @@ function knownRestoreIn(database: Database.Database): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Adds changes to the history of names, and returns their numbers, for `ForeignChanges.add` once they are committed. */
+export function* recordChanges(changes: readonly NewChange[]): Steps<number[]> {
+  const ids: number[] = [];
+  for (const { tenant, kind, name, cid, changedAt, by } of changes) {
+    const [added] = yield* rows<{ id: number }>(
+      `INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES ($1, $2, $3, $4, $5, $6)
+       RETURNING id`,
+      [tenant, kind, name, cid, changedAt, by],
+    );
+    ids.push(added!.id);
+  }
+  return ids;
 }

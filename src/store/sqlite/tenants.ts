@@ -1,15 +1,14 @@
 import type Database from "#better-sqlite3";
 import { checkTenantName } from "../../lib/tenant-name.ts";
 import { newAlias } from "../aliases.ts";
-import type { NewChange } from "../dialect.ts";
 import { removeClaims } from "../left-claims.ts";
-import { rows, type Steps } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 import type { Tenants } from "../store.ts";
 import { readTenantSnapshot } from "../tenant-snapshot.ts";
 import { findTenant, hasAnything, listHosts, listTenants, TenantChanges, type Changed } from "../tenants.ts";
 import { attempt, attemptAll } from "./attempt.ts";
 import { sqliteDialect } from "./dialect.ts";
-import type { ForeignChanges } from "./foreign-changes.ts";
+import { recordChanges, type ForeignChanges } from "./foreign-changes.ts";
 import { inTransaction, openReadTransaction, runSteps, shortWrites } from "./steps.ts";
 import { removeLeftovers, sqliteTenantStaging } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
@@ -92,17 +91,4 @@ export function sqliteTenants(
       };
     },
   };
-}
-
-function* recordChanges(changes: readonly NewChange[]): Steps<number[]> {
-  const ids: number[] = [];
-  for (const { tenant, kind, name, cid, changedAt, by } of changes) {
-    const [added] = yield* rows<{ id: number }>(
-      `INSERT INTO name_change (tenant, kind, name, cid, changed_at, changed_by) VALUES ($1, $2, $3, $4, $5, $6)
-       RETURNING id`,
-      [tenant, kind, name, cid, changedAt, by],
-    );
-    ids.push(added!.id);
-  }
-  return ids;
 }
