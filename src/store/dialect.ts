@@ -3,7 +3,7 @@ import type { Cid } from "../lib/cid.ts";
 import type { ForeignChange } from "./rules.ts";
 import type { Steps } from "./steps.ts";
 
-/** What differs between the SQL of the stores. Both know the function `berth_now()`, the clock of the store. */
+/** The differences between the SQL of the stores. Both have the function `berth_now()`, the clock of the store. */
 export interface Dialect {
   /** A condition: the column has one of the values of an array parameter. */
   oneOf(column: string, parameter: string): string;
@@ -27,7 +27,7 @@ export interface Dialect {
   /** Ends a SELECT: locks its rows, without those that another transaction has locked. Empty where one process writes. */
   readonly lockUnlocked: string;
 
-  /** Of a query for `id` and `bytes`, the ids of the first rows, at least one, that one transaction may remove. */
+  /** The ids of the first rows of a query for `id` and `bytes`, at least one, that one transaction may remove. */
   removable(query: string): string;
 
   /** The bytes of content, at least one content, that one transaction may remove. */
