@@ -1,4 +1,4 @@
-import { cidsIn, type Cid } from "../lib/cid.ts";
+import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { newAlias } from "./aliases.ts";
 import { CollectionSums, partsOf } from "./collection-sums.ts";
@@ -13,6 +13,7 @@ import {
   UNHELD,
   type SizedContent,
 } from "./left-claims.ts";
+import { ContentReach } from "./reach.ts";
 import { CHANGE_BYTES } from "./rules.ts";
 import { rows, type Steps } from "./steps.ts";
 import type { CollectionOrder, CollectionResult, TenantCollection } from "./store.ts";
@@ -21,9 +22,6 @@ import type { CollectionOrder, CollectionResult, TenantCollection } from "./stor
 const ROWS = 200;
 /** Changes of names that are followed while others wait. */
 const FEW = 20;
-/** Texts that may be CIDs and are looked up together, and bytes of content that are read together. */
-const CIDS = 1_000;
-const BYTES = 1024 * 1024;
 /** Contents that are searched together for any that no tenant has a claim on. */
 const IDS = 5_000;
 
@@ -93,7 +91,7 @@ class TenantCollector {
   readonly #historyMs: number;
   readonly #graceMs: number;
   readonly #isTrial: boolean;
-  readonly #reach: Reach;
+  readonly #reach: ContentReach;
   readonly #claims: ClaimedBytes;
   /** The number of the last change whose meaning is marked. */
   #known = 0;
@@ -111,7 +109,7 @@ class TenantCollector {
     this.#historyMs = historyMs;
     this.#graceMs = graceMs;
     this.#isTrial = isTrial;
-    this.#reach = new Reach(store.dialect, tenant);
+    this.#reach = new ContentReach(store.dialect, tenant);
     this.#claims = { tenant, bytes: 0 };
   }
 
@@ -382,70 +380,6 @@ class TenantCollector {
   }
 }
 
-/** The content that one tenant refers to. */
-class Reach {
-  readonly #dialect: Dialect;
-  readonly #tenant: string;
-  readonly #reached = new Set<Cid>();
-  /** Contents that were read and name no other. */
-  #leaves: Cid[] = [];
-
-  constructor(dialect: Dialect, tenant: string) {
-    this.#dialect = dialect;
-    this.#tenant = tenant;
-  }
-
-  has(cid: Cid): boolean {
-    return this.#reached.has(cid);
-  }
-
-  markIn(texts: readonly Uint8Array[]): Steps<void> {
-    return this.mark(texts.flatMap((text) => [...cidsIn(text)]));
-  }
-
-  /** Texts that lead to nothing of the tenant are not remembered. */
-  *mark(roots: readonly Cid[]): Steps<void> {
-    for (let wanted = new Set(roots); wanted.size > 0;) {
-      const named = new Set<Cid>();
-      const unknown = [...wanted].filter((cid) => !this.#reached.has(cid));
-      for (const some of partsOf(unknown, CIDS)) {
-        const found = yield* this.#found(some);
-        for (const { cid } of found) this.#reached.add(cid);
-        const inner = found.filter(({ isLeaf }) => !isLeaf);
-        for (const few of partsOf(inner, ROWS, BYTES)) yield* this.#read(few, named);
-      }
-      wanted = named;
-    }
-  }
-
-  #found(cids: readonly Cid[]): Steps<Found[]> {
-    return rows<Found>(
-      `SELECT cid, ${this.#dialect.isLeaf} AS "isLeaf", octet_length(bytes) AS bytes FROM content
-       WHERE ${this.#dialect.oneOf("cid", "$2")} AND (
-         EXISTS (SELECT 1 FROM tenant_content WHERE tenant = $1 AND content_id = id)
-         OR EXISTS (SELECT 1 FROM left_content WHERE tenant = $1 AND content_id = id))`,
-      [this.#tenant, cids],
-    );
-  }
-
-  *#read(found: readonly Found[], named: Set<Cid>): Steps<void> {
-    const contents = yield* rows<{ cid: Cid; bytes: Buffer }>(
-      `SELECT cid, bytes FROM content WHERE ${this.#dialect.oneOf("cid", "$1")}`,
-      [found.map(({ cid }) => cid)],
-    );
-    for (const { cid, bytes } of contents) {
-      const cids = cidsIn(bytes);
-      if (cids.size === 0) this.#leaves.push(cid);
-      for (const each of cids) named.add(each);
-    }
-  }
-
-  /** They are stored, so that no collection reads them again. */
-  takeLeaves(): Cid[] {
-    return this.#leaves.splice(0);
-  }
-}
-
 /** Removes what the last calls of tenants wrote that were deleted meanwhile. */
 async function removeRemains(store: CollectedStore): Promise<void> {
   const { dialect } = store;
@@ -550,12 +484,6 @@ interface Noted extends Claim {
   readonly since: number;
   readonly now: number;
   readonly isClaimed: boolean | number;
-}
-
-interface Found {
-  readonly cid: Cid;
-  readonly isLeaf: boolean | number;
-  readonly bytes: number;
 }
 
 interface Result {

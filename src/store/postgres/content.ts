@@ -1,6 +1,5 @@
-import { cidsIn, digestOf, type Block, type Cid } from "../../lib/cid.ts";
+import { digestOf, type Block, type Cid } from "../../lib/cid.ts";
 import { isPackage } from "../rules.ts";
-import type { Change } from "../store.ts";
 import type { RunSql } from "./database.ts";
 
 /** The bytes of content that one statement sends: each is copied a few times on its way, which takes the thread milliseconds. */
@@ -76,43 +75,6 @@ export async function claimContents(run: RunSql, tenant: string, ids: Iterable<n
     [tenant, [...ids]],
   );
   return new Set(claimed.map(({ id }) => id));
-}
-
-/**
- * Keeps what a change of a tenant refers to, if it was about to be removed because nothing referred to it. Returns the
- * bytes that the tenant claims again.
- */
-export async function takeBack(
-  run: RunSql,
-  tenant: string,
-  { put = [], set = [] }: Pick<Change, "put" | "set">,
-): Promise<number> {
-  const [left] = await run("SELECT 1 FROM left_content WHERE tenant = $1 LIMIT 1", [tenant]);
-  if (!left) return 0;
-  const seen = new Set<Cid>();
-  for (const { cid } of set) if (cid !== null) seen.add(cid);
-  for (const { cid, bytes } of put) for (const each of [cid, ...cidsIn(bytes)]) seen.add(each);
-  let added = 0;
-  for (let wanted = [...seen]; wanted.length > 0;) {
-    const back = await run<{ id: number; length: number; bytes: Uint8Array | null }>(
-      `DELETE FROM left_content USING content
-       WHERE tenant = $1 AND content_id = content.id AND cid = ANY ($2)
-       RETURNING content.id, octet_length(bytes) AS length, CASE WHEN NOT is_leaf THEN bytes END AS bytes`,
-      [tenant, wanted],
-    );
-    const claimed = await claimContents(
-      run,
-      tenant,
-      back.map(({ id }) => id),
-    );
-    for (const { id, length } of back) if (claimed.has(id)) added += length;
-    // What it refers to in turn comes back with it.
-    wanted = [];
-    for (const { bytes } of back) {
-      for (const cid of bytes ? cidsIn(bytes) : []) if (seen.size < seen.add(cid).size) wanted.push(cid);
-    }
-  }
-  return added;
 }
 
 /** The unverified bytes, if the tenant has a claim on them. */

@@ -1,5 +1,6 @@
 import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
+import { takeBack } from "../reach.ts";
 import { byName, CHANGE_BYTES, contentMissing, nameMoved } from "../rules.ts";
 import type {
   AskedNames,
@@ -12,9 +13,10 @@ import type {
   NameRecord,
 } from "../store.ts";
 import { appendAudit } from "./audit.ts";
-import { claimContents, putContents, takeBack } from "./content.ts";
+import { claimContents, putContents } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
 import { putDerived } from "./derived.ts";
+import { postgresDialect } from "./dialect.ts";
 import type { Feed } from "./feed.ts";
 import { runSteps } from "./steps.ts";
 import { checkRoom, type StoredSums } from "./stored-bytes.ts";
@@ -98,7 +100,7 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
         const claimed = await claimContents(run, tenant, new Set(put.map(({ cid }) => ids.get(cid)!)));
         for (const { cid, bytes } of put) if (claimed.delete(ids.get(cid)!)) added += bytes.length;
       }
-      added += await takeBack(run, tenant, wanted);
+      added += await runSteps(run, takeBack(postgresDialect, tenant, wanted));
       const moved = await move(run, tenant, set);
       const grows = added > 0 || moved.some(({ cid }) => cid !== null);
       if (use && grows) checkRoom(use, added + moved.length * CHANGE_BYTES, storedBytesMax!, "storage_full");

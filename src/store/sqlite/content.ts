@@ -1,7 +1,6 @@
 import type Database from "#better-sqlite3";
-import { cidsIn, type Block, type Cid } from "../../lib/cid.ts";
+import type { Block, Cid } from "../../lib/cid.ts";
 import { isPackage } from "../rules.ts";
-import type { Change } from "../store.ts";
 
 /** Content in a SQLite file: shared bytes, and the claims of tenants on them. Used within transactions. */
 export class SqliteContent {
@@ -29,33 +28,6 @@ export class SqliteContent {
     return this.#statements.claim.run(tenant, this.idOf(block)).changes > 0;
   }
 
-  /** True if the tenant has content that nothing referred to, so that each change is searched for references. */
-  hasLeft(tenant: string): boolean {
-    return this.#statements.hasLeft.get(tenant) !== undefined;
-  }
-
-  /**
-   * Keeps what a change of a tenant refers to, if it was about to be removed because nothing referred to it. Returns the
-   * bytes that the tenant claims again.
-   */
-  takeBack(tenant: string, { put = [], set = [] }: Pick<Change, "put" | "set">): number {
-    if (!this.hasLeft(tenant)) return 0;
-    const wanted = new Set<Cid>();
-    for (const { cid } of set) if (cid !== null) wanted.add(cid);
-    for (const { cid, bytes } of put) for (const each of [cid, ...cidsIn(bytes)]) wanted.add(each);
-    let claimed = 0;
-    // What it refers to in turn is added on the way.
-    for (const cid of wanted) {
-      const left = this.#statements.left.get(tenant, cid);
-      if (!left) continue;
-      this.#statements.forgetLeft.run(tenant, left.id);
-      if (this.#statements.claim.run(tenant, left.id).changes > 0) claimed += left.length;
-      const bytes = left.isLeaf ? undefined : this.#statements.bytes.get(left.id);
-      if (bytes) for (const each of cidsIn(bytes)) wanted.add(each);
-    }
-    return claimed;
-  }
-
   isClaimed(tenant: string, cid: Cid): boolean {
     return this.#statements.isClaimed.get(tenant, cid) !== undefined;
   }
@@ -72,13 +44,6 @@ function prepare(database: Database.Database) {
     held: database.prepare<[string], { id: number; bytes: Buffer }>("SELECT id, bytes FROM content WHERE cid = ?"),
     put: database.prepare<[string, Uint8Array]>("INSERT INTO content (cid, bytes) VALUES (?, ?)"),
     addLeaf: database.prepare<[number]>("INSERT INTO content_leaf (content_id, is_package) VALUES (?, 1)"),
-    hasLeft: database.prepare<[string], number>("SELECT 1 FROM left_content WHERE tenant = ? LIMIT 1").pluck(),
-    left: database.prepare<[string, string], { id: number; length: number; isLeaf: number }>(
-      `SELECT id, LENGTH(bytes) AS length, EXISTS (SELECT 1 FROM content_leaf WHERE content_id = id) AS isLeaf
-       FROM content JOIN left_content ON left_content.content_id = id WHERE tenant = ? AND cid = ?`,
-    ),
-    bytes: database.prepare<[number], Buffer>("SELECT bytes FROM content WHERE id = ?").pluck(),
-    forgetLeft: database.prepare<[string, number]>("DELETE FROM left_content WHERE tenant = ? AND content_id = ?"),
     mend: database.prepare<[Uint8Array, number]>("UPDATE content SET bytes = ? WHERE id = ?"),
     claim: database.prepare<[string, number]>(
       "INSERT OR IGNORE INTO tenant_content (tenant, content_id) VALUES (?, ?)",

@@ -1,12 +1,15 @@
 import type Database from "#better-sqlite3";
 import { auditOfChange } from "../../audit/audit-entry.ts";
 import type { Cid } from "../../lib/cid.ts";
+import { takeBack } from "../reach.ts";
 import { byName, CHANGE_BYTES, contentMissing, nameMoved } from "../rules.ts";
 import type { Change, NameChange, NameChanges, NameKind, NameMove, NameRecord } from "../store.ts";
 import { appendAudit } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import type { SqliteContent } from "./content.ts";
 import type { SqliteDerived } from "./derived.ts";
+import { sqliteDialect } from "./dialect.ts";
+import { runSteps } from "./steps.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 
 /** SQLite's notation for "no limit". */
@@ -49,7 +52,7 @@ export function sqliteNames(
     for (const block of put) {
       if (contents.claim(tenant, block)) added += block.bytes.length;
     }
-    added += contents.takeBack(tenant, wanted);
+    added += runSteps(database, takeBack(sqliteDialect, tenant, wanted));
     const moves = set.flatMap((nameMove) => move(tenant, by, changedAt, nameMove) ?? []);
     const grows = added > 0 || moves.some(({ cid }) => cid !== null);
     added += moves.length * CHANGE_BYTES;
