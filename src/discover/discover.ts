@@ -43,7 +43,7 @@ import { faultOfForm } from "./schema-check.ts";
 import { openSchema } from "./schema-merge.ts";
 import { SchemaSources } from "./schema-sources.ts";
 import { annotationsOf } from "./tags.ts";
-import { exportedObjects, toolObjects, withMetadata } from "./tool-objects.ts";
+import { exportedObjects, toolObjects, withMetadata, type ExportedObject } from "./tool-objects.ts";
 import { typeErrors } from "./type-errors.ts";
 import { nothingExported, unofferedExports } from "./unoffered.ts";
 import { parseUriTemplate, type Variable } from "./uri-template.ts";
@@ -82,19 +82,20 @@ export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles
 function discoverIn(program: DefinitionProgram, source: DefinitionSource, schemas: SchemaSources): Discovery {
   const finder = new Finder(program, source, schemas);
   const functions = exportedFunctions(program, source.server);
+  const objects = exportedObjects(program);
   const candidates = [
     ...functions.map((each) => withMetadata(each, program, schemas)),
-    ...toolObjects(program, schemas, source.server),
+    ...toolObjects(objects, program, schemas, source.server),
   ];
-  if (candidates.length === 0 && exportedObjects(program).length === 0) finder.findNothing();
-  else finder.note(unofferedExports(program));
+  if (candidates.length === 0 && objects.length === 0) finder.note([nothingExported(program)]);
+  else finder.note(unofferedExports(program, objects));
   for (const candidate of candidates) finder.read(candidate);
   for (const candidate of candidates) finder.readCompletions(candidate);
   const { requested, problems } = requestsIn(program, candidates);
   finder.note(problems);
   finder.note(unsetVariables(program, source.server));
   finder.note(relativeReads(program));
-  finder.note(unreadObjects(program, schemas));
+  finder.note(unreadObjects(objects, program, schemas));
   finder.note(unreachableSchemas(program, schemas));
   const found = finder.found();
   return {
@@ -105,8 +106,12 @@ function discoverIn(program: DefinitionProgram, source: DefinitionSource, schema
 }
 
 /** Objects that hold tools by their types, and no tool when the module has been loaded, or less than they seem to. */
-function unreadObjects(program: DefinitionProgram, schemas: SchemaSources): Problem[] {
-  return exportedObjects(program).flatMap(({ exported, type, node }) => {
+function unreadObjects(
+  objects: readonly ExportedObject[],
+  program: DefinitionProgram,
+  schemas: SchemaSources,
+): Problem[] {
+  return objects.flatMap(({ exported, type, node }) => {
     const tools = schemas.describedTools(exported.name);
     if (tools?.length === 0) {
       const why = schemas.fault === undefined ? "" : `: ${schemas.fault}`;
@@ -180,10 +185,6 @@ class Finder {
       ...(this.#apps.size > 0 && { apps: [...this.#apps.values()] }),
       problems: this.#problems,
     };
-  }
-
-  findNothing(): void {
-    this.#problems.push(nothingExported(this.#program));
   }
 
   read(candidate: Candidate): void {

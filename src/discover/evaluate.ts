@@ -1,5 +1,6 @@
 import ts from "#typescript";
 import type { Json } from "../lib/json.ts";
+import { followAlias } from "./types/kinds.ts";
 
 const stepsMax = 10_000;
 const levelsMax = 200;
@@ -142,7 +143,7 @@ export function evaluate(expression: ts.Expression, checker?: ts.TypeChecker): J
 
   const symbolAt = (node: ts.Node): ts.Symbol | undefined => {
     const symbol = checker?.getSymbolAtLocation(node);
-    return checker && symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+    return checker && followAlias(symbol, checker);
   };
 
   /** The value that a `const`, an enum member or a `static readonly` was set to. */

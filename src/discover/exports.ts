@@ -4,7 +4,26 @@ import { docOf, docOfSymbol, noDoc, type Doc } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { declaredBy } from "./resolve.ts";
 import { isHidden } from "./tags.ts";
+import { followAlias, isCallable } from "./types/kinds.ts";
 import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
+
+export interface ModuleExport {
+  readonly exported: ts.Symbol;
+  /** The symbol that it is an alias of, or itself. */
+  readonly target: ts.Symbol;
+}
+
+/** All exports of the entry, types included. */
+export function moduleExports({ checker, entry }: DefinitionProgram): ModuleExport[] {
+  const module = checker.getSymbolAtLocation(entry);
+  const all = module ? checker.getExportsOfModule(module) : [];
+  return all.map((exported) => ({ exported, target: followAlias(exported, checker) }));
+}
+
+/** Where to point when a whole declaration is meant. */
+export function nameNode(declaration: ts.Declaration): ts.Node {
+  return ts.getNameOfDeclaration(declaration) ?? declaration;
+}
 
 /**
  * The functions that a module exports for others, in the order of the source. What begins with `_` or is marked
@@ -12,11 +31,8 @@ import { unresolvedName, type UnresolvedName } from "./types/unresolved.ts";
  */
 export function exportedFunctions(program: DefinitionProgram, server: string): Candidate[] {
   const { checker, entry } = program;
-  const module = checker.getSymbolAtLocation(entry);
-  if (!module) return [];
   const candidates: (Candidate & { at: number; target: ts.Symbol })[] = [];
-  for (const exported of checker.getExportsOfModule(module)) {
-    const target = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
+  for (const { exported, target } of moduleExports(program)) {
     const declaration = target.valueDeclaration;
     if (!declaration || !(target.flags & ts.SymbolFlags.Value)) continue;
     const exporting = exported.declarations?.find((it) => !program.isOfPackage(it.getSourceFile()));
@@ -136,14 +152,14 @@ function namedBy(symbol: ts.Symbol, checker: ts.TypeChecker): ts.Symbol | undefi
   while (value && !ts.isIdentifier(value)) {
     if (ts.isPropertyAccessExpression(value) || ts.isElementAccessExpression(value)) break;
     if (ts.isCallExpression(value)) {
-      const isFunction = (each: ts.Expression) => checker.getTypeAtLocation(each).getCallSignatures().length > 0;
+      const isFunction = (each: ts.Expression) => isCallable(checker.getTypeAtLocation(each));
       const functions: ts.Expression[] = value.arguments.filter(isFunction);
       value = functions.length === 1 ? functions[0] : undefined;
     } else value = isTransparent(value) ? value.expression : undefined;
   }
   const named =
     value && checker.getSymbolAtLocation(ts.isElementAccessExpression(value) ? value.argumentExpression : value);
-  return named && named.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(named) : named;
+  return followAlias(named, checker);
 }
 
 function implementationOf(target: ts.Symbol): ts.SignatureDeclaration | undefined {
@@ -166,7 +182,7 @@ function functionIn(expression: ts.Expression | undefined, depth = 0): ts.Signat
 }
 
 /** An expression whose value is that of the one in it. */
-function isTransparent(node: ts.Expression) {
+export function isTransparent(node: ts.Node) {
   return (
     ts.isParenthesizedExpression(node) ||
     ts.isAsExpression(node) ||
@@ -212,7 +228,7 @@ function starTargets(
   seen.add(module);
   const own = module.exports?.get(name);
   if (own) {
-    const target = own.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(own) : own;
+    const target = followAlias(own, checker);
     return target.flags & ts.SymbolFlags.Value ? [target] : [];
   }
   const stars = module.exports?.get(ts.InternalSymbolName.ExportStar)?.declarations ?? [];

@@ -7,6 +7,7 @@ import { readInput } from "./input.ts";
 import { unionOf, resultOf } from "./output.ts";
 import { parametersOf, takenParameters } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
+import { listNames } from "./report-fault.ts";
 import { Reporter, textPart } from "./reporter.ts";
 import { isAboutArguments } from "./tags.ts";
 import { isFunction } from "./types/kinds.ts";
@@ -288,16 +289,18 @@ function warn(
   const { signatures } = mostGeneral(merged);
   const isOne = signatures.length === 1;
   const offered = isOne
-    ? `number ${listOf(signatures)} is offered: ${checker.signatureToString(settled.signature)}`
-    : `numbers ${listOf(signatures)} are offered together`;
+    ? `number ${listNumbers(signatures)} is offered: ${checker.signatureToString(settled.signature)}`
+    : `numbers ${listNumbers(signatures)} are offered together`;
   const [first] = faults;
-  const left = first ? `; ${listOf(faults.map(({ index }) => index))} cannot be: ${first.fault}` : "";
+  const left = first ? `; ${listNumbers(faults.map(({ index }) => index))} cannot be: ${first.fault}` : "";
   const others = merged.length > 1 ? "; no single schema covers them all; @signature <number> chooses another" : "";
   const message = `of its ${readings.length} signatures ${offered}${others}${left}`;
   reporter.add("warning", "overloaded", message, settled.nameNode);
 }
 
-function listOf(indexes: readonly number[]): string {
-  const numbers = indexes.map((index) => index + 1);
-  return [...numbers.slice(0, -2), numbers.slice(-2).join(" and ")].join(", ");
+function listNumbers(indexes: readonly number[]): string {
+  return listNames(
+    indexes.map((index) => `${index + 1}`),
+    Infinity,
+  );
 }

@@ -47,19 +47,19 @@ function oneOf([first, ...others]: readonly Fault[]): Fault {
 
 /** ` (at plan.name; more at plan.steps[].run)` */
 function placeOf({ path, leftOut, others = [] }: Fault): string {
-  const more = leftOut === undefined && others.length > 0 ? `; more at ${listOf(others)}` : "";
+  const more = leftOut === undefined && others.length > 0 ? `; more at ${listNames(others)}` : "";
   return path.length > 0 && !leftOut?.endsWith(written(path)) ? ` (at ${written(path)}${more})` : "";
 }
 
 function sayLeftOut(leftOut: string, others: readonly string[] = []): string {
-  return others.length > 0 ? `${leftOut} cannot be given, nor can ${listOf(others)}: ` : `${leftOut} cannot be given: `;
+  return others.length > 0
+    ? `${leftOut} cannot be given, nor can ${listNames(others)}: `
+    : `${leftOut} cannot be given: `;
 }
 
-const namesMax = 3;
-
-function listOf(names: readonly string[]): string {
-  const shown = names.length > namesMax + 1 ? namesMax : names.length;
-  const all = [...names.slice(0, shown), ...(shown < names.length ? [`${names.length - shown} others`] : [])];
+/** `a, b and c`; of more than `max` and another one, the first and how many others there are. */
+export function listNames(names: readonly string[], max = 3): string {
+  const all = names.length > max + 1 ? [...names.slice(0, max), `${names.length - max} others`] : names;
   return [...all.slice(0, -2), all.slice(-2).join(" and ")].join(", ");
 }
 

@@ -3,7 +3,7 @@ import ts from "#typescript";
 import type { BundledValue, DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest } from "./discovery.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { isCode, isDeclarations } from "./resolve.ts";
-import { isNothing, isNull, libraryName, membersOf } from "./types/kinds.ts";
+import { followAlias, isNothing, isNull, isObjectLike, libraryName, membersOf } from "./types/kinds.ts";
 import { denotes, unwrap } from "./types/written-types.ts";
 
 /**
@@ -143,7 +143,7 @@ export class SchemaSources {
   /** A name at the top level of one of the definition's own files. */
   #exported(symbol: ts.Symbol): BundledValue | undefined {
     const { checker, nameOf, own, entry } = this.#program;
-    const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+    const target = followAlias(symbol, checker);
     // What a package exports is known by the name of its import.
     const declaration = [target.valueDeclaration, symbol.declarations?.[0]].find((each) => {
       const file = each?.getSourceFile();
@@ -208,7 +208,7 @@ export class SchemaSources {
     this.#inferred ??= this.#find();
     const known = this.#inferred.get(type);
     if (known) return whole(known);
-    if (levels > LEVELS_MAX || !(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))) return undefined;
+    if (levels > LEVELS_MAX || !isObjectLike(type)) return undefined;
     const { checker } = this.#program;
     // The checker finds what a type is mapped from when it resolves the members.
     checker.getPropertiesOfType(type);

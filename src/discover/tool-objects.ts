@@ -5,10 +5,12 @@ import { hintsIn } from "./described-schemas.ts";
 import type { DescribedTool } from "./discovery.ts";
 import { docOfSymbol } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
+import { isTransparent, moduleExports, nameNode, type ModuleExport } from "./exports.ts";
 import { HANDLERS } from "./handlers.ts";
 import type { DefinitionProgram } from "./program.ts";
 import type { SchemaSource, SchemaSources } from "./schema-sources.ts";
 import { isHidden } from "./tags.ts";
+import { followAlias, isCallable, isFunction, isObjectLike, membersOf } from "./types/kinds.ts";
 
 /**
  * Tools as other libraries have them: objects with a handler, a description, and a schema of the arguments, exported one
@@ -17,32 +19,37 @@ import { isHidden } from "./tags.ts";
  */
 
 /** A candidate for each tool in an object; none as long as nothing has been loaded. */
-export function toolObjects(program: DefinitionProgram, schemas: SchemaSources, server: string): Candidate[] {
+export function toolObjects(
+  objects: readonly ExportedObject[],
+  program: DefinitionProgram,
+  schemas: SchemaSources,
+  server: string,
+): Candidate[] {
   const { checker } = program;
   const seen = new Set<number>();
-  return exportedObjects(program).flatMap(({ exported, target, type, expression, node }) => {
+  return objects.flatMap((object) => {
+    const { exported, target } = object;
     const doc = docOfSymbol(target);
     if (isHidden(exported.name, doc)) return [];
     return (schemas.describedTools(exported.name) ?? []).flatMap((described): Candidate[] => {
       // Often each tool is exported, and all of them in a list.
       if (seen.size === seen.add(described.id).size) return [];
-      const place = inside({ type, expression, node }, described.at, checker);
-      const parts = place && toolParts(place.type, checker);
-      if (!place || !parts) return [];
-      const own = place.expression && functionIn(place.expression, parts.handler.name, checker);
+      const part = findPart(object, described.at, checker);
+      const parts = part && toolParts(part.type, checker);
+      if (!parts) return [];
+      const own = part.source && findFunction(part.source, parts.handler.name, checker);
       const held = checker.getNonNullableType(checker.getTypeOfSymbol(parts.handler)).getCallSignatures()[0]!;
       const signature = (own && checker.getTypeAtLocation(own).getCallSignatures()[0]) ?? held;
-      const name = toolName(described, exported.name === "default" ? server : exported.name);
       return [
         {
-          name,
+          name: toolName(described, exported.name === "default" ? server : exported.name),
           export: exported.name,
           doc: { ...doc, description: described.description ?? doc.description },
           signature,
           signatures: [signature],
           ...(own && isFunctionNode(own) && { implementation: own }),
           clashing: [],
-          nameNode: place.node,
+          nameNode: part.node,
           object: {
             value: { export: exported.name, path: described.at },
             described,
@@ -55,45 +62,35 @@ export function toolObjects(program: DefinitionProgram, schemas: SchemaSources, 
   });
 }
 
-interface Place {
+interface Part {
   readonly type: ts.Type;
-  readonly expression: ts.Expression | undefined;
+  /** Its declaration, or its expression in a list. */
+  readonly source: ts.Node | undefined;
   /** Where to point. */
   readonly node: ts.Node;
 }
 
-/** The exports that hold tools. */
-export function exportedObjects(program: DefinitionProgram): (Place & { exported: ts.Symbol; target: ts.Symbol })[] {
+/** An export that holds tools. */
+export interface ExportedObject extends ModuleExport, Part {}
+
+export function exportedObjects(program: DefinitionProgram): ExportedObject[] {
   const { checker, entry, isOfPackage } = program;
-  const module = checker.getSymbolAtLocation(entry);
-  return (module ? checker.getExportsOfModule(module) : []).flatMap((exported) => {
-    const target = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
-    const declaration = target.valueDeclaration ?? target.declarations?.[0];
-    if (!declaration || isOfPackage(declaration.getSourceFile()) || !(target.flags & ts.SymbolFlags.Value)) return [];
+  return moduleExports(program).flatMap(({ exported, target }) => {
+    const source = target.valueDeclaration ?? target.declarations?.[0];
+    if (!source || isOfPackage(source.getSourceFile()) || !(target.flags & ts.SymbolFlags.Value)) return [];
     const type = checker.getTypeOfSymbolAtLocation(target, entry);
-    if (!holdsTools(type, checker)) return [];
-    const expression = ts.isExportAssignment(declaration)
-      ? declaration.expression
-      : ts.isVariableDeclaration(declaration)
-        ? declaration.initializer
-        : undefined;
-    return [{ exported, target, type, expression, node: ts.getNameOfDeclaration(declaration) ?? declaration }];
+    return holdsTools(type, checker) ? [{ exported, target, type, source, node: nameNode(source) }] : [];
   });
 }
 
 function holdsTools(type: ts.Type, checker: ts.TypeChecker): boolean {
   if (toolParts(type, checker)) return true;
   // A class holds its prototype.
-  const isCalled = type.getCallSignatures().length + type.getConstructSignatures().length > 0;
-  if (!(type.flags & ts.TypeFlags.Object) || isCalled) return false;
+  if (!(type.flags & ts.TypeFlags.Object) || isFunction(type)) return false;
   const held = checker.isArrayLikeType(type)
     ? checker.getTypeArguments(type as ts.TypeReference)
     : checker.getPropertiesOfType(type).map((property) => checker.getTypeOfSymbol(property));
   return held.some((each) => [each, ...membersOf(each)].some((it) => toolParts(it, checker) !== undefined));
-}
-
-function membersOf(type: ts.Type): readonly ts.Type[] {
-  return type.isUnion() ? type.types : [type];
 }
 
 /** Without a schema, of other names too many are something else. */
@@ -102,17 +99,14 @@ const SCHEMAS: readonly string[] = ["inputSchema", "parameters", "schema"];
 
 /** The handler and the schema of a tool; undefined for anything else. */
 function toolParts(type: ts.Type, checker: ts.TypeChecker): { handler: ts.Symbol; schema?: ts.Symbol } | undefined {
-  const areObjects = membersOf(type).every(({ flags }) => flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection));
-  if (!areObjects || type.getCallSignatures().length > 0) return undefined;
+  if (!membersOf(type).every(isObjectLike) || isCallable(type)) return undefined;
   const presentType = (property: ts.Symbol | undefined): ts.Type | undefined =>
     property && checker.getNonNullableType(checker.getTypeOfSymbol(property));
   const isText = (name: string): boolean => {
     const text = presentType(type.getProperty(name));
     return text !== undefined && membersOf(text).some(({ flags }) => flags & ts.TypeFlags.StringLike);
   };
-  const handler = HANDLERS.flatMap((name) => type.getProperty(name) ?? []).find(
-    (property) => presentType(property)!.getCallSignatures().length > 0,
-  );
+  const handler = HANDLERS.flatMap((name) => type.getProperty(name) ?? []).find((it) => isCallable(presentType(it)!));
   const schema = SCHEMAS.flatMap((name) => type.getProperty(name) ?? [])[0];
   const isNamed = isText("name") && handler !== undefined && NAMED_HANDLERS.has(handler.name);
   if (!handler || !isText("description") || (!schema && !isNamed)) return undefined;
@@ -136,15 +130,14 @@ const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 export function withMetadata(candidate: Candidate, program: DefinitionProgram, schemas: SchemaSources): Candidate {
   const { checker, entry } = program;
   if (candidate.export !== "default") return candidate;
-  const module = checker.getExportsOfModule(checker.getSymbolAtLocation(entry)!);
-  const findExport = (name: string): ts.Symbol | undefined => module.find((each) => each.name === name);
-  const declared = findExport("metadata")?.valueDeclaration;
+  const exports = new Map(moduleExports(program).map(({ exported }) => [exported.name, exported]));
+  const declared = exports.get("metadata")?.valueDeclaration;
   const initializer = declared && ts.isVariableDeclaration(declared) ? declared.initializer : undefined;
   const metadata = initializer ? evaluate(initializer, checker) : {};
   if (!isObject(metadata) || (!initializer && !/\bfrom\s+["']xmcp["']/.test(entry.text))) return candidate;
   const { name, description, annotations } = metadata;
   const schemaNamed = (exported: string): SchemaSource | undefined => {
-    const symbol = findExport(exported);
+    const symbol = exports.get(exported);
     return symbol && schemas.ofExport(exported, checker.getTypeOfSymbol(symbol), candidate.nameNode);
   };
   const [input, output] = [schemaNamed("schema"), schemaNamed("outputSchema")];
@@ -160,71 +153,52 @@ export function withMetadata(candidate: Candidate, program: DefinitionProgram, s
   };
 }
 
-function toolName({ name, at }: DescribedTool, exported: string): string {
-  const key = at.at(-1);
+function toolName({ name, at: [key] }: DescribedTool, exported: string): string {
   return name ?? (key !== undefined && /\D/.test(key) ? key : exported);
 }
 
-/** A part of what is exported. */
-function inside(place: Place, path: readonly string[], checker: ts.TypeChecker): Place | undefined {
-  return path.reduce<Place | undefined>((at, step) => {
-    if (!at) return undefined;
-    const { type, expression, node } = at;
-    const literal = expression && writtenValue(expression, checker);
-    const property = type.getProperty(step);
-    const declaration = property?.declarations?.find((it) => it.getSourceFile() === place.node.getSourceFile());
-    const held = property ? checker.getTypeOfSymbol(property) : type.getNumberIndexType();
-    const element = literal && ts.isArrayLiteralExpression(literal) ? literal.elements[Number(step)] : undefined;
-    const written = declaration && ts.isPropertyAssignment(declaration) ? declaration.initializer : undefined;
-    const shorthand = declaration && ts.isShorthandPropertyAssignment(declaration) ? declaration.name : undefined;
-    const name = declaration && ts.getNameOfDeclaration(declaration);
-    return held && { type: held, expression: written ?? shorthand ?? element, node: name ?? element ?? node };
-  }, place);
+/** What an object holds under a name or in a list; itself without a step. */
+function findPart(object: Part, [step]: readonly string[], checker: ts.TypeChecker): Part | undefined {
+  if (step === undefined) return object;
+  const property = object.type.getProperty(step);
+  const type = property ? checker.getTypeOfSymbol(property) : object.type.getNumberIndexType();
+  const list = object.source && findValue(object.source, checker);
+  const element = list && ts.isArrayLiteralExpression(list) ? list.elements[Number(step)] : undefined;
+  const declaration = property?.declarations?.find((it) => it.getSourceFile() === object.node.getSourceFile());
+  const node = declaration ? nameNode(declaration) : (element ?? object.node);
+  return type && { type, source: declaration ?? element, node };
 }
 
-/** The value of a name, without parentheses and casts. */
-function writtenValue(expression: ts.Expression, checker: ts.TypeChecker, levels = 0): ts.Expression {
-  if (levels > LEVELS_MAX) return expression;
-  if (
-    ts.isParenthesizedExpression(expression) ||
-    ts.isAsExpression(expression) ||
-    ts.isSatisfiesExpression(expression) ||
-    ts.isAwaitExpression(expression)
-  )
-    return writtenValue(expression.expression, checker, levels + 1);
-  if (!ts.isIdentifier(expression)) return expression;
-  const shorthand = ts.isShorthandPropertyAssignment(expression.parent)
-    ? checker.getShorthandAssignmentValueSymbol(expression.parent)
-    : checker.getSymbolAtLocation(expression);
-  const target = shorthand && shorthand.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(shorthand) : shorthand;
-  const declaration = target?.valueDeclaration;
-  const initializer = declaration && ts.isVariableDeclaration(declaration) ? declaration.initializer : undefined;
-  return initializer ? writtenValue(initializer, checker, levels + 1) : expression;
+/** The value of a declaration, a property or a name, without parentheses and casts. */
+function findValue(node: ts.Node, checker: ts.TypeChecker, levels = 0): ts.Node {
+  let next: ts.Node | undefined;
+  if (ts.isVariableDeclaration(node) || ts.isPropertyAssignment(node)) next = node.initializer;
+  else if (isTransparent(node) || ts.isAwaitExpression(node) || ts.isExportAssignment(node)) next = node.expression;
+  else if (ts.isIdentifier(node) || ts.isShorthandPropertyAssignment(node)) {
+    const symbol = ts.isIdentifier(node)
+      ? checker.getSymbolAtLocation(node)
+      : checker.getShorthandAssignmentValueSymbol(node);
+    next = followAlias(symbol, checker)?.declarations?.find(ts.isVariableDeclaration)?.initializer;
+  }
+  return next && levels < LEVELS_MAX ? findValue(next, checker, levels + 1) : node;
 }
 
 const LEVELS_MAX = 10;
 
 /** The node of a handler in the source: of an object literal, or of what a helper or a constructor is given. */
-function functionIn(expression: ts.Expression, handler: string, checker: ts.TypeChecker): ts.Node | undefined {
-  const value = writtenValue(expression, checker);
+function findFunction(source: ts.Node, handler: string, checker: ts.TypeChecker): ts.Node | undefined {
+  const value = findValue(source, checker);
   if (ts.isObjectLiteralExpression(value)) {
-    for (const name of [handler, ...HANDLERS]) {
-      const property = value.properties.find((each) => each.name && each.name.getText() === name);
-      if (!property) continue;
-      if (ts.isMethodDeclaration(property)) return property;
-      const held = ts.isPropertyAssignment(property) ? property.initializer : property.name;
-      return held && ts.isExpression(held) ? writtenValue(held, checker) : held;
-    }
-    return undefined;
+    const property = [handler, ...HANDLERS]
+      .flatMap((name) => value.properties.find((each) => each.name?.getText() === name) ?? [])
+      .at(0);
+    return property && findValue(property, checker);
   }
   if (!ts.isCallExpression(value) && !ts.isNewExpression(value)) return undefined;
-  for (const argument of value.arguments ?? []) {
-    const given = writtenValue(argument, checker);
-    if (isFunctionNode(given)) return given;
-    const found = ts.isObjectLiteralExpression(given) ? functionIn(given, handler, checker) : undefined;
-    if (found) return found;
-  }
-  return undefined;
+  const given = (value.arguments ?? []).map((argument) => findValue(argument, checker));
+  return given
+    .map((each) => (ts.isObjectLiteralExpression(each) ? findFunction(each, handler, checker) : each))
+    .find((each) => each && isFunctionNode(each));
 }
 
 function isFunctionNode(node: ts.Node): node is ts.ArrowFunction | ts.FunctionExpression | ts.MethodDeclaration {

@@ -9,7 +9,20 @@ export function isUnresolved(type: ts.Type): boolean {
 }
 
 export function isFunction(type: ts.Type): boolean {
-  return type.getCallSignatures().length > 0 || type.getConstructSignatures().length > 0;
+  return isCallable(type) || type.getConstructSignatures().length > 0;
+}
+
+export function isCallable(type: ts.Type): boolean {
+  return type.getCallSignatures().length > 0;
+}
+
+export function isObjectLike({ flags }: ts.Type): boolean {
+  return Boolean(flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection));
+}
+
+/** The symbol that an import or export leads to; any other symbol itself. */
+export function followAlias<S extends ts.Symbol | undefined>(symbol: S, checker: ts.TypeChecker): ts.Symbol | S {
+  return symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
 }
 
 /** Stands for no value at all in JSON. */

@@ -1,7 +1,7 @@
 import { isBuiltin } from "node:module";
 import ts from "#typescript";
 import { NODE_TYPES } from "../../packages/package-name.ts";
-import { isUnresolved } from "./kinds.ts";
+import { followAlias, isUnresolved } from "./kinds.ts";
 import type { Walker } from "./walker.ts";
 import { aliasAt, declaredNode } from "./written-types.ts";
 
@@ -90,7 +90,7 @@ export function unresolvedBase(
   known: Known,
   seen = new Set<ts.Node>(),
 ): UnresolvedName | undefined {
-  const target = symbol && symbol.flags & ts.SymbolFlags.Alias ? known.checker.getAliasedSymbol(symbol) : symbol;
+  const target = followAlias(symbol, known.checker);
   for (const declaration of target?.declarations ?? []) {
     if (!ts.isInterfaceDeclaration(declaration) && !ts.isClassLike(declaration)) continue;
     if (known.isLibrary(declaration.getSourceFile())) continue;
@@ -142,7 +142,7 @@ function typeInstead(name: ts.Node, checker: ts.TypeChecker): string | undefined
     resolveName: (name: string, at: ts.Node, meaning: ts.SymbolFlags, excludeGlobals: boolean) => ts.Symbol | undefined;
   };
   const found = resolveName(name.text, name, ts.SymbolFlags.Value, true);
-  const value = found && found.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(found) : found;
+  const value = followAlias(found, checker);
   const declaration = value?.valueDeclaration;
   if (!declaration || !ts.isVariableDeclaration(declaration)) return undefined;
   let root: ts.Expression | undefined = declaration.initializer;

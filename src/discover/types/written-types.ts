@@ -1,6 +1,6 @@
 import ts from "#typescript";
 import { docOfSymbol, type Doc } from "../doc-comments.ts";
-import { keyOf, membersOf } from "./kinds.ts";
+import { followAlias, keyOf, membersOf } from "./kinds.ts";
 import type { Walker } from "./walker.ts";
 
 /**
@@ -154,7 +154,7 @@ function aliasesOf(node: ts.TypeNode, checker: ts.TypeChecker): ts.Symbol[] {
 export function aliasAt(node: ts.TypeNode, checker: ts.TypeChecker): ts.Symbol | undefined {
   if (!ts.isTypeReferenceNode(node)) return undefined;
   const symbol = checker.getSymbolAtLocation(node.typeName);
-  const target = symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+  const target = followAlias(symbol, checker);
   return target && target.flags & ts.SymbolFlags.TypeAlias ? target : undefined;
 }
 
