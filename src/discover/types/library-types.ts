@@ -8,29 +8,25 @@ import type { RevivedKind, TypePlace, Walker } from "./walker.ts";
 export function walkLibraryType(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema | undefined {
   const name = knownName(type, walker);
   if (name === undefined) return undefined;
-  const revived = revivedTypes[name];
+  const refuse = (reason: string): JsonSchema => walker.refuse(place, "unsupported-type", reason);
+  const revived = revivedTypes.get(name);
   if (revived) {
     const extra = walker.direction === "input" ? ownField(type, walker) : undefined;
     if (extra !== undefined) {
       const what = `${walker.checker.typeToString(type)} is a ${name} with a property of its own, ${extra}`;
-      return walker.refuse(place, "unsupported-type", `${what}, which JSON cannot carry; put both in an object`);
+      return refuse(`${what}, which JSON cannot carry; put both in an object`);
     }
     if (walker.direction === "input") walker.revivals.add(revived.kind, place.reach);
     return { type: "string", format: revived.format };
   }
-  const boxed = boxedTypes[name];
+  const boxed = boxedTypes.get(name);
   if (boxed) return { type: boxed };
   if (byteTypes.has(name)) {
     if (walker.direction === "output") return { type: "string", contentEncoding: "base64" };
-    return walker.refuse(
-      place,
-      "unsupported-type",
-      `${name} holds bytes, which JSON cannot carry; use a base64 string`,
-    );
+    return refuse(`${name} holds bytes, which JSON cannot carry; use a base64 string`);
   }
-  const reason = walker.direction === "output" && contextTypes.has(name) ? "return plain data" : unsupported[name];
-  if (reason === undefined) return undefined;
-  return walker.refuse(place, "unsupported-type", `${name} cannot be represented in JSON; ${reason}`);
+  const reason = walker.direction === "output" && contextTypes.has(name) ? "return plain data" : unsupported.get(name);
+  return reason === undefined ? undefined : refuse(`${name} cannot be represented in JSON; ${reason}`);
 }
 
 /** A property that an interface or class adds to the library type that it extends, and that each value must have. */
@@ -62,7 +58,7 @@ export function isBytes(type: ts.Type, library: Library): boolean {
 /** A type whose values a result cannot hold, so that the call fails. `Function` and `Symbol` may be members, left out. */
 export function isNeverWritten(type: ts.Type, isLibrary: Library["isLibrary"]): boolean {
   const name = libraryName(type, isLibrary) ?? "";
-  return Object.hasOwn(unsupported, name) && !perhapsWritten.has(name);
+  return unsupported.has(name) && !perhapsWritten.has(name);
 }
 
 /** Plain objects and lists may be values of these types, too. */
@@ -88,7 +84,7 @@ type Library = Pick<DefinitionProgram, "checker" | "isLibrary">;
 function knownName(type: ts.Type, library: Library, levels = 0): string | undefined {
   const { checker, isLibrary } = library;
   const own = libraryName(type, isLibrary);
-  if (own !== undefined && (isKnown(own) || (levels === 0 && Object.hasOwn(boxedTypes, own)))) return own;
+  if (own !== undefined && (isKnown(own) || (levels === 0 && boxedTypes.has(own)))) return own;
   if (levels >= basesMax || hasOwnJson(type, isLibrary)) return undefined;
   for (const base of type.isIntersection() ? type.types : basesOf(type, checker)) {
     const name = knownName(base, library, levels + 1);
@@ -100,7 +96,7 @@ function knownName(type: ts.Type, library: Library, levels = 0): string | undefi
 const basesMax = 10;
 
 function isKnown(name: string): boolean {
-  return Object.hasOwn(revivedTypes, name) || byteTypes.has(name) || Object.hasOwn(unsupported, name);
+  return revivedTypes.has(name) || byteTypes.has(name) || unsupported.has(name);
 }
 
 function hasOwnJson(type: ts.Type, isLibrary: Library["isLibrary"]): boolean {
@@ -131,16 +127,16 @@ const iterators = new Set(
 
 const interfacesOfArrays = new Set(["Iterable", "ArrayLike", "ConcatArray"]);
 
-const revivedTypes: Readonly<Record<string, { kind: RevivedKind; format: string } | undefined>> = Object.assign(
-  Object.create(null),
-  { Date: { kind: "date", format: "date-time" }, URL: { kind: "url", format: "uri" } },
-);
+const revivedTypes: ReadonlyMap<string, { readonly kind: RevivedKind; readonly format: string }> = new Map([
+  ["Date", { kind: "date", format: "date-time" }],
+  ["URL", { kind: "url", format: "uri" }],
+]);
 
-const boxedTypes: Readonly<Record<string, string | undefined>> = Object.assign(Object.create(null), {
-  String: "string",
-  Number: "number",
-  Boolean: "boolean",
-});
+const boxedTypes: ReadonlyMap<string, string> = new Map([
+  ["String", "string"],
+  ["Number", "number"],
+  ["Boolean", "boolean"],
+]);
 
 /** Written as base64 wherever they stand in a result. */
 const byteTypes = new Set(["Uint8Array", "Buffer", "ArrayBuffer"]);
@@ -151,68 +147,35 @@ const bodyTypes = new Set(["Blob", "File", "Response"]);
 /** Types that the host hands to a function, which cannot return them. */
 const contextTypes = new Set("ToolContext TransformContext AbortSignal AbortController".split(" "));
 
-const unsupported: Readonly<Record<string, string>> = Object.assign(Object.create(null), {
-  Map: "use a plain object, such as Record<string, T>",
-  ReadonlyMap: "use a plain object, such as Record<string, T>",
-  Set: "use an array",
-  ReadonlySet: "use an array",
-  WeakMap: "use a plain object",
-  WeakSet: "use an array",
-  WeakRef: "use the value itself",
-  Promise: "await it first",
-  PromiseLike: "await it first",
-  RegExp: "use its source text",
-  Function: "use plain data",
-  Symbol: "use a string",
-  BigInt: "use a number or a string",
-  Error: "use its message",
-  EvalError: "use its message",
-  RangeError: "use its message",
-  ReferenceError: "use its message",
-  SyntaxError: "use its message",
-  TypeError: "use its message",
-  URIError: "use its message",
-  AggregateError: "use its message",
-  URLSearchParams: "use a string or a plain object",
-  Headers: "use a plain object",
-  Request: "use plain data",
-  Response: "use its text or its data",
-  Blob: "use a base64 string, or return it as the whole result",
-  File: "use a base64 string, or return it as the whole result",
-  SharedArrayBuffer: "use a base64 string",
-  DataView: "use a base64 string",
-  Uint8ClampedArray: "use an array of numbers",
-  Int8Array: "use an array of numbers",
-  Uint16Array: "use an array of numbers",
-  Int16Array: "use an array of numbers",
-  Uint32Array: "use an array of numbers",
-  Int32Array: "use an array of numbers",
-  Float32Array: "use an array of numbers",
-  Float64Array: "use an array of numbers",
-  BigInt64Array: "use an array of strings",
-  BigUint64Array: "use an array of strings",
-  FormData: "use a plain object",
-  ReadableStream: "use its text or its bytes",
-  CryptoKey: "use a JSON Web Key or its text",
-  ToolContext: "the host passes it as the last parameter",
-  TransformContext: "the host passes it as the last parameter",
-  AbortSignal: "use context.signal",
-  AbortController: "use context.signal",
-  Iterator: "use an array",
-  Iterable: "return an array",
-  ArrayLike: "use an array",
-  ConcatArray: "use an array",
-  IterableIterator: "use an array",
-  IteratorObject: "use an array",
-  ArrayIterator: "use an array",
-  MapIterator: "use an array",
-  SetIterator: "use an array",
-  StringIterator: "use an array",
-  RegExpStringIterator: "use an array",
-  Generator: "use an array",
-  AsyncIterator: "use an array",
-  AsyncIterable: "use an array",
-  AsyncIterableIterator: "use an array",
-  AsyncIteratorObject: "use an array",
-  AsyncGenerator: "use an array",
-});
+/** Types without a JSON form, by what to use instead. */
+const alternatives: Readonly<Record<string, string>> = {
+  "use a plain object, such as Record<string, T>": "Map ReadonlyMap",
+  "use an array":
+    "Set ReadonlySet WeakSet Iterator ArrayLike ConcatArray IterableIterator IteratorObject ArrayIterator " +
+    "MapIterator SetIterator StringIterator RegExpStringIterator Generator AsyncIterator AsyncIterable " +
+    "AsyncIterableIterator AsyncIteratorObject AsyncGenerator",
+  "use a plain object": "WeakMap Headers FormData",
+  "use the value itself": "WeakRef",
+  "await it first": "Promise PromiseLike",
+  "use its source text": "RegExp",
+  "use plain data": "Function Request",
+  "use a string": "Symbol",
+  "use a number or a string": "BigInt",
+  "use its message": "Error EvalError RangeError ReferenceError SyntaxError TypeError URIError AggregateError",
+  "use a string or a plain object": "URLSearchParams",
+  "use its text or its data": "Response",
+  "use a base64 string, or return it as the whole result": "Blob File",
+  "use a base64 string": "SharedArrayBuffer DataView",
+  "use an array of numbers":
+    "Uint8ClampedArray Int8Array Uint16Array Int16Array Uint32Array Int32Array Float32Array Float64Array",
+  "use an array of strings": "BigInt64Array BigUint64Array",
+  "use its text or its bytes": "ReadableStream",
+  "use a JSON Web Key or its text": "CryptoKey",
+  "the host passes it as the last parameter": "ToolContext TransformContext",
+  "use context.signal": "AbortSignal AbortController",
+  "return an array": "Iterable",
+};
+
+const unsupported: ReadonlyMap<string, string> = new Map(
+  Object.entries(alternatives).flatMap(([hint, names]) => names.split(" ").map((name) => [name, hint])),
+);
