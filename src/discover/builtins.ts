@@ -38,74 +38,25 @@ export function builtinFor(builtin: string, importer: BuiltinImporter): BuiltinA
 }
 
 /** Node's modules that compute, or work in the room that a guest has for itself: its folder, its process. */
-const external: ReadonlySet<string> = new Set([
-  "assert",
-  "assert/strict",
-  "async_hooks",
-  "buffer",
-  "console",
-  "constants",
-  "crypto",
-  "dgram",
-  "diagnostics_channel",
-  "dns",
-  "dns/promises",
-  "domain",
-  "events",
-  "fs",
-  "fs/promises",
-  "http",
-  "http2",
-  "https",
-  "module",
-  "net",
-  "os",
-  "path",
-  "path/posix",
-  "path/win32",
-  "perf_hooks",
-  "process",
-  "punycode",
-  "querystring",
-  "readline",
-  "readline/promises",
-  "stream",
-  "stream/consumers",
-  "stream/promises",
-  "stream/web",
-  "string_decoder",
-  "sys",
-  "timers",
-  "timers/promises",
-  "tls",
-  "tty",
-  "url",
-  "util",
-  "util/types",
-  "v8",
-  "vm",
-  "zlib",
-]);
+const external: ReadonlySet<string> = new Set(
+  (
+    "assert assert/strict async_hooks buffer console constants crypto dgram diagnostics_channel dns dns/promises " +
+    "domain events fs fs/promises http http2 https module net os path path/posix path/win32 perf_hooks process " +
+    "punycode querystring readline readline/promises stream stream/consumers stream/promises stream/web " +
+    "string_decoder sys timers timers/promises tls tty url util util/types v8 vm zlib"
+  ).split(" "),
+);
 
 /** The modules that definitions and packages alike may import, in the order of the alphabet. */
 export const importableBuiltins: readonly string[] = [...external];
 
 /** Undocumented, and named by old packages. */
-const inner: ReadonlySet<string> = new Set([
-  "_http_agent",
-  "_http_client",
-  "_http_common",
-  "_http_incoming",
-  "_http_outgoing",
-  "_http_server",
-  "_stream_duplex",
-  "_stream_passthrough",
-  "_stream_readable",
-  "_stream_transform",
-  "_stream_writable",
-  "_tls_common",
-  "_tls_wrap",
-]);
+const inner: ReadonlySet<string> = new Set(
+  (
+    "_http_agent _http_client _http_common _http_incoming _http_outgoing _http_server _stream_duplex " +
+    "_stream_passthrough _stream_readable _stream_transform _stream_writable _tls_common _tls_wrap"
+  ).split(" "),
+);
 
 /** Without `node:`, these are packages of the registry. */
 const onlyWithPrefix: ReadonlySet<string> = new Set(["sea", "sqlite", "test", "test/reporters"]);
@@ -191,20 +142,7 @@ const refused: Readonly<Record<string, RefusedBuiltin>> = {
   },
   test: {
     why: tests,
-    functions: [
-      "after",
-      "afterEach",
-      "before",
-      "beforeEach",
-      "describe",
-      "it",
-      "only",
-      "run",
-      "skip",
-      "suite",
-      "test",
-      "todo",
-    ],
+    functions: "after afterEach before beforeEach describe it only run skip suite test todo".split(" "),
     harmless: { assert: "{}", mock: "{}", snapshot: "{}" },
   },
   "test/reporters": { why: tests, functions: ["dot", "junit", "lcov", "spec", "tap"] },
