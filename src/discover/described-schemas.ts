@@ -1,45 +1,44 @@
 import { isObject, nestsTooDeep, tryParseJson, type JsonSchema } from "../lib/json.ts";
 import type { DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest, ToolAnnotations } from "./discovery.ts";
-import { strayReference } from "./schema-merge.ts";
+import { findStrayReference } from "./schema-merge.ts";
 
 /** Reads a guest's description of its schemas. The guest runs the author's code, so every part is checked. */
 export function readDescribed([one, other]: readonly [string, string], request: SchemaRequest): DescribedSchemas {
-  const [first, second] = [read(one), read(other)];
+  const [first, second] = [parseAnswer(one), parseAnswer(other)];
   if (!first || !second) return undescribed(request, "its answer cannot be read");
-  const stable = <T>(value: T, again: unknown, unstable: T): T => {
-    const both = withoutOtherDefaults(value, again);
-    return JSON.stringify(both.value) === JSON.stringify(both.again) ? (both.value as T) : unstable;
-  };
   return {
-    schemas: request.schemas.map((_, index) =>
-      stable(schemaIn(first.schemas[index]), schemaIn(second.schemas[index]), UNSTABLE),
-    ),
+    schemas: request.schemas.map((_, index) => {
+      const schema = readSchema(first.schemas[index]);
+      return agree(schema, readSchema(second.schemas[index])) ? schema : UNSTABLE;
+    }),
     tools: request.tools.map((_, index) => {
-      const again = toolsIn(second.tools[index]);
-      return toolsIn(first.tools[index]).map((tool, at) =>
-        stable(tool, again[at], { id: tool.id, at: tool.at, input: UNSTABLE }),
+      const again = readTools(second.tools[index]);
+      return readTools(first.tools[index]).map((tool, at) =>
+        agree(tool, again[at]) ? tool : { id: tool.id, at: tool.at, input: UNSTABLE },
       );
     }),
   };
 }
 
-/** Two answers without the defaults that differ, such as those of `default(() => randomUUID())`: a call makes its own. */
-function withoutOtherDefaults(value: unknown, again: unknown): { readonly value: unknown; readonly again: unknown } {
-  if (Array.isArray(value) && Array.isArray(again)) {
-    const parts = value.map((part, index) => withoutOtherDefaults(part, again[index]));
-    const rest = again.slice(value.length) as unknown[];
-    return { value: parts.map((part) => part.value), again: [...parts.map((part) => part.again), ...rest] };
-  }
-  if (!isObject(value) || !isObject(again)) return { value, again };
-  const isOther = (key: string): boolean =>
-    key === "default" && key in value && key in again && JSON.stringify(value[key]) !== JSON.stringify(again[key]);
-  const names = Object.keys(value).filter((key) => !isOther(key));
-  const parts = names.map((key) => [key, withoutOtherDefaults(value[key], again[key])] as const);
-  const others = Object.entries(again).filter(([key]) => !(key in value));
-  return {
-    value: Object.fromEntries(parts.map(([key, part]) => [key, part.value])),
-    again: Object.fromEntries([...parts.map(([key, part]) => [key, part.again]), ...others]),
-  };
+/**
+ * True if two answers are the same. Deletes defaults that differ, such as those of `default(() => randomUUID())`: a call
+ * generates its own.
+ */
+function agree(value: unknown, again: unknown): boolean {
+  if (!isHolder(value) || !isHolder(again)) return value === again;
+  const names = Object.keys(value);
+  const isSame = Array.isArray(value) === Array.isArray(again) && names.length === Object.keys(again).length;
+  return (
+    isSame &&
+    names.every((name) => {
+      const isEqual = Object.hasOwn(again, name) && agree(value[name], again[name]);
+      return isEqual || (name === "default" && name in again && delete value[name]);
+    })
+  );
+}
+
+function isHolder(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
 }
 
 /** The same where nothing could be evaluated. */
@@ -51,31 +50,29 @@ const UNSTABLE: DescribedSchema = {
   fault: "it is another one at another time or with other random numbers; make it the same whenever it is loaded",
 };
 
-function read(text: string): { schemas: unknown[]; tools: unknown[] } | undefined {
+function parseAnswer(text: string): { schemas: unknown[]; tools: unknown[] } | undefined {
   const value = tryParseJson(text);
-  const isSound = isObject(value) && !nestsTooDeep(value, text.length);
-  return isSound && Array.isArray(value["schemas"]) && Array.isArray(value["tools"])
-    ? { schemas: value["schemas"], tools: value["tools"] }
-    : undefined;
+  if (!isObject(value) || nestsTooDeep(value, text.length)) return undefined;
+  const { schemas, tools } = value;
+  return Array.isArray(schemas) && Array.isArray(tools) ? { schemas, tools } : undefined;
 }
 
-function schemaIn(value: unknown): DescribedSchema {
-  const { json, fault } = isObject(value) ? value : {};
-  const stray = isObject(json) ? strayReference(json) : undefined;
-  if (stray !== undefined) return { fault: `its reference ${stray.slice(0, FAULT_UNITS_MAX)} leads nowhere in it` };
-  return isObject(json)
-    ? { json }
-    : { fault: typeof fault === "string" ? fault.slice(0, FAULT_UNITS_MAX) : "no reason is given" };
+function readSchema(value: unknown): DescribedSchema {
+  const { json, fault = "no reason is given" } = isObject(value) ? value : {};
+  const stray = isObject(json) ? findStrayReference(json) : undefined;
+  if (isObject(json) && stray === undefined) return { json };
+  const why = stray === undefined ? String(fault) : `its reference ${stray} leads nowhere in it`;
+  return { fault: why.slice(0, FAULT_UNITS_MAX) };
 }
 
-/** The longest reason why a schema cannot be read, in UTF-16 units. */
+/** The longest reason why a schema cannot be read, in UTF-16 code units. */
 const FAULT_UNITS_MAX = 500;
 
-function toolsIn(list: unknown): DescribedTool[] {
-  return (Array.isArray(list) ? list : []).flatMap((tool) => (isObject(tool) ? toolIn(tool) : []));
+function readTools(list: unknown): DescribedTool[] {
+  return (Array.isArray(list) ? list : []).flatMap((tool) => (isObject(tool) ? readTool(tool) : []));
 }
 
-function toolIn({ id, at, name, title, description, annotations, input, output }: JsonSchema): DescribedTool[] {
+function readTool({ id, at, name, title, description, annotations, input, output }: JsonSchema): DescribedTool[] {
   if (typeof id !== "number" || !Array.isArray(at) || !at.every((step) => typeof step === "string")) return [];
   const tool = {
     id,
@@ -84,8 +81,8 @@ function toolIn({ id, at, name, title, description, annotations, input, output }
     ...(typeof title === "string" && { title }),
     ...(typeof description === "string" && { description }),
     ...(isObject(annotations) && { annotations: hintsIn(annotations) }),
-    ...(input !== undefined && { input: schemaIn(input) }),
-    ...(output !== undefined && { output: schemaIn(output) }),
+    ...(input !== undefined && { input: readSchema(input) }),
+    ...(output !== undefined && { output: readSchema(output) }),
   };
   return [tool];
 }

@@ -47,18 +47,43 @@ export function refineSchema(typed: JsonSchema, own: JsonSchema): JsonSchema {
   return { ...typed, properties: Object.fromEntries(properties) };
 }
 
+/** The schemas of the properties of an object, by name. */
+export function propertiesIn({ properties }: JsonSchema): Readonly<Record<string, JsonSchema>> {
+  return Object.assign(Object.create(null), isObject(properties) && properties) as Record<string, JsonSchema>;
+}
+
 const ANNOTATIONS: ReadonlySet<string> = new Set(["default", "examples", "deprecated", "readOnly", "writeOnly"]);
 
 /** The part of a schema under names of properties and `ELEMENT`; undefined where it has no such part. */
 export function schemaPart(schema: JsonSchema, path: readonly string[]): JsonSchema | undefined {
-  let at: unknown = schema;
+  let part: unknown = schema;
   for (const step of path) {
-    at = step === ELEMENT ? (at as JsonSchema)["items"] : ((at as JsonSchema)["properties"] as JsonSchema)?.[step];
-    if (!isObject(at)) return undefined;
+    part = isObject(part) && (step === ELEMENT ? part["items"] : propertiesIn(part)[step]);
+    if (!isObject(part)) return undefined;
   }
-  const part = at as JsonSchema;
-  return path.length > 0 && schema["$defs"] ? { ...part, $defs: schema["$defs"] } : part;
+  return path.length > 0 && schema["$defs"]
+    ? { ...(part as JsonSchema), $defs: schema["$defs"] }
+    : (part as JsonSchema);
 }
+
+/** A copy of a schema with each schema in it, innermost first, replaced by the result of `change`. */
+function mapSchemas(schema: unknown, change: (schema: JsonSchema) => JsonSchema): unknown {
+  if (Array.isArray(schema)) return schema.map((each) => mapSchemas(each, change));
+  if (!isObject(schema)) return schema;
+  const mapValues = (object: JsonSchema, map: (part: unknown, key: string) => unknown): JsonSchema =>
+    Object.fromEntries(Object.entries(object).map(([key, part]) => [key, map(part, key)]));
+  const mapPart = (part: unknown, keyword: string): unknown => {
+    if (VALUES.has(keyword)) return part;
+    return NAMES.has(keyword) && isObject(part)
+      ? mapValues(part, (each) => mapSchemas(each, change))
+      : mapSchemas(part, change);
+  };
+  return change(mapValues(schema, mapPart));
+}
+
+/** Keywords that have schemas under names, and those that have no schemas. */
+const NAMES: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas", "$defs"]);
+const VALUES: ReadonlySet<string> = new Set(["const", "enum", "default", "examples"]);
 
 /**
  * A document of its own as a part of another one: `define` puts a schema among the definitions of that, and gives its
@@ -69,65 +94,56 @@ export function embedSchema(
   define: (suggested: string, schema: JsonSchema) => string,
 ): JsonSchema {
   const { $schema: _, $id: _id, $defs, ...root } = document;
-  const parts = Object.entries(isObject($defs) ? $defs : {}).map(([name, part]): [string, unknown] => [
-    REFERENCE + name,
-    part,
-  ]);
   const isRecursive = JSON.stringify(document).includes('"$ref":"#"');
-  if (isRecursive) parts.push(["#", root]);
+  const title = typeof root["title"] === "string" ? root["title"] : "Value";
+  const named = Object.entries(isObject($defs) ? $defs : {}).map(
+    ([name, part]) => [REFERENCE + name, name, part] as const,
+  );
+  const parts = isRecursive ? [...named, ["#", title, root] as const] : named;
   // All names are known before any definition is filled, as definitions refer to each other.
-  const defined = parts.map(([reference, part]) => {
+  const defined = parts.map(([reference, suggested, part]) => {
     const schema: JsonSchema = {};
-    const suggested = reference === "#" ? suggestName(root) : reference.slice(REFERENCE.length);
     return { reference, part, schema, name: define(suggested, schema) };
   });
   const names = new Map(defined.map(({ reference, name }) => [reference, REFERENCE + name]));
-  const relocate = (value: unknown): unknown => {
-    if (Array.isArray(value)) return value.map(relocate);
-    if (!isObject(value)) return value;
-    const moved = ([key, part]: [string, unknown]): [string, unknown] =>
-      key === "$ref" && typeof part === "string"
-        ? [key, names.get(part) ?? names.get(stepsOf(part).join("/")) ?? part]
-        : [key, VALUES.has(key) ? part : relocate(part)];
-    return Object.fromEntries(Object.entries(value).map(moved));
-  };
+  const relocate = (value: unknown): unknown =>
+    mapSchemas(value, (schema) => {
+      const { $ref } = schema;
+      const target = typeof $ref === "string" && (names.get($ref) ?? names.get(pointerSteps($ref).join("/")));
+      return target ? { ...schema, $ref: target } : schema;
+    });
   for (const { schema, part } of defined) Object.assign(schema, relocate(part));
   return isRecursive ? { $ref: names.get("#") } : (relocate(root) as JsonSchema);
 }
 
 const REFERENCE = "#/$defs/";
 
-/** The first reference of a document that leads nowhere in it; libraries do not always escape names. */
-export function strayReference(document: JsonSchema): string | undefined {
+/** A reference of a document that leads nowhere in it; libraries do not always escape names. */
+export function findStrayReference(document: JsonSchema): string | undefined {
+  const { $defs } = document;
+  const step = (at: unknown, name: string): unknown => (isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined);
   const leads = (reference: string): boolean => {
-    const [root, ...steps] = stepsOf(reference);
-    const isDefined = reference.startsWith(REFERENCE) && isObject(document["$defs"]);
-    if (isDefined && Object.hasOwn(document["$defs"] as object, reference.slice(REFERENCE.length))) return true;
-    const target = steps.reduce<unknown>(
-      (at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined),
-      document,
-    );
-    return root === "#" && target !== undefined;
+    if (reference.startsWith(REFERENCE) && step($defs, reference.slice(REFERENCE.length)) !== undefined) return true;
+    const [root, ...steps] = pointerSteps(reference);
+    return root === "#" && steps.reduce(step, document) !== undefined;
   };
-  const find = (value: unknown): string | undefined => {
-    if (Array.isArray(value)) return value.map(find).find((each) => each !== undefined);
-    if (!isObject(value)) return undefined;
-    const { $ref } = value;
-    if (typeof $ref === "string" && !leads($ref)) return $ref;
-    const parts = Object.entries(value).filter(([key]) => !VALUES.has(key));
-    return parts.map(([, part]) => find(part)).find((each) => each !== undefined);
-  };
-  return find(document);
+  const strays: string[] = [];
+  mapSchemas(document, (schema) => {
+    const { $ref } = schema;
+    if (typeof $ref === "string" && !leads($ref)) strays.push($ref);
+    return schema;
+  });
+  return strays[0];
 }
 
 /** The steps of a JSON Pointer, as a reference has it. */
-function stepsOf(reference: string): string[] {
+function pointerSteps(reference: string): string[] {
   return reference.split("/").map((step) => {
-    return unescaped(step).replaceAll("~1", "/").replaceAll("~0", "~");
+    return decode(step).replaceAll("~1", "/").replaceAll("~0", "~");
   });
 }
 
-function unescaped(name: string): string {
+function decode(name: string): string {
   try {
     return decodeURIComponent(name);
   } catch {
@@ -135,35 +151,22 @@ function unescaped(name: string): string {
   }
 }
 
-function suggestName({ title }: JsonSchema): string {
-  return typeof title === "string" ? title : "Value";
-}
-
-/** A schema of what a program gives back: nothing removes the properties that it does not name. */
+/** A schema of results: nothing removes the properties that it does not name. */
 export function openSchema(schema: JsonSchema): JsonSchema {
-  return without(schema, (keyword, part) => keyword === "additionalProperties" && part === false);
+  return without(schema, "additionalProperties", (part) => part === false);
 }
 
 /** A schema of values that the library does not parse, so that nothing fills in its defaults. */
 export function withoutDefaults(schema: JsonSchema): JsonSchema {
-  return without(schema, (keyword) => keyword === "default");
+  return without(schema, "default");
 }
 
-function without(schema: JsonSchema, isLeftOut: (keyword: string, part: unknown) => boolean): JsonSchema {
-  const reduce = (value: unknown, areNames = false): unknown => {
-    if (Array.isArray(value)) return value.map((each) => reduce(each));
-    if (!isObject(value)) return value;
-    const kept = Object.entries(value).filter(([key, part]) => areNames || !isLeftOut(key, part));
-    return Object.fromEntries(
-      kept.map(([key, part]) => [key, !areNames && VALUES.has(key) ? part : reduce(part, !areNames && NAMES.has(key))]),
-    );
-  };
-  return reduce(schema) as JsonSchema;
+function without(schema: JsonSchema, keyword: string, isLeftOut = (_: unknown): boolean => true): JsonSchema {
+  return mapSchemas(schema, (each) => {
+    const { [keyword]: part, ...rest } = each;
+    return keyword in each && isLeftOut(part) ? rest : each;
+  }) as JsonSchema;
 }
-
-/** Keywords that have schemas under names, and those that have no schemas. */
-const NAMES: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas", "$defs"]);
-const VALUES: ReadonlySet<string> = new Set(["const", "enum", "default", "examples"]);
 
 /** True if a schema says nothing of the values at a place, so that only their type does. */
 export function leavesOpen(schema: JsonSchema, path: Path): boolean {

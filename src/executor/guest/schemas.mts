@@ -63,30 +63,26 @@ function pretend(laterMs: number, seed: number): void {
 }
 
 async function describeSchemas(request: SchemaRequest, bundle: Bundle): Promise<string> {
-  const describe = (value: unknown, io: "input" | "output") => described(value, io, request, bundle);
-  const schemas = await Promise.all(request.schemas.map((each) => describe(valueAt(bundle, each), each.io)));
+  const given = { request, bundle };
+  const schemas = request.schemas.map((each) => describe(valueAt(bundle, each), each.io, given));
   const ids = new Map<object, number>();
-  const tools = await Promise.all(request.tools.map((name) => toolsIn(bundle[name], request.handlers, describe, ids)));
-  return JSON.stringify({ schemas, tools });
+  const tools = request.tools.map((name) => describeTools(bundle[name], given, ids));
+  return JSON.stringify({ schemas: await Promise.all(schemas), tools: await Promise.all(tools) });
 }
 
-type Describe = (value: unknown, io: "input" | "output") => Promise<DescribedSchema>;
+interface Given {
+  readonly request: SchemaRequest;
+  readonly bundle: Bundle;
+}
 
-async function described(
-  value: unknown,
-  io: "input" | "output",
-  { converters }: SchemaRequest,
-  bundle: Bundle,
-): Promise<DescribedSchema> {
+type Io = SchemaRequest["schemas"][number]["io"];
+
+async function describe(value: unknown, io: Io, given: Given): Promise<DescribedSchema> {
   try {
-    const json: unknown = await convert(
-      value,
-      io,
-      (library) => bundle[converters[library] ?? ""] as Converter | undefined,
-    );
+    const converted = await convert(value, io, given);
     // What cannot be written as JSON must not be taken for what can.
-    const written: unknown = isObject(json) ? JSON.parse(JSON.stringify(json)) : undefined;
-    return isObject(written) && !Array.isArray(written) ? { json: written } : { fault: NO_SCHEMA };
+    const json: unknown = isObject(converted) ? JSON.parse(JSON.stringify(converted)) : undefined;
+    return isObject(json) && !Array.isArray(json) ? { json } : { fault: NO_SCHEMA };
   } catch (error) {
     return { fault: explain(error).message };
   }
@@ -101,77 +97,68 @@ const TARGET = "draft-2020-12";
 /** zod's: what JSON cannot say is left open, and not refused. */
 const OPEN = { unrepresentable: "any" };
 
-async function convert(
-  value: unknown,
-  io: "input" | "output",
-  findConverter: (library: "zod" | "valibot") => Converter | undefined,
-): Promise<unknown> {
-  if (typeof value !== "object" && typeof value !== "function") return undefined;
-  const { "~standard": standard } = (value ?? {}) as StandardSchema;
+async function convert(value: unknown, io: Io, given: Given): Promise<unknown> {
+  if (!isObject(value) && typeof value !== "function") return undefined;
+  const { "~standard": standard, jsonSchema, toJsonSchema } = value as Convertible;
   const vendor = standard?.vendor;
+  const findConverter = (library: "zod" | "valibot"): Converter | undefined =>
+    given.bundle[given.request.converters[library] ?? ""] as Converter | undefined;
   if (standard?.jsonSchema)
     return standard.jsonSchema[io]({ target: TARGET, ...(vendor === "zod" && { libraryOptions: OPEN }) });
-  if (vendor === "zod" && "_zod" in (value as object))
-    return findConverter("zod")?.(value, { io, target: TARGET, ...OPEN });
+  if (vendor === "zod" && "_zod" in value) return findConverter("zod")?.(value, { io, target: TARGET, ...OPEN });
   if (vendor === "zod") throw new Error("zod 3 cannot describe its schemas as JSON: use zod 4");
   if (vendor === "valibot") {
     const converter = findConverter("valibot");
     if (!converter) throw new Error("valibot needs a package for that: run berth add @valibot/to-json-schema");
     return converter(value, { typeMode: io, errorMode: "ignore", target: TARGET });
   }
-  const { jsonSchema, toJsonSchema } = value as { jsonSchema?: unknown; toJsonSchema?: () => unknown };
   if (typeof toJsonSchema === "function") return toJsonSchema.call(value);
   if (vendor !== undefined) throw new Error(`the library ${vendor} cannot describe its schemas as JSON`);
   if (jsonSchema !== undefined) return typeof jsonSchema === "function" ? jsonSchema() : jsonSchema;
-  const parts = Object.entries(value as object);
-  if (parts.length > 0 && parts.every(([, part]) => isSchema(part))) return shapeToJson(parts, io, findConverter);
-  if (parts.length === 0) return { type: "object", properties: {} };
-  return parts.some(([keyword]) => KEYWORDS.has(keyword)) ? value : undefined;
+  const shape = readShape(value);
+  if (shape) return convertShape(shape, io, given);
+  const keywords = Object.keys(value);
+  if (keywords.length === 0) return { type: "object", properties: {} };
+  return keywords.some((keyword) => KEYWORDS.has(keyword)) ? value : undefined;
+}
+
+interface Convertible extends StandardSchema {
+  readonly jsonSchema?: unknown;
+  readonly toJsonSchema?: () => unknown;
 }
 
 /** An object with one of these is taken for JSON Schema itself. */
-const KEYWORDS: ReadonlySet<string> = new Set([
-  "$schema",
-  "type",
-  "properties",
-  "$ref",
-  "anyOf",
-  "oneOf",
-  "allOf",
-  "enum",
-  "const",
-]);
+const KEYWORDS: ReadonlySet<string> = new Set("$schema type properties $ref anyOf oneOf allOf enum const".split(" "));
 
-/** `{ city: z.string() }`: the properties of an object. */
-async function shapeToJson(
-  parts: readonly (readonly [string, unknown])[],
-  io: "input" | "output",
-  findConverter: Parameters<typeof convert>[2],
+/** The schemas of the properties of an object, as in `{ city: z.string() }`; undefined for any other value. */
+function readShape(value: object): [string, Required<StandardSchema>["~standard"], unknown][] | undefined {
+  const parts = Object.entries(value).map(([name, part]) => [
+    name,
+    (part as StandardSchema | null)?.["~standard"],
+    part,
+  ]);
+  return parts.length > 0 && parts.every(([, standard]) => standard) ? (parts as never) : undefined;
+}
+
+async function convertShape(
+  shape: NonNullable<ReturnType<typeof readShape>>,
+  io: Io,
+  given: Given,
 ): Promise<JsonSchema> {
   const properties: [string, unknown][] = [];
   const required: string[] = [];
-  for (const [name, part] of parts) {
-    const { $schema: _, ...json } = (await convert(part, io, findConverter)) as JsonSchema;
+  for (const [name, standard, part] of shape) {
+    const { $schema: _, ...json } = (await convert(part, io, given)) as JsonSchema;
     properties.push([name, json]);
-    const { issues } = await (part as StandardSchema)["~standard"]!.validate(undefined);
-    if (issues) required.push(name);
+    if ((await standard.validate(undefined)).issues) required.push(name);
   }
   return { type: "object", properties: Object.fromEntries(properties), required };
 }
 
-function isSchema(value: unknown): value is StandardSchema {
-  return (typeof value === "object" || typeof value === "function") && value !== null && "~standard" in value;
-}
-
 /** The tools that a value is, or that it holds in a list or under names. */
-async function toolsIn(
-  value: unknown,
-  handlers: readonly string[],
-  describe: Describe,
-  ids: Map<object, number>,
-): Promise<DescribedTool[]> {
+async function describeTools(value: unknown, given: Given, ids: Map<object, number>): Promise<DescribedTool[]> {
   const isTool = (it: unknown): it is JsonObject =>
-    isObject(it) && handlers.some((name) => typeof it[name] === "function");
+    isObject(it) && given.request.handlers.some((name) => typeof it[name] === "function");
   /** A getter that throws affects only its own tool. */
   const toolsAt = async (read: () => unknown, at: readonly string[]): Promise<DescribedTool[]> => {
     let key = {};
@@ -180,7 +167,7 @@ async function toolsIn(
       const tool = read();
       if (!isTool(tool)) return [];
       key = tool;
-      return [{ id: id(), ...(await describeTool(tool, at, describe)) }];
+      return [{ id: id(), at, ...(await describeTool(tool, given)) }];
     } catch (error) {
       return [{ id: id(), at, input: { fault: explain(error).message } }];
     }
@@ -191,25 +178,21 @@ async function toolsIn(
   return held.flat();
 }
 
-async function describeTool(
-  tool: Record<string, unknown>,
-  at: readonly string[],
-  describe: Describe,
-): Promise<Omit<DescribedTool, "id">> {
+async function describeTool(tool: Record<string, unknown>, given: Given): Promise<Omit<DescribedTool, "id" | "at">> {
   const text = (key: string, ...names: readonly string[]): object => {
     const found = names.map((name) => tool[name]).find((each) => typeof each === "string" && each !== "");
     return found === undefined ? {} : { [key]: found };
   };
-  const schema = tool["inputSchema"] ?? tool["parameters"] ?? tool["schema"];
-  const { annotations, outputSchema } = tool;
+  const schema = tool["inputSchema"] ?? tool["parameters"] ?? tool["schema"] ?? undefined;
+  const outputSchema = tool["outputSchema"] ?? undefined;
+  const { annotations } = tool;
   return {
-    at,
     ...text("name", "name", "id"),
     ...text("title", "title"),
     ...text("description", "description"),
     ...(isObject(annotations) && { annotations }),
-    ...(schema !== undefined && schema !== null && { input: await describe(schema, "input") }),
-    ...(outputSchema !== undefined && outputSchema !== null && { output: await describe(outputSchema, "output") }),
+    ...(schema !== undefined && { input: await describe(schema, "input", given) }),
+    ...(outputSchema !== undefined && { output: await describe(outputSchema, "output", given) }),
   };
 }
 
@@ -257,13 +240,13 @@ export function parseArguments(
 function findStandard(schema: unknown): StandardSchema["~standard"] {
   if (!isObject(schema) && typeof schema !== "function") return undefined;
   const own = (schema as StandardSchema)["~standard"];
-  const parts = Object.entries(schema);
-  if (own || parts.length === 0 || !parts.every(([, part]) => isSchema(part))) return own;
+  const shape = own ? undefined : readShape(schema);
+  if (!shape) return own;
   const validate = async (value: unknown): Promise<Validated> => {
     const made: Record<string, unknown> = {};
     const issues: NonNullable<Validated["issues"]>[number][] = [];
-    for (const [name, part] of parts) {
-      const validated = await (part as StandardSchema)["~standard"]!.validate((value as JsonObject)[name]);
+    for (const [name, standard] of shape) {
+      const validated = await standard.validate((value as JsonObject)[name]);
       for (const issue of validated.issues ?? []) issues.push({ ...issue, path: [name, ...(issue.path ?? [])] });
       if (validated.value !== undefined) made[name] = validated.value;
     }
