@@ -1,7 +1,10 @@
 import type ts from "typescript";
+import type { Budget } from "./budget.ts";
 import type { BundledValue, DescribedTool, ToolAnnotations } from "./discovery.ts";
 import type { Doc } from "./doc-comments.ts";
-import type { SchemaSource } from "./schema-sources.ts";
+import type { DefinitionProgram } from "./program.ts";
+import type { Reporter } from "./reporter.ts";
+import type { SchemaSource, SchemaSources } from "./schema-sources.ts";
 import type { UnresolvedName } from "./types/unresolved.ts";
 
 /** An exported function that is to be a tool. */
@@ -31,6 +34,15 @@ export interface Candidate {
     readonly input?: SchemaSource;
     readonly output?: SchemaSource;
   };
+}
+
+/** What is at hand while a candidate is read. */
+export interface Reading {
+  readonly program: DefinitionProgram;
+  readonly reporter: Reporter;
+  readonly budget: Budget;
+  /** Absent while types alone are read. */
+  readonly schemas?: SchemaSources | undefined;
 }
 
 /** One parameter of a tool, as the checker sees it and as the author wrote it. */

@@ -7,7 +7,7 @@ import type { Problem } from "../lib/problem.ts";
 import { fixed } from "../limits/fixed.ts";
 import { readApp, readUiTag } from "./app-files.ts";
 import { Budget } from "./budget.ts";
-import type { Candidate, ToolObject } from "./candidate.ts";
+import type { Candidate, Reading, ToolObject } from "./candidate.ts";
 import { TooManyDeclarations } from "./declaration-counter.ts";
 import {
   nothingFound,
@@ -28,7 +28,7 @@ import {
 import { tagOf, type Tag, tagText, withLinks, type Doc } from "./doc-comments.ts";
 import { exportedFunctions } from "./exports.ts";
 import { readIcon } from "./icon-files.ts";
-import { readGivenInput, readHandlerInput, readInput, readNamedInput, type Input } from "./input.ts";
+import { plainInput, readGivenInput, readHandlerInput, readInput, readNamedInput, type Input } from "./input.ts";
 import { readOutput, resultOf } from "./output.ts";
 import { settle } from "./overloads.ts";
 import type { PackageFiles } from "./package-files.ts";
@@ -40,7 +40,7 @@ import { requestsIn } from "./request-tags.ts";
 import { resolveTagFile } from "./resolve.ts";
 import { relativeReads, unsetVariables } from "./run-time-reads.ts";
 import { faultOfForm } from "./schema-check.ts";
-import { openSchema } from "./schema-merge.ts";
+import { openSchema, propertiesIn } from "./schema-merge.ts";
 import { SchemaSources } from "./schema-sources.ts";
 import { annotationsOf } from "./tags.ts";
 import { exportedObjects, toolObjects, withMetadata, type ExportedObject } from "./tool-objects.ts";
@@ -80,7 +80,7 @@ export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles
 }
 
 function discoverIn(program: DefinitionProgram, source: DefinitionSource, schemas: SchemaSources): Discovery {
-  const finder = new Finder(program, source, schemas);
+  const finder = new Finder({ program, source, schemas });
   const functions = exportedFunctions(program, source.server);
   const objects = exportedObjects(program);
   const candidates = [
@@ -154,11 +154,18 @@ function openedProgram(source: DefinitionSource, packages?: PackageFiles): Defin
 /** A tag turns a function into something else than a tool. */
 const roles = ["resource", "prompt", "completes"];
 
+/** What is known of a definition while its functions are read. */
+interface Definition {
+  readonly program: DefinitionProgram;
+  readonly source: DefinitionSource;
+  readonly schemas: SchemaSources;
+}
+
+type FullReading = Reading & Definition;
+
 /** Reads the functions one by one, and tells names and sizes of all of them apart. */
 class Finder {
-  readonly #program: DefinitionProgram;
-  readonly #source: DefinitionSource;
-  readonly #schemas: SchemaSources;
+  readonly #definition: Definition;
   readonly #apps = new Map<string, DiscoveredApp>();
   readonly #tools: DiscoveredTool[] = [];
   readonly #resources: DiscoveredResource[] = [];
@@ -170,10 +177,8 @@ class Finder {
   #bytes = 0;
   #values = 0;
 
-  constructor(program: DefinitionProgram, source: DefinitionSource, schemas: SchemaSources) {
-    this.#program = program;
-    this.#source = source;
-    this.#schemas = schemas;
+  constructor(definition: Definition) {
+    this.#definition = definition;
   }
 
   found(): Discovery {
@@ -188,24 +193,23 @@ class Finder {
   }
 
   read(candidate: Candidate): void {
-    const tag = this.#roleOf(candidate);
-    if (tag === "several") return;
-    switch (tag?.name) {
-      case "resource":
-        return this.#addResource(candidate, tag);
-      case "prompt":
-        return this.#addPrompt(candidate);
-      case undefined:
-        return this.#addTool(candidate);
-    }
+    const [role, other] = roleTags(candidate);
+    const tag = role === undefined ? undefined : tagOf(candidate.doc, role)!;
+    if (other !== undefined) {
+      const message = `a function is either a @${role} or a @${other}; write two functions`;
+      this.#refuse(candidate, "several-roles", message, tagOf(candidate.doc, other)!.node);
+    } else if (!tag) this.#addTool(candidate);
+    else if (role === "resource") this.#addResource(candidate, tag);
+    else if (role === "prompt") this.#addPrompt(candidate);
   }
 
   /** When all prompts and resources are known. */
   readCompletions(candidate: Candidate): void {
     if (roleTags(candidate).length !== 1) return;
     for (const tag of candidate.doc.tags.filter(({ name }) => name === "completes")) {
-      const { completion, problems } = readCompletion(candidate, tag, this.#completables, this.#program);
-      this.note(problems);
+      const completion = this.#read(candidate, (settled, reading) =>
+        readCompletion(settled, tag, this.#completables, reading),
+      );
       if (!completion) continue;
       const { of, argument } = completion;
       if (this.#completions.some((other) => other.of === of && other.argument === argument)) {
@@ -214,39 +218,36 @@ class Finder {
     }
   }
 
-  #roleOf(candidate: Candidate): Tag | "several" | undefined {
-    const [role, other] = roleTags(candidate);
-    if (!role || !other) return role === undefined ? undefined : tagOf(candidate.doc, role);
-    const message = `a function is either a @${role} or a @${other}; write two functions`;
-    this.#refuse(candidate, "several-roles", message, tagOf(candidate.doc, other)!.node);
-    return "several";
+  /** Notes what is wrong about a candidate; undefined if that leaves it out. */
+  #read<T>(found: Candidate, read: (settled: Candidate, reading: FullReading) => T | undefined): T | undefined {
+    const reporter = new Reporter(found, this.#definition.program);
+    const reading = { ...this.#definition, reporter, budget: new Budget() };
+    const settled = settle(found, reading);
+    const result = settled && read(settled, reading);
+    this.note(reporter.problems);
+    return reporter.hasErrors ? undefined : result;
   }
 
   #addTool(candidate: Candidate): void {
     const isRepeated = (name: string): boolean => this.#tools.some((tool) => tool.name === name);
     if (isRepeated(candidate.name) && !tagOf(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
-    const { object } = candidate;
-    const { tool, app, problems }: ReadTool = object
-      ? readToolObject(candidate, object, this.#program, this.#schemas)
-      : readTool(candidate, this.#program, this.#source, this.#schemas);
-    this.note(problems);
+    const { tool, app }: Partial<ReadTool> = this.#read(candidate, readTool) ?? {};
     if (!tool) return;
     if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
-    else if (this.#hasRoom(candidate, tool)) {
+    else if (this.#fits(candidate, tool)) {
       this.#tools.push(tool);
       if (app) this.#apps.set(app.uri, app);
     }
   }
 
   #addResource(candidate: Candidate, tag: Tag): void {
-    const { resource, problems } = readResource(candidate, tag, this.#program, this.#source, this.#schemas);
-    this.note(problems);
+    const resource = this.#read(candidate, (settled, reading) => readResource(settled, tag, reading));
     if (!resource) return;
     const { name, uri } = resource;
     if (this.#resources.some((other) => other.uri === uri)) {
       return this.#refuse(candidate, "repeated-resource", `another function is already the resource ${uri}`, tag.node);
     }
-    if (!this.#hasRoom(candidate, resource)) return;
+    if (!this.#fits(candidate, resource)) return;
     this.#resources.push(resource);
     const template = parseUriTemplate(uri);
     const variables = "parts" in template ? template.variables.map((variable) => variable.name) : [];
@@ -254,49 +255,47 @@ class Finder {
   }
 
   #addPrompt(candidate: Candidate): void {
-    const { prompt, problems } = readPrompt(candidate, this.#program, this.#source, this.#schemas);
-    this.note(problems);
+    const prompt = this.#read(candidate, readPrompt);
     if (!prompt) return;
     const { name } = prompt;
     if (this.#prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
-    if (!this.#hasRoom(candidate, prompt)) return;
+    if (!this.#fits(candidate, prompt)) return;
     this.#prompts.push(prompt);
     const names = prompt.arguments.map((argument) => argument.name);
     this.#completables.push({ names: [candidate.name, name], of: name, arguments: names });
   }
 
   /** A few lines of types can unfold to megabytes, which whoever serves hashes, compares, lists and shows. */
-  #hasRoom(candidate: Candidate, found: DiscoveredTool | DiscoveredResource | DiscoveredPrompt): boolean {
+  #fits(candidate: Candidate, found: DiscoveredTool | DiscoveredResource | DiscoveredPrompt): boolean {
     const { toolBytes } = bounds;
     const { contractBytes, contractValues } = contractBounds;
     const bytes = Buffer.byteLength(JSON.stringify(found));
-    const remedy = "use simpler types: fewer literals, or a string that the function itself checks";
-    if (bytes > toolBytes) {
-      const message = `its schemas and texts have ${bytes} bytes, and at most ${toolBytes} are allowed`;
-      this.#refuse(candidate, "too-large", `${message}; ${remedy}`, candidate.nameNode);
+    const refuse = (code: string, message: string): false => {
+      this.#refuse(candidate, code, message, candidate.nameNode);
       return false;
+    };
+    const simplify = "use simpler types: fewer literals, or a string that the function itself checks";
+    if (bytes > toolBytes) {
+      const message = `its schemas and texts have ${bytes} bytes, and at most ${toolBytes} are allowed; ${simplify}`;
+      return refuse("too-large", message);
     }
     const schemas = [found.inputSchema, ("outputSchema" in found && found.outputSchema) || {}];
     const broken = schemas.map(faultOfForm).find((fault) => fault !== undefined);
     if (broken !== undefined) {
-      const message =
-        candidate.object || found.call.parsed
-          ? `its schema is not valid JSON Schema 2020-12 (${broken}): correct it there`
-          : `its types give an invalid JSON Schema (${broken}); use simpler types`;
-      this.#refuse(candidate, "invalid-schema", message, candidate.nameNode);
-      return false;
-    }
-    if (this.#bytes + bytes > contractBytes) {
-      const message = `with it all schemas and texts have more than ${contractBytes} bytes`;
-      this.#refuse(candidate, "too-large", `${message}; ${remedy}, or split the server`, candidate.nameNode);
-      return false;
+      const isOwn = candidate.object ?? found.call.parsed;
+      const message = isOwn
+        ? `its schema is not valid JSON Schema 2020-12 (${broken}): correct it there`
+        : `its types give an invalid JSON Schema (${broken}); use simpler types`;
+      return refuse("invalid-schema", message);
     }
     const values = valuesIn(found, contractValues - this.#values);
-    if (this.#values + values > contractValues) {
-      const message = `with it all schemas have more than ${contractValues} values`;
-      this.#refuse(candidate, "too-large", `${message}; ${remedy}, or split the server`, candidate.nameNode);
-      return false;
-    }
+    const excess =
+      this.#bytes + bytes > contractBytes
+        ? `schemas and texts have more than ${contractBytes} bytes`
+        : this.#values + values > contractValues
+          ? `schemas have more than ${contractValues} values`
+          : undefined;
+    if (excess !== undefined) return refuse("too-large", `with it all ${excess}; ${simplify}, or split the server`);
     this.#bytes += bytes;
     this.#values += values;
     return true;
@@ -313,8 +312,9 @@ class Finder {
   }
 
   #refuse(candidate: Candidate, code: string, message: string, node: ts.Node): void {
-    const said = { severity: "error", code, message: `${candidate.name}: ${message}` } as const;
-    this.#problems.push({ ...problemAt(node, said, this.#program), tool: candidate.name });
+    const reporter = new Reporter(candidate, this.#definition.program);
+    reporter.add("error", code, message, node);
+    this.note(reporter.problems);
   }
 }
 
@@ -336,37 +336,28 @@ function syntaxProblems({ program, own, nameOf }: DefinitionProgram): Problem[] 
   });
 }
 
-/** One exported function, as what its tags make of it: a tool, a resource, a prompt or a completion. */
-
 interface ReadTool {
-  readonly tool?: DiscoveredTool;
+  readonly tool: DiscoveredTool;
   readonly app?: DiscoveredApp | undefined;
-  readonly problems: Problem[];
 }
 
 /** One object with a handler as a tool. */
-function readToolObject(
-  candidate: Candidate,
-  object: ToolObject,
-  program: DefinitionProgram,
-  schemas: SchemaSources,
-): ReadTool {
-  const reporter = new Reporter(candidate, program);
+function readToolObject(candidate: Candidate, object: ToolObject, reading: FullReading): ReadTool | undefined {
+  const { program, reporter } = reading;
   const { described, handler, value } = object;
-  const fault = (message: string): undefined => {
-    reporter.add("error", "invalid-schema", `the schema of its arguments ${message}`, candidate.nameNode);
-  };
-  const budget = new Budget();
-  const input = readHandlerInput(candidate, object, program, { budget, schemas, fault });
-  const naming = namingOf(candidate, reporter);
+  const input = readHandlerInput(candidate, object, reading);
+  // The types of a handler that a library has wrapped are the library's.
+  const ownOutput = candidate.implementation ? readOutput : () => null;
+  const naming = readNaming(candidate, reporter);
   const output = described.output
     ? describedOutput(described.output, candidate, reporter)
-    : readOwnOutput(candidate, program, budget, reporter);
-  if (!input || reporter.hasErrors) return { problems: reporter.problems };
+    : ownOutput(candidate, { ...reading, schemas: undefined });
+  if (!input) return undefined;
   const [first, second] = parametersOf(candidate, program.checker);
   const isContext = second !== undefined && isHostContext(second, program);
+  const hasContext = Object.hasOwn(propertiesIn(input.schema), "context");
   // Mastra hands a handler everything in one object.
-  const under = handler === "execute" && first?.type.getProperty("context") && !hasArgument(input, "context");
+  const under = handler === "execute" && first?.type.getProperty("context") && !hasContext;
   const tool: DiscoveredTool = {
     ...naming,
     ...(described.title !== undefined && { title: described.title }),
@@ -374,18 +365,14 @@ function readToolObject(
     outputSchema: output,
     annotations: { ...annotationsOf(candidate.doc), ...described.annotations },
     call: {
-      ...callOf(candidate, { ...input, context: isContext }, resultOf(candidate, program)),
+      ...callShape(candidate, { ...input, context: isContext }, resultOf(candidate, program)),
       member: [...value.path, handler],
       ...(under && { under: "context" }),
       ...(second && !isContext && { options: true }),
     },
-    ...standingOf(candidate, program),
+    ...position(candidate, program),
   };
-  return { tool, problems: reporter.problems };
-}
-
-function hasArgument({ schema }: Input, name: string): boolean {
-  return Object.hasOwn(schema["properties"] ?? {}, name);
+  return { tool };
 }
 
 function describedOutput(output: DescribedSchema, { nameNode }: Candidate, reporter: Reporter): JsonSchema | null {
@@ -395,72 +382,50 @@ function describedOutput(output: DescribedSchema, { nameNode }: Candidate, repor
   return null;
 }
 
-/** The types of a handler that a library has wrapped are the library's. */
-function readOwnOutput(
-  candidate: Candidate,
-  program: DefinitionProgram,
-  budget: Budget,
-  reporter: Reporter,
-): JsonSchema | null {
-  return candidate.implementation ? readOutput(candidate, program, budget, reporter) : null;
-}
-
-/** One exported function as a tool; without the tool when a problem leaves it out. */
-function readTool(
-  found: Candidate,
-  program: DefinitionProgram,
-  source: DefinitionSource,
-  schemas: SchemaSources,
-): ReadTool {
-  const reporter = new Reporter(found, program);
-  const candidate = settle(found, program, reporter);
-  if (!candidate) return { problems: reporter.problems };
-  const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
-
-  const budget = new Budget();
-  const given = readGivenInput(candidate, program, reporter);
-  const named = given ? undefined : readNamedInput(candidate, program, budget, reporter, schemas);
-  if (!named && reporter.hasErrors) return { problems: reporter.problems };
-  const input = given ?? named ?? readInput(candidate, program, budget, reporter, schemas);
-  const described = candidate.module?.output && schemas.describe(candidate.module.output, "output");
-  const output = described
-    ? describedOutput(described, candidate, reporter)
-    : readOutput(candidate, program, budget, reporter, schemas);
+/** One exported function as a tool; undefined if a problem leaves it out. */
+function readTool(candidate: Candidate, reading: FullReading): ReadTool | undefined {
+  const { program, reporter, schemas } = reading;
+  const { doc, module, object } = candidate;
+  if (object) return readToolObject(candidate, object, reading);
+  const naming = readNamingAndIcons(candidate, reading);
+  const given = readGivenInput(candidate, reading);
+  const named = given ? undefined : readNamedInput(candidate, reading);
+  if (!named && reporter.hasErrors) return undefined;
+  const input = given ?? named ?? readInput(candidate, reading);
+  const described = module?.output && schemas.describe(module.output, "output");
+  const output = described ? describedOutput(described, candidate, reporter) : readOutput(candidate, reading);
   for (const { header, message } of faultsOfHeaders(input.schema)) {
-    const tag = given ? tagOf(candidate.doc, "inputschema") : undefined;
+    const tag = given ? tagOf(doc, "inputschema") : undefined;
     const node = input.headers.get(header) ?? tag?.node ?? candidate.nameNode;
     reporter.add("error", "invalid-header", message, node, tag && textPart(tag));
   }
-  const { ui, app } = uiOf(candidate, source, program, reporter);
-  if (reporter.hasErrors) return { problems: reporter.problems };
+  const { ui, app } = readUi(candidate, reading);
+  if (reporter.hasErrors) return undefined;
 
-  const task = taskOf(candidate.doc, reporter);
+  const task = readTask(doc, reporter);
   const tool: DiscoveredTool = {
     ...naming,
     inputSchema: withExamples(input.schema, candidate),
     outputSchema: output && withTitle(output, candidate),
-    annotations: { ...annotationsOf(candidate.doc), ...candidate.module?.annotations },
-    ...(task ? { task } : {}),
+    annotations: { ...annotationsOf(doc), ...module?.annotations },
+    ...(task && { task }),
     ...(ui && { ui }),
-    call: callOf(candidate, input, resultOf(candidate, program)),
-    ...standingOf(candidate, program),
+    call: callShape(candidate, input, resultOf(candidate, program)),
+    ...position(candidate, program),
   };
-  return { tool, app, problems: reporter.problems };
+  return { tool, app };
 }
 
 /** `@ui <file.html> [model] [app]` */
-function uiOf(
+function readUi(
   { doc }: Candidate,
-  source: DefinitionSource,
-  program: DefinitionProgram,
-  reporter: Reporter,
+  { source, program, reporter }: FullReading,
 ): { readonly ui?: ToolUi; readonly app?: DiscoveredApp } {
   const tag = tagOf(doc, "ui");
   if (!tag) return {};
   const { file, visibility, unknown } = readUiTag(tag.text);
-  const fault = (code: string, message: string, word = ""): object => {
-    const at = tag.text.indexOf(word);
-    reporter.add("error", code, message, tag.node, word === "" ? textPart(tag) : textPart(tag, at, word.length));
+  const fault = (code: string, message: string, word?: string): object => {
+    reporter.addAtTag("error", code, message, tag, word);
     return {};
   };
   if (unknown !== undefined)
@@ -484,35 +449,28 @@ function uiOf(
 }
 
 /** `@icon <image> [media type] [sizes] [theme]`, each one more. A bad one is left out, and its function is offered. */
-function iconsOf(
-  { doc }: Candidate,
-  { files }: DefinitionSource,
-  program: DefinitionProgram,
-  reporter: Reporter,
-): { readonly icons?: readonly Icon[] } {
+function readIcons({ doc }: Candidate, { source, program, reporter }: FullReading): readonly Icon[] {
   const tags = doc.tags.filter(({ name }) => name === "icon");
+  const beyond = tags[ICONS_MAX];
   const icons = tags.slice(0, ICONS_MAX).flatMap((tag) => {
-    const read = readIcon(tag.text, program.nameOf(tag.node.getSourceFile()), files);
+    const read = readIcon(tag.text, program.nameOf(tag.node.getSourceFile()), source.files);
     if ("icon" in read) return [read.icon];
-    const part = textPart(tag, Math.max(0, tag.text.indexOf(read.word)), read.word.length);
-    reporter.add("warning", "invalid-icon", `${read.fault}; it is left out`, tag.node, part);
+    reporter.addAtTag("warning", "invalid-icon", `${read.fault}; it is left out`, tag, read.word);
     return [];
   });
-  const beyond = tags[ICONS_MAX];
-  if (beyond)
-    reporter.add("warning", "invalid-icon", `only ${ICONS_MAX} icons are read`, beyond.node, textPart(beyond));
-  return icons.length > 0 ? { icons } : {};
+  if (beyond) reporter.addAtTag("warning", "invalid-icon", `only ${ICONS_MAX} icons are read`, beyond);
+  return icons;
 }
 
 /** `@task`, `@task required`, `@task deferred` or both. */
-function taskOf(doc: Doc, reporter: Reporter): TaskSupport | undefined {
+function readTask(doc: Doc, reporter: Reporter): TaskSupport | undefined {
   const tag = tagOf(doc, "task");
   if (!tag) return undefined;
   const words = tag.text.split(/[\s,]+/).filter(Boolean);
   const unknown = words.find((word) => !["optional", "required", "deferred"].includes(word));
   if (unknown !== undefined) {
-    const part = textPart(tag, tag.text.indexOf(unknown), unknown.length);
-    reporter.add("warning", "unknown-task-word", `@task takes required and deferred, not "${unknown}"`, tag.node, part);
+    const message = `@task takes required and deferred, not "${unknown}"`;
+    reporter.addAtTag("warning", "unknown-task-word", message, tag, unknown);
   }
   return { required: words.includes("required"), deferred: words.includes("deferred") };
 }
@@ -531,18 +489,9 @@ function withExamples(schema: JsonSchema, { doc }: Candidate): JsonSchema {
 }
 
 /** `@resource <uri or RFC 6570 template> [mime type]`: a function that is called when the URI is read. */
-function readResource(
-  found: Candidate,
-  tag: Tag,
-  program: DefinitionProgram,
-  source: DefinitionSource,
-  schemas: SchemaSources,
-): { resource?: DiscoveredResource; problems: Problem[] } {
-  const reporter = new Reporter(found, program);
-  const candidate = settle(found, program, reporter);
-  if (!candidate) return { problems: reporter.problems };
-  const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
-
+function readResource(candidate: Candidate, tag: Tag, reading: FullReading): DiscoveredResource {
+  const { program, reporter } = reading;
+  const naming = readNamingAndIcons(candidate, reading);
   const [, uri = "", mimeType = ""] = /^(\S*)\s*([^\n]*)/.exec(tag.text) ?? [];
   const variables = readUri(uri, tag, reporter);
   if (mimeType !== "" && !/^[\w.+-]+\/[\w.+-]+(;.*)?$/.test(mimeType)) {
@@ -550,36 +499,28 @@ function readResource(
     const part = textPart(tag, tag.text.indexOf(mimeType, uri.length), mimeType.length);
     reporter.add("error", "invalid-mime-type", message, tag.node, part);
   }
-  const input = readInput(candidate, program, new Budget(), reporter, schemas);
+  const input = readInput(candidate, reading);
   if (variables) checkParameters(variables, input, candidate, tag, reporter);
-  if (reporter.hasErrors) return { problems: reporter.problems };
-
-  const resource: DiscoveredResource = {
+  return {
     ...naming,
     uri,
-    ...(mimeType === "" ? {} : { mimeType }),
+    ...(mimeType !== "" && { mimeType }),
     inputSchema: input.schema,
-    call: callOf(candidate, input, resultOf(candidate, program)),
-    ...standingOf(candidate, program),
+    call: callShape(candidate, input, resultOf(candidate, program)),
+    ...position(candidate, program),
   };
-  return { resource, problems: reporter.problems };
 }
 
 function readUri(uri: string, tag: Tag, reporter: Reporter): readonly Variable[] | undefined {
-  if (uri === "") {
-    reporter.add(
-      "error",
-      "invalid-uri",
-      "@resource needs a URI or a URI template, such as data://report",
-      tag.node,
-      textPart(tag),
-    );
-    return undefined;
-  }
   const template = parseUriTemplate(uri);
-  if ("parts" in template) return template.variables;
-  const part = textPart(tag, template.offset, template.length);
-  reporter.add("error", "invalid-uri", `@resource ${uri}: ${template.message}`, tag.node, part);
+  if (uri === "") {
+    const message = "@resource needs a URI or a URI template, such as data://report";
+    reporter.addAtTag("error", "invalid-uri", message, tag);
+  } else if ("parts" in template) return template.variables;
+  else {
+    const part = textPart(tag, template.offset, template.length);
+    reporter.add("error", "invalid-uri", `@resource ${uri}: ${template.message}`, tag.node, part);
+  }
   return undefined;
 }
 
@@ -591,7 +532,7 @@ function checkParameters(
   tag: Tag,
   reporter: Reporter,
 ): void {
-  const properties = (schema["properties"] ?? {}) as Record<string, JsonSchema>;
+  const properties = propertiesIn(schema);
   for (const { name, offset } of variables) {
     if (Object.hasOwn(properties, name)) continue;
     const message = `the URI's variable "${name}" is not a parameter of the function`;
@@ -611,31 +552,22 @@ function checkParameters(
 }
 
 /** `@prompt`: a function whose parameters are a prompt's arguments, and whose result is its messages. */
-function readPrompt(
-  found: Candidate,
-  program: DefinitionProgram,
-  source: DefinitionSource,
-  schemas: SchemaSources,
-): { prompt?: DiscoveredPrompt; problems: Problem[] } {
-  const reporter = new Reporter(found, program);
-  const candidate = settle(found, program, reporter);
-  if (!candidate) return { problems: reporter.problems };
-  const naming = { ...namingOf(candidate, reporter), ...iconsOf(candidate, source, program, reporter) };
-
-  const input = readInput(candidate, program, new Budget(), reporter, schemas);
-  const prompt: DiscoveredPrompt = {
+function readPrompt(candidate: Candidate, reading: FullReading): DiscoveredPrompt {
+  const { program, reporter } = reading;
+  const naming = readNamingAndIcons(candidate, reading);
+  const input = readInput(candidate, reading);
+  return {
     ...naming,
-    arguments: argumentsOf(input, candidate, reporter),
+    arguments: promptArguments(input, candidate, reporter),
     inputSchema: input.schema,
-    call: callOf(candidate, input, resultOf(candidate, program)),
-    ...standingOf(candidate, program),
+    call: callShape(candidate, input, resultOf(candidate, program)),
+    ...position(candidate, program),
   };
-  return reporter.hasErrors ? { problems: reporter.problems } : { prompt, problems: reporter.problems };
 }
 
-function argumentsOf({ schema }: Input, { nameNode }: Candidate, reporter: Reporter): PromptArgument[] {
+function promptArguments({ schema }: Input, { nameNode }: Candidate, reporter: Reporter): PromptArgument[] {
   const required = (schema["required"] ?? []) as string[];
-  return Object.entries((schema["properties"] ?? {}) as Record<string, JsonSchema>).map(([name, property]) => {
+  return Object.entries(propertiesIn(schema)).map(([name, property]) => {
     if (!isTextual(property, false)) {
       const message = `clients send a prompt's arguments as strings, so "${name}" must be a string, a number or a boolean`;
       reporter.add("error", "parameter-not-textual", message, nameNode);
@@ -672,30 +604,21 @@ interface Completable {
 
 /** `@completes <function>.<argument>`: a function `(value, others) => string[]` that helps to fill an argument in. */
 function readCompletion(
-  found: Candidate,
+  candidate: Candidate,
   tag: Tag,
   completables: readonly Completable[],
-  program: DefinitionProgram,
-): { completion?: DiscoveredCompletion; problems: Problem[] } {
-  const reporter = new Reporter(found, program);
-  const candidate = settle(found, program, reporter);
-  if (!candidate) return { problems: reporter.problems };
-
+  reading: FullReading,
+): DiscoveredCompletion | undefined {
+  const { reporter } = reading;
   const target = readTarget(tag, completables, reporter);
-  const { parameters, context } = takenParameters(candidate, program, reporter);
+  const { parameters, context } = takenParameters(candidate, reading);
   if (parameters.length > 2) {
     const message = "a completion takes the text typed so far and the other arguments: (value: string, others)";
     reporter.add("error", "completion-parameters", message, parameters[2]!.declaration ?? candidate.nameNode);
   }
-  if (!target || reporter.hasErrors) return { problems: reporter.problems };
-
   const params = ["value", "others"].slice(0, parameters.length);
-  const call = callOf(
-    candidate,
-    { style: "positional", params, rest: false, context, dates: [], urls: [], spokenDefaults: [] },
-    { isStreaming: false, isList: false },
-  );
-  return { completion: { ...target, call }, problems: reporter.problems };
+  const input: Input = { ...plainInput, params, context };
+  return target && { ...target, call: callShape(candidate, input, { isStreaming: false, isList: false }) };
 }
 
 function readTarget(
@@ -704,85 +627,78 @@ function readTarget(
   reporter: Reporter,
 ): Pick<DiscoveredCompletion, "of" | "argument"> | undefined {
   const [, name = "", argument = ""] = /^(\S+)\.([^\s.]+)/.exec(tag.text) ?? [];
-  const fault = (code: string, message: string): undefined => {
-    reporter.add("error", code, message, tag.node, textPart(tag));
-  };
-  if (name === "") return fault("unknown-completion", "@completes needs a function and its argument: @completes f.x");
   const target = completables.find(({ names }) => names.includes(name));
-  if (!target) {
-    return fault("unknown-completion", `"${name}" is not a valid @prompt or @resource`);
-  }
-  if (target.arguments.includes(argument)) return { of: target.of, argument };
-  const known = target.arguments.map((each) => `"${each}"`).join(", ");
-  return fault("unknown-completion", `"${name}" has no argument "${argument}"; it has ${known || "none"}`);
+  if (target?.arguments.includes(argument)) return { of: target.of, argument };
+  const known = target?.arguments.map((each) => `"${each}"`).join(", ");
+  const message =
+    name === ""
+      ? "@completes needs a function and its argument: @completes f.x"
+      : target
+        ? `"${name}" has no argument "${argument}"; it has ${known || "none"}`
+        : `"${name}" is not a valid @prompt or @resource`;
+  reporter.addAtTag("error", "unknown-completion", message, tag);
+  return undefined;
 }
 
-/** An exported function's name, description and place: the same for a tool, a resource and a prompt. */
-interface Naming {
-  readonly name: string;
-  readonly title?: string;
-  readonly description?: string;
-}
+type Naming = Pick<DiscoveredTool, "name" | "title" | "description" | "icons">;
 
-interface Standing {
-  readonly file: string;
-  readonly line: number;
-  readonly column: number;
+function readNamingAndIcons(candidate: Candidate, reading: FullReading): Naming {
+  const naming = readNaming(candidate, reading.reporter);
+  const icons = readIcons(candidate, reading);
+  return { ...naming, ...(icons.length > 0 && { icons }) };
 }
 
 /** `@name other-name` publishes a function under another name than its own. */
-function namingOf(candidate: Candidate, reporter: Reporter): Naming {
+function readNaming(candidate: Candidate, reporter: Reporter): Naming {
   const { name, doc, nameNode } = candidate;
   const written = tagOf(doc, "name");
   const tag = written && /^[A-Za-z0-9_./-]{1,64}$/.test(written.text) ? written : undefined;
   if (written && !tag) {
-    const wanted = "a name must have 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -; it is ignored";
-    reporter.add("warning", "invalid-name", `@name ${written.text}: ${wanted}`, written.node, textPart(written));
+    const allowed = "a name must have 1 to 64 characters of A-Z, a-z, 0-9, _, ., / and -; it is ignored";
+    reporter.addAtTag("warning", "invalid-name", `@name ${written.text}: ${allowed}`, written);
   }
   if (!tag && !/^[A-Za-z0-9_.-]{1,128}$/.test(name)) {
     const reason = `the name has characters that clients refuse; publish it under another name: @name …`;
     reporter.add("error", "invalid-tool-name", reason, nameNode);
   }
   const title = tagText(doc, "title");
-  const description = [doc.description, deprecationOf(candidate)].filter(Boolean).join("\n\n");
-  return {
-    name: tag?.text ?? name,
-    ...(title ? { title } : {}),
-    ...(description ? { description } : {}),
-  };
+  const description = [doc.description, deprecation(candidate)].filter(Boolean).join("\n\n");
+  return { name: tag?.text ?? name, ...(title && { title }), ...(description && { description }) };
 }
 
 /** In words, as nothing else of a tool can say it. Of several signatures it may be about one alone. */
-function deprecationOf({ doc, signatures }: Candidate): string {
+function deprecation({ doc, signatures }: Candidate): string {
   const text = tagText(doc, "deprecated");
   if (text === undefined || signatures.length > 1) return "";
   return text === "" ? "Deprecated." : `Deprecated: ${withLinks(text)}`;
 }
 
-/** Where the function stands, from 1. */
-function standingOf({ nameNode }: Candidate, program: DefinitionProgram): Standing {
+/** The position of a function, from 1. */
+function position(
+  { nameNode }: Candidate,
+  program: DefinitionProgram,
+): Pick<DiscoveredTool, "file" | "line" | "column"> {
   const file = nameNode.getSourceFile();
   const { line, character } = file.getLineAndCharacterOfPosition(nameNode.getStart(file));
   return { file: program.nameOf(file), line: line + 1, column: character + 1 };
 }
 
-function callOf(
+function callShape(
   candidate: Candidate,
-  input: Pick<Input, "style" | "params" | "rest" | "context" | "dates" | "urls" | "spokenDefaults"> &
-    Partial<Pick<Input, "parsed">>,
+  { style, params, rest, context, dates, urls, spokenDefaults, parsed }: Input,
   { isStreaming, isList }: { readonly isStreaming: boolean; readonly isList: boolean },
 ): CallShape {
   return {
     export: candidate.export,
-    style: input.style,
-    params: input.params,
-    ...(input.rest ? { rest: true } : {}),
-    ...(input.context ? { context: true } : {}),
-    ...(isStreaming ? { streaming: true } : {}),
-    ...(isList ? { list: true } : {}),
-    ...(input.dates.length > 0 ? { dates: input.dates } : {}),
-    ...(input.urls.length > 0 ? { urls: input.urls } : {}),
-    ...(input.spokenDefaults.length > 0 ? { spokenDefaults: input.spokenDefaults } : {}),
-    ...(input.parsed && input.parsed.length > 0 ? { parsed: input.parsed } : {}),
+    style,
+    params,
+    ...(rest && { rest }),
+    ...(context && { context }),
+    ...(isStreaming && { streaming: true }),
+    ...(isList && { list: true }),
+    ...(dates.length > 0 && { dates }),
+    ...(urls.length > 0 && { urls }),
+    ...(spokenDefaults.length > 0 && { spokenDefaults }),
+    ...(parsed.length > 0 && { parsed }),
   };
 }

@@ -2,21 +2,20 @@ import { parse } from "@humanwhocodes/momoa";
 import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
-import { BudgetExceeded, type Budget } from "./budget.ts";
-import type { Candidate, Parameter, ToolObject } from "./candidate.ts";
+import { BudgetExceeded } from "./budget.ts";
+import type { Candidate, Parameter, Reading, ToolObject } from "./candidate.ts";
 import type { BundledValue, CallShape, DescribedSchema, ParsedArgument, Reach } from "./discovery.ts";
 import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
 import { parametersOf, takenParameters, takes } from "./parameters.ts";
-import type { DefinitionProgram } from "./program.ts";
 import { reportFault, summarize } from "./report-fault.ts";
 import { textPart, Reporter, type DefinitionPart } from "./reporter.ts";
 import { faultOfSchema } from "./schema-check.ts";
-import { defaultsIn, embedSchema, leavesOpen, mergeSchemas } from "./schema-merge.ts";
+import { defaultsIn, embedSchema, leavesOpen, mergeSchemas, propertiesIn } from "./schema-merge.ts";
 import { schemaType, type SchemaSource, type SchemaSources } from "./schema-sources.ts";
 import { isAboutArguments, unknownTag } from "./tags.ts";
 import { describe } from "./types/describe.ts";
-import { isUnresolved, mayBeNothing } from "./types/kinds.ts";
+import { isObjectLike, isUnresolved, mayBeNothing } from "./types/kinds.ts";
 import { walkObject, isLeftOut, unlessLeftOut } from "./types/object.ts";
 import { httpFramework, sayUnresolved, unresolvedName } from "./types/unresolved.ts";
 import { createWalker, warnOfAny } from "./types/walk.ts";
@@ -45,18 +44,27 @@ export interface Input extends Pick<CallShape, "style" | "params"> {
   readonly headers: ReadonlyMap<string, ts.Node>;
 }
 
+/** The input of a function without arguments. */
+export const plainInput: Input = {
+  schema: { type: "object" },
+  style: "positional",
+  params: [],
+  rest: false,
+  context: false,
+  dates: [],
+  urls: [],
+  spokenDefaults: [],
+  parsed: [],
+  headers: new Map(),
+};
+
 /**
  * The arguments of a tool. A lone destructured parameter is the arguments object itself; otherwise each parameter is
  * an argument.
  */
-export function readInput(
-  candidate: Candidate,
-  program: DefinitionProgram,
-  budget: Budget,
-  reporter: Reporter,
-  schemas?: SchemaSources,
-): Input {
-  const { parameters, context } = takenParameters(candidate, program, reporter);
+export function readInput(candidate: Candidate, reading: Reading): Input {
+  const { program, budget, reporter, schemas } = reading;
+  const { parameters, context } = takenParameters(candidate, reading);
   const lone = parameters.length === 1 && isObjectPattern(parameters[0]!.pattern) ? parameters[0]! : undefined;
 
   const revivals = new Revivals();
@@ -109,7 +117,7 @@ export function readInput(
     const faults: Fault[] = [];
     try {
       const walker = walkerFor(parameter, bindings, faults);
-      if (reportUnresolved(parameter, node, program, reporter)) continue;
+      if (reportUnresolved(parameter, node, reading)) continue;
       if (lone) {
         flat = walkArguments(lone, walker);
         continue;
@@ -143,11 +151,10 @@ export function readInput(
     },
   );
   const { checker } = program;
-  const isLibrary = (file: ts.SourceFile): boolean => program.isLibrary(file) || program.isOfPackage(file);
-  reportComment(candidate, { parameters, isFlat: lone !== undefined, checker, isLibrary }, reporter);
+  const isForeign = (file: ts.SourceFile): boolean => program.isLibrary(file) || program.isOfPackage(file);
+  reportComment(candidate, { parameters, isFlat: lone !== undefined, checker, isForeign }, reporter);
   return {
-    style: lone ? "object" : "positional",
-    params: lone ? Object.keys((schema["properties"] as object | undefined) ?? {}) : parameters.map(({ name }) => name),
+    ...shareOut(parameters, Object.keys(propertiesIn(schema)), lone !== undefined),
     schema,
     rest: !lone && (parameters.at(-1)?.isRest ?? false),
     context,
@@ -182,11 +189,7 @@ function walkArguments(parameter: Parameter, walker: Walker): JsonSchema {
   if (isParameter) type = checker.getBaseConstraintOfType(type) ?? type;
   if (type.flags & ts.TypeFlags.Any) warnOfAny(root, walker);
   if (type.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) return { type: "object" };
-  if (
-    type.isUnion() ||
-    checker.isArrayLikeType(type) ||
-    !(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))
-  ) {
+  if (type.isUnion() || checker.isArrayLikeType(type) || !isObjectLike(type)) {
     const reason =
       "destructured arguments must have one object type, because clients accept no union there; " +
       "give the parameter a name instead";
@@ -210,19 +213,14 @@ function docAt(doc: Doc, path: Path, isFlat: boolean): Doc | undefined {
 }
 
 /** True when the parameter's type leads nowhere, which has then been said. */
-function reportUnresolved(
-  parameter: Parameter,
-  node: ts.Node,
-  { checker, isLibrary }: DefinitionProgram,
-  reporter: Reporter,
-): boolean {
+function reportUnresolved(parameter: Parameter, node: ts.Node, { program, reporter }: Reading): boolean {
   const framework = httpFramework(parameter.node);
   if (framework !== undefined) {
     const message = `a tool gets its arguments, and no request or response of ${framework}: take what it needs as parameters, as in (city: string), and return its result (at ${parameter.name})`;
     reporter.add("error", "http-handler", message, node);
     return true;
   }
-  const missing = unresolvedName(parameter.node, { checker, isLibrary, direction: "input" });
+  const missing = unresolvedName(parameter.node, { ...program, direction: "input" });
   if (!missing && !(parameter.node && isUnresolved(parameter.type))) return false;
   const detail =
     missing?.module === undefined && missing?.instead === undefined
@@ -269,85 +267,77 @@ function nameOf(element: ts.BindingElement, checker: ts.TypeChecker): string | u
  * `@inputSchema {…}`: the arguments of a tool as JSON Schema in the author's own words, which go before the types. A
  * lone parameter that none of the schema's properties is named after takes all arguments as one object.
  */
-export function readGivenInput(
-  candidate: Candidate,
-  program: DefinitionProgram,
-  reporter: Reporter,
-): Input | undefined {
+export function readGivenInput(candidate: Candidate, reading: Reading): Input | undefined {
+  const { reporter } = reading;
   const tag = tagOf(candidate.doc, "inputschema");
   if (!tag) return undefined;
   const schema = readSchema(tag, reporter);
-  const properties = Object.keys(isObject(schema["properties"]) ? schema["properties"] : {});
-
-  const { parameters, context } = takenParameters(candidate, program, reporter);
-  const [first] = parameters;
-  const isWhole = parameters.length === 1 && !first!.isRest && (first!.pattern || !properties.includes(first!.name));
+  const properties = Object.keys(propertiesIn(schema));
+  const { parameters, context } = takenParameters(candidate, reading);
+  const isWhole = takesWhole(parameters, properties);
   for (const { name, declaration } of isWhole ? [] : parameters) {
     if (properties.includes(name) || reporter.hasErrors) continue;
     const message = `the schema in @inputSchema has no property "${name}", so it never gets a value`;
     reporter.add("warning", "unnamed-argument", message, declaration ?? candidate.nameNode);
   }
-  return {
-    schema,
-    style: isWhole ? "object" : "positional",
-    params: isWhole ? properties : parameters.map(({ name }) => name),
-    rest: !isWhole && (parameters.at(-1)?.isRest ?? false),
-    context,
-    dates: [],
-    urls: [],
-    spokenDefaults: [],
-    parsed: [],
-    headers: new Map(),
-  };
+  const rest = !isWhole && (parameters.at(-1)?.isRest ?? false);
+  return { ...plainInput, schema, ...shareOut(parameters, properties, isWhole), rest, context };
 }
 
+/** True if the parameters are one alone that no property is named after: it takes the whole object. */
+function takesWhole([first, ...others]: readonly Parameter[], properties: readonly string[]): boolean {
+  const isLone = first !== undefined && others.length === 0 && !first.isRest;
+  return isLone && (first.pattern !== undefined || !properties.includes(first.name));
+}
+
+function shareOut(
+  parameters: readonly Parameter[],
+  properties: readonly string[],
+  isWhole: boolean,
+): Pick<Input, "style" | "params"> {
+  return isWhole
+    ? { style: "object", params: properties }
+    : { style: "positional", params: parameters.map(({ name }) => name) };
+}
+
+type SchemaReading = Reading & { readonly schemas: SchemaSources };
+
 /** `@schema S`: the arguments of a tool are what a schema takes, and are parsed by it before the function gets them. */
-export function readNamedInput(
-  candidate: Candidate,
-  program: DefinitionProgram,
-  budget: Budget,
-  reporter: Reporter,
-  schemas: SchemaSources,
-): Input | undefined {
+export function readNamedInput(candidate: Candidate, reading: SchemaReading): Input | undefined {
+  const { program, reporter, schemas } = reading;
+  const { checker } = program;
   const tag = tagOf(candidate.doc, "schema");
   const ofModule = candidate.module?.input;
-  if (!tag && ofModule) {
-    const fault = (message: string): undefined => {
-      reporter.add("error", "invalid-schema", `the export schema ${message}`, candidate.nameNode);
-    };
-    return inputBySchema(ofModule, candidate, program, { budget, schemas, fault, isWhole: true });
-  }
-  if (!tag) return undefined;
-  const source = schemas.inScope(tag.text, candidate.implementation ?? candidate.nameNode);
   const fault = (message: string): undefined => {
-    reporter.add("error", "invalid-schema", `@schema ${tag.text} ${message}`, tag.node, textPart(tag));
+    if (tag) reporter.addAtTag("error", "invalid-schema", `@schema ${tag.text} ${message}`, tag);
+    else reporter.add("error", "invalid-schema", `the export schema ${message}`, candidate.nameNode);
   };
+  if (!tag) return ofModule && inputBySchema(ofModule, candidate, reading, { fault, isWhole: true });
+  const source = schemas.inScope(tag.text, candidate.implementation ?? candidate.nameNode);
   if (!source)
     return fault("names no constant at the top level of a file: write the name of a schema, as in @schema User");
-  const given = schemaType(source, "output", program.checker);
-  const { parameters } = takenParameters(candidate, program, new Reporter(candidate, program));
+  const given = schemaType(source, "output", checker);
+  const { parameters } = takenParameters(candidate, quietly(candidate, reading));
   const [first, ...others] = parameters;
-  const takesAll = first && others.length === 0 && given && program.checker.isTypeAssignableTo(given, first.type);
-  const input = inputBySchema(source, candidate, program, { budget, schemas, fault, isWhole: Boolean(takesAll) });
-  const isWhole = input?.style === "object";
+  const isWhole = Boolean(first && others.length === 0 && given && checker.isTypeAssignableTo(given, first.type));
+  const input = inputBySchema(source, candidate, reading, { fault, isWhole });
   for (const { name, type, isOptional } of given && !reporter.hasErrors ? parameters : []) {
     const property = given!.getProperty(name);
-    const part = isWhole ? given : property && program.checker.getTypeOfSymbol(property);
-    const wanted = isOptional ? program.checker.getNonNullableType(type) : type;
-    if (
-      part &&
-      program.checker.isTypeAssignableTo(isOptional ? program.checker.getNonNullableType(part) : part, wanted)
-    )
-      continue;
-    const text = part ? `gives ${program.checker.typeToString(part)}` : "gives nothing";
-    fault(`${text} for ${name}, which is of the type ${program.checker.typeToString(type)}`);
+    const part = input?.style === "object" ? given : property && checker.getTypeOfSymbol(property);
+    const present = (it: ts.Type): ts.Type => (isOptional ? checker.getNonNullableType(it) : it);
+    if (part && checker.isTypeAssignableTo(present(part), present(type))) continue;
+    const text = part ? `gives ${checker.typeToString(part)}` : "gives nothing";
+    fault(`${text} for ${name}, which is of the type ${checker.typeToString(type)}`);
   }
   return input;
 }
 
+/** Reads types alone, and reports nothing: it was reported, or a schema says what counts. */
+function quietly(candidate: Candidate, { program, budget }: Reading): Reading {
+  return { program, budget, reporter: new Reporter(candidate, program) };
+}
+
 interface BySchema {
-  readonly budget: Budget;
-  readonly schemas: SchemaSources;
   readonly fault: (message: string) => undefined;
   /** The function parses its arguments itself. */
   readonly isParsed?: boolean;
@@ -361,36 +351,31 @@ interface BySchema {
 export function inputBySchema(
   source: SchemaSource | { readonly described: DescribedSchema; readonly value: BundledValue },
   candidate: Candidate,
-  program: DefinitionProgram,
-  { budget, schemas, fault, isParsed, isWhole: takesAll = false, isTyped }: BySchema,
+  reading: SchemaReading,
+  { fault, isParsed, isWhole: takesAll = false, isTyped }: BySchema,
 ): Input | undefined {
-  const described = "described" in source ? source.described : schemas.describe(source, "input");
+  const described = "described" in source ? source.described : reading.schemas.describe(source, "input");
   if (described && "fault" in described) return fault(`cannot be read: ${described.fault}`);
-  const typed = readInput(candidate, program, budget, new Reporter(candidate, program));
+  const typed = readInput(candidate, quietly(candidate, reading));
   if (!described) return typed;
   const recursion = new Recursion(new Revivals());
   const own = { type: "object", ...embedSchema(described.json, (name, schema) => recursion.define(name, schema)) };
   if (!("$ref" in own) && own["type"] !== "object") return fault("describes no object, and arguments have names");
   const whole = recursion.finish(own);
-  const properties = Object.keys(isObject(whole["properties"]) ? whole["properties"] : {});
-  const { parameters, context } = takenParameters(candidate, program, new Reporter(candidate, program));
+  const properties = Object.keys(propertiesIn(whole));
+  const { parameters, context } = takenParameters(candidate, quietly(candidate, reading));
   const [first] = parameters;
-  const isLone = parameters.length === 1 && !first!.isRest;
-  const isWhole = takesAll || (isLone && Boolean(first!.pattern || !properties.includes(first!.name)));
+  const isWhole = takesAll || takesWhole(parameters, properties);
   // A lone parameter with a name has all of its types under that.
-  const under = isLone && isWhole && typed.style === "positional" ? first!.name : undefined;
-  const inside = isObject(typed.schema["properties"]) ? typed.schema["properties"][under ?? ""] : undefined;
+  const isUnder = isWhole && parameters.length === 1 && !first!.isRest && typed.style === "positional";
   const open = (all: readonly Reach[]): Reach[] =>
-    all
-      .map((path) => (under === undefined ? path : path.slice(1)))
-      .filter((path) => isTyped || leavesOpen(whole, namesIn(path)));
+    all.map((path) => (isUnder ? path.slice(1) : path)).filter((path) => isTyped || leavesOpen(whole, namesIn(path)));
   const isReferring = JSON.stringify(typed.schema).includes('"$ref"');
-  const besides = under === undefined ? typed.schema : isObject(inside) ? inside : undefined;
+  const besides = isUnder ? propertiesIn(typed.schema)[first!.name] : typed.schema;
   return {
     ...typed,
     schema: mergeSchemas(whole, isReferring ? undefined : besides),
-    style: isWhole ? "object" : "positional",
-    params: isWhole ? properties : parameters.map(({ name }) => name),
+    ...shareOut(parameters, properties, isWhole),
     context,
     dates: open(typed.dates),
     urls: open(typed.urls),
@@ -456,13 +441,13 @@ interface Described {
   /** Its lone parameter is all arguments in one object, which a comment may call as it likes. */
   readonly isFlat: boolean;
   readonly checker: ts.TypeChecker;
-  readonly isLibrary: (file: ts.SourceFile) => boolean;
+  readonly isForeign: (file: ts.SourceFile) => boolean;
 }
 
 /** Says what the comment of a function means to say and does not: names of no parameter, and tags that are none. */
 function reportComment({ doc, implementation, signature }: Candidate, described: Described, reporter: Reporter): void {
   for (const tag of doc.tags) {
-    if (described.isLibrary(tag.node.getSourceFile())) continue;
+    if (described.isForeign(tag.node.getSourceFile())) continue;
     const unknown = unknownTag(tag);
     if (unknown !== undefined) reporter.add("warning", "unknown-tag", unknown, tag.node);
     else if (isAboutArguments(tag)) {
@@ -477,7 +462,7 @@ function reportComment({ doc, implementation, signature }: Candidate, described:
   const faultOf = described.isFlat ? faultInFlat : faultInPositional;
   for (const [name, node] of doc.paramNodes) {
     // A function of the language that is exported under another name brings a comment that nobody here can mend.
-    const isOthers = name === "" || described.isLibrary(node.getSourceFile());
+    const isOthers = name === "" || described.isForeign(node.getSourceFile());
     const fault = isOthers ? undefined : faultOf(name, described, { written, all: [...doc.params.keys()] });
     if (fault === undefined) continue;
     const suggestion = fault.meant === undefined ? "" : `; did you mean ${fault.meant}?`;
@@ -525,16 +510,11 @@ function faultInType(path: readonly string[], type: ts.Type, checker: ts.TypeChe
   let at = type;
   for (const step of path) {
     at = elementOf(checker.getNonNullableType(at), checker);
-    const isObject = Boolean(at.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection));
-    if (!isObject || checker.getIndexInfosOfType(at).length > 0) return undefined;
+    if (!isObjectLike(at) || checker.getIndexInfosOfType(at).length > 0) return undefined;
     const known = checker.getPropertiesOfType(at);
     const property = known.find(({ name }) => name === step);
-    const meant = (): string | undefined =>
-      nearestName(
-        step,
-        known.map(({ name }) => name),
-      );
-    if (!property) return known.length === 0 ? undefined : { what: "property", meant: meant() };
+    const names = known.map(({ name }) => name);
+    if (!property) return names.length === 0 ? undefined : { what: "property", meant: nearestName(step, names) };
     at = checker.getTypeOfSymbol(property);
   }
   return undefined;
@@ -559,23 +539,24 @@ function namesOf({ name, declaration }: Parameter): string[] {
 export function readHandlerInput(
   candidate: Candidate,
   { described, handler, schema, value }: ToolObject,
-  program: DefinitionProgram,
-  options: Pick<BySchema, "budget" | "schemas" | "fault">,
+  reading: SchemaReading,
 ): Input | undefined {
-  const [first] = parametersOf(candidate, program.checker);
-  const alone = { ...candidate, parameters: first ? [first] : [] };
-  const input = described.input ?? { json: typedInput(alone, program, options.budget) };
+  const alone = { ...candidate, parameters: parametersOf(candidate, reading.program.checker).slice(0, 1) };
+  const input = described.input ?? { json: typedInput(alone, reading) };
   const source = { described: input, value: { ...value, path: [...value.path, schema ?? ""] } };
   // LangChain's `invoke` parses what it is given.
   const isParsed = schema === undefined || handler === "invoke";
-  return inputBySchema(source, alone, program, { ...options, isParsed, isWhole: true, isTyped: !described.input });
+  const fault = (message: string): undefined => {
+    const whole = `the schema of its arguments ${message}`;
+    reading.reporter.add("error", "invalid-schema", whole, candidate.nameNode);
+  };
+  return inputBySchema(source, alone, reading, { fault, isParsed, isWhole: true, isTyped: !described.input });
 }
 
 /** Without a schema, the type of the only parameter says what it takes. */
-function typedInput(candidate: Candidate, program: DefinitionProgram, budget: Budget): JsonSchema {
-  const { schema, style, params } = readInput(candidate, program, budget, new Reporter(candidate, program));
-  const whole = style === "object" ? schema : (schema["properties"] as JsonSchema | undefined)?.[params[0] ?? ""];
-  return isObject(whole) && whole["type"] === "object"
-    ? { ...whole, ...(schema["$defs"] !== undefined && { $defs: schema["$defs"] }) }
-    : { type: "object" };
+function typedInput(candidate: Candidate, reading: Reading): JsonSchema {
+  const { schema, style, params } = readInput(candidate, quietly(candidate, reading));
+  const whole = style === "object" ? schema : propertiesIn(schema)[params[0] ?? ""];
+  if (whole?.["type"] !== "object") return { type: "object" };
+  return { ...whole, ...(schema["$defs"] !== undefined && { $defs: schema["$defs"] }) };
 }

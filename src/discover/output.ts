@@ -1,13 +1,20 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../lib/json.ts";
-import { BudgetExceeded, type Budget } from "./budget.ts";
-import type { Candidate } from "./candidate.ts";
+import { BudgetExceeded } from "./budget.ts";
+import type { Candidate, Reading } from "./candidate.ts";
 import { arrayOf } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { reportFault } from "./report-fault.ts";
-import type { Reporter } from "./reporter.ts";
-import type { SchemaSources } from "./schema-sources.ts";
-import { isFunction, isNothing, isNull, isUnresolved, knownMembers, libraryName, membersOf } from "./types/kinds.ts";
+import {
+  isFunction,
+  isNothing,
+  isNull,
+  isObjectLike,
+  isUnresolved,
+  knownMembers,
+  libraryName,
+  membersOf,
+} from "./types/kinds.ts";
 import { isBody, isBytes, isNeverWritten, isWrittenAsList } from "./types/library-types.ts";
 import { combine } from "./types/union.ts";
 import { sayUnresolved, unresolvedName } from "./types/unresolved.ts";
@@ -19,13 +26,8 @@ import { argumentsOf } from "./types/written-types.ts";
  * The schema of what a tool gives back; null as well where its type cannot be described, which is a warning: the tool
  * is offered without it.
  */
-export function readOutput(
-  candidate: Candidate,
-  program: DefinitionProgram,
-  budget: Budget,
-  reporter: Reporter,
-  schemas?: SchemaSources,
-): JsonSchema | null {
+export function readOutput(candidate: Candidate, reading: Reading): JsonSchema | null {
+  const { program, budget, reporter, schemas } = reading;
   const result = resultOf(candidate, program);
   const { isWritten, node } = result;
   const returned = candidate.signature.declaration?.type;
@@ -324,7 +326,7 @@ function failingOf(type: ts.Type, { checker, isLibrary }: Pick<Walker, "checker"
   };
 
   const ofObject = (it: ts.Type, level: number): Failing => {
-    if (!(it.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))) return "never";
+    if (!isObjectLike(it)) return "never";
     if (isNeverWritten(it, isLibrary)) return "always";
     if (it.getProperty("toJSON")) return "never";
     if (checker.isTupleType(it)) return ofTuple(it as ts.TupleTypeReference, level);

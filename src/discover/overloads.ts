@@ -1,14 +1,15 @@
 import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { Budget } from "./budget.ts";
-import type { Candidate, Parameter } from "./candidate.ts";
+import type { Candidate, Parameter, Reading } from "./candidate.ts";
 import { docOf, noDoc, tagOf, type Doc, type Tag } from "./doc-comments.ts";
 import { readInput } from "./input.ts";
 import { unionOf, resultOf } from "./output.ts";
 import { parametersOf, takenParameters } from "./parameters.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { listNames } from "./report-fault.ts";
-import { Reporter, textPart } from "./reporter.ts";
+import { Reporter } from "./reporter.ts";
+import { propertiesIn } from "./schema-merge.ts";
 import { isAboutArguments } from "./tags.ts";
 import { isFunction } from "./types/kinds.ts";
 import { sayUnresolved } from "./types/unresolved.ts";
@@ -35,7 +36,7 @@ interface Position {
  * what they take, otherwise the most general one, or the one that `@signature` names. Undefined when there is nothing to
  * read.
  */
-export function settle(candidate: Candidate, program: DefinitionProgram, reporter: Reporter): Candidate | undefined {
+export function settle(candidate: Candidate, { program, reporter }: Reading): Candidate | undefined {
   if (isUnreadable(candidate, reporter)) return undefined;
   const { signatures } = candidate;
   if (signatures.length < 2) return candidate;
@@ -43,7 +44,7 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
   if (tag) {
     if (signatures[tag.number - 1]) return only(candidate, [tag.number - 1]);
     const message = `@signature needs a number from 1 to ${signatures.length}, not "${tag.tag.text}"; it is ignored`;
-    reporter.add("warning", "unknown-signature", message, tag.tag.node, textPart(tag.tag));
+    reporter.addAtTag("warning", "unknown-signature", message, tag.tag);
   }
 
   // What gives back a function, as one that takes its arguments later, is for code alone.
@@ -51,8 +52,8 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
   const called = signatures.flatMap((signature, index) => (isCurried(signature) ? [] : [index]));
   const indexes = called.length > 0 ? called : signatures.map((_, index) => index);
   if (indexes.length === 1) return only(candidate, indexes);
-  const readings = indexes.map((index) => readOne(candidate, index, program));
-  const shapes = readings.flatMap((reading) => ("shape" in reading ? [reading.shape] : []));
+  const outcomes = indexes.map((index) => readOne(candidate, index, program));
+  const shapes = outcomes.flatMap((outcome) => ("shape" in outcome ? [outcome.shape] : []));
   if (shapes.length === 0) return only(candidate, [0]);
   const merged = mergeAll(shapes, candidate, program.checker);
   const best = mostGeneral(merged);
@@ -61,7 +62,7 @@ export function settle(candidate: Candidate, program: DefinitionProgram, reporte
   const context = best.context ? parametersOf(one, program.checker).slice(-1) : [];
   const parameters = [...best.positions.map(({ parameter }) => parameter), ...context];
   const settled = { ...one, parameters };
-  warn(settled, merged, readings, program.checker, reporter);
+  warn(settled, merged, outcomes, program.checker, reporter);
   return settled;
 }
 
@@ -136,20 +137,21 @@ function docOfAll(all: readonly Doc[]): Omit<Doc, "paramNodes"> {
   };
 }
 
-type Reading = { readonly shape: Shape } | { readonly index: number; readonly fault: string };
+type Outcome = { readonly shape: Shape } | { readonly index: number; readonly fault: string };
 
-function readOne(candidate: Candidate, index: number, program: DefinitionProgram): Reading {
+function readOne(candidate: Candidate, index: number, program: DefinitionProgram): Outcome {
   const one = only(candidate, [index]);
   const reporter = new Reporter(candidate, program);
-  const { parameters, context } = takenParameters(one, program, reporter);
-  const { schema, style } = readInput(one, program, new Budget(), reporter);
+  const reading = { program, reporter, budget: new Budget() };
+  const { parameters, context } = takenParameters(one, reading);
+  const { schema, style } = readInput(one, reading);
   const fault = reporter.problems.find(({ severity }) => severity === "error");
   if (fault) return { index, fault: fault.message.slice(candidate.name.length + 2) };
-  const properties = (schema["properties"] ?? {}) as Record<string, JsonSchema>;
+  const properties = propertiesIn(schema);
   const required = (schema["required"] ?? []) as string[];
   const positions = parameters.map((parameter): Position => {
     const isWhole = style === "object";
-    const own = isWhole ? schema : Object.hasOwn(properties, parameter.name) ? properties[parameter.name] : undefined;
+    const own = isWhole ? schema : properties[parameter.name];
     return { parameter, schema: own, isOptional: !isWhole && !required.includes(parameter.name) };
   });
   const { isStreaming } = resultOf(one, program);
@@ -280,11 +282,11 @@ function mostGeneral(shapes: readonly Shape[]): Shape {
 function warn(
   settled: Candidate,
   merged: readonly Shape[],
-  readings: readonly Reading[],
+  outcomes: readonly Outcome[],
   checker: ts.TypeChecker,
   reporter: Reporter,
 ): void {
-  const faults = readings.flatMap((reading) => ("fault" in reading ? [reading] : []));
+  const faults = outcomes.flatMap((outcome) => ("fault" in outcome ? [outcome] : []));
   if (merged.length === 1 && faults.length === 0) return;
   const { signatures } = mostGeneral(merged);
   const isOne = signatures.length === 1;
@@ -294,7 +296,7 @@ function warn(
   const [first] = faults;
   const left = first ? `; ${listNumbers(faults.map(({ index }) => index))} cannot be: ${first.fault}` : "";
   const others = merged.length > 1 ? "; no single schema covers them all; @signature <number> chooses another" : "";
-  const message = `of its ${readings.length} signatures ${offered}${others}${left}`;
+  const message = `of its ${outcomes.length} signatures ${offered}${others}${left}`;
   reporter.add("warning", "overloaded", message, settled.nameNode);
 }
 

@@ -1,9 +1,8 @@
 import ts from "#typescript";
-import type { Candidate, Parameter } from "./candidate.ts";
+import type { Candidate, Parameter, Reading } from "./candidate.ts";
 import type { DefinitionProgram } from "./program.ts";
-import type { Reporter } from "./reporter.ts";
 import { elementsOfTuple, knownList } from "./types/array.ts";
-import { isFunction, isUnresolved, membersOf } from "./types/kinds.ts";
+import { isFunction, isObjectLike, isUnresolved, membersOf } from "./types/kinds.ts";
 
 /** The parameters that callers fill in, and whether the host's context comes after them. */
 interface Taken {
@@ -15,7 +14,10 @@ interface Taken {
  * Tells the host's context from the arguments: by its type, which is one of "berth", or by the name `context` where
  * nothing is said of the type. Reports a context that stands in the wrong place, and an argument that looks like one.
  */
-export function takenParameters(candidate: Candidate, program: DefinitionProgram, reporter: Reporter): Taken {
+export function takenParameters(
+  candidate: Candidate,
+  { program, reporter }: Pick<Reading, "program" | "reporter">,
+): Taken {
   const all = parametersOf(candidate, program.checker);
   const last = all.at(-1);
   const context = last !== undefined && isHostContext(last, program);
@@ -75,7 +77,7 @@ function hostContextIn(type: ts.Type, program: DefinitionProgram): { missing: re
   const present = checker.getNonNullableType(type);
   const bound =
     present.flags & ts.TypeFlags.Instantiable ? (checker.getBaseConstraintOfType(present) ?? present) : present;
-  if (!(bound.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection))) return undefined;
+  if (!isObjectLike(bound)) return undefined;
   const members = checker.getPropertiesOfType(bound);
   const others = members.filter((member) => !isOfHost(member, program));
   if (others.length === members.length) return undefined;
@@ -103,7 +105,7 @@ function looksLikeContext({ name, node, type, isRest }: Parameter, program: Defi
   if (members.some((member) => hostContextIn(member, program))) return true;
   const isPlain = members.every(
     (member) =>
-      !(member.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection | ts.TypeFlags.Any | ts.TypeFlags.Unknown)) ||
+      !(isObjectLike(member) || member.flags & (ts.TypeFlags.Any | ts.TypeFlags.Unknown)) ||
       checker.isArrayLikeType(member) ||
       isFunction(member),
   );

@@ -35,6 +35,12 @@ export class Reporter {
     if (!isKnown) this.problems.push({ ...problem, tool: this.#tool });
   }
 
+  /** Reports at the text of a tag, or at a word of it. */
+  addAtTag(severity: Problem["severity"], code: string, message: string, tag: Tag, word?: string): void {
+    const part = word === undefined ? textPart(tag) : textPart(tag, Math.max(0, tag.text.indexOf(word)), word.length);
+    this.add(severity, code, message, tag.node, part);
+  }
+
   /** The checker's own message about a piece of source, such as "Did you mean …?". */
   diagnosticWithin(node: ts.Node): string | undefined {
     const file = node.getSourceFile();
