@@ -3,7 +3,7 @@ import { UNSET_VARIABLE, type Problem } from "../lib/problem.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { problemAt } from "./reporter.ts";
 import { loaderOf } from "./resolve.ts";
-import { importOf } from "./types/unresolved.ts";
+import { importedModule, importOf } from "./types/unresolved.ts";
 
 /**
  * Reads that find nothing where a definition runs: its environment is what its entry sets, and its working folder is
@@ -87,17 +87,14 @@ function isEnvironment(node: ts.Expression | undefined, program: DefinitionProgr
   const [declaration] = program.checker.getSymbolAtLocation(node)?.declarations ?? [];
   if (!declaration) return false;
   if (ts.isVariableDeclaration(declaration)) return isEnvironment(declaration.initializer, program, depth + 1);
-  return ts.isImportSpecifier(declaration) && /^(?:node:)?process$/.test(moduleOf(declaration) ?? "");
+  return ts.isImportSpecifier(declaration) && /^(?:node:)?process$/.test(importedModule(declaration) ?? "");
 }
 
 function isDeclaredHere(node: ts.Expression, { checker, own }: DefinitionProgram): boolean {
   const [declaration] = checker.getSymbolAtLocation(node)?.declarations ?? [];
-  return declaration !== undefined && moduleOf(declaration) === undefined && own.includes(declaration.getSourceFile());
-}
-
-function moduleOf(declaration: ts.Node): string | undefined {
-  const statement = ts.findAncestor(declaration, ts.isImportDeclaration);
-  return statement && ts.isStringLiteral(statement.moduleSpecifier) ? statement.moduleSpecifier.text : undefined;
+  return (
+    declaration !== undefined && importedModule(declaration) === undefined && own.includes(declaration.getSourceFile())
+  );
 }
 
 /** A warning at each file that is read by a literal relative path, in a file of code that writes none. */
@@ -107,7 +104,7 @@ export function relativeReads(program: DefinitionProgram): Problem[] {
     if (!ts.isCallExpression(node) || WRITES.test(node.getSourceFile().text)) return;
     const callee = ts.isPropertyAccessExpression(node.expression) ? node.expression.name : node.expression;
     const imported = importOf(rootOf(node.expression));
-    if (!READERS.test(callee.getText()) || !imported || !/^(?:node:)?fs\b/.test(moduleOf(imported) ?? "")) return;
+    if (!READERS.test(callee.getText()) || !imported || !/^(?:node:)?fs\b/.test(importedModule(imported) ?? "")) return;
     const path = pathIn(node.arguments[0]);
     if (path === undefined || /^(?:\/|[a-z][a-z+.-]+:)/i.test(path)) return;
     const message = `"${path}" is not there when the code runs: ${howToRead(path)}`;

@@ -3,12 +3,12 @@ import ts from "#typescript";
 import type { BundledValue, DescribedSchema, DescribedSchemas, DescribedTool, SchemaRequest } from "./discovery.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { isCode, isDeclarations } from "./resolve.ts";
-import { followAlias, isNothing, isNull, isObjectLike, libraryName, membersOf } from "./types/kinds.ts";
+import { followAlias, isNothing, isNull, isObjectLike, libraryName, membersOf, valueInScope } from "./types/kinds.ts";
 import { denotes, unwrap } from "./types/written-types.ts";
 
 /**
- * The schemas of libraries such as zod from which types of a definition are inferred. Discovery runs twice where there
- * are any: first it finds out which are needed, and when these have been evaluated, it publishes what they say.
+ * The schemas of libraries such as zod from which types of a definition are inferred. With such schemas, discovery runs
+ * twice: the first run collects a request for the schemas to evaluate, and the second publishes the answers.
  */
 export class SchemaSources {
   readonly #program: DefinitionProgram;
@@ -24,19 +24,19 @@ export class SchemaSources {
     this.#program = program;
   }
 
-  /** From now on it gives these answers to its request. */
+  /** Sets the answers to the request. */
   answer(described: DescribedSchemas): this {
     this.#described = described;
     return this;
   }
 
-  /** Undefined where nothing has to be evaluated. */
+  /** Undefined if nothing has to be evaluated. */
   get request(): Pick<SchemaRequest, "schemas" | "tools"> | undefined {
     const [schemas, tools] = [this.#schemas, this.#tools];
     return schemas.length + tools.length > 0 ? { schemas, tools } : undefined;
   }
 
-  /** The texts that a bundle needs at the end of these files, so that it exports every schema. */
+  /** Statements to append to these files, so that the bundle exports every schema. */
   exportsIn(entry: string): ReadonlyMap<string, string> {
     const texts = new Map<string, string>();
     const add = (file: string, text: string): unknown => texts.set(file, `${texts.get(file) ?? ""}\n${text}`);
@@ -50,70 +50,42 @@ export class SchemaSources {
     return texts;
   }
 
-  /** Why nothing could be evaluated. */
+  /** The reason why nothing could be evaluated. */
   get fault(): string | undefined {
     return this.#described?.fault;
   }
 
-  /** Names of schemas from which types are inferred and that no bundle can export. */
+  /** Schemas from which types are inferred, and which no bundle can export. */
   get unreachable(): readonly ts.Node[] {
     return [...this.#unreachable];
   }
 
-  /** The schemas from which a type is inferred; `node` is the type as written. Undefined without any. */
+  /** The schemas from which a type is inferred; `node` is the type as written. */
   of(type: ts.Type, node: ts.TypeNode | undefined): InferredType | undefined {
     const [value, ...others] = membersOf(type).filter((member) => !isNothing(member));
     return (node && this.#written(node, type)) ?? this.#known(value && others.length === 0 ? value : type);
   }
 
   /** The JSON Schema of a schema; undefined until schemas have been evaluated. */
-  describe(source: SchemaSource, io: "input" | "output"): DescribedSchema | undefined {
-    const { export: name, path } = source.value;
-    const is = (each: BundledValue & { io: string }) =>
-      each.export === name && each.io === io && each.path.join("\0") === path.join("\0");
-    let index = this.#schemas.findIndex(is);
-    if (index < 0) index = this.#schemas.push({ export: name, path, io }) - 1;
+  describe({ value }: SchemaSource, io: Io): DescribedSchema | undefined {
+    const index = addOnce(this.#schemas, { ...value, io });
     return this.#described?.schemas[index];
   }
 
-  /** The tool objects that an export holds; undefined as long as nothing has been evaluated. */
+  /** The tool objects of an export; undefined until they have been evaluated. */
   describedTools(exported: string): readonly DescribedTool[] | undefined {
-    let index = this.#tools.indexOf(exported);
-    if (index < 0) index = this.#tools.push(exported) - 1;
+    const index = addOnce(this.#tools, exported);
     return this.#described?.tools[index];
   }
 
-  /** The schema that `S` or `schemas.user` names; undefined where no bundle could export it. */
-  named(expression: ts.EntityName | ts.Expression): SchemaSource | undefined {
+  /** The schema that a name such as `schemas.user` means at a location. */
+  inScope(text: string, location: ts.Node): SchemaSource | undefined {
     const { checker } = this.#program;
-    const text = expression.getText();
-    const value = this.#valueOf(expression);
-    const type = checker.getTypeAtLocation(expression);
-    return value && { value, type, text, node: expression };
-  }
-
-  /** The schema that a name leads to where `location` stands. */
-  inScope(name: string, location: ts.Node): SchemaSource | undefined {
-    const { checker } = this.#program;
-    const [first = "", ...path] = name.split(".");
-    const { resolveName } = checker as unknown as {
-      resolveName(
-        this: void,
-        name: string,
-        location: ts.Node,
-        meaning: ts.SymbolFlags,
-        excludeGlobals: boolean,
-      ): ts.Symbol;
-    };
-    const symbol = resolveName(first, location, ts.SymbolFlags.Value, true) as ts.Symbol | undefined;
+    const [first = "", ...path] = text.split(".");
+    const symbol = valueInScope(first, location, checker);
     const value = symbol && this.#exported(symbol);
-    if (!value) return undefined;
-    let type: ts.Type | undefined = checker.getTypeOfSymbolAtLocation(symbol, location);
-    for (const step of path) {
-      const property: ts.Symbol | undefined = type?.getProperty(step);
-      type = property && checker.getTypeOfSymbol(property);
-    }
-    return type && { value: { ...value, path }, type, text: name, node: location };
+    const type = value && typeAt(checker.getTypeOfSymbolAtLocation(symbol, location), path, checker);
+    return type && { value: { ...value, path }, type, text, node: location };
   }
 
   /** An export of the entry, which the bundle exports already. */
@@ -121,31 +93,25 @@ export class SchemaSources {
     return { value: { export: name, path: [] }, type, text: name, node };
   }
 
-  #valueOf(expression: ts.Node): BundledValue | undefined {
-    const symbol = this.#program.checker.getSymbolAtLocation(
-      ts.isQualifiedName(expression)
-        ? expression.right
-        : ts.isPropertyAccessExpression(expression)
-          ? expression.name
-          : expression,
-    );
-    const own = symbol && this.#exported(symbol);
-    if (own) return own;
-    const [left, right] = ts.isQualifiedName(expression)
-      ? [expression.left, expression.right.text]
+  /** The value that a name means, as the bundle exports it; undefined if it cannot. */
+  #bundled(expression: ts.Node): BundledValue | undefined {
+    const [left, name] = ts.isQualifiedName(expression)
+      ? [expression.left, expression.right]
       : ts.isPropertyAccessExpression(expression)
-        ? [expression.expression, expression.name.text]
-        : [];
-    const holder = left && this.#valueOf(left);
-    return holder && { ...holder, path: [...holder.path, right!] };
+        ? [expression.expression, expression.name]
+        : [undefined, expression];
+    const symbol = this.#program.checker.getSymbolAtLocation(name);
+    const own = symbol && this.#exported(symbol);
+    const holder = own || !left ? undefined : this.#bundled(left);
+    return own ?? (holder && { ...holder, path: [...holder.path, name.getText()] });
   }
 
   /** A name at the top level of one of the definition's own files. */
   #exported(symbol: ts.Symbol): BundledValue | undefined {
     const { checker, nameOf, own, entry } = this.#program;
-    const target = followAlias(symbol, checker);
-    // What a package exports is known by the name of its import.
-    const declaration = [target.valueDeclaration, symbol.declarations?.[0]].find((each) => {
+    // An export of a package is reached by the name of its import.
+    const declarations = [followAlias(symbol, checker).valueDeclaration, symbol.declarations?.[0]];
+    const declaration = declarations.find((each) => {
       const file = each?.getSourceFile();
       return file && own.includes(file) && isTopLevel(each!) && isCode(nameOf(file)) && !isDeclarations(nameOf(file));
     });
@@ -159,49 +125,45 @@ export class SchemaSources {
     return { export: known.as, path: [] };
   }
 
+  /** Schemas that the source names, even if the checker has lost the connection with the type. */
   #written(node: ts.TypeNode, type: ts.Type): InferredType | undefined {
     const { checker } = this.#program;
     const bare = unwrap(node, checker);
+    if (!denotes(bare, type, checker)) return undefined;
     const source = this.#inferredBy(bare, true);
-    if (source) return denotes(bare, type, checker) ? whole({ ...source, part: [] }) : undefined;
+    if (source) return whole(source);
     if (ts.isUnionTypeNode(bare)) return this.#besideNull(bare, type);
     if (!ts.isIndexedAccessTypeNode(bare) || !ts.isLiteralTypeNode(bare.indexType)) return undefined;
     const { literal } = bare.indexType;
-    const holder = ts.isStringLiteral(literal)
-      ? this.of(checker.getTypeFromTypeNode(bare.objectType), bare.objectType)
-      : undefined;
-    if (!holder?.isWhole || !denotes(bare, type, checker)) return undefined;
-    const [part] = holder.parts;
-    return whole({ ...part!, part: [...part!.part, (literal as ts.StringLiteral).text] });
+    if (!ts.isStringLiteral(literal)) return undefined;
+    const { isWhole, parts } = this.of(checker.getTypeFromTypeNode(bare.objectType), bare.objectType) ?? {};
+    return isWhole ? whole({ ...parts![0]!, part: [...parts![0]!.part, literal.text] }) : undefined;
   }
 
-  /** `z.infer<typeof S> | null`, where the type has members of its own, among which those of S are not seen any more. */
+  /** `z.infer<typeof S> | null` of a union S, whose members the checker mixes with null. */
   #besideNull(node: ts.UnionTypeNode, type: ts.Type): InferredType | undefined {
     const { checker } = this.#program;
-    const [one, ...others] = node.types.filter((member) => {
-      const { flags } = checker.getTypeFromTypeNode(member);
-      return !(flags & (ts.TypeFlags.Null | ts.TypeFlags.Undefined));
-    });
+    const isEmpty = (each: ts.Type): boolean => isNothing(each) || isNull(each);
+    const [one, ...others] = node.types.filter((member) => !isEmpty(checker.getTypeFromTypeNode(member)));
     const source = one && others.length === 0 ? this.#inferredBy(unwrap(one, checker), true) : undefined;
-    const values = membersOf(type).filter((member) => !isNothing(member) && !isNull(member));
-    if (!source || values.length < 2 || !denotes(node, type, checker)) return undefined;
-    return { ...whole({ ...source, part: [] }), isNullable: membersOf(type).some(isNull) };
+    const values = membersOf(type).filter((member) => !isEmpty(member));
+    if (!source || values.length < 2) return undefined;
+    return { ...whole(source), isNullable: membersOf(type).some(isNull) };
   }
 
   /** `z.infer<typeof S>`, `typeof S.infer`, `(typeof S)["_output"]` */
-  #inferredBy(
-    node: ts.Node,
-    isPublished = false,
-  ): { readonly source: SchemaSource; readonly io: "input" | "output" } | undefined {
+  #inferredBy(node: ts.Node, isPublished = false): PartOfSchema | undefined {
+    const { checker } = this.#program;
     const [name, query] = inference(node);
     const io = INPUTS.has(name) ? "input" : OUTPUTS.has(name) ? "output" : undefined;
     if (!query || !io) return undefined;
-    const type = this.#program.checker.getTypeAtLocation(query);
+    const type = checker.getTypeAtLocation(query);
     if (type.flags & ts.TypeFlags.TypeParameter || !isSchema(type, name)) return undefined;
-    const source = ts.isTypeNode(query) ? undefined : this.named(query);
-    // Most types inside of functions are about no argument.
-    if (!source && (isPublished || !ts.findAncestor(query, ts.isBlock))) this.#unreachable.add(query);
-    return source && { source, io };
+    const value = ts.isTypeNode(query) ? undefined : this.#bundled(query);
+    if (value) return { source: { value, type, text: query.getText(), node: query }, io, part: [] };
+    // Most types within functions are not published.
+    if (isPublished || !ts.findAncestor(query, ts.isBlock)) this.#unreachable.add(query);
+    return undefined;
   }
 
   #known(type: ts.Type, levels = 0): InferredType | undefined {
@@ -210,7 +172,7 @@ export class SchemaSources {
     if (known) return whole(known);
     if (levels > LEVELS_MAX || !isObjectLike(type)) return undefined;
     const { checker } = this.#program;
-    // The checker finds what a type is mapped from when it resolves the members.
+    // Resolving the members sets `modifiersType`.
     checker.getPropertiesOfType(type);
     const { modifiersType } = type as { modifiersType?: ts.Type };
     const bases = type.isIntersection()
@@ -253,15 +215,16 @@ export class SchemaSources {
       for (const property of checker.getPropertiesOfType(type))
         within(checker.getTypeOfSymbol(property), property.name);
     };
-    const parts: { type: ts.Type; inferred: PartOfSchema }[] = [];
+    const all: [ts.Type, PartOfSchema][] = [];
     const visit = (node: ts.Node): void => {
       const inferred = this.#inferredBy(node);
-      if (inferred) parts.push({ type: checker.getTypeAtLocation(node), inferred: { ...inferred, part: [] } });
+      if (inferred) all.push([checker.getTypeAtLocation(node), inferred]);
       ts.forEachChild(node, visit);
     };
     for (const file of own) visit(file);
-    for (const { type, inferred } of parts) if (isUnique(type)) found.set(type, inferred);
-    for (const { type, inferred } of parts) {
+    // A type that is inferred as a whole is no part of another.
+    for (const [type, inferred] of all) if (isUnique(type)) found.set(type, inferred);
+    for (const [type, inferred] of all) {
       found.delete(type);
       add(type, inferred);
     }
@@ -269,10 +232,18 @@ export class SchemaSources {
   }
 }
 
-/** A schema as the definition names it. */
+type Io = "input" | "output";
+
+/** The index of an element, which is added to the list unless it has an equal one. */
+function addOnce<T>(list: T[], element: T): number {
+  const index = list.findIndex((each) => JSON.stringify(each) === JSON.stringify(element));
+  return index < 0 ? list.push(element) - 1 : index;
+}
+
+/** A schema, named in the definition. */
 export interface SchemaSource {
   readonly value: BundledValue;
-  /** Its own type, not that of what it describes. */
+  /** The type of the schema itself, not of the values it describes. */
   readonly type: ts.Type;
   readonly text: string;
   readonly node: ts.Node;
@@ -280,16 +251,16 @@ export interface SchemaSource {
 
 interface PartOfSchema {
   readonly source: SchemaSource;
-  /** The type is that of what the schema takes, or of what it makes of it. */
-  readonly io: "input" | "output";
-  /** From the schema's own type to this one: names of properties, and `ELEMENT`. */
+  /** Whether the type is that of the schema's input or of its output. */
+  readonly io: Io;
+  /** From the type of the whole schema to this one: names of properties, and `ELEMENT`. */
   readonly part: readonly string[];
 }
 
-/** A type that a schema describes as a whole, or one that is made of such types, as by `Omit`, `extends` and `&`. */
+/** A type that one schema describes, or one derived from such types by `Omit`, `extends` or `&`. */
 export interface InferredType {
   readonly isWhole: boolean;
-  /** Null is a value, too. */
+  /** The schema does not describe null, which the type allows. */
   readonly isNullable?: boolean;
   readonly parts: readonly PartOfSchema[];
 }
@@ -307,7 +278,7 @@ const OUTPUTS: ReadonlySet<string> = new Set(
 );
 const INPUTS: ReadonlySet<string> = new Set("input InferInput _input inferIn".split(" "));
 
-/** The name by which a type is inferred, and the schema from which. */
+/** The name of the inference, such as `infer`, and the schema. */
 function inference(node: ts.Node): readonly [string, (ts.EntityName | ts.TypeNode)?] {
   const isNamed = ts.isTypeReferenceNode(node) || ts.isExpressionWithTypeArguments(node);
   if (isNamed && node.typeArguments?.length === 1) {
@@ -345,16 +316,15 @@ function isTopLevel(declaration: ts.Declaration): boolean {
   return ts.isVariableStatement(declaration.parent.parent) && ts.isSourceFile(declaration.parent.parent.parent);
 }
 
-/** The type of what a schema takes, or of what it gives, as Standard Schema has it. */
-export function schemaType(
-  { type, node }: SchemaSource,
-  io: "input" | "output",
-  checker: ts.TypeChecker,
-): ts.Type | undefined {
-  let at: ts.Type | undefined = type;
-  for (const step of ["~standard", "types", io]) {
-    const property: ts.Symbol | undefined = at && checker.getNonNullableType(at).getProperty(step);
-    at = property && checker.getTypeOfSymbolAtLocation(property, node);
-  }
-  return at && membersOf(at).length > 0 ? at : undefined;
+/** The type of a schema's input or output, by Standard Schema. */
+export function schemaType({ type }: SchemaSource, io: Io, checker: ts.TypeChecker): ts.Type | undefined {
+  const found = typeAt(type, ["~standard", "types", io], checker);
+  return found && membersOf(found).length > 0 ? found : undefined;
+}
+
+function typeAt(type: ts.Type, path: readonly string[], checker: ts.TypeChecker): ts.Type | undefined {
+  return path.reduce<ts.Type | undefined>((at, step) => {
+    const property = at && checker.getNonNullableType(at).getProperty(step);
+    return property && checker.getTypeOfSymbol(property);
+  }, type);
 }

@@ -25,6 +25,14 @@ export function followAlias<S extends ts.Symbol | undefined>(symbol: S, checker:
   return symbol && symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
 }
 
+/** The value that a name means at a location. */
+export function valueInScope(name: string, location: ts.Node, checker: ts.TypeChecker): ts.Symbol | undefined {
+  const { resolveName } = checker as unknown as {
+    resolveName: (name: string, at: ts.Node, meaning: ts.SymbolFlags, excludeGlobals: boolean) => ts.Symbol | undefined;
+  };
+  return resolveName(name, location, ts.SymbolFlags.Value, true);
+}
+
 /** Stands for no value at all in JSON. */
 export function isNothing(type: ts.Type): boolean {
   return Boolean(type.flags & (ts.TypeFlags.Undefined | ts.TypeFlags.Void));

@@ -1,7 +1,7 @@
 import { isBuiltin } from "node:module";
 import ts from "#typescript";
 import { NODE_TYPES } from "../../packages/package-name.ts";
-import { followAlias, isUnresolved } from "./kinds.ts";
+import { followAlias, isUnresolved, valueInScope } from "./kinds.ts";
 import type { Walker } from "./walker.ts";
 import { aliasAt, declaredNode } from "./written-types.ts";
 
@@ -39,12 +39,16 @@ const OTHERWISE: readonly (readonly [modules: RegExp, hint: string])[] = [
 export function httpFramework(node: ts.TypeNode | undefined): string | undefined {
   let name = node && ts.isTypeReferenceNode(node) ? node.typeName : undefined;
   while (name && ts.isQualifiedName(name)) name = name.left;
-  const statement = ts.findAncestor(name && importOf(name), ts.isImportDeclaration);
-  const [, module] =
-    /^["'](express|fastify|hono|koa|next\/server|@vercel\/node)["']$/.exec(
-      statement?.moduleSpecifier.getText() ?? "",
-    ) ?? [];
-  return module;
+  const module = name && importedModule(importOf(name));
+  return module !== undefined && HTTP_FRAMEWORKS.has(module) ? module : undefined;
+}
+
+const HTTP_FRAMEWORKS: ReadonlySet<string> = new Set("express fastify hono koa next/server @vercel/node".split(" "));
+
+/** The module of an import that a node is in. */
+export function importedModule(node: ts.Node | undefined): string | undefined {
+  const specifier = ts.findAncestor(node, ts.isImportDeclaration)?.moduleSpecifier;
+  return specifier && ts.isStringLiteral(specifier) ? specifier.text : undefined;
 }
 
 type Known = Pick<Walker, "checker" | "isLibrary" | "direction">;
@@ -138,17 +142,11 @@ function resolves(name: ts.Node, checker: ts.TypeChecker): boolean {
 /** The type of a value that is written in place of a type: `z.infer<typeof Options>` of a schema of zod. */
 function typeInstead(name: ts.Node, checker: ts.TypeChecker): string | undefined {
   if (!ts.isIdentifier(name) || !ts.isTypeReferenceNode(name.parent)) return undefined;
-  const { resolveName } = checker as unknown as {
-    resolveName: (name: string, at: ts.Node, meaning: ts.SymbolFlags, excludeGlobals: boolean) => ts.Symbol | undefined;
-  };
-  const found = resolveName(name.text, name, ts.SymbolFlags.Value, true);
-  const value = followAlias(found, checker);
-  const declaration = value?.valueDeclaration;
+  const declaration = followAlias(valueInScope(name.text, name, checker), checker)?.valueDeclaration;
   if (!declaration || !ts.isVariableDeclaration(declaration)) return undefined;
   let root: ts.Expression | undefined = declaration.initializer;
   while (root && (ts.isCallExpression(root) || ts.isPropertyAccessExpression(root))) root = root.expression;
-  const statement = ts.findAncestor(root && importOf(root), ts.isImportDeclaration);
-  const module = (statement?.moduleSpecifier as ts.StringLiteral | undefined)?.text ?? "";
+  const module = (root && importedModule(importOf(root))) ?? "";
   const [, infer] = INFERRED.find(([modules]) => modules.test(module)) ?? [];
   return infer?.(root!.getText(), name.text) ?? `typeof ${name.text}`;
 }

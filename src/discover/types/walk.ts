@@ -51,6 +51,16 @@ export function createWalker(options: WalkOptions): Walker {
     if (held) held.push(fault);
     else onFault(fault);
   };
+  /** Builds, and returns the faults instead of reporting them. */
+  const withhold = <T>(build: () => T): { readonly value: T; readonly faults: readonly Fault[] } => {
+    const outer = held;
+    const faults: Fault[] = (held = []);
+    try {
+      return { value: build(), faults };
+    } finally {
+      held = outer;
+    }
+  };
   const walker: Walker = {
     checker,
     isLibrary,
@@ -75,40 +85,22 @@ export function createWalker(options: WalkOptions): Walker {
     inferred(type, place, build) {
       const found = isInferred ? undefined : options.schemas?.of(type, place.node);
       if (!found) return build(type);
-      const outer = held;
-      const faults: Fault[] = (held = []);
       const undo = recursion.mark();
       isInferred = true;
-      let typed: JsonSchema;
       try {
-        typed = build(typeGiven(found, type, place, walker));
+        const { value: typed, faults } = withhold(() => build(typeGiven(found, type, place, walker)));
+        return inferredSchema(found, typed, place, walker, { ...options, undo, faults }) ?? typed;
       } finally {
         isInferred = false;
-        held = outer;
       }
-      const schema = inferredSchema(found, typed, place, walker, {
-        schemas: options.schemas!,
-        onParsed: options.onParsed,
-        undo,
-        faults,
-        report,
-      });
-      return schema ?? typed;
     },
     refuse(place, code, reason, node) {
       report({ severity: "error", code, message: reason, path: place.path, node });
       return {};
     },
     attempt(build) {
-      const outer = held;
-      const faults: Fault[] = (held = []);
       const undo = [recursion.mark(), revivals.mark()];
-      let value;
-      try {
-        value = build();
-      } finally {
-        held = outer;
-      }
+      const { value, faults } = withhold(build);
       const errors = faults.filter(({ severity }) => severity === "error");
       const [fault] = errors;
       // What is misspelt or malformed is the author's to mend, wherever it stands.
