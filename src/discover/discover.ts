@@ -35,7 +35,7 @@ import type { PackageFiles } from "./package-files.ts";
 import { isHostContext, parametersOf, takenParameters } from "./parameters.ts";
 import { nameOf, openProgram, type DefinitionProgram } from "./program.ts";
 import { repeatedDeclarations } from "./repeated-names.ts";
-import { placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
+import { findPosition, placeIn, problemAt, Reporter, textPart } from "./reporter.ts";
 import { requestsIn } from "./request-tags.ts";
 import { resolveTagFile } from "./resolve.ts";
 import { relativeReads, unsetVariables } from "./run-time-reads.ts";
@@ -370,7 +370,7 @@ function readToolObject(candidate: Candidate, object: ToolObject, reading: FullR
       ...(under && { under: "context" }),
       ...(second && !isContext && { options: true }),
     },
-    ...position(candidate, program),
+    ...findPosition(candidate.nameNode, program),
   };
   return { tool };
 }
@@ -411,7 +411,7 @@ function readTool(candidate: Candidate, reading: FullReading): ReadTool | undefi
     ...(task && { task }),
     ...(ui && { ui }),
     call: callShape(candidate, input, resultOf(candidate, program)),
-    ...position(candidate, program),
+    ...findPosition(candidate.nameNode, program),
   };
   return { tool, app };
 }
@@ -507,7 +507,7 @@ function readResource(candidate: Candidate, tag: Tag, reading: FullReading): Dis
     ...(mimeType !== "" && { mimeType }),
     inputSchema: input.schema,
     call: callShape(candidate, input, resultOf(candidate, program)),
-    ...position(candidate, program),
+    ...findPosition(candidate.nameNode, program),
   };
 }
 
@@ -561,7 +561,7 @@ function readPrompt(candidate: Candidate, reading: FullReading): DiscoveredPromp
     arguments: promptArguments(input, candidate, reporter),
     inputSchema: input.schema,
     call: callShape(candidate, input, resultOf(candidate, program)),
-    ...position(candidate, program),
+    ...findPosition(candidate.nameNode, program),
   };
 }
 
@@ -671,16 +671,6 @@ function deprecation({ doc, signatures }: Candidate): string {
   const text = tagText(doc, "deprecated");
   if (text === undefined || signatures.length > 1) return "";
   return text === "" ? "Deprecated." : `Deprecated: ${withLinks(text)}`;
-}
-
-/** The position of a function, from 1. */
-function position(
-  { nameNode }: Candidate,
-  program: DefinitionProgram,
-): Pick<DiscoveredTool, "file" | "line" | "column"> {
-  const file = nameNode.getSourceFile();
-  const { line, character } = file.getLineAndCharacterOfPosition(nameNode.getStart(file));
-  return { file: program.nameOf(file), line: line + 1, column: character + 1 };
 }
 
 function callShape(

@@ -210,11 +210,8 @@ function clashingFiles(exported: ts.Symbol, { checker, entry, nameOf }: Definiti
   const module = checker.getSymbolAtLocation(entry);
   const targets = module ? starTargets(module, exported.escapedName, checker) : [];
   if (targets.length < 2) return [];
-  return [
-    ...new Set(
-      targets.flatMap(({ valueDeclaration }) => valueDeclaration ?? []).map((node) => nameOf(node.getSourceFile())),
-    ),
-  ];
+  const declarations = targets.flatMap(({ valueDeclaration }) => valueDeclaration ?? []);
+  return [...new Set(declarations.map((node) => nameOf(node.getSourceFile())))];
 }
 
 /** The values that a name of a module leads to: one where it is exported by name, else all that `export *` may bring in. */

@@ -141,17 +141,7 @@ function specifierAfter(tokens: readonly Token[], index: number): Token | undefi
 }
 
 /** `export` before one of these declares something, and a later `from "x"` is none of its business. */
-const declarations = new Set([
-  "const",
-  "let",
-  "var",
-  "function",
-  "class",
-  "interface",
-  "enum",
-  "namespace",
-  "abstract",
-]);
+const declarations = new Set("const let var function class interface enum namespace abstract".split(" "));
 
 function unquote(literal: string): string {
   return literal.slice(1, -1).replace(/\\(.)/g, "$1");

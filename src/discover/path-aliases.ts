@@ -27,16 +27,13 @@ export function readPathAliases({ [TSCONFIG]: text = "" }: Readonly<Record<strin
     const options = isObject(config) && isObject(config["compilerOptions"]) ? config["compilerOptions"] : {};
     const { paths, baseUrl } = options;
     const folder = typeof baseUrl === "string" ? `${baseUrl}/` : "";
-    const all = Object.entries(isObject(paths) ? paths : {}).flatMap(([pattern, targets]) =>
-      [targets].flat().flatMap((target) => (typeof target === "string" ? [{ pattern, target }] : [])),
-    );
+    const all = Object.entries(isObject(paths) ? paths : {}).flatMap(([pattern, targets]): Target[] => {
+      const [head = "", tail] = pattern.split("*");
+      const texts = [targets].flat().filter((target) => typeof target === "string");
+      return texts.map((text) => ({ pattern, head, tail, target: text.startsWith("/") ? text : folder + text }));
+    });
     if (all.length > TARGETS_MAX) throw new Error(`compilerOptions.paths has more than ${TARGETS_MAX} targets`);
-    return withTargets(
-      all.map(({ pattern, target }) => {
-        const [head = "", tail] = pattern.split("*");
-        return { pattern, head, tail, target: target.startsWith("/") ? target : folder + target };
-      }),
-    );
+    return withTargets(all);
   } catch (error) {
     const { message, line = 1, column = 1, offset } = error as Error & Partial<Location>;
     const unexpected = json[offset ?? 0] ? `${JSON.stringify(json[offset!])} is unexpected here` : "it ends too early";
@@ -64,7 +61,7 @@ function withTargets(all: readonly Target[]): PathAliases {
     const isLongEnough = specifier.length >= head.length + tail.length;
     return isLongEnough && specifier.startsWith(head) && specifier.endsWith(tail);
   };
-  const targetsOf = (specifier: string): string[] => {
+  const findTargets = (specifier: string): string[] => {
     const best = NO_ALIAS.test(specifier) ? undefined : longestFirst.find((each) => matches(specifier, each));
     return longestFirst
       .filter(({ pattern }) => pattern === best?.pattern)
@@ -74,11 +71,11 @@ function withTargets(all: readonly Target[]): PathAliases {
       });
   };
   return {
-    ...(all.length > 0 && { mayHave: (specifier) => targetsOf(specifier).length > 0 }),
+    ...(all.length > 0 && { mayHave: (specifier) => findTargets(specifier).length > 0 }),
     resolve(importer, specifier, exists): OwnFile {
       if (isRelative(specifier)) return resolveOwnFile(importer, specifier, exists);
       // An absolute path is one outside.
-      const paths = targetsOf(specifier).map((target) => (target.startsWith("/") ? `..${target}` : target));
+      const paths = findTargets(specifier).map((target) => (target.startsWith("/") ? `..${target}` : target));
       const found = paths.map((path) => resolveOwnFile("", path, exists));
       const tried = found.flatMap((each) => (each.kind === "missing" ? each.tried : []));
       const isOutside = found.length > 0 && tried.length === 0;

@@ -82,6 +82,13 @@ export function problemAt(
   return { ...problem, file: nameOf(file), ...placeIn(file.text, start, node.end - start) };
 }
 
+/** The position of a node, from 1. */
+export function findPosition(node: ts.Node, { nameOf }: Pick<DefinitionProgram, "nameOf">) {
+  const file = node.getSourceFile();
+  const { line, character } = file.getLineAndCharacterOfPosition(node.getStart(file));
+  return { file: nameOf(file), line: line + 1, column: character + 1 };
+}
+
 /** Line, column and frame of a piece of text. */
 export function placeIn(text: string, start: number, length: number): Pick<Problem, "line" | "column" | "frame"> {
   const { line, column, lineText } = positionAt(text, start);

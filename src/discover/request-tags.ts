@@ -4,7 +4,7 @@ import type { Candidate } from "./candidate.ts";
 import type { RequestedGrant } from "./discovery.ts";
 import { docsAtHead, docsOfStatements, type Doc, type Tag } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
-import { placeIn, problemAt, textPart } from "./reporter.ts";
+import { findPosition, placeIn, problemAt, textPart } from "./reporter.ts";
 import { distinctRequests, grantFields, isGrantTag, readRequest } from "./requested-grants.ts";
 import { suggestionFor, unknownTag } from "./tags.ts";
 
@@ -36,10 +36,9 @@ export function requestsIn(program: DefinitionProgram, candidates: readonly Cand
   for (const tag of tags) {
     if (!isGrantTag(tag.name)) continue;
     const file = tag.node.getSourceFile();
-    const { line, character } = file.getLineAndCharacterOfPosition(tag.node.getStart(file));
     const request = readRequest(tag.name, tag.text);
     if (!("code" in request)) {
-      requests.push({ ...request, file: program.nameOf(file), line: line + 1, column: character + 1 });
+      requests.push({ ...request, ...findPosition(tag.node, program) });
       continue;
     }
     const { code, message, offset, length } = request;

@@ -118,8 +118,8 @@ export class GuestSession {
       } else if (call.killAt > 0 && now >= call.killAt) {
         if (hasToEnd(call, now)) {
           this.#guilty = call;
-          if (call.verdict!.reason === "timeout" && !call.acknowledged) this.#interrupt(call.verdict!);
-          else this.kill(call.verdict!);
+          this.#isInterrupted = call.verdict!.reason === "timeout" && !call.acknowledged;
+          this.kill(call.verdict!);
         } else if (call.killAt === 0) this.#abandon(call);
       }
       if (this.#ending) return;
@@ -131,13 +131,8 @@ export class GuestSession {
 
   kill(verdict: GuestFailure): void {
     this.#ending = true;
-    this.#process.kill(verdict);
-  }
-
-  #interrupt(verdict: GuestFailure): void {
-    this.#ending = true;
-    this.#isInterrupted = true;
-    this.#process.interrupt(verdict);
+    if (this.#isInterrupted) this.#process.interrupt(verdict);
+    else this.#process.kill(verdict);
   }
 
   async #load(): Promise<void> {

@@ -26,14 +26,9 @@ export function sayUnresolved({ name, module, instead }: UnresolvedName): string
   const why = isBuiltin(module)
     ? "of whose types discovery knows only those that berth.d.ts declares"
     : "which is not among the files of this definition";
-  const hint = OTHERWISE.find(([modules]) => modules.test(module))?.[1];
-  return `${what}: it is imported from "${module}", ${why}${hint === undefined ? "" : `; ${hint}`}`;
+  const hint = module === "xmcp" ? "; write the type itself, as in { name }: { name: string }" : "";
+  return `${what}: it is imported from "${module}", ${why}${hint}`;
 }
-
-/** Alternatives to types of other ways to write a tool. */
-const OTHERWISE: readonly (readonly [modules: RegExp, hint: string])[] = [
-  [/^xmcp$/, "write the type itself, as in { name }: { name: string }"],
-];
 
 /** The framework whose requests and responses a type is about: a tool gets its arguments instead. */
 export function httpFramework(node: ts.TypeNode | undefined): string | undefined {

@@ -169,6 +169,7 @@ export function warnOfAny(place: TypePlace, walker: Walker): void {
 
 function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSchema {
   const { checker, direction } = walker;
+  const enter = (build: () => JsonSchema): JsonSchema => recursively(type, place, walker, build);
   if (type.isIntersection()) {
     // A primitive with a brand is the primitive; an array with extra members is the array.
     const carrier = type.types.find((member) => !(member.flags & objectLike) || checker.isArrayLikeType(member));
@@ -180,28 +181,21 @@ function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSc
     }
     if (type.types.some(isOpenEnded)) return walkIntersectedParameter(type, place, walker);
   }
-  if (walker.direction === "input" && isInterfaceOfArrays(type, walker.isLibrary)) {
-    return recursively(type, place, walker, () => walkArray(type as ts.TypeReference, place, walker));
-  }
+  if (walker.direction === "input" && isInterfaceOfArrays(type, walker.isLibrary))
+    return enter(() => walkArray(type as ts.TypeReference, place, walker));
   const isOwn = libraryName(type, walker.isLibrary) === undefined;
   const notData = isOwn && direction === "input" ? whyNoData(type, walker) : undefined;
   if (notData) return unsupported(place, walker, notData);
   const known = walkLibraryType(type, place, walker);
   if (known) return known;
-  if (checker.isTupleType(type)) {
-    return recursively(type, place, walker, () => walkTuple(type as ts.TupleTypeReference, place, walker));
-  }
-  if (checker.isArrayType(type)) {
-    return recursively(type, place, walker, () => walkArray(type as ts.TypeReference, place, walker));
-  }
+  if (checker.isTupleType(type)) return enter(() => walkTuple(type as ts.TupleTypeReference, place, walker));
+  if (checker.isArrayType(type)) return enter(() => walkArray(type as ts.TypeReference, place, walker));
   const list = knownList(type, checker);
   if (list) return walker.walk(list, { ...place, level: place.level + 1, node: undefined });
   const mapped = mappedList(type, checker);
-  if (mapped) return recursively(type, place, walker, () => walkMappedList(type, mapped, place, walker));
+  if (mapped) return enter(() => walkMappedList(type, mapped, place, walker));
   const isOwnJson = direction === "output" && jsonForm(type, checker) !== undefined;
-  if (checker.isArrayLikeType(type) && !isOwnJson) {
-    return recursively(type, place, walker, () => walkKindOfArray(type, place, walker));
-  }
+  if (checker.isArrayLikeType(type) && !isOwnJson) return enter(() => walkKindOfArray(type, place, walker));
   if (isFunction(type)) {
     const text = checker.typeToString(type);
     const instead =
@@ -210,7 +204,7 @@ function walkObjectKind(type: ts.Type, place: TypePlace, walker: Walker): JsonSc
   }
   const serialized = walker.direction === "output" ? jsonForm(type, checker) : undefined;
   if (serialized) return walker.walk(serialized, { ...place, level: place.level + 1, node: undefined });
-  return recursively(type, place, walker, () => walkObject(type, place, walker));
+  return enter(() => walkObject(type, place, walker));
 }
 
 /** JSON gives a list no members of its own. A brand, which nobody reads, needs none. */

@@ -26,12 +26,13 @@ export function defineShape(index: number, shape: CallShape, bundle: Record<stri
   shapes[index] = { ...shape, bundle, run: findFunction(shape, bundle), careful };
 }
 
-function findFunction({ export: name, member }: CallShape, bundle: Record<string, unknown>): AnyFunction | undefined {
-  const run = member ? valueAt(bundle, { export: name, path: member }) : bundle[name];
-  if (typeof run !== "function") return undefined;
-  return member
-    ? (run.bind(valueAt(bundle, { export: name, path: member.slice(0, -1) })) as AnyFunction)
-    : (run as AnyFunction);
+function findFunction(
+  { export: name, member = [] }: CallShape,
+  bundle: Record<string, unknown>,
+): AnyFunction | undefined {
+  const run = valueAt(bundle, { export: name, path: member });
+  if (typeof run !== "function" || member.length === 0) return run as AnyFunction | undefined;
+  return run.bind(valueAt(bundle, { export: name, path: member.slice(0, -1) })) as AnyFunction;
 }
 
 export function startCall(id: number, shapeIndex: number, args: JsonObject, data: JsonObject | undefined): void {

@@ -92,17 +92,9 @@ interface Listed {
 
 const TWO_PATHS: ReadonlySet<string> = new Set(["copyFile", "cp", "link", "rename"]);
 /** They are about a link and not about where it leads. */
-const OF_THE_LINK: ReadonlySet<string> = new Set([
-  "lchmod",
-  "lchown",
-  "lstat",
-  "lutimes",
-  "readlink",
-  "rename",
-  "rm",
-  "symlink",
-  "unlink",
-]);
+const OF_THE_LINK: ReadonlySet<string> = new Set(
+  "lchmod lchown lstat lutimes readlink rename rm symlink unlink".split(" "),
+);
 const BY_PATH: ReadonlySet<string> = new Set([
   ...TWO_PATHS,
   ...OF_THE_LINK,
