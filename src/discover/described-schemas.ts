@@ -41,7 +41,7 @@ function isHolder(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null;
 }
 
-/** The same where nothing could be evaluated. */
+/** The answer if nothing could be evaluated. */
 export function undescribed({ schemas, tools }: SchemaRequest, fault: string): DescribedSchemas {
   return { schemas: schemas.map(() => ({ fault })), tools: tools.map(() => []), fault };
 }
@@ -87,7 +87,7 @@ function readTool({ id, at, name, title, description, annotations, input, output
   return [tool];
 }
 
-/** The hints about a tool, without what else an object of annotations may have. */
+/** The hints among annotations. */
 export function hintsIn(annotations: JsonSchema): ToolAnnotations {
   return Object.fromEntries(
     Object.entries(annotations).filter(([name, hint]) => HINTS.has(name) && typeof hint === "boolean"),

@@ -16,7 +16,7 @@ export function mergeSchemas(own: JsonSchema, typed: JsonSchema | undefined): Js
     ...(description !== undefined && { description }),
     ...("default" in typed && !("default" in own) && { default: typed["default"] }),
   };
-  // What the library cannot say, such as that of a date.
+  // The library has no rules for some types, such as dates.
   if (Object.keys(rules).every((keyword) => ANNOTATIONS.has(keyword))) return { ...typed, ...rules, ...said };
   const { properties, items } = rules;
   return {
@@ -36,7 +36,7 @@ function mergeProperties(own: JsonSchema, typed: unknown): JsonSchema {
   );
 }
 
-/** The schema of a type that is made of one with a schema: the properties are those of the type. */
+/** The schema of a type derived from one with a schema, by `Omit` for instance: it has the properties of the type. */
 export function refineSchema(typed: JsonSchema, own: JsonSchema): JsonSchema {
   const [ofType, ofSchema] = [typed["properties"], own["properties"]];
   if (!isObject(ofType) || !isObject(ofSchema)) return typed;
@@ -54,7 +54,7 @@ export function propertiesIn({ properties }: JsonSchema): Readonly<Record<string
 
 const ANNOTATIONS: ReadonlySet<string> = new Set(["default", "examples", "deprecated", "readOnly", "writeOnly"]);
 
-/** The part of a schema under names of properties and `ELEMENT`; undefined where it has no such part. */
+/** The part of a schema at a path of property names and `ELEMENT`. */
 export function schemaPart(schema: JsonSchema, path: readonly string[]): JsonSchema | undefined {
   let part: unknown = schema;
   for (const step of path) {
@@ -86,8 +86,8 @@ const NAMES: ReadonlySet<string> = new Set(["properties", "patternProperties", "
 const VALUES: ReadonlySet<string> = new Set(["const", "enum", "default", "examples"]);
 
 /**
- * A document of its own as a part of another one: `define` puts a schema among the definitions of that, and gives its
- * name there. What refers to the whole document refers to a definition of it then.
+ * Makes a document part of another: `define` adds a schema to the definitions of the other document, and returns its
+ * name there. References to the whole document become references to such a definition.
  */
 export function embedSchema(
   document: JsonSchema,
@@ -100,7 +100,7 @@ export function embedSchema(
     ([name, part]) => [REFERENCE + name, name, part] as const,
   );
   const parts = isRecursive ? [...named, ["#", title, root] as const] : named;
-  // All names are known before any definition is filled, as definitions refer to each other.
+  // Definitions refer to each other: get all names before relocating any of them.
   const defined = parts.map(([reference, suggested, part]) => {
     const schema: JsonSchema = {};
     return { reference, part, schema, name: define(suggested, schema) };
@@ -118,7 +118,7 @@ export function embedSchema(
 
 const REFERENCE = "#/$defs/";
 
-/** A reference of a document that leads nowhere in it; libraries do not always escape names. */
+/** A reference of a document without a target in it; libraries do not always escape names. */
 export function findStrayReference(document: JsonSchema): string | undefined {
   const { $defs } = document;
   const step = (at: unknown, name: string): unknown => (isObject(at) && Object.hasOwn(at, name) ? at[name] : undefined);
@@ -136,7 +136,7 @@ export function findStrayReference(document: JsonSchema): string | undefined {
   return strays[0];
 }
 
-/** The steps of a JSON Pointer, as a reference has it. */
+/** The steps of a JSON Pointer. */
 function pointerSteps(reference: string): string[] {
   return reference.split("/").map((step) => {
     return decode(step).replaceAll("~1", "/").replaceAll("~0", "~");
@@ -156,7 +156,7 @@ export function openSchema(schema: JsonSchema): JsonSchema {
   return without(schema, "additionalProperties", (part) => part === false);
 }
 
-/** A schema of values that the library does not parse, so that nothing fills in its defaults. */
+/** A schema of values that the library does not parse, so that its defaults are not applied. */
 export function withoutDefaults(schema: JsonSchema): JsonSchema {
   return without(schema, "default");
 }
@@ -168,7 +168,7 @@ function without(schema: JsonSchema, keyword: string, isLeftOut = (_: unknown): 
   }) as JsonSchema;
 }
 
-/** True if a schema says nothing of the values at a place, so that only their type does. */
+/** True if a schema has no rules for the values at a path, so that only their type does. */
 export function leavesOpen(schema: JsonSchema, path: Path): boolean {
   const part = path.reduce<unknown>((at, step) => {
     if (!isObject(at)) return undefined;
@@ -185,7 +185,7 @@ export function leavesOpen(schema: JsonSchema, path: Path): boolean {
 
 const TEXTS: ReadonlySet<string> = new Set(["$schema", "title", "description"]);
 
-/** The places of a schema that have a default. */
+/** The paths of a schema that have a default. */
 export function defaultsIn(schema: JsonSchema, path: Path = []): Path[] {
   const { properties, items, additionalProperties } = schema;
   const own = "default" in schema ? [path] : [];

@@ -13,12 +13,12 @@ import { isHidden } from "./tags.ts";
 import { followAlias, isCallable, isFunction, isObjectLike, membersOf } from "./types/kinds.ts";
 
 /**
- * Tools as other libraries have them: objects with a handler, a description, and a schema of the arguments, exported one
- * by one, in a list, or under names. What they hold is known when the module has been loaded; here it is found that they
- * are tools, and which function of the source is the handler.
+ * Tools of other libraries: objects with a handler, a description, and a schema of the arguments, exported one by one,
+ * in a list, or under names. Their contents are known once the module has been loaded; here they are recognized by
+ * their types, and their handlers are located in the source.
  */
 
-/** A candidate for each tool in an object; none as long as nothing has been loaded. */
+/** A candidate for each tool in the objects; none until the module has been loaded. */
 export function toolObjects(
   objects: readonly ExportedObject[],
   program: DefinitionProgram,

@@ -109,7 +109,7 @@ function basesOf(type: ts.Type, checker: ts.TypeChecker): readonly ts.Type[] {
   return declared.isClassOrInterface() ? checker.getBaseTypes(declared) : [];
 }
 
-/** An interface of the language that every array has: an argument of it is one. */
+/** Built-in interfaces that arrays implement, such as `Iterable`: accept an array. */
 export function isInterfaceOfArrays(type: ts.Type, isLibrary: (file: ts.SourceFile) => boolean): boolean {
   return interfacesOfArrays.has(libraryName(type, isLibrary) ?? "");
 }

@@ -5,55 +5,55 @@ import type { Reach, ReachCondition, ReachStep } from "../discovery.ts";
 import type { Doc } from "../doc-comments.ts";
 
 /**
- * State that the files of this folder share while one schema is made. `walk` turns any type into a schema; each kind of
- * type has a file, which comes back to `walk` for the types inside.
+ * State shared by the files of this folder while one schema is built. `walk` converts any type to a schema; each kind of
+ * type has a file, which calls `walk` for nested types.
  */
 export interface Walker {
   readonly checker: ts.TypeChecker;
   readonly isLibrary: (file: ts.SourceFile) => boolean;
-  /** Inputs are closed and must be given as JSON; outputs are open and only need to survive `JSON.stringify`. */
+  /** Inputs are closed and arrive as JSON; outputs are open and only need to survive `JSON.stringify`. */
   readonly direction: "input" | "output";
-  /** True if the type was written down. An inferred one may rest on imports that discovery does not see. */
+  /** True if the source states the type. An inferred type may depend on imports that discovery does not resolve. */
   readonly written: boolean;
   readonly budget: Budget;
   readonly recursion: Recursion;
   readonly revivals: Revivals;
-  /** The part of the function's own doc comment about an argument or one of its properties. */
+  /** The part of the function's doc comment about an argument or one of its properties. */
   readonly docAt: (path: Path) => Doc | undefined;
-  /** The destructuring element that takes this argument or property. */
+  /** The destructuring element that binds this argument or property. */
   readonly bindingAt: (path: Path) => Binding | undefined;
   walk(type: ts.Type, place: TypePlace): JsonSchema;
-  /** The schema from which a type is inferred; the result of `build` if there is none. */
+  /** The schema from which a type is inferred, else the result of `build`. */
   inferred(type: ts.Type, place: TypePlace, build: (type: ts.Type) => JsonSchema): JsonSchema;
-  /** Notes why the tool cannot be offered, and stands in for the schema. */
+  /** Reports why the tool cannot be offered, and returns a placeholder schema. */
   refuse(place: TypePlace, code: string, reason: string, node?: ts.Node): JsonSchema;
-  /** Gives what `build` makes, or why JSON cannot carry it; then all that `build` has noted is forgotten. */
+  /** Returns the result of `build`, or why JSON cannot represent it; then everything that `build` recorded is discarded. */
   attempt<T>(build: () => T): Attempt<T>;
-  /** Notes that something optional is not described, because of `fault`. */
+  /** Reports that something optional is not described, because of `fault`. */
   leaveOut(what: string, fault: Fault): void;
-  /** Hands on a fault of an attempt. */
+  /** Reports a fault of an attempt. */
   report(fault: Fault): void;
-  /** Notes where a property was told to travel as a header, too. */
+  /** Records that a property is also sent as a header. */
   noteHeader(name: string, node: ts.Node): void;
-  /** Notes an argument whose default is only what a comment says. */
+  /** Records an argument whose default is stated only in a comment. */
   noteSpokenDefault(path: Path): void;
-  /** Notes what the author should know, though the tool can be offered. */
+  /** Reports what does not keep the tool from being offered. */
   warn(place: TypePlace, code: string, message: string, node?: ts.Node): void;
 }
 
-/** From the arguments inwards: property names, `*` for each element of an array or value of a record. */
+/** Starts at the arguments: property names, and `*` for each element of an array or value of a record. */
 export type Path = readonly string[];
 
 export type Attempt<T> = { readonly value: T } | { readonly fault: Fault };
 
 export interface TypePlace {
   readonly path: Path;
-  /** The values that `path` leads to, exactly. */
+  /** Selects exactly the values at `path`. */
   readonly reach: Reach;
   readonly level: number;
-  /** Extra properties are let through. */
+  /** Additional properties are allowed. */
   readonly open: boolean;
-  /** The type as written. A hint only: it is used where it still denotes the type at hand. */
+  /** The type in the source. A hint: it is ignored unless it denotes this type. */
   readonly node?: ts.TypeNode | undefined;
   /** The type is a member of a union, with null alone or with other types. */
   readonly beside?: "null" | "others";
@@ -68,15 +68,15 @@ export interface Fault {
   readonly code: string;
   readonly message: string;
   readonly path: Path;
-  /** The part of an argument that is left out, as its author would write it. */
+  /** The part of an argument that is left out, in TypeScript. */
   readonly leftOut?: string;
-  /** The same argument has further faults of its kind there. */
+  /** Other places in the argument with the same kind of fault. */
   readonly others?: readonly string[];
-  /** The node at fault, when it is smaller than the parameter. */
+  /** The node at fault, if it is smaller than the parameter. */
   readonly node?: ts.Node | undefined;
 }
 
-/** The place one step further in. */
+/** The place of a nested value. */
 export function within(place: TypePlace, step: ReachStep, node?: ts.TypeNode): TypePlace {
   const { path, reach, level } = place;
   return { ...place, path: [...path, nameOfStep(step)], reach: [...reach, step], level: level + 1, node };
@@ -86,12 +86,12 @@ export function nameOfStep(step: ReachStep): string {
   return typeof step === "string" ? step : "*";
 }
 
-/** The names on the way: conditions have none. */
+/** The path without conditions. */
 export function namesIn(path: Reach): Path {
   return path.filter((step) => typeof step === "string" || !("not" in step || "is" in step)).map(nameOfStep);
 }
 
-/** A path as an author would write it: `items[].at`. */
+/** A path in TypeScript: `items[].at`. */
 export function written(path: Path): string {
   return path.map((step, index) => (step === "*" ? "[]" : index === 0 ? step : `.${step}`)).join("");
 }
@@ -101,8 +101,7 @@ export function pathKey(path: Reach): string {
 }
 
 /**
- * Writes every type where it is used, and only a type that holds itself once, under `$defs`. Some clients cannot
- * follow `$ref`, so that it is spent only where there is no other way.
+ * Inlines every type, and defines only recursive types under `$defs`: some clients cannot follow `$ref`.
  */
 export class Recursion {
   readonly #open = new Map<string, { start: Reach; suggested: string; name?: string }>();
@@ -114,7 +113,7 @@ export class Recursion {
     this.#revivals = revivals;
   }
 
-  /** The schema of the type known as `key`: what `build` makes of it, or a reference when it is being built already. */
+  /** The schema of the type with this key: the result of `build`, or a reference while that is being built. */
   enter(key: string, suggested: string, path: Reach, build: () => JsonSchema): JsonSchema {
     const closed = this.#closed.get(key);
     if (closed) {
@@ -137,14 +136,14 @@ export class Recursion {
     return reference(entry.name);
   }
 
-  /** Puts a schema among the definitions, and gives its name there. */
+  /** Adds a definition, and returns its name. */
   define(suggested: string, schema: JsonSchema): string {
     const name = this.#freeName(suggested);
     this.#definitions.set(name, schema);
     return name;
   }
 
-  /** Remembers the state: the function that it gives returns to it. */
+  /** Returns a function that restores the current state. */
   mark(): () => void {
     const closed = new Map(this.#closed);
     const definitions = new Map(this.#definitions);
@@ -156,12 +155,12 @@ export class Recursion {
     };
   }
 
-  /** True if `enter` would give a reference. */
+  /** True if `enter` would return a reference. */
   isKnown(key: string): boolean {
     return this.#open.has(key) || this.#closed.has(key);
   }
 
-  /** The schema as a document of its own: with `$defs`, and a root that is no bare reference. */
+  /** The schema as a document: with `$defs`, and a root that is not only a reference. */
   finish(root: JsonSchema): JsonSchema {
     if (this.#definitions.size === 0) return root;
     const { $ref, ...rest } = root;
@@ -184,7 +183,7 @@ function reference(name: string): JsonSchema {
   return { $ref: referencePrefix + name };
 }
 
-/** The objects that texts in the arguments become before the function is called. */
+/** The objects that strings in the arguments are converted to before the function is called. */
 export type RevivedKind = "date" | "url";
 
 export interface Revival {
@@ -193,11 +192,11 @@ export interface Revival {
 }
 
 /**
- * Where `Date`s and `URL`s stand in the arguments. A schema cannot say it (they are strings there), so that the paths
- * are kept beside it. Recursive types have them at endless paths: those are listed level by level down to a limit.
+ * The paths of `Date`s and `URL`s in the arguments, which are strings in the schema. Recursive types have infinitely many
+ * such paths: they are listed level by level up to a limit.
  */
 export class Revivals {
-  /** Never changed in place, so that whoever keeps it has what was found by then. */
+  /** Replaced and never modified, as callers keep snapshots. */
   #found: readonly Revival[] = [];
   readonly #references: { path: Reach; start: Reach }[] = [];
 
@@ -205,12 +204,12 @@ export class Revivals {
     this.#found = [...this.#found, { kind, path }];
   }
 
-  /** At `path` stands what was walked at `start` before. */
+  /** Records that `path` has the type that was walked at `start`. */
   repeat(path: Reach, start: Reach): void {
     this.#references.push({ path, start });
   }
 
-  /** Remembers the state: the function that it gives returns to it. */
+  /** Returns a function that restores the current state. */
   mark(): () => void {
     const found = this.#found;
     const references = this.#references.length;
@@ -224,12 +223,12 @@ export class Revivals {
     return this.#found;
   }
 
-  /** For places that turn out to be undecidable. */
+  /** Removes paths whose values cannot be told from other strings. */
   forget(revivals: readonly Revival[]): void {
     this.#found = this.#found.filter((revival) => !revivals.includes(revival));
   }
 
-  /** Makes a condition part of paths, behind their first steps. */
+  /** Inserts a condition into paths, after their first steps. */
   restrict(revivals: readonly Revival[], steps: number, condition: ReachCondition): Revival[] {
     const restricted = revivals.map(({ kind, path }) => ({ kind, path: path.toSpliced(steps, 0, condition) }));
     this.#found = [...this.#found.filter((revival) => !revivals.includes(revival)), ...restricted];
@@ -240,11 +239,11 @@ export class Revivals {
     return this.repeated(this.#found.filter(({ kind }) => kind === wanted).map(({ path }) => path));
   }
 
-  /** These paths, and where else the same stands in recursive types that start above this number of steps. */
+  /** These paths, and their repetitions in recursive types that start above this number of steps. */
   repeated(paths: readonly Reach[], steps = Infinity): Reach[] {
     const known = new Map(paths.map((path) => [pathKey(path), path]));
     const limit = known.size + budgets.recursiveRevivals;
-    // What was found last is longest; a round adds one level of recursion, so that shallow paths come first.
+    // Each round adds one level of recursion, so that shallow paths come first.
     for (let last = [...known.values()]; last.length > 0 && known.size < limit;) {
       const next = last
         .flatMap((found) => this.#repeated(found, steps))

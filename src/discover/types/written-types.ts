@@ -4,8 +4,8 @@ import { followAlias, keyOf, membersOf } from "./kinds.ts";
 import type { Walker } from "./walker.ts";
 
 /**
- * Facts that types forget and the source still states. The checker has no memory of `Count` in `type Count = number`, nor of
- * the order in which a union was written; both are found again from the type's node.
+ * Details of the source that the checker drops: `Count` in `type Count = number`, and the order of a union's members.
+ * Both are read from the node of the type.
  */
 
 export interface WrittenMember {
