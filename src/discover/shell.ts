@@ -48,11 +48,8 @@ export function discoverShell({ files, entry, server }: DefinitionSource): Disco
   };
 
   if (!/^[A-Za-z0-9_.-]{1,128}$/.test(server)) {
-    report("error", "invalid-tool-name", "a tool cannot have this name; rename the server", {
-      line: 1,
-      column: 1,
-      length: 1,
-    });
+    const message = "a tool cannot have this name; rename the server";
+    report("error", "invalid-tool-name", message, { line: 1, column: 1, length: 1 });
   }
   const header = readHeader(lines);
   const params = readParams(header, report);
@@ -113,15 +110,14 @@ const PARAMS_MAX = 256;
 function addParam(tag: HeaderTag, params: ShellParam[], report: Report): void {
   const read = readParam(tag);
   if ("code" in read) {
-    report("error", read.code, read.message, { line: tag.line, column: tag.column + read.offset, length: read.length });
-    return;
+    const at = { line: tag.line, column: tag.column + read.offset, length: read.length };
+    return report("error", read.code, read.message, at);
   }
   if (params.length === PARAMS_MAX) {
     return report("error", "too-many-params", `a script has at most ${PARAMS_MAX} parameters`, whole(tag));
   }
   if (params.some(({ name }) => name === read.name)) {
-    report("error", "repeated-param", `two parameters are named "${read.name}"`, whole(tag));
-    return;
+    return report("error", "repeated-param", `two parameters are named "${read.name}"`, whole(tag));
   }
   params.push(read);
 }
@@ -129,13 +125,8 @@ function addParam(tag: HeaderTag, params: ShellParam[], report: Report): void {
 function constrainLast(tag: HeaderTag, params: ShellParam[], report: Report): void {
   const last = params.pop();
   if (!last) {
-    report(
-      "warning",
-      "unknown-tag",
-      `@${tag.name} is not a tag for scripts, or comes before its @param${suggestionFor(tag.name)}`,
-      whole(tag),
-    );
-    return;
+    const message = `@${tag.name} is not a tag for scripts, or comes before its @param${suggestionFor(tag.name)}`;
+    return report("warning", "unknown-tag", message, whole(tag));
   }
   let isKnown = true;
   const schema = constrain(last.schema, [{ ...tag, written: tag.name, node: tag }], (fault) => {
@@ -144,12 +135,8 @@ function constrainLast(tag: HeaderTag, params: ShellParam[], report: Report): vo
     isKnown = false;
   });
   if (isKnown && schema === last.schema && !("enum" in schema)) {
-    report(
-      "warning",
-      "unknown-tag",
-      `Berth does not know the tag @${tag.name} and ignores it${suggestionFor(tag.name)}`,
-      whole(tag),
-    );
+    const message = `Berth does not know the tag @${tag.name} and ignores it${suggestionFor(tag.name)}`;
+    report("warning", "unknown-tag", message, whole(tag));
   }
   params.push({ ...last, schema });
 }

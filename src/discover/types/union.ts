@@ -58,53 +58,37 @@ export function walkUnion(type: ts.UnionType, place: TypePlace, walker: Walker):
     : { ...combine(literals, schemas), description: words };
 }
 
-/** The alternatives whose texts can be told from each other; of others it is said that they are left out. */
+/** The alternatives whose texts can be told from each other; reports that others are left out. */
 function withoutDoubt(
   alternatives: readonly Alternative[],
   literals: readonly unknown[],
   place: TypePlace,
   walker: Walker,
 ): Alternative[] {
-  // Beside a plain string any text is what it is: the author takes it so, too.
+  const depth = place.path.length;
+  // Next to a plain string, any text is a string, for the author's code as well.
   const isText = alternatives.some(({ schema }) => isAnyText(schema));
-  const isWhole = ({ path }: Revival) => path.length === place.path.length;
+  const isWhole = ({ path }: Revival) => path.length === depth;
   if (isText) walker.revivals.forget(alternatives.flatMap(({ revivals }) => revivals.filter(isWhole)));
   const known = alternatives
     .filter(({ schema }) => !isText || schema["format"] !== "uri")
     .map(({ member, schema, revivals }) => {
       return { member, schema, revivals: isText ? revivals.filter((it) => !isWhole(it)) : revivals };
     });
-  const unclear = notToldApart(known, literals, place.path.length);
-  const rest = known.map((each) => {
-    const { member, schema } = each;
-    return unclear.includes(each)
-      ? { member, schema, revivals: toldApart(each, known, literals, place, walker) }
-      : each;
-  });
-
-  const doubtful = notToldApart(rest, literals, place.path.length);
-  // Of several that are in doubt of each other alone, the first can stay.
-  const [first, ...others] = doubtful;
-  const isFirstTold =
-    first &&
-    !notToldApart(
-      rest.filter((it) => !others.includes(it)),
-      literals,
-      place.path.length,
-    ).length;
-  const dropped = isFirstTold ? others : doubtful;
+  const unclear = notToldApart(known, literals, depth);
+  for (const each of unclear) each.revivals = toldApart(each, known, literals, depth, walker);
+  const doubtful = notToldApart(known, literals, depth);
+  // If several are in doubt only because of each other, the first can stay.
+  const [, ...others] = doubtful;
+  const withFirst = known.filter((each) => !others.includes(each));
+  const dropped = notToldApart(withFirst, literals, depth).length === 0 ? others : doubtful;
   for (const { member, revivals } of dropped) {
     walker.revivals.forget(revivals);
-    const reason = "its text cannot be told from that of another alternative in the same place";
-    const fault: Fault = {
-      severity: "error",
-      code: "unsupported-type",
-      message: reason,
-      path: namesIn(revivals[0]!.path),
-    };
-    leaveOut(member, fault, place, walker);
+    const message = "its text cannot be told from that of another alternative in the same place";
+    const path = namesIn(revivals[0]!.path);
+    leaveOut(member, { severity: "error", code: "unsupported-type", message, path }, place, walker);
   }
-  return rest.filter((alternative) => !dropped.includes(alternative));
+  return known.filter((alternative) => !dropped.includes(alternative));
 }
 
 /** The revivals of an alternative, on the condition that tells it from the others. */
@@ -112,13 +96,13 @@ function toldApart(
   { schema, revivals }: Alternative,
   alternatives: readonly Alternative[],
   literals: readonly unknown[],
-  { path }: TypePlace,
+  depth: number,
   { revivals: all }: Walker,
 ): readonly Revival[] {
   const texts = literals.filter((literal) => typeof literal === "string");
-  const isWhole = revivals.every((each) => each.path.length === path.length);
+  const isWhole = revivals.every((each) => each.path.length === depth);
   if (revivals.length === 0 || JSON.stringify(schema).includes('"$ref"')) return revivals;
-  if (isWhole) return texts.length > 0 ? all.restrict(revivals, path.length, { not: texts }) : revivals;
+  if (isWhole) return texts.length > 0 ? all.restrict(revivals, depth, { not: texts }) : revivals;
   const others = alternatives.filter((each) => each.schema !== schema && each.schema["type"] === "object");
   const property = Object.keys(schema["properties"] ?? {}).find((name) => {
     const own = valuesAt(schema, name);
@@ -128,7 +112,7 @@ function toldApart(
   });
   return property === undefined
     ? revivals
-    : all.restrict(revivals, path.length, { property, is: valuesAt(schema, property)! });
+    : all.restrict(revivals, depth, { property, is: valuesAt(schema, property)! });
 }
 
 /** The values that a required property may have, where they are known. */
@@ -263,11 +247,11 @@ interface Alternative {
  * The alternatives in which a text is to be revived where another alternative has a text of its own: nobody can tell
  * which of the two a caller means. `depth` is how far in the union stands.
  */
-function notToldApart(
-  alternatives: readonly Alternative[],
+function notToldApart<A extends Alternative>(
+  alternatives: readonly A[],
   literals: readonly unknown[],
   depth: number,
-): Alternative[] {
+): A[] {
   const given: { schema: JsonSchema; revivals: readonly Revival[] }[] = [
     ...alternatives,
     ...literals.map((value) => ({ schema: { type: typeof value }, revivals: [] })),

@@ -1,20 +1,24 @@
 import type { Reach, ReachCondition, ReachStep } from "../../discover/discovery.ts";
 import type { Json } from "../../lib/json.ts";
 
-/** Visits every value that a path leads to, as the object or list that holds it and the key there. */
+/**
+ * Visits every value that a path leads to, as the object or list that holds it and the key there; with `absent`, also a
+ * property that its object lacks.
+ */
 export function eachAt(
   value: Json | undefined,
   path: Reach,
   visit: (holder: Record<string, Json>, key: string) => unknown,
+  absent = false,
   depth = 0,
 ): void {
   if (typeof value !== "object" || value === null) return;
   const holder = value as Record<string, Json>;
-  for (const key of keysAt(holder, path[depth]!)) {
+  for (const key of keysAt(holder, path[depth]!, absent && depth === path.length - 1)) {
     let next = depth + 1;
     while (isCondition(path[next]) && holds(holder[key], path[next] as ReachCondition)) next += 1;
     if (isCondition(path[next])) continue;
-    if (next < path.length) eachAt(holder[key], path, visit, next);
+    if (next < path.length) eachAt(holder[key], path, visit, absent, next);
     else visit(holder, key);
   }
 }
@@ -30,8 +34,8 @@ function holds(value: Json | undefined, condition: ReachCondition): boolean {
   return is.includes((value as Record<string, Json>)[property]);
 }
 
-function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep): string[] {
-  if (typeof step === "string" && step !== "*") return Object.hasOwn(holder, step) ? [step] : [];
+function keysAt(holder: Json[] | Record<string, Json>, step: ReachStep, absent: boolean): string[] {
+  if (typeof step === "string" && step !== "*") return absent || Object.hasOwn(holder, step) ? [step] : [];
   const keys = Object.keys(holder);
   if (step === "*") return keys;
   if ("from" in step) return Array.isArray(holder) ? keys.slice(step.from) : [];

@@ -227,11 +227,8 @@ export function parseArguments(
       const options = { enumerable: true, configurable: true, writable: true };
       parse(value, written(at), (made) => void Object.defineProperty(holder, key, { ...options, value: made }));
     };
-    const name = at.at(-1);
     if (at.length === 0) parse(args, "", (made) => (whole = made));
-    else if (!absent || typeof name !== "string" || name === "*") eachAt(args, at, parseIn);
-    else if (at.length === 1) parseIn(args, name);
-    else eachAt(args, at.slice(0, -1), (holder, key) => isObject(holder[key]) && parseIn(holder[key], name));
+    else eachAt(args, at, parseIn, absent);
   }
   return waiting.length > 0 ? Promise.all(waiting).then(() => whole as JsonObject) : (whole as JsonObject);
 }
