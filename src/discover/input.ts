@@ -348,7 +348,7 @@ interface BySchema {
 }
 
 /** The arguments as a schema has them, with what the types and comments say besides. */
-export function inputBySchema(
+function inputBySchema(
   source: SchemaSource | { readonly described: DescribedSchema; readonly value: BundledValue },
   candidate: Candidate,
   reading: SchemaReading,
@@ -459,11 +459,11 @@ function reportComment({ doc, implementation, signature }: Candidate, described:
     ...signature.getParameters().map(({ name }) => name),
     ...(implementation?.parameters.map(({ name }) => name.getText()) ?? []),
   ];
-  const faultOf = described.isFlat ? faultInFlat : faultInPositional;
+  const all = [...doc.params.keys()];
   for (const [name, node] of doc.paramNodes) {
     // A function of the language that is exported under another name brings a comment that nobody here can mend.
     const isOthers = name === "" || described.isForeign(node.getSourceFile());
-    const fault = isOthers ? undefined : faultOf(name, described, { written, all: [...doc.params.keys()] });
+    const fault = isOthers ? undefined : findNameFault(name, described, written, all);
     if (fault === undefined) continue;
     const suggestion = fault.meant === undefined ? "" : `; did you mean ${fault.meant}?`;
     reporter.add("warning", "unknown-parameter", `@param ${name}: there is no such ${fault.what}${suggestion}`, node);
@@ -475,35 +475,32 @@ interface NameFault {
   readonly meant: string | undefined;
 }
 
-interface Names {
-  /** Names of all parameters, as the type and as the implementation call them. */
-  readonly written: readonly string[];
-  /** All that the comment has. */
-  readonly all: readonly string[];
-}
-
-function faultInPositional(
+/**
+ * What is wrong about a name in a comment; `written` are the names of all parameters, as the type and as the
+ * implementation call them, and `all` the names in the comment.
+ */
+function findNameFault(
   name: string,
-  { parameters, checker }: Described,
-  { written }: Names,
+  { parameters, isFlat, checker }: Described,
+  written: readonly string[],
+  all: readonly string[],
 ): NameFault | undefined {
   const [first = "", ...inner] = steps(name);
+  if (isFlat) {
+    // `@param options`, `@param options.size` and `@param size` are all read.
+    const { type } = parameters[0]!;
+    const whole = faultInType([first, ...inner], type, checker);
+    if (!whole || inner.length > 0) return whole && faultInType(inner, type, checker);
+    const isRoot = written.includes(first) || all.some((other) => other.startsWith(`${first}.`));
+    return isRoot || whole.meant === undefined ? undefined : whole;
+  }
   const known = [...parameters.flatMap(namesOf), ...written];
-  if (!known.includes(first) && parameters.some((parameter) => takes(parameter, first, checker))) return undefined;
-  if (!known.includes(first)) return { what: "parameter", meant: nearestName(first, known) };
-  const parameter = parameters.find((each) => each.name === first);
-  return parameter && faultInType(inner, parameter.type, checker);
-}
-
-/** `@param options`, `@param options.size` and `@param size` are all read. */
-function faultInFlat(name: string, { parameters, checker }: Described, { written, all }: Names): NameFault | undefined {
-  const [first = "", ...inner] = steps(name);
-  const { type } = parameters[0]!;
-  const whole = faultInType([first, ...inner], type, checker);
-  if (!whole) return undefined;
-  if (inner.length > 0) return faultInType(inner, type, checker);
-  const isRoot = written.includes(first) || all.some((other) => other.startsWith(`${first}.`));
-  return isRoot || whole.meant === undefined ? undefined : whole;
+  if (known.includes(first)) {
+    const parameter = parameters.find((each) => each.name === first);
+    return parameter && faultInType(inner, parameter.type, checker);
+  }
+  const isTaken = parameters.some((parameter) => takes(parameter, first, checker));
+  return isTaken ? undefined : { what: "parameter", meant: nearestName(first, known) };
 }
 
 function faultInType(path: readonly string[], type: ts.Type, checker: ts.TypeChecker): NameFault | undefined {

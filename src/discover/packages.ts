@@ -2,17 +2,8 @@ import { readFileSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** The npm packages that the compiler consists of. */
-export const compilerPackages: readonly string[] = [
-  "@humanwhocodes/momoa",
-  "ajv",
-  "ajv-formats",
-  "enhanced-resolve",
-  "esbuild",
-  "re2js",
-  "tar",
-  "typescript",
-  "yaml",
-];
+export const compilerPackages: readonly string[] =
+  "@humanwhocodes/momoa ajv ajv-formats enhanced-resolve esbuild re2js tar typescript yaml".split(" ");
 
 /** `typescript@6.0.3`: the installed package that a file belongs to; undefined outside of any with a name and a version. */
 export function packageOfFile(path: string): string | undefined {

@@ -82,7 +82,7 @@ export function within(place: TypePlace, step: ReachStep, node?: ts.TypeNode): T
   return { ...place, path: [...path, nameOfStep(step)], reach: [...reach, step], level: level + 1, node };
 }
 
-export function nameOfStep(step: ReachStep): string {
+function nameOfStep(step: ReachStep): string {
   return typeof step === "string" ? step : "*";
 }
 
