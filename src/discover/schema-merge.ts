@@ -161,7 +161,7 @@ export function withoutDefaults(schema: JsonSchema): JsonSchema {
   return without(schema, "default");
 }
 
-function without(schema: JsonSchema, keyword: string, isLeftOut = (_: unknown): boolean => true): JsonSchema {
+function without(schema: JsonSchema, keyword: string, isLeftOut: (part: unknown) => boolean = () => true): JsonSchema {
   return mapSchemas(schema, (each) => {
     const { [keyword]: part, ...rest } = each;
     return keyword in each && isLeftOut(part) ? rest : each;

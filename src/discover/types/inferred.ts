@@ -1,5 +1,6 @@
 import type ts from "typescript";
 import type { JsonSchema } from "../../lib/json.ts";
+import type { ParsedArgument } from "../discovery.ts";
 import {
   defaultsIn,
   embedSchema,
@@ -10,9 +11,8 @@ import {
   refineSchema,
   withoutDefaults,
 } from "../schema-merge.ts";
-import { schemaType, type InferredType } from "../schema-sources.ts";
+import { schemaType, type InferredType, type SchemaSources } from "../schema-sources.ts";
 import { mayBeNothing } from "./kinds.ts";
-import type { WalkOptions } from "./walk.ts";
 import type { Fault, TypePlace, Walker } from "./walker.ts";
 
 /** The type that callers provide: a schema that parses a value may accept another type than it returns. */
@@ -25,7 +25,9 @@ function isParsed({ isWhole, parts: [first] }: InferredType, { beside }: TypePla
   return direction === "input" && isWhole && first!.io === "output" && first!.part.length === 0 && beside !== "others";
 }
 
-interface Attempted {
+interface InferredOptions {
+  readonly schemas?: SchemaSources | undefined;
+  readonly onParsed?: (parsed: ParsedArgument) => void;
   /** Discards the definitions that were made for the type. */
   readonly undo: () => void;
   /** The faults of the type, which count only if the schema does not describe the value. */
@@ -38,7 +40,7 @@ export function inferredSchema(
   typed: JsonSchema,
   place: TypePlace,
   walker: Walker,
-  { schemas, onParsed, undo, faults }: Pick<WalkOptions, "schemas" | "onParsed"> & Attempted,
+  { schemas, onParsed, undo, faults }: InferredOptions,
 ): JsonSchema | undefined {
   const { isWhole, isNullable = false, parts } = inferred;
   const { checker, direction, recursion } = walker;
