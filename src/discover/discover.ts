@@ -80,7 +80,8 @@ export function beginDiscovery(source: DefinitionSource, packages?: PackageFiles
 }
 
 function discoverIn(program: DefinitionProgram, source: DefinitionSource, schemas: SchemaSources): Discovery {
-  const finder = new Finder({ program, source, schemas });
+  const definition = { program, source, schemas };
+  const finder = new Finder(definition);
   const functions = exportedFunctions(program, source.server);
   const objects = exportedObjects(program);
   const candidates = [
@@ -95,7 +96,7 @@ function discoverIn(program: DefinitionProgram, source: DefinitionSource, schema
   finder.note(problems);
   finder.note(unsetVariables(program, source.server));
   finder.note(relativeReads(program));
-  finder.note(unreadObjects(objects, program, schemas));
+  finder.note(unreadObjects(objects, definition));
   finder.note(unreachableSchemas(program, schemas));
   const found = finder.found();
   return {
@@ -106,11 +107,7 @@ function discoverIn(program: DefinitionProgram, source: DefinitionSource, schema
 }
 
 /** Objects that hold tools by their types, and no tool when the module has been loaded, or less than they seem to. */
-function unreadObjects(
-  objects: readonly ExportedObject[],
-  program: DefinitionProgram,
-  schemas: SchemaSources,
-): Problem[] {
+function unreadObjects(objects: readonly ExportedObject[], { program, schemas }: Definition): Problem[] {
   return objects.flatMap(({ exported, type, node }) => {
     const tools = schemas.describedTools(exported.name);
     if (tools?.length === 0) {
@@ -123,11 +120,8 @@ function unreadObjects(
     const others = program.checker.getPropertiesOfType(type).filter(({ name }) => !names.has(name));
     return others.map((other) => {
       const message = `${exported.name}.${other.name} has no handler, such as "execute", and is not offered`;
-      return problemAt(
-        other.valueDeclaration ?? node,
-        { severity: "warning", code: "no-tool-object", message },
-        program,
-      );
+      const problem = { severity: "warning", code: "no-tool-object", message } as const;
+      return problemAt(other.valueDeclaration ?? node, problem, program);
     });
   });
 }
@@ -167,10 +161,12 @@ type FullReading = Reading & Definition;
 class Finder {
   readonly #definition: Definition;
   readonly #apps = new Map<string, DiscoveredApp>();
-  readonly #tools: DiscoveredTool[] = [];
-  readonly #resources: DiscoveredResource[] = [];
-  readonly #prompts: DiscoveredPrompt[] = [];
-  readonly #completions: DiscoveredCompletion[] = [];
+  readonly #found = {
+    tools: [] as DiscoveredTool[],
+    resources: [] as DiscoveredResource[],
+    prompts: [] as DiscoveredPrompt[],
+    completions: [] as DiscoveredCompletion[],
+  };
   readonly #completables: Completable[] = [];
   readonly #problems: Problem[] = [];
 
@@ -182,14 +178,8 @@ class Finder {
   }
 
   found(): Discovery {
-    return {
-      tools: this.#tools,
-      resources: this.#resources,
-      prompts: this.#prompts,
-      completions: this.#completions,
-      ...(this.#apps.size > 0 && { apps: [...this.#apps.values()] }),
-      problems: this.#problems,
-    };
+    const apps = [...this.#apps.values()];
+    return { ...this.#found, ...(apps.length > 0 && { apps }), problems: this.#problems };
   }
 
   read(candidate: Candidate): void {
@@ -212,9 +202,9 @@ class Finder {
       );
       if (!completion) continue;
       const { of, argument } = completion;
-      if (this.#completions.some((other) => other.of === of && other.argument === argument)) {
+      if (this.#found.completions.some((other) => other.of === of && other.argument === argument)) {
         this.#refuse(candidate, "repeated-completion", `another function already completes ${tag.text}`, tag.node);
-      } else this.#completions.push(completion);
+      } else this.#found.completions.push(completion);
     }
   }
 
@@ -229,13 +219,13 @@ class Finder {
   }
 
   #addTool(candidate: Candidate): void {
-    const isRepeated = (name: string): boolean => this.#tools.some((tool) => tool.name === name);
+    const isRepeated = (name: string): boolean => this.#found.tools.some((tool) => tool.name === name);
     if (isRepeated(candidate.name) && !tagOf(candidate.doc, "name")) return this.#refuseRepeated(candidate, "tool");
     const { tool, app }: Partial<ReadTool> = this.#read(candidate, readTool) ?? {};
     if (!tool) return;
     if (isRepeated(tool.name)) this.#refuseRepeated(candidate, "tool");
     else if (this.#fits(candidate, tool)) {
-      this.#tools.push(tool);
+      this.#found.tools.push(tool);
       if (app) this.#apps.set(app.uri, app);
     }
   }
@@ -244,11 +234,11 @@ class Finder {
     const resource = this.#read(candidate, (settled, reading) => readResource(settled, tag, reading));
     if (!resource) return;
     const { name, uri } = resource;
-    if (this.#resources.some((other) => other.uri === uri)) {
+    if (this.#found.resources.some((other) => other.uri === uri)) {
       return this.#refuse(candidate, "repeated-resource", `another function is already the resource ${uri}`, tag.node);
     }
     if (!this.#fits(candidate, resource)) return;
-    this.#resources.push(resource);
+    this.#found.resources.push(resource);
     const template = parseUriTemplate(uri);
     const variables = "parts" in template ? template.variables.map((variable) => variable.name) : [];
     this.#completables.push({ names: [candidate.name, name], of: uri, arguments: variables });
@@ -258,9 +248,9 @@ class Finder {
     const prompt = this.#read(candidate, readPrompt);
     if (!prompt) return;
     const { name } = prompt;
-    if (this.#prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
+    if (this.#found.prompts.some((other) => other.name === name)) return this.#refuseRepeated(candidate, "prompt");
     if (!this.#fits(candidate, prompt)) return;
-    this.#prompts.push(prompt);
+    this.#found.prompts.push(prompt);
     const names = prompt.arguments.map((argument) => argument.name);
     this.#completables.push({ names: [candidate.name, name], of: name, arguments: names });
   }

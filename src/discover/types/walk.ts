@@ -1,8 +1,6 @@
 import ts from "#typescript";
 import type { JsonSchema } from "../../lib/json.ts";
-import type { Budget } from "../budget.ts";
 import type { ParsedArgument } from "../discovery.ts";
-import type { Doc } from "../doc-comments.ts";
 import type { DefinitionProgram } from "../program.ts";
 import type { SchemaSources } from "../schema-sources.ts";
 import { constrain } from "../tags.ts";
@@ -15,32 +13,28 @@ import { walkAnyObject, whyNoData, walkObject } from "./object.ts";
 import { walkTemplate, walkTemplates } from "./template.ts";
 import { literalSchema, literalValue, walkUnion } from "./union.ts";
 import { sayUnresolved, unresolvedName } from "./unresolved.ts";
-import { Revivals, Recursion, type Binding, type Fault, type Path, type TypePlace, type Walker } from "./walker.ts";
+import { Revivals, Recursion, type Fault, type TypePlace, type Walker } from "./walker.ts";
 import { aliasDocs } from "./written-types.ts";
 
 /**
  * Types to JSON Schema 2020-12. This folder knows TypeScript's types and nothing of tools, parameters or processes.
  * It never throws on what an author wrote, except `BudgetExceeded`; faults are handed to `onFault`.
  */
-export interface WalkOptions {
+export interface WalkOptions
+  extends
+    Pick<Walker, "direction" | "written" | "budget">,
+    Partial<Pick<Walker, "docAt" | "bindingAt" | "noteHeader" | "noteSpokenDefault" | "recursion" | "revivals">> {
   readonly program: Pick<DefinitionProgram, "checker" | "isLibrary">;
-  readonly direction: "input" | "output";
-  readonly written: boolean;
-  readonly budget: Budget;
   readonly onFault: (fault: Fault) => void;
-  readonly docAt?: (path: Path) => Doc | undefined;
-  readonly bindingAt?: (path: Path) => Binding | undefined;
-  readonly onHeader?: (name: string, node: ts.Node) => void;
-  readonly onSpokenDefault?: (path: Path) => void;
-  readonly recursion?: Recursion;
-  readonly revivals?: Revivals;
   readonly schemas?: SchemaSources | undefined;
-  /** Hands on where a value is to be parsed by the schema from which its type is inferred. */
+  /** Called for a value that is to be parsed by the schema from which its type is inferred. */
   readonly onParsed?: (parsed: ParsedArgument) => void;
 }
 
+const ignore = (): undefined => undefined;
+
 export function createWalker(options: WalkOptions): Walker {
-  const { direction, onFault, budget } = options;
+  const { onFault, budget } = options;
   const { checker, isLibrary } = options.program;
   const revivals = options.revivals ?? new Revivals();
   const recursion = options.recursion ?? new Recursion(revivals);
@@ -62,15 +56,15 @@ export function createWalker(options: WalkOptions): Walker {
     }
   };
   const walker: Walker = {
+    docAt: ignore,
+    bindingAt: ignore,
+    noteHeader: ignore,
+    noteSpokenDefault: ignore,
+    ...options,
     checker,
     isLibrary,
-    direction,
-    written: options.written,
-    budget,
     revivals,
     recursion,
-    docAt: options.docAt ?? (() => undefined),
-    bindingAt: options.bindingAt ?? (() => undefined),
     walk(type, place) {
       budget.spendNode(place.level);
       const schema = walker.inferred(type, place, (it) => walkKind(it, place, walker));
@@ -115,8 +109,6 @@ export function createWalker(options: WalkOptions): Walker {
       report({ ...fault, severity: "warning", code: "argument-left-out", leftOut });
     },
     report,
-    noteHeader: options.onHeader ?? (() => undefined),
-    noteSpokenDefault: options.onSpokenDefault ?? (() => undefined),
     warn(place, code, message, node) {
       // The author's line is where a type of the language is named.
       const own = node && isLibrary(node.getSourceFile()) ? undefined : node;
