@@ -36,7 +36,7 @@ export interface Candidate {
   };
 }
 
-/** What is at hand while a candidate is read. */
+/** The program and the collectors with which a candidate is read. */
 export interface Reading {
   readonly program: DefinitionProgram;
   readonly reporter: Reporter;

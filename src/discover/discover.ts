@@ -148,7 +148,7 @@ function openedProgram(source: DefinitionSource, packages?: PackageFiles): Defin
 /** A tag turns a function into something else than a tool. */
 const roles = ["resource", "prompt", "completes"];
 
-/** What is known of a definition while its functions are read. */
+/** A definition while its functions are read. */
 interface Definition {
   readonly program: DefinitionProgram;
   readonly source: DefinitionSource;

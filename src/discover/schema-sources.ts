@@ -251,7 +251,7 @@ export interface SchemaSource {
 
 interface PartOfSchema {
   readonly source: SchemaSource;
-  /** Whether the type is that of the schema's input or of its output. */
+  /** The type is that of the schema's input or of its output. */
   readonly io: Io;
   /** From the type of the whole schema to this one: names of properties, and `ELEMENT`. */
   readonly part: readonly string[];

@@ -157,7 +157,7 @@ function toolName({ name, at: [key] }: DescribedTool, exported: string): string 
   return name ?? (key !== undefined && /\D/.test(key) ? key : exported);
 }
 
-/** What an object holds under a name or in a list; itself without a step. */
+/** The value of an object under a name or in a list; the object itself without a step. */
 function findPart(object: Part, [step]: readonly string[], checker: ts.TypeChecker): Part | undefined {
   if (step === undefined) return object;
   const property = object.type.getProperty(step);
