@@ -476,8 +476,8 @@ interface NameFault {
 }
 
 /**
- * What is wrong about a name in a comment; `written` are the names of all parameters, as the type and as the
- * implementation call them, and `all` the names in the comment.
+ * The fault of a name in a comment; `written` are the names of all parameters, as the type and as the implementation
+ * call them, and `all` the names in the comment.
  */
 function findNameFault(
   name: string,
