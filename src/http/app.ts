@@ -91,7 +91,7 @@ interface AppOptions extends AppParts {
 export function createApp(options: AppOptions): Route {
   const app = express();
   const assets = openAssets();
-  const pages = createPages(assets);
+  const pages = createPages(assets, options.writable);
   const parts = { ...options, pages };
   app.disable("x-powered-by");
   app.use((request, response, next) => {

@@ -107,18 +107,20 @@ export function* inGroups<Item>(items: readonly Item[], viewOf: (item: Item) => 
 
 const TOGETHER = 4;
 
-export function createPages(assets: Assets): Pages {
+export function createPages(assets: Assets, isWritable = true): Pages {
   const views = openViews(assets);
   const version = packageVersion();
 
-  function render(view: string, page: Page, { base, isSignedIn: signedIn, principal }: RoutedContext): Buffer {
+  function render(view: string, page: Page, { base, isSignedIn, principal }: RoutedContext): Buffer {
     const shown = SECTIONS.filter(({ section }) => page.bare !== true && NEEDS[section](principal));
     const nav = shown.map(({ section, label, href }) => ({
       label,
       href: base + href,
       current: section === page.section,
     }));
-    const html = views.layout({ scripts: [], ...page, base, signedIn, version, nav, view: `pages/${view}` });
+    const signedIn = isSignedIn ? principal!.id : "";
+    const layout = { base, signedIn, isWritable, version, nav, view: `pages/${view}` };
+    const html = views.layout({ scripts: [], ...page, ...layout });
     const named = Object.values(page).filter((value) => value instanceof Fragment);
     return withFragments(html, [...named, ...(page.fragments ?? [])]);
   }
@@ -215,9 +217,5 @@ function escapeText(text: string): string {
   return text.replace(/[&<>\r]/g, (letter) => ESCAPES[letter]!);
 }
 
-/**
- * \r is escaped because browsers would turn \r
- * into
- * .
- */
+/** `\r` is escaped because HTML parsers turn it into a line feed. */
 const ESCAPES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;" };

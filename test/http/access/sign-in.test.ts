@@ -37,16 +37,17 @@ describe("signing in with a browser", () => {
   });
   const cookieOf = (response: Response): string => response.headers.get("set-cookie")!.split(";")[0]!;
 
-  it("links only pages that the token may read, and offers another token on the others", async () => {
+  it("names the token, links only pages that it may read, and offers another on the others", async () => {
     const pageFor = async (path: string, cookie = ""): Promise<string> =>
       (await send(path, { headers: { Accept: "text/html", Cookie: cookie } })).text();
-    const { token } = await makeToken(berth, { can: ["call", "read"], servers: ["notes"] });
+    const { token, id } = await makeToken(berth, { can: ["call", "read"], servers: ["notes"] });
     const cookie = cookieOf(await send("/sign-in", form({ token })));
     const links = (html: string): string[] =>
       [...(/<nav aria-label="Main">(.*?)<\/nav>/s.exec(html)?.[1] ?? "").matchAll(/href="([^"]*)"/g)].map(
         ([, to]) => to!,
       );
     assert.deepEqual(links(await pageFor("/mcp", cookie)), ["/mcp"]);
+    assert.match(await pageFor("/mcp", cookie), new RegExp(`Signed in as token:${id}"[^]*>Sign out<`));
     assert.deepEqual(links(await pageFor("/mcp")), []);
     const named = /<dt>Address<\/dt><dd>127\.0\.0\.1:\d+\/t\/acme<[^]*<dt>Tenant<\/dt><dd>acme</;
     assert.match(await pageFor("/t/acme/mcp"), named);
