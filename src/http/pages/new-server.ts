@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { PackageEdits } from "../../edits/package-edits.ts";
 import { serverNameProblem } from "../../entry/fields.ts";
 import type { Host } from "../../host/host.ts";
-import { checkPermitted, listing } from "../access/permit.ts";
+import { checkPermitted, listing, mayChange } from "../access/permit.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { PageRoute, RoutedContext } from "../routed.ts";
 import { NEW_SERVER, newServerAt, pathsOf } from "./parts/paths.ts";
@@ -28,17 +28,18 @@ export const newServerPage: PageRoute<NewServerOptions> = {
       const { name: asked, template: id } = context.request.query;
       const name = typeof asked === "string" ? asked.trim() : "";
       const template = TEMPLATES.find((each) => each.id === id);
-      const at = { ...options, ...context.place };
+      const writable = options.writable && mayChange(context, "source", name);
+      const at = { ...options, ...context.place, writable };
       if (name !== "") checkPermitted(context, "read", name);
       const refusal = name === "" ? undefined : refusalOf(at, name, await hasDefinition(at, name));
       const isCode = template?.kind === "code";
       if (template && !isCode) return sendRemote(at, context, name, template, refusal);
-      if (template && name !== "" && !refusal && options.writable) return sendEditor(at, context, name, template);
+      if (template && name !== "" && !refusal && writable) return sendEditor(at, context, name, template);
       await options.pages.send(context, "new-server", {
         title: "New server",
         section: "mcp",
         crumbs: crumbsOf(at),
-        writable: options.writable,
+        writable,
         name,
         refusal,
         templates: TEMPLATES.map(({ id, label, about }) => ({

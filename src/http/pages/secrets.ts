@@ -1,5 +1,5 @@
 import type { ListedSecret, SecretEdits } from "../../edits/secret-edits.ts";
-import { reading } from "../access/permit.ts";
+import { mayChange, reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage } from "../list-page.ts";
 import type { PageRoute } from "../routed.ts";
 import { inGroups, type Pages } from "./pages.ts";
@@ -17,9 +17,10 @@ export interface SecretsPageOptions {
 export const secretsPage: PageRoute<SecretsPageOptions> = {
   path: "/secrets",
   permit: reading(),
-  create({ secrets, pages, writable }) {
+  create({ secrets, pages, ...options }) {
     return async (context) => {
       const { request, tenant, base } = context;
+      const writable = options.writable && mayChange(context, "secretValues", "");
       const listed = new Map((await secrets.list(tenant)).map((secret) => [secret.name, secret]));
       const { names, next } = namesOnPage([...listed.keys()], readListPage(request), () => true);
       const shown = (name: string): object => ({ writable, ...viewOf(base, listed.get(name)!) });

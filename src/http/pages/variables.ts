@@ -10,7 +10,7 @@ import { parseInTurns } from "../../lib/json-spans.ts";
 import { isObject } from "../../lib/json.ts";
 import { printableText } from "../../lib/printable.ts";
 import { PACKAGES } from "../../packages/package-set.ts";
-import { reading } from "../access/permit.ts";
+import { mayChange, reading } from "../access/permit.ts";
 import { namesOnPage, nextAddress, readListPage } from "../list-page.ts";
 import type { RequestPlace } from "../request-context.ts";
 import type { PageRoute } from "../routed.ts";
@@ -24,10 +24,11 @@ export const variablesPage: PageRoute<ComparisonOptions> = {
   path: "/variables",
   permit: reading(),
   create(options) {
-    const { edits, writable, pages } = options;
+    const { edits, pages } = options;
     return async (context) => {
       const { request, response } = context;
-      const at = { ...options, ...context.place };
+      const writable = options.writable && mayChange(context, "values", "");
+      const at = { ...options, ...context.place, writable };
       const { tenant, base } = at;
       const { name } = request.query;
       if (typeof name === "string" && name !== "") return response.redirect(303, `${addressOf(base, name)}?new`);
@@ -70,10 +71,11 @@ export const variablePage: PageRoute<ComparisonOptions> = {
   path: "/variables/:name",
   permit: reading(),
   create(options) {
-    const { pages, writable } = options;
+    const { pages } = options;
     return async (context) => {
       const { request } = context;
-      const at = { ...options, ...context.place };
+      const writable = options.writable && mayChange(context, "values", "");
+      const at = { ...options, ...context.place, writable };
       const { base } = at;
       const name = request.params["name"]!;
       const subject: Subject = { kind: "variable", name };

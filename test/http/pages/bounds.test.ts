@@ -31,7 +31,8 @@ function pagesOf(sent: Page[]): Pages {
   return kept as Pages;
 }
 
-const forParams = (params: object): RoutedContext => contextOf({ request: { params }, response: { vary: () => {} } });
+const forParams = (params: object): RoutedContext =>
+  contextOf({ request: { params, socket: {} }, response: { vary: () => {} } });
 
 /** The longest text that this thread reads as JSON meanwhile. */
 async function longestJson(work: () => Promise<unknown>): Promise<number> {

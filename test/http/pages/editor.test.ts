@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { apiOf } from "../../support/api.ts";
 import { startTestBerth, type TestBerth, type TestSources } from "../../support/berth.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
 
 const NOTES = `/** Says it louder. */
 export function shout(text: string): string {
@@ -23,8 +24,8 @@ describe("pages that edit", () => {
     return berth;
   }
 
-  async function open({ url }: TestBerth, path: string): Promise<Editor> {
-    const html = await (await fetch(url + path, { headers: { Accept: "text/html" } })).text();
+  async function open({ url }: TestBerth, path: string, headers: Record<string, string> = {}): Promise<Editor> {
+    const html = await (await fetch(url + path, { headers: { Accept: "text/html", ...headers } })).text();
     const [, setup = "{}"] = /<script type="application\/json">(.*)<\/script>/.exec(html) ?? [];
     const [, area = ""] = /<textarea data-path="[^"]+"[^>]*>\n([^]*?)<\/textarea>/.exec(html) ?? [];
     return { area, setup: JSON.parse(setup) as Editor["setup"], html };
@@ -78,5 +79,33 @@ describe("pages that edit", () => {
       assert.notEqual(setup.readOnly, false, path);
     }
     assert.doesNotMatch((await open(berth, "/mcp")).html, /New server|Add remote server/);
+  });
+
+  it("show everything to a token without edit, and offer it no edit", async (t) => {
+    const berth = await start(t, { texts: { "notes.ts": NOTES }, env: { BERTH_ACCESS: "required" } });
+    const [reader, editor] = await Promise.all(
+      ["read", "edit"].map(async (can) => bearer((await makeToken(berth, { can: [can] })).token)),
+    );
+    const saved = await apiOf(berth).put("/definitions/notes", NOTES.replace("!", "?"), editor);
+    assert.equal(saved.status, 200);
+    for (const path of [
+      "/variables",
+      "/variables/mcps",
+      "/secrets",
+      "/servers/new",
+      "/mcp/meta/notes?tab=code",
+      "/mcp/meta/notes?tab=settings",
+      "/mcp/meta/notes?tab=releases",
+    ]) {
+      const { html, setup } = await open(berth, path, reader);
+      if (!path.endsWith("releases")) assert.match(html, /changes need a token that permits <code>edit</, path);
+      assert.doesNotMatch(html, /<button[^>]*>(?:Save|Create|Delete|Restore|Continue|Set)/, path);
+      assert.notEqual(setup.readOnly, false, path);
+      assert.match(
+        (await open(berth, path, editor)).html,
+        /<button[^>]*>(?:Restore|Continue|Set)|"readOnly":false/,
+        path,
+      );
+    }
   });
 });

@@ -5,6 +5,7 @@ import type { Host } from "../../../host/host.ts";
 import type { Cid } from "../../../lib/cid.ts";
 import type { Current, Draft } from "../../../lib/draft.ts";
 import { isObject } from "../../../lib/json.ts";
+import { mayChange } from "../../access/permit.ts";
 import type { Page } from "../pages.ts";
 import { lastDraft, placeOfServer, readStanding, viewSubject } from "../subject.ts";
 import type { ServerPageParts, ServerTab, ShownServer } from "./tab.ts";
@@ -14,8 +15,9 @@ export const codeTab: ServerTab = {
   id: "code",
   label: "Code",
   isFor: ({ isBuiltIn, isUpstream }) => !isBuiltIn && !isUpstream,
-  async view(shown, _context, parts) {
-    const code = await (shown.isPinned ? pinnedCode(shown, parts) : currentCode(shown, parts));
+  async view(shown, context, parts) {
+    const writable = parts.writable && mayChange(context, "source", shown.name);
+    const code = await (shown.isPinned ? pinnedCode(shown, parts) : currentCode(shown, { ...parts, writable }));
     const packages = shown.served ? await packagesOfRelease(parts.host, parts.tenant, shown.served.release) : [];
     return { ...code, packages: packages.slice(0, PACKAGES_SHOWN_MAX) };
   },

@@ -1,3 +1,4 @@
+import { mayChange } from "../../access/permit.ts";
 import { healthFacts, releaseViews } from "../parts/health.ts";
 import type { ServerTab } from "./tab.ts";
 
@@ -6,7 +7,8 @@ export const releasesTab: ServerTab = {
   id: "releases",
   label: "Releases",
   isFor: () => true,
-  async view({ name, isUpstream, served }, context, { host, tenant, base, isolation, originOf, writable }) {
+  async view({ name, isUpstream, served }, context, { host, tenant, base, isolation, originOf, ...parts }) {
+    const writable = parts.writable && mayChange(context, "source", name);
     const releases = await host.releases(tenant, name);
     const now = {
       base,

@@ -19,17 +19,21 @@ export const settingsTab: ServerTab = {
     const subject: Subject = { kind: "entry", name };
     const current = await parts.edits.read(parts.tenant, subject);
     const place = placeOfServer(parts.base, subject, parts.styleNonce);
+    const writable = parts.writable && mayChange(context, "entry", name);
     const files = await filesOfEntry(parts, name, rawEntry(name, parts));
     const settings = await settingsOf(shown, files, context, parts);
     const names = new Map(files.map(({ cid, file }) => [cid, file]));
-    const entry = await viewSubject(parts, subject, current ?? noEntry(name), place, { settings, names });
+    const entry = await viewSubject({ ...parts, writable }, subject, current ?? noEntry(name), place, {
+      settings,
+      names,
+    });
     const ungranted = ungrantedView(
       shown.served?.ungranted,
       rawEntry(name, parts),
       parts.writable && mayChange(context, "secrets", name) && mayChange(context, "network", name),
     );
     const hasEntry = current !== undefined;
-    return { entry, hasEntry, ungranted, writable: parts.writable, fragments: entry.fragments };
+    return { entry, hasEntry, ungranted, writable, fragments: entry.fragments };
   },
 };
 
