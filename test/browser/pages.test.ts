@@ -12,6 +12,8 @@ import { until } from "../support/until.ts";
 
 const SOURCE = '/** Greets. */\nexport function greet(): string {\n  return "first";\n}\n';
 
+const ASKS = `/** @network api.example.com */\n\n${SOURCE}`;
+
 const press = (page: Page, name: string): Promise<void> =>
   page.getByRole("button", { name, exact: true }).first().click();
 const saved = (page: Page): Promise<void> => page.locator(".notice.good", { hasText: "Saved." }).waitFor();
@@ -50,6 +52,15 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
       await page.getByText("its code has changed").waitFor();
       await press(page, "Save");
       await saved(page);
+    },
+  ],
+  "the tab Code with pending grants": [
+    "/mcp/meta/asks?tab=code",
+    async (page) => {
+      await page.getByText("No other problems.").waitFor();
+      await write(page, "Source of asks.ts", ASKS.replace("api", "files"));
+      await page.locator(".editor-problems", { hasText: "files.example.com" }).waitFor();
+      await page.evaluate("localStorage.clear()");
     },
   ],
   "the tab Settings": [
@@ -209,7 +220,7 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
     async (page) => {
       await press(page, "Delete all of everyday");
       await page.getByRole("dialog").getByRole("button", { name: "Delete it" }).click();
-      await page.getByText("No server keeps anything yet.").waitFor();
+      await page.getByText("No server stores anything yet.").waitFor();
     },
   ],
   "the audit log": [
@@ -250,7 +261,7 @@ describe("each page in a browser", () => {
     [berth, guarded, browser] = await Promise.all([
       startTestBerth({
         files: ["test/fixtures/servers/everyday.ts"],
-        texts: { "greet.ts": SOURCE },
+        texts: { "greet.ts": SOURCE, "asks.ts": ASKS },
         mcps: { everyday: { definition: "everyday.ts", retain_calls: "7d" }, far: { upstream: upstream.uri } },
         env: { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_RETAINED_CALL_DELAY_MS: "0", BERTH_REGISTRY: registry.url },
       }),

@@ -67,9 +67,12 @@ export function openLiveReview(
     if (!shown.some(({ severity }) => severity === "error")) onSound();
     text.files.showProblems(shown);
     const isReady = !found.problems.some(({ severity }) => severity === "error");
-    // The head of the page lists the problems of the saved text.
-    const head = text.isDirty() ? "" : (document.querySelector("#server-head")?.textContent ?? "");
-    const listed = shown.filter(({ message }) => !head.includes(message));
+    // The head of the page lists the problems of the saved text, and links to where its grants are given.
+    const head = text.isDirty() ? null : document.querySelector("#server-head");
+    const grants = head?.querySelector(".to-settings");
+    const isInHead = ({ code, message }: Problem): boolean =>
+      head?.textContent.includes(message) || (grants != null && code.endsWith("-requested"));
+    const listed = shown.filter((problem) => !isInHead(problem));
     const none = found.problems.length === 0 ? "No problems." : "No other problems.";
     problems.replaceChildren(
       listed.length === 0

@@ -10,7 +10,7 @@ it("pages of state show keys and values as text (T14.2)", async (t) => {
   t.after(() => berth.close());
   const html = async (path: string): Promise<string> =>
     (await fetch(berth.url + path, { headers: { Accept: "text/html" } })).text();
-  assert.match(await html("/state"), /No server keeps anything yet\./);
+  assert.match(await html("/state"), /No server stores anything yet\./);
   const keys = [MARKUP, "a\u202egpj.exe", `"onclick="x`, "..", "{{7*7}}", "&lt;"];
   for (const key of keys) {
     const path = `/state/keeper/value?${new URLSearchParams({ key }).toString()}`;
