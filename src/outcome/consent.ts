@@ -18,7 +18,7 @@ export function consentQuestion(message: string): {
 } {
   const field = {
     type: "boolean",
-    title: "Carry out this call",
+    title: "Run this call",
     description: "Yes for this one call, with exactly these arguments.",
   };
   const requestedSchema = { type: "object", properties: { [FIELD]: field }, required: [FIELD] };

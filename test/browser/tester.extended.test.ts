@@ -90,7 +90,7 @@ describe("the tester", () => {
         const declined = notes.result.getByText("the user was asked about this call, and declined it").first();
         await notes.run("write has a question");
         const question = await notes.result.innerText();
-        assert.match(question, /"notes" is about to carry out one call of its tool "write"[^]*\\u003cb\\u003ebold/);
+        assert.match(question, /"notes" asks to run its tool "write" once[^]*\\u003cb\\u003ebold/);
         assert.deepEqual(await violationsOf(notes.page), []);
         await notes.button("Decline").click();
         await declined.waitFor();
@@ -98,7 +98,7 @@ describe("the tester", () => {
         await notes.button("Send the answer").click();
         await declined.waitFor();
         await notes.run("write has a question");
-        await notes.field("Carry out this call").check();
+        await notes.field("Run this call").check();
         await notes.button("Send the answer").click();
         await notes.says("write answered");
         await notes.result.getByText("wrote </pre>").first().waitFor();

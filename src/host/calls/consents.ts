@@ -245,7 +245,7 @@ function messageOf({ tool, digest }: AskedCall, shown: string): string {
   const { server, tool: name } = tool;
   const sha256 = Buffer.from(digest.sha256, "base64url").toString("hex");
   return [
-    `${quoted(server)} is about to carry out one call of its tool ${quoted(name)}. Do you consent to it?`,
+    `${quoted(server)} asks to run its tool ${quoted(name)} once. Do you consent?`,
     `Its arguments, ${digest.bytes} bytes with the SHA-256 ${sha256}:`,
     "```",
     shown,
