@@ -69,7 +69,8 @@ const ADVICE: Partial<Record<ErrorCode, string>> = {
   server_disabled: "Its entry in the variable mcps disables it.",
   tenant_not_found:
     "The address of a tenant is /t/ and its name in lower case, or a host name. Ask the person who gave you the address.",
-  content_missing: "Content is found by its complete CID, and only by the tenant that owns it.",
+  content_missing:
+    "Content is found by its complete CID, and only by the tenant that owns it. Bundles are compiled from definitions and have no page.",
   not_found: "Check the address, or start from the list.",
   method_not_allowed: "MCP clients send requests by POST. People find a page about each server.",
   forbidden: "Sign in with a token that permits it, or ask the operator of this Berth for one.",

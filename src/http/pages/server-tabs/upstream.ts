@@ -40,7 +40,7 @@ export async function upstreamView(
     { label: "By", value: launcher },
     {
       label: "Isolation",
-      value: isRemote(launcher) ? "it runs elsewhere" : "none: it runs like a process of your own",
+      value: isRemote(launcher) ? "Berth does not run it" : "none: it runs like a process of your own",
     },
     {
       label: isRemote(launcher) ? "Connection" : "Process",
