@@ -31,7 +31,8 @@ function findFunction(
   bundle: Record<string, unknown>,
 ): AnyFunction | undefined {
   const run = valueAt(bundle, { export: name, path: member });
-  if (typeof run !== "function" || member.length === 0) return run as AnyFunction | undefined;
+  if (typeof run !== "function") return undefined;
+  if (member.length === 0) return run as AnyFunction;
   return run.bind(valueAt(bundle, { export: name, path: member.slice(0, -1) })) as AnyFunction;
 }
 
