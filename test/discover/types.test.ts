@@ -279,7 +279,7 @@ test("a URL is a text of format uri that becomes one, and a text where texts are
   const all = found(`
     interface Page { url: URL; links?: Page[] }
     export function read(url: URL, either: string | URL, maybe: URL | null, page: Page) {}
-    export function open({ at = new URL("https://example.com"), all }: { at?: URL; all: Record<string, URL> }) {}
+    export function open({ at = new URL("https://example.com"), all, x }: { at?: URL; all: Record<string, URL>; x: [string, ...URL[]] }) {}
   `);
   assert.deepEqual(said(all), []);
   const [read, open] = all.tools;
@@ -289,7 +289,7 @@ test("a URL is a text of format uri that becomes one, and a text where texts are
   assert.deepEqual(properties["maybe"], { type: ["string", "null"], format: "uri" });
   const urls = read?.call.urls?.map((path) => path.map(String).join("."));
   assert.deepEqual(urls?.slice(0, 5), ["url", "maybe", "page.url", "page.links.*.url", "page.links.*.links.*.url"]);
-  assert.deepEqual(open?.call.urls, [["at"], ["all", "*"]]);
+  assert.deepEqual(open?.call.urls, [["at"], ["all", "*"], ["x", { from: 1 }]]);
 });
 
 test("a text that may be a date or something else is one of the two (D10)", () => {
@@ -320,13 +320,14 @@ test("keeps all elements of branded and mapped tuples, and matches a string agai
   const branded = "[number, string?] & { readonly __brand: 1 }";
   for (const [type, inner] of [
     [`Readonly<${branded}>`, { prefixItems: [{ type: "number" }, { type: "string" }], items: false, minItems: 1 }],
+    ["{ [K in keyof B]: B[K] }", { prefixItems: [{ type: "number" }, { type: "string" }], items: false, minItems: 1 }],
     [
       `Readonly<Required<${branded}>>`,
       { prefixItems: [{ type: "number" }, { type: "string" }], items: false, minItems: 2 },
     ],
     ["`a${string}` & `${string}z`", { pattern: "^a[\\s\\S]*$", allOf: [{ pattern: "^[\\s\\S]*z$" }] }],
   ] as const) {
-    const [tool] = found(`export function f(x: ${type}): ${type} { return x; }`).tools;
+    const [tool] = found(`type B = ${branded}; export function f(x: ${type}): ${type} { return x; }`).tools;
     const { type: _, ...output } = tool!.outputSchema!;
     assert.deepEqual(output, inner, type);
   }
