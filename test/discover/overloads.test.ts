@@ -107,13 +107,23 @@ test("a tag chooses the signature that is offered", () => {
     /** @signature d(y)(x) */
     export function d(y: string): void;
     export function d(...all: any[]) {}
+    /** @signature plus(a, b) */
+    export function p(a: number, b: number): number;
+    /** @signature plus(b)(a) */
+    export function p(b: number): (a: number) => number;
+    export function p(...all: any[]): any {}
   `);
   assert.deepEqual(signatures(all), [
     "a(x: string)",
     "b(x: boolean, y: 2)",
     "c(x: boolean, y: 2)",
     "d(x: string, y: string)",
+    "p(a: number, b: number)",
   ]);
+  assert.deepEqual(
+    all.problems.map(({ tool }) => tool),
+    ["c", "c", "d"],
+  );
   assert.equal(said(all)[0], 'warning: c: @signature needs a number from 1 to 2, not "3"; it is ignored');
   assert.deepEqual([all.problems[0]?.line, all.problems[0]?.column], [12, 20]);
 });
