@@ -5,6 +5,7 @@ import { bundleDefinition } from "../../src/discover/bundle.ts";
 import { openCompiler } from "../../src/discover/compiler.ts";
 import { discover } from "../../src/discover/discover.ts";
 import type { DefinitionSource } from "../../src/discover/discovery.ts";
+import { packageImports } from "../../src/discover/imports.ts";
 import { PackageFiles, tarballsToSend } from "../../src/discover/package-files.ts";
 import { changeFixed } from "../../src/limits/fixed.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
@@ -19,7 +20,8 @@ const limits = { packageUnpackedBytes: 1_000_000 };
 
 async function withPackages(code: string, made: Made): Promise<{ source: DefinitionSource; files: PackageFiles }> {
   const { set, tarballs } = packageSet(made);
-  const packages = packagesInReach(set, Object.keys(set.dependencies))!;
+  const imports = packageImports({ language: "typescript", files: { "s.ts": code } });
+  const packages = packagesInReach(set, imports)!;
   tarballsToSend(packages);
   const files = await PackageFiles.read(packages, (cid) => tarballs.get(cid), limits);
   return { source: { language: "typescript", server: "s", entry: "s.ts", files: { "s.ts": code }, packages }, files };
@@ -155,7 +157,7 @@ describe("a bundle with npm packages", () => {
     };
     const hidden = await bundled(`import "a/hidden.js"; export const x = 1;`, made);
     assert.match(hidden.problems[0]!.message, /"a\/hidden\.js" is no file of the package/);
-    const unknown = await bundled(`import "unknown-thing"; export const x = 1;`, made);
+    const unknown = await bundled(`import "unknown-thing"; import "a"; export const x = 1;`, made);
     assert.match(unknown.problems[0]!.message, /run berth add unknown-thing/);
     assert.deepEqual([unknown.problems[0]!.line, unknown.problems[0]!.column], [1, 8]);
   });
@@ -400,6 +402,34 @@ describe("types of npm packages", () => {
     assert.ok(source.packages!.packages["node_modules/@types/node"]);
     const { problems } = discover(source, files);
     assert.deepEqual(rows(problems, "line", "message"), ["4 Type 'string' is not assignable to type 'number'."]);
+  });
+
+  it("count without code, and as globals of Node where the set has its types", async () => {
+    const made: Made = {
+      "node_modules/@types/geojson": {
+        manifest: { types: "index.d.ts" },
+        files: { "index.d.ts": "export interface Point { coordinates: number[] }" },
+      },
+      "node_modules/@types/node": {
+        manifest: { types: "index.d.ts" },
+        files: { "index.d.ts": `declare namespace NodeJS { type Platform = "aix" | "linux" }` },
+      },
+    };
+    const code = `import type { Point } from "geojson"; export function f(at: Point, on: NodeJS.Platform): void {}`;
+    const properties = async (made: Made) => {
+      const { source, files } = await withPackages(code, made);
+      const { tools, problems } = discover(source, files);
+      return tools[0]?.inputSchema["properties"] ?? rows(problems, "severity", "message");
+    };
+    const coordinates = { type: "array", items: { type: "number" } };
+    assert.deepEqual(await properties(made), {
+      at: { type: "object", properties: { coordinates }, required: ["coordinates"], additionalProperties: false },
+      on: { type: "string", enum: ["aix", "linux"] },
+    });
+    const { "node_modules/@types/node": _, ...without } = made;
+    assert.deepEqual(await properties(without), [
+      "error f: the type NodeJS.Platform cannot be found: add the package @types/node, which has it: Cannot find namespace 'NodeJS'. (at on)",
+    ]);
   });
 
   it("are an error at the import that loads most of them, if they exceed the memory of the compiler", async () => {
