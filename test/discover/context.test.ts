@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { found as discovered } from "../support/discovered.ts";
+import { found as discovered, signatures } from "../support/discovered.ts";
 import { rows } from "../support/rows.ts";
 
 const IMPORT = 'import type { ToolContext } from "berth";';
@@ -34,9 +34,11 @@ test("the last parameter is the host's context when its type is ToolContext of b
   assert.equal(taken("export function f(a: string, c?: ToolContext): void {}"), "a +");
 });
 
-test("a last parameter called context is the host's where nothing is said of its type", () => {
-  for (const parameter of ["context", "context: any", "context?: unknown"]) {
-    assert.equal(taken(`export function f(a: string, ${parameter}): void {}`), "a +", parameter);
+test("a last parameter called context or ctx is the host's where nothing is said of its type", () => {
+  for (const parameter of ["context", "context: any", "context?: unknown", "ctx", "ctx: any", "_context"]) {
+    const text = `export function f(a: string, ${parameter}): void {}`;
+    assert.equal(taken(text), "a +", parameter);
+    assert.deepEqual(signatures(found(text)), ["f(a: string)"], parameter);
   }
 });
 
