@@ -85,6 +85,9 @@ const INPUTS: Readonly<Record<string, readonly [parameters: string, expected: Js
     lone({ type: "array", items: objectOf({ level: said("Level") }, []) }),
   ],
   defaulted: ["it: z.infer<typeof Level>", objectOf({ it: said("Level") }, [])],
+  output: ["it: z.output<typeof Level>", objectOf({ it: said("Level") }, [])],
+  // Defaults that differ from one evaluation to the next are left out.
+  drawn: ["it: z.infer<typeof Drawn>", lone({ type: "object", properties: { n: { type: "number", minimum: 1 } } })],
   enumerated: ["it: z.infer<typeof Mode>", lone(said("Mode"))],
   union: ["it: z.infer<typeof Id>", lone(said("Id"))],
   unionOrNull: ["it: z.infer<typeof Id> | null", lone({ anyOf: [said("Id"), { type: "null" }] })],
@@ -95,6 +98,7 @@ const INPUTS: Readonly<Record<string, readonly [parameters: string, expected: Js
   discriminated: ["it: z.infer<typeof Shape>", lone(said("Shape"))],
   mini: ["it: m.infer<typeof Mini>", lone(said("Mini"))],
   given: ["it: z.input<typeof Length>", lone(said("Length"))],
+  standard: ["it: StandardSchemaV1.InferInput<typeof Length>", lone(said("Length"))],
   transformed: ["it: z.infer<typeof Length>", lone(said("Length"))],
   alias: ["it: Modes", lone(said("Mode"))],
   path: ["it: z.infer<typeof all.of.mode>", lone(said("Mode"))],
@@ -140,6 +144,8 @@ const TYPES = `
   import type { Near } from "./far.ts";
   import Standing from "./standing.ts";
   ${SCHEMAS}
+  namespace StandardSchemaV1 { export type InferInput<S extends z.ZodType> = NonNullable<S["~standard"]["types"]>["input"]; }
+  const Drawn = z.object({ n: z.number().min(1).default(() => Math.random() + 1) });
   const rawShape = { km: z.string().min(2) };
   type User = z.infer<typeof User>;
   type Modes = z.infer<typeof Mode>;
