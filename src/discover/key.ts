@@ -17,14 +17,13 @@ export function compileKey(
   definition: Cid,
   source: Pick<DefinitionSource, "language" | "server" | "packages">,
   compiler: Cid = compilerCid(),
+  nodeMajor = Number(process.versions.node.split(".")[0]),
 ): string {
   const { language, server, packages } = source;
   // Schemas of packages are evaluated, and may say something else with another Node.js.
-  const reached = packages && { packages: jsonBlock(packages).cid, node: NODE_MAJOR };
+  const reached = packages && { packages: jsonBlock(packages).cid, node: nodeMajor };
   return jsonBlock({ definition, compiler, language, server, ...reached }).cid;
 }
-
-const NODE_MAJOR = Number(process.versions.node.split(".")[0]);
 
 let known: Cid | undefined;
 
