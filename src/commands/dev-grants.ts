@@ -130,7 +130,7 @@ export class DevGrants implements OwnGrants {
 const BESIDE = ".env";
 
 function readFolders(texts: readonly string[]): DeclaredFolder[] {
-  const problems: string[] = [];
+  const problems = texts.filter((text) => !text.includes("=")).map((text) => `--folder: "${text}" has no path`);
   const named = texts.map((text) => [text.split("=")[0]!, { path: resolve(text.slice(text.indexOf("=") + 1)) }]);
   const folders = parseFolders(JSON.stringify(Object.fromEntries(named)), problems);
   if (problems.length === 0) return folders;

@@ -12,6 +12,14 @@ import { temporaryFolder, type Ending } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const GREET = "/** Greets. */\nexport function greet(name: string): string {\n  return `Hello, ${name}!`;\n}\n";
+const SHELF = [
+  'import { readFile } from "node:fs/promises";',
+  'import type { ToolContext } from "berth";',
+  "/** Reads. */",
+  "export function read({ folders }: ToolContext): Promise<string> {",
+  '  return readFile(`${folders["shelf"]}/a.txt`, "utf8");',
+  "}",
+].join("\n");
 const WELCOME = GREET.replace("greet(", "welcome(");
 
 describe("berth dev of several files", () => {
@@ -35,14 +43,7 @@ describe("berth dev of several files", () => {
       "aliased.ts":
         'import { word } from "@/word";\n/** Says. */\nexport function say(): string {\n  return word;\n}\n',
       "words/word.ts": 'export const word = "three";\n',
-      "shelf.ts": [
-        'import { readFile } from "node:fs/promises";',
-        'import type { ToolContext } from "berth";',
-        "/** Reads. */",
-        "export function read({ folders }: ToolContext): Promise<string> {",
-        '  return readFile(`${folders["shelf"]}/a.txt`, "utf8");',
-        "}",
-      ].join("\n"),
+      "shelf.ts": SHELF,
       "wrong.ts": GREET.replace("string {", "number {"),
       "silent.ts": GREET.replace("export ", ""),
       "noisy.ts":
@@ -53,7 +54,7 @@ describe("berth dev of several files", () => {
     };
     const definitions = Object.keys(files).filter((file) => file.endsWith(".ts") && !file.endsWith("word.ts"));
     const folders = { shelf: { path: shelf }, theirs: { path: "/usr", tenants: ["acme"] } };
-    const env = { BERTH_FOLDERS: JSON.stringify(folders) };
+    const env = { BERTH_FOLDERS: JSON.stringify(folders), BERTH_TYPO: "1" };
     dev = await startDev(onEnd, files, ["--strict", ...definitions], { env });
   });
   after(async () => {
@@ -148,6 +149,8 @@ describe("berth dev of several files", () => {
   });
 
   test("leaves nothing behind", async () => {
+    assert.match(dev.output(), /^[\d:]+ warning: BERTH_TYPO is not a setting/m);
+    assert.doesNotMatch(dev.output(), /^\{/m, "without --json");
     assert.notDeepEqual(await readdir(dev.temporary), []);
     await dev.stop();
     assert.deepEqual(await readdir(dev.temporary), []);
@@ -187,6 +190,22 @@ test("berth dev --quiet shows only failed calls, and --open goes on without a br
   await call(`${dev.url}/mcp/hello`, "fail");
   await dev.printed(/hello\.fail failed/);
   assert.doesNotMatch(dev.output(), /hello\.greet/);
+});
+
+test("berth dev --folder gives code a folder, and --json prints lines of JSON alone", async (t) => {
+  const shelf = temporaryFolder(t);
+  await chmod(shelf, 0o755);
+  await writeFile(join(shelf, "a.txt"), "on the shelf");
+  const files = { "shelf.ts": SHELF, "wrong.ts": GREET.replace("string {", "number {") };
+  const dev = await startDev(t, files, ["--json", "--folder", `shelf=${shelf}`, "shelf.ts", "wrong.ts"]);
+  assert.equal((await call(`${dev.url}/mcp/shelf`, "read")).content[0].text, "on the shelf");
+  await dev.printed(/shelf\.read.*on the shelf/);
+  await dev.stop();
+  const lines = dev.output().trim().split("\n");
+  for (const line of lines) assert.doesNotThrow(() => JSON.parse(line), line);
+  const { code, stderr } = await berthInProcess(["dev", "--port", "0", "--folder", "x", "examples/notes.ts"]);
+  assert.equal(code, 2);
+  assert.match(stderr, /--folder.*write it as in --folder data=\.\/data/);
 });
 
 test("berth dev reports every problem of its files, and starts nothing", async (t) => {
