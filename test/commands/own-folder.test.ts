@@ -395,13 +395,25 @@ describe("berth dev of a folder", () => {
       "/** Tells. */",
       'export const tell = async (c: ToolContext): Promise<string> => String(await c.secret("API_TOKEN"));',
     ].join("\n");
-    const mcps = { listed: { definition: "tell.ts", secrets: ["API_TOKEN"] }, other: { definition: "tell.ts" } };
-    const folder = folderWith({ "mcps.json": mcps, "tell.ts": tell, ".env": "API_TOKEN=the first value\n" });
+    const level = "export const tell = (): string => String(process.env.LEVEL);\n";
+    const mcps = {
+      listed: { definition: "tell.ts", secrets: ["API_TOKEN"] },
+      other: { definition: "tell.ts" },
+      set: { definition: "level.ts", env: { LEVEL: "${LEVEL}" } },
+      unset: { definition: "level.ts" },
+    };
+    const values = "API_TOKEN=the first value\nLEVEL=a\n";
+    const folder = folderWith({ "mcps.json": mcps, "tell.ts": tell, "level.ts": level, ".env": values });
     const dev = await startDev(t, {}, ["--env-file", ".env"], { folder, env });
     const told = async (server: string): Promise<string> =>
       (await call(`${dev.url}/mcp/${server}`, "tell")).content[0].text as string;
     assert.equal(await told("listed"), "the first value");
     assert.match(await told("other"), /not given the secret "API_TOKEN"/);
+    assert.deepEqual([await told("set"), await told("unset")], ["a", "undefined"]);
+    const warnings = /^level\.ts:1:\d+: warning: process\.env\.LEVEL is undefined unless .* entry "(\w+)"/gm;
+    const warned = (text: string): string[] => Array.from(text.matchAll(warnings), ([, server]) => server!);
+    const checked = await run(["check"], folder);
+    assert.deepEqual([warned(dev.output()), warned(checked.stdout)], [["unset"], ["unset"]]);
   });
 });
 
