@@ -38,6 +38,7 @@ export async function work() {
 }
 export function places() { return [os.tmpdir(), os.homedir(), process.cwd(), process.env.HOME, process.env.TMPDIR]; }
 export function codeOf(name) { try { return fs.readFileSync(name, "utf8"); } catch (error) { return error.code; } }
+export async function open(name) { return (await readFile(name)).length; }
 export function write(name, text) { fs.writeFileSync(name, text); }
 export async function fill() {
   for (let n = 0; n < 64; n++) {
@@ -75,6 +76,11 @@ describe(`the scratch folder of a ${mode} guest`, () => {
     for (const name of ["/bundle/index.mjs", "/bundle/package.json", "/etc/hosts"]) {
       assert.match(JSON.stringify(await codeOf(name)), /^"(ENOENT|ERR_ACCESS_DENIED)"$/, name);
     }
+  });
+
+  it("is named in the error of a file that is not in it, with the import to write instead", async () => {
+    const opened = await rig.call(shape("open", ["name"]), { name: "./data/x.csv" }, { program: programWith(CODE) });
+    assert.match(failureOf(opened).message, /empty scratch folder\..* write import data from "\.\/data\/x\.csv";/);
   });
 
   it("refuses more or ends the guest when it is full, and can be used again", async () => {

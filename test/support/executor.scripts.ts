@@ -59,6 +59,7 @@ export function scriptsContract(mode: Mode): void {
         ["#!/bin/dash\necho ${BASH_VERSION:-none}", /^none\n$/],
         ["#!/usr/bin/perl -w -T\nprint ${^TAINT}", /^1$/],
         ["#!/usr/bin/env perl\nprint $^W", /^0$/],
+        ["#!/usr/bin/env python3\nprint(1)", /^1\n$/],
         ["\uFEFF#!/bin/bash\r\nset -e\r\nif true; then\r\n  echo a\r\nfi\r\nfalse\r\necho on\r", /^a\n$/],
       ];
       for (const [script, expected] of scripts) assert.match(await printed(script), expected, script);
