@@ -18,6 +18,8 @@ const press = (page: Page, name: string): Promise<void> =>
   page.getByRole("button", { name, exact: true }).first().click();
 const saved = (page: Page): Promise<void> => page.locator(".notice.good", { hasText: "Saved." }).waitFor();
 
+const PG = ["pg", "pg-cursor", "@types/pg", "@types/pg-cursor"];
+
 /** One script action per page. `*.extended.test.ts` and the HTTP tests of each page prove the rest. */
 const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>]> = {
   "the list of servers": [
@@ -60,6 +62,19 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
       await page.getByText("No other problems.").waitFor();
       await write(page, "Source of asks.ts", ASKS.replace("api", "files"));
       await page.locator(".editor-problems", { hasText: "files.example.com" }).waitFor();
+      await page.evaluate("localStorage.clear()");
+    },
+  ],
+  "the tab Settings with pending grants": [
+    "/mcp/meta/asks?tab=settings",
+    async (page) => {
+      await press(page, "Form");
+      await page.getByLabel("Description").fill("Asks");
+      await page.getByText("What saving would change").waitFor();
+      // The lines to copy and the hint of the field have it as well.
+      const named = page.getByText("api.example.com").and(page.locator(":not(pre *, .hint)"));
+      assert.equal(await named.filter({ visible: true }).count(), 1);
+      assert.equal(await page.locator(".to-settings").isVisible(), false);
       await page.evaluate("localStorage.clear()");
     },
   ],
@@ -109,6 +124,14 @@ const PAGES: Record<string, [path: string, use: (page: Page) => Promise<unknown>
       await page.locator(".offered", { hasText: "fresh(who: string" }).waitFor();
       await press(page, "Create");
       await page.waitForURL("**/mcp/meta/fresh?tab=connect");
+    },
+  ],
+  "a new server that needs packages": [
+    "/servers/new?template=postgres&name=tables",
+    async (page) => {
+      const problems = await page.locator(".editor-problems:not([aria-busy]) > *").innerText();
+      assert.equal(problems, "No other problems. Add the packages that are listed above first.");
+      assert.deepEqual(await page.locator("main p code").filter({ hasText: "pg" }).allInnerTexts(), PG);
     },
   ],
   "a new remote server": [

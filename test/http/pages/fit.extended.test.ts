@@ -116,6 +116,7 @@ describe("every page fits", () => {
       variables: "/variables",
       mcps: "/variables/mcps",
       variable: `/variables/${LONG}`,
+      audit: "/audit?kind=edit",
       found: "/mcp?q=does&state=ready",
       "not-found": "/mcp?q=nothing-has-this",
       definition: `/mcp/meta/${LONG}?tab=code`,
@@ -140,6 +141,7 @@ describe("every page fits", () => {
       await page.setViewportSize({ width, height: 900 });
       for (const [name, path] of Object.entries(paths)) {
         await page.goto(berth.url + path);
+        await page.evaluate('document.querySelector(".audit details")?.setAttribute("open", "")');
         await check(page, `${path} at ${width}`);
         await screenshot(page, `${name}-${width}`);
       }

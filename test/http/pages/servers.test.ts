@@ -102,12 +102,14 @@ describe("pages", () => {
   });
 
   it("tell the current release from earlier ones, and since when each is served", async () => {
-    const put = await fetch(`${berth.url}/api/definitions/versions`, {
-      method: "PUT",
-      headers: { "Content-Type": "text/plain", "If-Match": "*" },
-      body: "export function tell(loud = true): string { return `second ${loud}`; }\nexport function add(): void {}",
-    });
-    assert.equal(put.status, 200);
+    const save = async (body: string): Promise<void> => {
+      const headers = { "Content-Type": "text/plain", "If-Match": "*", "Berth-Allow-Breaking": "true" };
+      const put = await fetch(`${berth.url}/api/definitions/versions`, { method: "PUT", headers, body });
+      assert.equal(put.status, 200);
+    };
+    await save(
+      "export function tell(loud = true): string { return `second ${loud}`; }\nexport function add(): void {}",
+    );
     const { releases } = (await (await fetch(`${berth.url}/api/servers/versions/releases`)).json()) as {
       releases: { release: string; changedAt: string; current: boolean }[];
     };
@@ -131,6 +133,10 @@ describe("pages", () => {
     assert.match(await html(address), /\(\+, <time [^]*by the API\)[^]*&quot;first&quot;/);
     const old = await html(`/cid/${new URLSearchParams(address).get("from")}`);
     assert.match(old, /<h1>The source of versions<[^]*versions<\/a>, in the earlier release <a/);
+    await save("export function tell(loud: string): string { return `third ${loud}`; }");
+    const [, third] = (await html("/mcp/meta/versions?tab=releases")).split("<tbody>")[1]!.split("<tr>");
+    assert.match(third!, /&quot;loud&quot; is no longer boolean, but string: .*The tool &quot;add&quot; is removed: /);
+    assert.match(third!, /<td>the API<\/td>/);
   });
 
   it("show a problem with its place, in the list and at the server", async () => {
