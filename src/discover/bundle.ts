@@ -70,16 +70,15 @@ export async function bundleDefinition(
   }
 }
 
-/** Loaded here, so that a process which only serves never loads a bundler. */
-const esbuild = () => import("esbuild");
-
 async function build(source: DefinitionSource, packages: PackageFiles | undefined): Promise<BuildResult> {
-  if (!packages || !keptBuild) return (await esbuild()).build(buildOptions(() => source, packages));
+  // Loaded here, so that a process which only serves never loads a bundler.
+  const esbuild = await import("esbuild");
+  if (!packages || !keptBuild) return esbuild.build(buildOptions(() => source, packages));
   const kept = keptBuild;
   kept.source = source;
   if (kept.packages !== packages) {
     await kept.context?.dispose();
-    kept.context = await (await esbuild()).context(buildOptions(() => kept.source!, packages));
+    kept.context = await esbuild.context(buildOptions(() => kept.source!, packages));
     kept.packages = packages;
   }
   return kept.context!.rebuild();
