@@ -95,7 +95,7 @@ export class LoadTrials {
       };
       const look = (): void => {
         const pids = process.pid === undefined ? [] : treeOf(process.pid);
-        // A spare gives way more, until the system lets it do so less.
+        // A spare starts with a lower priority; raising it may take several tries.
         isRaised ||= pids.length > 0 && pids.map((pid) => setNiceness(pid, NICENESS)).every(Boolean);
         if (processorMsOf(pids) - startedAtMs! > loadMs) {
           outcome ??= { kind: "endless", loadMs };
@@ -147,7 +147,7 @@ export class LoadTrials {
         resolve(withStack(outcome, program, process.stderr));
       };
       const listener = { onFrame, onEnded };
-      // Somebody waits for the answers of schemas.
+      // A save waits for the schemas, so it does not wait for a process to start, too.
       const process = program.describes
         ? this.#takeSpare().assign(listener)
         : this.#starter.start(listener, { niceness: NICENESS });
