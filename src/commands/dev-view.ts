@@ -1,6 +1,6 @@
-import { LongResult } from "../host/calls/long-result.ts";
 import type { CalledTool, Happening, Hide, ObservedCall, ObservedLine } from "../host/calls/observe.ts";
-import type { CallResult } from "../host/catalog/catalog.ts";
+import type { CallResult } from "../host/offers/catalog.ts";
+import { LongResult } from "../host/offers/long-result.ts";
 import { beginningOf, cutText } from "../lib/cut-text.ts";
 import { isObject, JsonText, type Json, type JsonObject } from "../lib/json.ts";
 import { LongJson } from "../lib/long-text.ts";

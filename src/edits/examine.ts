@@ -13,7 +13,6 @@ import { guestPort } from "../host/calls/guest-port.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
 import { Observers } from "../host/calls/observe.ts";
 import type { LoadDependencies } from "../host/catalog/build-catalog.ts";
-import type { Catalog } from "../host/catalog/catalog.ts";
 import type { CompileFor } from "../host/catalog/compile-in-turn.ts";
 import { compilingOnce } from "../host/catalog/compile-once.ts";
 import { readDirectory, saidOf, type Directory, type DirectoryEntry } from "../host/catalog/directory.ts";
@@ -21,6 +20,7 @@ import { loadCatalog, type PreparedServer } from "../host/catalog/load-catalog.t
 import { changedPackages, serversImporting } from "../host/catalog/package-users.ts";
 import { withdrawnOf } from "../host/catalog/withdrawn.ts";
 import type { Foreseen, Host } from "../host/host.ts";
+import type { Catalog } from "../host/offers/catalog.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { programOf } from "../host/serving/tenant-rules.ts";
 import { BoundedMap } from "../lib/bounded-map.ts";

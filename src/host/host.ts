@@ -3,12 +3,12 @@ import type { Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Activity } from "./calls/activity.ts";
 import type { RecentLine } from "./calls/recent-lines.ts";
-import type { Catalog } from "./catalog/catalog.ts";
 import type { ContentUser } from "./catalog/content-users.ts";
 import type { Directory } from "./catalog/directory.ts";
 import type { PreparedServer } from "./catalog/load-catalog.ts";
 import type { Overview, ServerSummary } from "./catalog/overview.ts";
 import type { ReleaseVersion } from "./catalog/releases.ts";
+import type { Catalog } from "./offers/catalog.ts";
 import type { UpstreamState } from "./serving/hosting.ts";
 import type { AnyChangeListener, ChangeListener } from "./serving/watchers.ts";
 

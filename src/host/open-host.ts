@@ -18,7 +18,6 @@ import { withAllServers } from "./catalog/aggregate.ts";
 import { approveUpstream, followRemembered } from "./catalog/approved.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
-import type { Catalog } from "./catalog/catalog.ts";
 import { packageSetOf } from "./catalog/compile-once.ts";
 import { contentUsers } from "./catalog/content-users.ts";
 import { readDirectory, saidOf, withHidden, type Directory, type DirectoryEntry } from "./catalog/directory.ts";
@@ -31,6 +30,7 @@ import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
 import { createSetVisible } from "./catalog/visibility.ts";
 import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "./catalog/withdrawn.ts";
 import type { Foreseen, Host } from "./host.ts";
+import type { Catalog } from "./offers/catalog.ts";
 import { UpdatesElsewhere } from "./serving/updates-elsewhere.ts";
 import { Watchers } from "./serving/watchers.ts";
 

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type { Request, RequestHandler } from "express";
-import { failure, BARE_JSON, bareOf, textsOf, type Bare } from "../host/calls/content.ts";
-import { jsonOf, LongResult } from "../host/calls/long-result.ts";
 import { remaking, type Remake } from "../host/calls/remake.ts";
 import { queryArguments } from "../host/calls/uris/query-arguments.ts";
-import type { CallResult, Tool } from "../host/catalog/catalog.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
+import type { CallResult, Tool } from "../host/offers/catalog.ts";
+import { failure, BARE_JSON, bareOf, textsOf, type Bare } from "../host/offers/content.ts";
+import { jsonOf, LongResult } from "../host/offers/long-result.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject, type JsonText } from "../lib/json.ts";

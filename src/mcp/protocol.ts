@@ -1,5 +1,5 @@
 import type { Principal } from "../access/principal.ts";
-import type { Catalog } from "../host/catalog/catalog.ts";
+import type { Catalog } from "../host/offers/catalog.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import type { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";

@@ -1,4 +1,4 @@
-import type { InputRequests } from "../host/catalog/catalog.ts";
+import type { InputRequests } from "../host/offers/catalog.ts";
 import { valuesIn, type Json } from "../lib/json.ts";
 import { QUESTION_BYTES } from "../outcome/question.ts";
 

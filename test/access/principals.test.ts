@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { createPrincipal, type AccessGrant, type Principal } from "../../src/access/principal.ts";
-import type { CallOptions, CallResult, InputRequired } from "../../src/host/catalog/catalog.ts";
+import type { CallOptions, CallResult, InputRequired } from "../../src/host/offers/catalog.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { modern, post, request, type Reply } from "../support/berth.ts";
 import { declaring, startRig, type Rig } from "../support/mcp-host.ts";

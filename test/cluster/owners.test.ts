@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, describe, it } from "node:test";
 import { Cluster } from "../../src/cluster/cluster.ts";
 import { NodeCalls, NotTaken } from "../../src/cluster/node-calls.ts";
-import { resultOf } from "../../src/host/calls/upstream-results.ts";
+import { resultOf } from "../../src/host/offers/upstream-results.ts";
 import { UPSTREAMS, type UpstreamAsked } from "../../src/host/serving/elsewhere.ts";
 import type { HostedUpstream } from "../../src/host/serving/hosted.ts";
 import { Hosting } from "../../src/host/serving/hosting.ts";

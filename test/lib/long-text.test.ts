@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { isUtf8 } from "node:buffer";
 import { describe, it } from "node:test";
-import { LongObject, LongResult } from "../../src/host/calls/long-result.ts";
+import { LongObject, LongResult } from "../../src/host/offers/long-result.ts";
 import { decodable, DECODED_AT_ONCE_BYTES, LongText, textOf } from "../../src/lib/long-text.ts";
 import { resultText } from "../../src/mcp/json-rpc.ts";
 import { turnsIn } from "../support/turns-in.ts";

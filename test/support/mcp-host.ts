@@ -12,6 +12,7 @@ import type { SecretEdits } from "../../src/edits/secret-edits.ts";
 import type { StateEdits } from "../../src/edits/state-edits.ts";
 import { Activity } from "../../src/host/calls/activity.ts";
 import type { RetainedCalls } from "../../src/host/calls/retained-calls.ts";
+import type { Host } from "../../src/host/host.ts";
 import type {
   CallOptions,
   CallResult,
@@ -21,8 +22,7 @@ import type {
   Prompt,
   ServerChange,
   Tool,
-} from "../../src/host/catalog/catalog.ts";
-import type { Host } from "../../src/host/host.ts";
+} from "../../src/host/offers/catalog.ts";
 import { SignIns } from "../../src/http/access/sign-in.ts";
 import { createHttpServer } from "../../src/http/server.ts";
 import { BerthError } from "../../src/lib/errors.ts";

@@ -1,5 +1,5 @@
-import { LongResult } from "../../src/host/calls/long-result.ts";
-import type { CallOptions, CallResult, InputRequests, InputRequired } from "../../src/host/catalog/catalog.ts";
+import type { CallOptions, CallResult, InputRequests, InputRequired } from "../../src/host/offers/catalog.ts";
+import { LongResult } from "../../src/host/offers/long-result.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { modern, type Reply } from "./berth.ts";

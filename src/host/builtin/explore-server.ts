@@ -15,21 +15,13 @@ import { textOf } from "../../upstream/result-records.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import { lazyValidator } from "../calls/arguments.ts";
-import { problemsOf } from "../calls/call-failures.ts";
-import { failure } from "../calls/content.ts";
 import type { CallNotes } from "../calls/observe.ts";
-import { LongToolResult, resultOf } from "../calls/upstream-results.ts";
-import type {
-  Catalog,
-  CallOptions,
-  CallResult,
-  InputRequired,
-  Prompt,
-  Tool,
-  ToolContract,
-} from "../catalog/catalog.ts";
-import { identitiesOf } from "../catalog/identity.ts";
-import { cidOf } from "../catalog/structure-cid.ts";
+import { problemsOf } from "../offers/call-failures.ts";
+import type { Catalog, CallOptions, CallResult, InputRequired, Prompt, Tool, ToolContract } from "../offers/catalog.ts";
+import { failure } from "../offers/content.ts";
+import { cidOf } from "../offers/contract-cids.ts";
+import { identitiesOf } from "../offers/identity.ts";
+import { LongToolResult, resultOf } from "../offers/upstream-results.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
 import {
   callTool,

@@ -9,7 +9,7 @@ import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import { readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
 import { parseReference } from "../../upstream/profiles/resolve.ts";
 import type { SuspendedLimits } from "../calls/upstream-call.ts";
-import type { CallOptions } from "../catalog/catalog.ts";
+import type { CallOptions } from "../offers/catalog.ts";
 import { HostedUpstream, type OpenUpstream } from "../serving/hosted.ts";
 
 /** Upstreams that are kept connected for the clients that explore them. */

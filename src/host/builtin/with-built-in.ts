@@ -1,9 +1,9 @@
 import type { Block, Cid } from "../../lib/cid.ts";
 import { Activity } from "../calls/activity.ts";
 import { CallNotes, type Observers } from "../calls/observe.ts";
-import type { Catalog } from "../catalog/catalog.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
 import type { Host } from "../host.ts";
+import type { Catalog } from "../offers/catalog.ts";
 
 /** A server that comes with Berth rather than from a definition. */
 export interface BuiltInServer {

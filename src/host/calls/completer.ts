@@ -2,10 +2,10 @@ import type { DiscoveredCompletion } from "../../discover/discovery.ts";
 import type { GuestValue } from "../../executor/executor.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Json } from "../../lib/json.ts";
-import type { Completer, Completion } from "../catalog/catalog.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";
-import { guestFailed } from "./call-failures.ts";
-import { LongObject } from "./long-result.ts";
+import { guestFailed } from "../offers/call-failures.ts";
+import type { Completer, Completion } from "../offers/catalog.ts";
+import { LongObject } from "../offers/long-result.ts";
 import type { Run } from "./run.ts";
 
 /** How many values one answer may have (2026-07-28 `server/utilities/completion`). */

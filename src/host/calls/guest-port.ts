@@ -6,9 +6,9 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { basePathOf } from "../../lib/tenant-name.ts";
 import type { Store } from "../../store/store.ts";
-import type { Catalog } from "../catalog/catalog.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
 import { permittedCatalog } from "../catalog/permitted.ts";
+import type { Catalog } from "../offers/catalog.ts";
 import { UPDATES_MAX } from "../serving/watchers.ts";
 import { guestState, type StateRules } from "./guest-state.ts";
 

@@ -4,11 +4,11 @@ import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
 import { refusal } from "../../outcome/answers.ts";
 import { retryUntilFinal, type FinalResult, type RetryLimits } from "../../outcome/retry.ts";
-import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../catalog/catalog.ts";
 import type { Validator } from "../checks/checks.ts";
+import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../offers/catalog.ts";
+import { failure } from "../offers/content.ts";
 import type { CallOutcome } from "./activity.ts";
 import type { Checked, Consent } from "./consents.ts";
-import { failure } from "./content.ts";
 import type { CallNotes } from "./observe.ts";
 
 /** Makes a tool of what says how it is carried out: every call of it goes the same way. */

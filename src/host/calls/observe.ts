@@ -7,9 +7,9 @@ import type { JsonObject, JsonText } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Sharing } from "../../lib/shared-limits.ts";
 import { traceIdOf, type Trace } from "../../lib/trace.ts";
-import type { CallOptions, CallResult } from "../catalog/catalog.ts";
+import type { CallOptions, CallResult } from "../offers/catalog.ts";
+import { sizeOf } from "../offers/content.ts";
 import type { Activity, CallOutcome } from "./activity.ts";
-import { sizeOf } from "./content.ts";
 
 /**
  * Reports tool calls to observers, whichever way a call came: MCP of any revision, a task, a native call, `/servers/…`,

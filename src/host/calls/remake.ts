@@ -1,8 +1,8 @@
 import { BerthError } from "../../lib/errors.ts";
 import type { Checks } from "../checks/checks.ts";
 import type { RemadeInto } from "../checks/tasks.ts";
-import type { Bare } from "./content.ts";
-import { LongObject, LongResult } from "./long-result.ts";
+import type { Bare } from "../offers/content.ts";
+import { LongObject, LongResult } from "../offers/long-result.ts";
 
 /** Converts long values, where long values are read. Each method rejects with `guest_failed` if it cannot. */
 export interface Remake {

@@ -13,10 +13,10 @@ import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { RetainedCallFacts, RetainedCallPart, RetainedCallStore, NewRetainedCall } from "../../store/store.ts";
-import type { ToolContract } from "../catalog/catalog.ts";
 import type { DirectoryEntry } from "../catalog/directory.ts";
+import type { ToolContract } from "../offers/catalog.ts";
+import { jsonOf } from "../offers/long-result.ts";
 import type { CallOutcome } from "./activity.ts";
-import { jsonOf } from "./long-result.ts";
 import type { CalledTool, ObservedCall } from "./observe.ts";
 import { hideSecretFields, markingSecrets } from "./secret-fields.ts";
 

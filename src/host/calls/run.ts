@@ -13,12 +13,12 @@ import { answersForFunction, optionsFor, contextOf } from "../../outcome/answers
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallerContext, type CallContext } from "../../outcome/context.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
 import type { Grant } from "../../secrets/grants.ts";
-import type { CallOptions, ClientFacts } from "../catalog/catalog.ts";
 import { argumentsSchema } from "../catalog/defaults.ts";
 import type { Checks, ValidatorOf } from "../checks/checks.ts";
+import type { CallOptions, ClientFacts } from "../offers/catalog.ts";
+import { endOf } from "../offers/outcomes.ts";
 import type { Granted } from "./granted.ts";
 import { bothOf } from "./observe.ts";
-import { endOf } from "./outcomes.ts";
 
 /** Carries out a call whose arguments are valid; `onLine` hears its lines before the caller does. Never rejects. */
 export type Run = (

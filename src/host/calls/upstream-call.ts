@@ -13,7 +13,7 @@ import { QUESTION_BYTES } from "../../outcome/question.ts";
 import type { TaskOfUpstream, TaskUse, UpstreamQuestion } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream, UpstreamCaller, UpstreamRequest, UpstreamResults } from "../../upstream/upstream.ts";
-import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } from "../catalog/catalog.ts";
+import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } from "../offers/catalog.ts";
 
 /** Concurrent calls that wait for the answer to a question of an upstream. */
 const bounds = fixed({ upstreamSuspended: 1_000 });

@@ -12,15 +12,15 @@ import type { RetryLimits } from "../../outcome/retry.ts";
 import { appBounds } from "../../upstream/apps.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import { errorBounds, PassedOnError, UpstreamError } from "../../upstream/upstream-error.ts";
-import type { CallOptions, CallResult, Tool, Completer, Prompt, ReadResult, Resource } from "../catalog/catalog.ts";
+import type { CallOptions, CallResult, Tool, Completer, Prompt, ReadResult, Resource } from "../offers/catalog.ts";
+import { failure, isWrapped } from "../offers/content.ts";
+import { LongObject } from "../offers/long-result.ts";
+import { completionOf, endedOf, gotPromptOf, readResultOf } from "../offers/upstream-results.ts";
 import { heldBack, type HostedUpstream } from "../serving/hosted.ts";
 import type { Consent } from "./consents.ts";
-import { failure, isWrapped } from "./content.ts";
 import { invocableTool, type Invocable } from "./invoke.ts";
-import { LongObject } from "./long-result.ts";
 import type { CallNotes } from "./observe.ts";
 import { withoutSuspended, type RoundEnd } from "./upstream-call.ts";
-import { completionOf, endedOf, gotPromptOf, readResultOf } from "./upstream-results.ts";
 
 /** The parts of an upstream's tool besides its contract. */
 export interface UpstreamToolParts {

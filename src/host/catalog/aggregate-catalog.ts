@@ -20,7 +20,7 @@ import type {
   ResourceTemplateContract,
   Tool,
   ToolContract,
-} from "./catalog.ts";
+} from "../offers/catalog.ts";
 import type { ServerSummary } from "./overview.ts";
 import { callableBy, permittedCatalog } from "./permitted.ts";
 

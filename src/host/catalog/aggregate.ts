@@ -7,9 +7,9 @@ import type { Log } from "../../lib/log.ts";
 import { listedProblems, shortProblems, type Problem } from "../../lib/problem.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Host } from "../host.ts";
+import type { Catalog, Contract, ServerChange } from "../offers/catalog.ts";
 import type { ChangeListener } from "../serving/watchers.ts";
 import { composeServers, NOT_IN_ALL, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
-import type { Catalog, Contract, ServerChange } from "./catalog.ts";
 import type { Directory, DirectoryEntry } from "./directory.ts";
 
 /**

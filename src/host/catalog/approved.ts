@@ -8,9 +8,10 @@ import { printable } from "../../lib/printable.ts";
 import { firstProblems, type Problem } from "../../lib/problem.ts";
 import type { Store } from "../../store/store.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { Contract } from "../offers/catalog.ts";
+import { cidOf, cidOfContract } from "../offers/contract-cids.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
 import type { Hosting } from "../serving/hosting.ts";
-import type { Contract } from "./catalog.ts";
 import { driftOf, judge, NOTHING_ARRIVED, type Held, type Judgement } from "./judge.ts";
 import { ifRoom, roomForOthers } from "./release-recorder.ts";
 import {
@@ -21,7 +22,6 @@ import {
   type Remembered,
   type RememberedChanges,
 } from "./remembered.ts";
-import { cidOf, cidOfContract } from "./structure-cid.ts";
 
 export interface ApprovalDependencies {
   readonly store: Store;

@@ -29,8 +29,9 @@ import { createRedirects } from "../calls/uris/redirect.ts";
 import { createUris, linkedResource, type Link } from "../calls/uris/uris.ts";
 import type { Checks } from "../checks/checks.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
+import type { Catalog, Offer, Tool } from "../offers/catalog.ts";
+import { identitiesOf } from "../offers/identity.ts";
 import { codeProblems } from "../serving/tenant-rules.ts";
-import type { Catalog, Offer, Tool } from "./catalog.ts";
 import {
   compilingOnce,
   compiledDefinition,
@@ -40,7 +41,6 @@ import {
   type CompilingParts,
 } from "./compile-once.ts";
 import { argumentsSchema } from "./defaults.ts";
-import { identitiesOf } from "./identity.ts";
 import { createRelease, type Release } from "./release.ts";
 import { makeWay, servedSkills, skillFileResource, type ServedSkills } from "./skills.ts";
 import { applyTransforms } from "./transforms.ts";

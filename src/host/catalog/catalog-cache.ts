@@ -1,6 +1,6 @@
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
-import type { Catalog } from "./catalog.ts";
+import type { Catalog } from "../offers/catalog.ts";
 import { saidOf, type Directory, type DirectoryEntry } from "./directory.ts";
 
 interface Slot {

@@ -12,7 +12,7 @@ import { cutText } from "../../lib/cut-text.ts";
 import { mapInTurns, nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import { appBounds } from "../../upstream/apps.ts";
 import { listBounds } from "../../upstream/long-answers.ts";
-import { cidOf, cidOfContract, isSubstantialChange, makeCids, makeFormCids, sizeOf } from "./structure-cid.ts";
+import { cidOf, cidOfContract, isSubstantialChange, makeCids, makeFormCids, sizeOf } from "../offers/contract-cids.ts";
 import { takeOver, type TakenItem } from "./take-over.ts";
 
 /**

@@ -2,8 +2,8 @@ import type { Principal } from "../../access/principal.ts";
 import { RIGHTS } from "../../access/rights.ts";
 import { EXTENSION_SKILLS } from "../../contract/extensions.ts";
 import { rawBlock } from "../../lib/cid.ts";
-import type { Catalog, Contract } from "./catalog.ts";
-import { viewRoom, type Kept } from "./view-room.ts";
+import type { Catalog, Contract } from "../offers/catalog.ts";
+import { viewRoom, type Kept } from "../offers/view-cache.ts";
 
 /**
  * Narrows a catalog to what a principal may use: its lists show only that, and nothing else can be called, read or

@@ -6,7 +6,7 @@ import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../..
 import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { PackagesInReach } from "../../packages/package-set.ts";
-import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "./catalog.ts";
+import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "../offers/catalog.ts";
 import { skillResources, type ServedSkills } from "./skills.ts";
 
 /** One immutable version of a server, and what implements it. */

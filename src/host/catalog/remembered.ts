@@ -5,8 +5,8 @@ import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../lib/cid.
 import { mapInTurns } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
+import { cidOf, cidOfContract, contractBlock, readAs } from "../offers/contract-cids.ts";
 import { NOTHING_ARRIVED, type Arrived } from "./judge.ts";
-import { cidOf, cidOfContract, contractBlock, readAs } from "./structure-cid.ts";
 import type { TakenItem } from "./take-over.ts";
 
 /** The record of an upstream that is kept from one run to the next. */

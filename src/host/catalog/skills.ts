@@ -7,8 +7,8 @@ import { cidOfDigest, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { mediaTypeOf } from "../../lib/media-type.ts";
 import type { Store } from "../../store/store.ts";
-import { contentsOfBytes } from "../calls/resource-contents.ts";
-import type { Resource } from "./catalog.ts";
+import type { Resource } from "../offers/catalog.ts";
+import { contentsOfBytes } from "../offers/resource-contents.ts";
 
 /** The skills of a definition, as its server serves them: under `skill://<server>/`, so that no two servers' are alike. */
 export interface ServedSkills {

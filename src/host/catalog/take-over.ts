@@ -8,7 +8,7 @@ import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import { listBounds } from "../../upstream/long-answers.ts";
-import { cidOf, isSubstantialChange, makeCids, sizeOf } from "./structure-cid.ts";
+import { cidOf, isSubstantialChange, makeCids, sizeOf } from "../offers/contract-cids.ts";
 
 /** The part of an offer that the policy of an entry takes over without a person. */
 export interface AutoApproved {

@@ -32,14 +32,14 @@ import {
   type UpstreamToolParts,
 } from "../calls/upstream-offers.ts";
 import { uriTester } from "../calls/uris/find-resource.ts";
+import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
+import { contractBlock } from "../offers/contract-cids.ts";
+import { identitiesOf } from "../offers/identity.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
 import { upstreamProblems } from "../serving/tenant-rules.ts";
 import { approvedNow, problem, refused, start, type ApprovalDependencies, type Own } from "./approved.ts";
-import type { Catalog, Offer, Resource } from "./catalog.ts";
-import { identitiesOf } from "./identity.ts";
 import { NOTHING_HELD, type Held } from "./judge.ts";
 import { notAmong, type ReleaseParts } from "./release.ts";
-import { contractBlock } from "./structure-cid.ts";
 
 /** An upstream, ready to serve, and the blocks of its release. */
 interface LoadedUpstream {

@@ -6,7 +6,7 @@ import { TokenBuckets, type BucketRate } from "../../lib/token-buckets.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
-import type { Catalog } from "./catalog.ts";
+import type { Catalog } from "../offers/catalog.ts";
 
 /** Names of tools and prompts that a server's own functions have hidden; undefined when the record is damaged. */
 export type Hidden = readonly string[] | undefined;

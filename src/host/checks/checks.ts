@@ -17,8 +17,8 @@ import { spawnDirectly } from "../../processes/spawn/spawn.ts";
 import type { LongEvent } from "../../upstream/long-answers.ts";
 import type { LongAnswer } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import type { LongObjectParts } from "../calls/long-result.ts";
-import { ViewRoom, type Kept } from "../catalog/view-room.ts";
+import type { LongObjectParts } from "../offers/long-result.ts";
+import { ViewRoom, type Kept } from "../offers/view-cache.ts";
 import {
   serviceEnding,
   startCheckProcess,

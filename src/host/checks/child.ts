@@ -36,8 +36,11 @@ import {
 } from "../../upstream/results.ts";
 import { readEnd } from "../../upstream/tasks.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import { sayBroken } from "../calls/call-failures.ts";
 import { completionIn } from "../calls/completer.ts";
+import { promptOfContent, promptResultOf } from "../calls/prompt.ts";
+import { argumentTexts } from "../calls/run.ts";
+import { sayBroken } from "../offers/call-failures.ts";
+import type { CallResult, ContentBlock, AnyOutput, PromptResult, ReadResult } from "../offers/catalog.ts";
 import {
   BARE_TEXT,
   bareOf,
@@ -48,14 +51,11 @@ import {
   withoutAudio,
   withoutLink,
   type ReturnedValue,
-} from "../calls/content.ts";
-import type { LongObjectParts, LongResultParts, OlderTexts } from "../calls/long-result.ts";
-import { endOfResult, withoutEnvelope } from "../calls/outcomes.ts";
-import { promptOfContent, promptResultOf } from "../calls/prompt.ts";
-import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../calls/resource-contents.ts";
-import { argumentTexts } from "../calls/run.ts";
-import { completionOf, gotPromptOf, readResultOf, resultOf } from "../calls/upstream-results.ts";
-import type { CallResult, ContentBlock, AnyOutput, PromptResult, ReadResult } from "../catalog/catalog.ts";
+} from "../offers/content.ts";
+import type { LongObjectParts, LongResultParts, OlderTexts } from "../offers/long-result.ts";
+import { endOfResult, withoutEnvelope } from "../offers/outcomes.ts";
+import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../offers/resource-contents.ts";
+import { completionOf, gotPromptOf, readResultOf, resultOf } from "../offers/upstream-results.ts";
 import { judgeOf, overfilled } from "./schema-code.ts";
 import {
   READY,

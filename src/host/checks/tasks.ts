@@ -4,9 +4,9 @@ import type { Draft } from "../../lib/draft.ts";
 import type { ErrorCode } from "../../lib/errors.ts";
 import type { JsonDigest, JsonObject, JsonSchema } from "../../lib/json.ts";
 import type { LongEvent } from "../../upstream/long-answers.ts";
-import type { Bare } from "../calls/content.ts";
-import type { LongObjectParts, LongResultParts } from "../calls/long-result.ts";
-import type { Completion, InputRequired } from "../catalog/catalog.ts";
+import type { Completion, InputRequired } from "../offers/catalog.ts";
+import type { Bare } from "../offers/content.ts";
+import type { LongObjectParts, LongResultParts } from "../offers/long-result.ts";
 import type { SchemaCode } from "./schema-code.ts";
 
 /** The tasks of the check process, and what it reports of each: all that crosses between it and the service. */

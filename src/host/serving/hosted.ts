@@ -22,9 +22,9 @@ import {
   type RoundEnd,
   type SuspendedLimits,
 } from "../calls/upstream-call.ts";
-import type { CallOptions } from "../catalog/catalog.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
-import { cidOf, isSubstantialChange, makeCids } from "../catalog/structure-cid.ts";
+import type { CallOptions } from "../offers/catalog.ts";
+import { cidOf, isSubstantialChange, makeCids } from "../offers/contract-cids.ts";
 import { noOwner, type Elsewhere } from "./elsewhere.ts";
 import type { Owner } from "./owner.ts";
 

@@ -19,7 +19,7 @@ import type { Upstream } from "../../upstream/upstream.ts";
 import type { SuspendedLimits } from "../calls/upstream-call.ts";
 import type { Directory } from "../catalog/directory.ts";
 import type { RememberedChanges } from "../catalog/remembered.ts";
-import { cidOf } from "../catalog/structure-cid.ts";
+import { cidOf } from "../offers/contract-cids.ts";
 import { Elsewhere, UPSTREAMS, type UpstreamAsked, type UpstreamName, type UpstreamSaid } from "./elsewhere.ts";
 import { packEnd, packError, packObserved, unpackRound } from "./forwarded.ts";
 import { HostedUpstream, type HostedNodes, type OpenUpstream, type UpstreamListener } from "./hosted.ts";

@@ -1,6 +1,6 @@
 import { jsonBlockInTurns, type Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
-import type { Catalog, ServerChange } from "../catalog/catalog.ts";
+import type { Catalog, ServerChange } from "../offers/catalog.ts";
 
 /** Hears of changes to a server. */
 export type ChangeListener = (change: ServerChange) => void;

@@ -1,8 +1,8 @@
 import type { Principal } from "../../access/principal.ts";
-import type { Catalog } from "../../host/catalog/catalog.ts";
 import type { ServerSummary } from "../../host/catalog/overview.ts";
 import { permittedCatalog } from "../../host/catalog/permitted.ts";
 import type { Host } from "../../host/host.ts";
+import type { Catalog } from "../../host/offers/catalog.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { indentedJson } from "../../lib/json.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { relayedExtensions } from "../../contract/extensions.ts";
-import type { CallOptions, InputRequest, InputRequired } from "../../host/catalog/catalog.ts";
+import type { CallOptions, InputRequest, InputRequired } from "../../host/offers/catalog.ts";
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";

@@ -1,5 +1,5 @@
-import { failure } from "../../host/calls/content.ts";
-import { jsonOf } from "../../host/calls/long-result.ts";
+import { failure } from "../../host/offers/content.ts";
+import { jsonOf } from "../../host/offers/long-result.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isLogLevel, LOG_LEVELS } from "../../lib/log-level.ts";
 import type { Text } from "../../lib/long-text.ts";

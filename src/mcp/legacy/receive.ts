@@ -1,5 +1,5 @@
 import { EXTENSION_TASKS } from "../../contract/extensions.ts";
-import type { Catalog } from "../../host/catalog/catalog.ts";
+import type { Catalog } from "../../host/offers/catalog.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { clock } from "../../lib/clock.ts";
 import { cutText } from "../../lib/cut-text.ts";

@@ -1,8 +1,8 @@
 import { text, withBlocks } from "../../contract/content-block.ts";
 import { mapSchemas } from "../../contract/subschemas.ts";
-import { isWrapped, withoutAudio, withoutLink } from "../../host/calls/content.ts";
-import { jsonOf, LongObject, LongResult } from "../../host/calls/long-result.ts";
-import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/catalog/catalog.ts";
+import type { CallResult, ContentBlock, PromptResult, ToolContract } from "../../host/offers/catalog.ts";
+import { isWrapped, withoutAudio, withoutLink } from "../../host/offers/content.ts";
+import { jsonOf, LongObject, LongResult } from "../../host/offers/long-result.ts";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";
 import type { ListForm } from "../methods/lists.ts";

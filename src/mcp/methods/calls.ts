@@ -1,5 +1,5 @@
 import { withoutReserved } from "../../contract/reserved-meta.ts";
-import type { CallOptions, Completion, GuestLog, Prompt, Resource, Tool } from "../../host/catalog/catalog.ts";
+import type { CallOptions, Completion, GuestLog, Prompt, Resource, Tool } from "../../host/offers/catalog.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json, type JsonObject, type JsonText } from "../../lib/json.ts";

@@ -1,8 +1,8 @@
 import { callersOf } from "../../contract/apps.ts";
 import type { ContractList } from "../../contract/contract.ts";
 import { EXTENSION_UI } from "../../contract/extensions.ts";
-import type { Catalog, ToolContract } from "../../host/catalog/catalog.ts";
-import { viewRoom, type Kept } from "../../host/catalog/view-room.ts";
+import type { Catalog, ToolContract } from "../../host/offers/catalog.ts";
+import { viewRoom, type Kept } from "../../host/offers/view-cache.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";

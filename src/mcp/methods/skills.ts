@@ -1,7 +1,7 @@
 import type { ResourceContract, SkillContract } from "../../contract/contract.ts";
 import { EXTENSION_SKILLS } from "../../contract/extensions.ts";
 import { skillFolders } from "../../contract/skills.ts";
-import type { Catalog } from "../../host/catalog/catalog.ts";
+import type { Catalog } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { MethodCall } from "../protocol.ts";
 import { cursorOf, pageBounds, startOf } from "./lists.ts";

@@ -1,5 +1,5 @@
 import { EXTENSION_TASKS } from "../../contract/extensions.ts";
-import type { Catalog } from "../../host/catalog/catalog.ts";
+import type { Catalog } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { MethodCall } from "../protocol.ts";

@@ -1,6 +1,6 @@
 import { headerMarks, scalarsAt, type HeaderMark, type Scalar } from "../../contract/parameter-headers.ts";
-import type { Tool } from "../../host/catalog/catalog.ts";
 import type { Checks } from "../../host/checks/checks.ts";
+import type { Tool } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
 import { isLogLevel, LOG_LEVELS, type LogLevel } from "../../lib/log-level.ts";

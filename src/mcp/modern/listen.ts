@@ -1,5 +1,5 @@
-import type { Catalog } from "../../host/catalog/catalog.ts";
 import type { Host } from "../../host/host.ts";
+import type { Catalog } from "../../host/offers/catalog.ts";
 import type { CancelSignal } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";

@@ -1,7 +1,7 @@
-import { LongObject } from "../../host/calls/long-result.ts";
-import type { Catalog, InputRequired } from "../../host/catalog/catalog.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
+import type { Catalog, InputRequired } from "../../host/offers/catalog.ts";
+import { LongObject } from "../../host/offers/long-result.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Text } from "../../lib/long-text.ts";

@@ -1,6 +1,6 @@
 import type { Principal } from "../../access/principal.ts";
-import type { ServerChange } from "../../host/catalog/catalog.ts";
 import type { Host } from "../../host/host.ts";
+import type { ServerChange } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { LongText, type Text } from "../../lib/long-text.ts";

@@ -1,5 +1,5 @@
-import { jsonOf } from "../../host/calls/long-result.ts";
-import type { Catalog, AnyOutput } from "../../host/catalog/catalog.ts";
+import type { Catalog, AnyOutput } from "../../host/offers/catalog.ts";
+import { jsonOf } from "../../host/offers/long-result.ts";
 import { LongJson, LongText, type Text } from "../../lib/long-text.ts";
 import { META_SERVER_INFO } from "../revisions.ts";
 

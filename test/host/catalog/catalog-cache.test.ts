@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CatalogCache } from "../../../src/host/catalog/catalog-cache.ts";
-import type { Catalog } from "../../../src/host/catalog/catalog.ts";
+import type { Catalog } from "../../../src/host/offers/catalog.ts";
 
 describe("catalogs that are kept", () => {
   it("are as many as there is room for in bytes that their contracts take", async () => {

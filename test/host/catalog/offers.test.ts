@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import type { Catalog, ReadResult } from "../../../src/host/catalog/catalog.ts";
+import type { Catalog, ReadResult } from "../../../src/host/offers/catalog.ts";
 import { rawBlock } from "../../../src/lib/cid.ts";
 import { hostedInSuite } from "../../support/suite.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { createPrincipal, type Principal } from "../../../src/access/principal.ts";
-import type { Catalog } from "../../../src/host/catalog/catalog.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
-import { ViewRoom, viewRoom, type Kept } from "../../../src/host/catalog/view-room.ts";
+import type { Catalog } from "../../../src/host/offers/catalog.ts";
+import { ViewRoom, viewRoom, type Kept } from "../../../src/host/offers/view-cache.ts";
 import { listPage } from "../../../src/mcp/methods/lists.ts";
 import { lower } from "../../support/lowered-limits.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Offer, ServerChange } from "../../../src/host/catalog/catalog.ts";
+import type { Offer, ServerChange } from "../../../src/host/offers/catalog.ts";
 import { openHosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { hostedInSuite } from "../../support/suite.ts";

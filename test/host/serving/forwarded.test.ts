@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { LongObject, LongResult } from "../../../src/host/calls/long-result.ts";
 import type { RoundEnd } from "../../../src/host/calls/upstream-call.ts";
-import { LongToolResult } from "../../../src/host/calls/upstream-results.ts";
+import { LongObject, LongResult } from "../../../src/host/offers/long-result.ts";
+import { LongToolResult } from "../../../src/host/offers/upstream-results.ts";
 import {
   packEnd,
   packError,

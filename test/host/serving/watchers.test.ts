@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Catalog } from "../../../src/host/catalog/catalog.ts";
+import type { Catalog } from "../../../src/host/offers/catalog.ts";
 import { UPDATES_MAX, Watchers } from "../../../src/host/serving/watchers.ts";
 import { threadMs } from "../../support/stopwatch.ts";
 import { turnsIn } from "../../support/turns-in.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { createPrincipal } from "../../../src/access/principal.ts";
-import type { CallOptions } from "../../../src/host/catalog/catalog.ts";
+import type { CallOptions } from "../../../src/host/offers/catalog.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import type { NodeStore } from "../../../src/lib/node-store.ts";
 import type { Records } from "../../../src/lib/records.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import type { InputRequest } from "../../../src/host/catalog/catalog.ts";
+import type { InputRequest } from "../../../src/host/offers/catalog.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { modern } from "../../support/berth.ts";

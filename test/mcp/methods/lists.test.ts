@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ContractList } from "../../../src/contract/contract.ts";
-import type { Catalog } from "../../../src/host/catalog/catalog.ts";
-import { viewRoom } from "../../../src/host/catalog/view-room.ts";
+import type { Catalog } from "../../../src/host/offers/catalog.ts";
+import { viewRoom } from "../../../src/host/offers/view-cache.ts";
 import { shapeOf } from "../../../src/mcp/legacy/shape.ts";
 import { listPage, type ListForm } from "../../../src/mcp/methods/lists.ts";
 import { lower } from "../../support/lowered-limits.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createPrincipal } from "../../../src/access/principal.ts";
-import type { ServerChange } from "../../../src/host/catalog/catalog.ts";
+import type { ServerChange } from "../../../src/host/offers/catalog.ts";
 import { LongText, type Text } from "../../../src/lib/long-text.ts";
 import { Listeners, type Listener } from "../../../src/mcp/modern/notify-listeners.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import type { InputRequests } from "../../../src/executor/executor.ts";
-import type { CallOptions, CallResult, InputRequired } from "../../../src/host/catalog/catalog.ts";
+import type { CallOptions, CallResult, InputRequired } from "../../../src/host/offers/catalog.ts";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
 import { modern, type Reply } from "../../support/berth.ts";
 import { declaring, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";

@@ -3,7 +3,7 @@ import { createInterface } from "node:readline";
 import { PassThrough } from "node:stream";
 import { it } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import type { CallOptions } from "../../../src/host/catalog/catalog.ts";
+import type { CallOptions } from "../../../src/host/offers/catalog.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { readingBounds } from "../../../src/lib/reading-bounds.ts";
 import { createEndpoint } from "../../../src/mcp/endpoint.ts";

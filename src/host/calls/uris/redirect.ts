@@ -1,10 +1,10 @@
 import { BerthError } from "../../../lib/errors.ts";
 import type { JsonObject } from "../../../lib/json.ts";
-import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from "../../catalog/catalog.ts";
-import { failure, textsOf } from "../content.ts";
-import { LongObject, LongResult } from "../long-result.ts";
+import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult } from "../../offers/catalog.ts";
+import { failure, textsOf } from "../../offers/content.ts";
+import { LongObject, LongResult } from "../../offers/long-result.ts";
+import { blockOfContents, contentsOfResult } from "../../offers/resource-contents.ts";
 import type { Remake } from "../remake.ts";
-import { blockOfContents, contentsOfResult } from "../resource-contents.ts";
 import type { Uris } from "./uris.ts";
 
 /**

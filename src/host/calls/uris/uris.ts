@@ -7,12 +7,12 @@ import type { JsonObject } from "../../../lib/json.ts";
 import { readingBounds } from "../../../lib/reading-bounds.ts";
 import { limitVariable, type Limits } from "../../../limits/limits.ts";
 import type { Store } from "../../../store/store.ts";
-import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult, Resource } from "../../catalog/catalog.ts";
 import type { ValidatorOf } from "../../checks/checks.ts";
-import { textsOf } from "../content.ts";
-import { LongResult } from "../long-result.ts";
+import type { CallOptions, CallResult, Catalog, InputRequired, ReadResult, Resource } from "../../offers/catalog.ts";
+import { textsOf } from "../../offers/content.ts";
+import { LongResult } from "../../offers/long-result.ts";
+import { contentsOfBytes, contentsOfResult } from "../../offers/resource-contents.ts";
 import type { Remake } from "../remake.ts";
-import { contentsOfBytes, contentsOfResult } from "../resource-contents.ts";
 import { uriFinder, type Find, type Findable, type Open } from "./find-resource.ts";
 import { queryArguments } from "./query-arguments.ts";
 

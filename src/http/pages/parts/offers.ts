@@ -5,7 +5,7 @@ import type {
   ResourceContract,
   ResourceTemplateContract,
 } from "../../../contract/contract.ts";
-import type { Catalog } from "../../../host/catalog/catalog.ts";
+import type { Catalog } from "../../../host/offers/catalog.ts";
 import { cutText } from "../../../lib/cut-text.ts";
 import type { Fragment } from "../fragment.ts";
 import { inGroups, type Pages } from "../pages.ts";

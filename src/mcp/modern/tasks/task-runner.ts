@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import type { Cluster } from "../../../cluster/cluster.ts";
-import type { CallResult } from "../../../host/catalog/catalog.ts";
+import type { CallResult } from "../../../host/offers/catalog.ts";
 import { BerthError, type ErrorCode } from "../../../lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../lib/json.ts";
 import type { Log } from "../../../lib/log.ts";

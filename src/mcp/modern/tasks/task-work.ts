@@ -1,5 +1,5 @@
 import type { Principal } from "../../../access/principal.ts";
-import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/catalog/catalog.ts";
+import type { CallOptions, CallResult, Catalog, InputRequired, Tool } from "../../../host/offers/catalog.ts";
 import { Cancellation } from "../../../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject, type JsonText } from "../../../lib/json.ts";
 import type { Trace } from "../../../lib/trace.ts";

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { createPrincipal } from "../../../access/principal.ts";
 import type { Cluster } from "../../../cluster/cluster.ts";
 import { EXTENSION_TASKS } from "../../../contract/extensions.ts";
-import type { Catalog, Tool } from "../../../host/catalog/catalog.ts";
+import type { Catalog, Tool } from "../../../host/offers/catalog.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import { JsonText, isObject, type JsonObject } from "../../../lib/json.ts";
 import type { Log } from "../../../lib/log.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { jsonOf } from "../../../../src/host/calls/long-result.ts";
+import { jsonOf } from "../../../../src/host/offers/long-result.ts";
 import { rawBlock } from "../../../../src/lib/cid.ts";
 import { longJsonIn } from "../../../support/long-json.ts";
 import { hostedInSuite } from "../../../support/suite.ts";

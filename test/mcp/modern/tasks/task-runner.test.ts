@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import type { CallOptions, CallResult, InputRequired } from "../../../../src/host/catalog/catalog.ts";
+import type { CallOptions, CallResult, InputRequired } from "../../../../src/host/offers/catalog.ts";
 import { Cancellation } from "../../../../src/lib/cancellation.ts";
 import { BerthError } from "../../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../../src/lib/json.ts";

@@ -1,6 +1,6 @@
 import { JsonText, type JsonDigest, type JsonObject, type Json } from "../../lib/json.ts";
 import { LongJson, LongText, type Text } from "../../lib/long-text.ts";
-import type { CallResult, ContentBlock, PromptResult, ReadResult } from "../catalog/catalog.ts";
+import type { CallResult, ContentBlock, PromptResult, ReadResult } from "./catalog.ts";
 
 /** JSON texts in UTF-8, by the last revision that each is for. */
 export type OlderTexts = Readonly<Record<"2025-03-26" | "2024-11-05", Uint8Array>>;

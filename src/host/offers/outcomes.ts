@@ -3,8 +3,8 @@ import { readOutcome } from "../../outcome/envelope.ts";
 import { sayError, type Outcome } from "../../outcome/outcome.ts";
 import { inputRequestsOf } from "../../outcome/question.ts";
 import { unwrapResult, type Unwrappable } from "../../outcome/unwrap.ts";
-import type { CallResult, InputRequired } from "../catalog/catalog.ts";
 import { messageOf } from "./call-failures.ts";
+import type { CallResult, InputRequired } from "./catalog.ts";
 import { failure, toResult, type ReturnedValue } from "./content.ts";
 
 /**

@@ -9,16 +9,9 @@ import type {
   UpstreamContentBlock,
   UpstreamPromptResult,
 } from "../../upstream/results.ts";
-import type {
-  CallResult,
-  Completion,
-  ContentBlock,
-  PromptResult,
-  ReadResult,
-  ResourceContents,
-} from "../catalog/catalog.ts";
 import type { Checks } from "../checks/checks.ts";
 import type { ReadAnswer } from "../checks/tasks.ts";
+import type { CallResult, Completion, ContentBlock, PromptResult, ReadResult, ResourceContents } from "./catalog.ts";
 import { LongObject, LongResult } from "./long-result.ts";
 import { endOfResult, type Ended } from "./outcomes.ts";
 

@@ -3,7 +3,7 @@ import type { GuestValue } from "../../executor/executor.ts";
 import { rawBlock } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { isObject, type Json } from "../../lib/json.ts";
-import type { CallResult, ToolContract } from "../catalog/catalog.ts";
+import type { CallResult, ToolContract } from "./catalog.ts";
 import { LongResult } from "./long-result.ts";
 
 /** The value of a function that has finished. */

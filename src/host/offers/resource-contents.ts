@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { text as textBlock } from "../../contract/content-block.ts";
 import { isObject, type Json, tryParseJson } from "../../lib/json.ts";
-import type { CallResult, ContentBlock, ResourceContents } from "../catalog/catalog.ts";
+import type { CallResult, ContentBlock, ResourceContents } from "./catalog.ts";
 import { blockOfBytes, type ReturnedValue } from "./content.ts";
 
 /**

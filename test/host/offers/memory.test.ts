@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import type { ToolContract } from "../../../src/contract/contract.ts";
 import { readNamedEntry } from "../../../src/entry/mcps.ts";
-import { identitiesOf } from "../../../src/host/catalog/identity.ts";
+import { identitiesOf } from "../../../src/host/offers/identity.ts";
 import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 
 setFlagsFromString("--expose-gc");
