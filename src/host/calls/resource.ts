@@ -4,7 +4,7 @@ import type { OfferedResource } from "../../entry/offer.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { argumentsSchema } from "../catalog/defaults.ts";
+import { argumentsSchema } from "../checks/defaults.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";
 import { guestFailed } from "../offers/call-failures.ts";
 import type { Resource } from "../offers/catalog.ts";

@@ -13,8 +13,8 @@ import { answersForFunction, optionsFor, contextOf } from "../../outcome/answers
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallerContext, type CallContext } from "../../outcome/context.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
 import type { Grant } from "../../secrets/grants.ts";
-import { argumentsSchema } from "../catalog/defaults.ts";
 import type { Checks, ValidatorOf } from "../checks/checks.ts";
+import { argumentsSchema } from "../checks/defaults.ts";
 import type { CallOptions, ClientFacts } from "../offers/catalog.ts";
 import { endOf } from "../offers/outcomes.ts";
 import type { Granted } from "./granted.ts";

@@ -1,8 +1,8 @@
 import type { DiscoveredTool } from "../../discover/discovery.ts";
 import type { GuestFailure, GuestOutcome, UnreadResult } from "../../executor/executor.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
-import { argumentsSchema, resultSchema } from "../catalog/defaults.ts";
 import { resultNotRead, type ValidatorOf } from "../checks/checks.ts";
+import { argumentsSchema, resultSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { sayBroken, guestFailed, messageOf } from "../offers/call-failures.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "../offers/catalog.ts";

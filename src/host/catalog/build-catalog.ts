@@ -28,6 +28,7 @@ import { uriFinder, uriTester } from "../calls/uris/find-resource.ts";
 import { createRedirects } from "../calls/uris/redirect.ts";
 import { createUris, linkedResource, type Link } from "../calls/uris/uris.ts";
 import type { Checks } from "../checks/checks.ts";
+import { argumentsSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import type { Catalog, Offer, Tool } from "../offers/catalog.ts";
 import { identitiesOf } from "../offers/identity.ts";
@@ -40,7 +41,6 @@ import {
   type CompileOnce,
   type CompilingParts,
 } from "./compile-once.ts";
-import { argumentsSchema } from "./defaults.ts";
 import { createRelease, type Release } from "./release.ts";
 import { makeWay, servedSkills, skillFileResource, type ServedSkills } from "./skills.ts";
 import { applyTransforms } from "./transforms.ts";
