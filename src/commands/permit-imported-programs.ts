@@ -1,5 +1,5 @@
-import { readDirectory } from "../host/catalog/directory.ts";
-import { programOf } from "../host/serving/tenant-rules.ts";
+import { readDirectory } from "../host/directory/directory.ts";
+import { programOf } from "../host/directory/tenant-rules.ts";
 import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printableLine } from "../lib/printable.ts";

@@ -2,7 +2,7 @@ import { buffer } from "node:stream/consumers";
 import { tenantLimits } from "../admission/tenant-limits.ts";
 import { createStateEdits, type StateEdits } from "../edits/state-edits.ts";
 import { stateRules } from "../host/calls/guest-state.ts";
-import { readDirectory } from "../host/catalog/directory.ts";
+import { readDirectory } from "../host/directory/directory.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printableJson, printableLine, printableText } from "../lib/printable.ts";
 import { stateBounds } from "../lib/state-rules.ts";

@@ -1,6 +1,6 @@
 import type { Saved } from "../contract/review.ts";
-import { nowStored, readDirectory, type Directory } from "../host/catalog/directory.ts";
 import { withdraw } from "../host/catalog/withdrawn.ts";
+import { nowStored, readDirectory, type Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { storedDefinition } from "../image/definition.ts";

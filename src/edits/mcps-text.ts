@@ -1,7 +1,7 @@
 import { CONFIG_CIDS_MAX, referredIn } from "../entry/entry.ts";
 import { SCHEMA_KEY } from "../entry/fields.ts";
 import { readableEntry, readableMcps } from "../entry/mcps.ts";
-import type { ReadMcps } from "../host/catalog/directory.ts";
+import type { ReadMcps } from "../host/directory/directory.ts";
 import { isCid, rawBlock, type Cid } from "../lib/cid.ts";
 import { placeProblems } from "../lib/json-source.ts";
 import {

@@ -1,8 +1,8 @@
 import type { Rights } from "../access/rights.ts";
 import type { Review, Saved } from "../contract/review.ts";
 import { packageSetOf } from "../host/catalog/compile-once.ts";
-import { readDirectory, type Directory } from "../host/catalog/directory.ts";
-import { importsOfServers } from "../host/catalog/package-users.ts";
+import { readDirectory, type Directory } from "../host/directory/directory.ts";
+import { importsOfServers } from "../host/directory/package-users.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { rawBlock, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";

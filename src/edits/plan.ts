@@ -1,11 +1,11 @@
 import type { Rights } from "../access/rights.ts";
 import { readableEntry, readNamedEntry } from "../entry/mcps.ts";
 import { packageSetOf } from "../host/catalog/compile-once.ts";
-import type { Directory, ReadMcps } from "../host/catalog/directory.ts";
-import { packagesImportedBy } from "../host/catalog/package-users.ts";
 import type { ReleaseParts } from "../host/catalog/release.ts";
-import { hiddenOf } from "../host/catalog/visibility.ts";
 import { refuseWithdrawn, withdrawnOf } from "../host/catalog/withdrawn.ts";
+import type { Directory, ReadMcps } from "../host/directory/directory.ts";
+import { packagesImportedBy } from "../host/directory/package-users.ts";
+import { hiddenOf } from "../host/directory/visibility.ts";
 import { packDefinition } from "../image/definition.ts";
 import type { ServerRecord } from "../image/image.ts";
 import { decodeRecord, isCid, jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";

@@ -1,4 +1,4 @@
-import { readDirectory, type Directory } from "../host/catalog/directory.ts";
+import { readDirectory, type Directory } from "../host/directory/directory.ts";
 import { BerthError } from "../lib/errors.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { secretBounds } from "../secrets/secret-rules.ts";

@@ -7,7 +7,7 @@ import { cidFields, entryFieldList } from "../../src/entry/entry-fields.ts";
 import { readEntry, unnamedEntry } from "../../src/entry/entry.ts";
 import type { FieldType } from "../../src/entry/fields.ts";
 import { asGivenNow } from "../../src/host/calls/granted.ts";
-import type { DirectoryEntry } from "../../src/host/catalog/directory.ts";
+import type { DirectoryEntry } from "../../src/host/directory/directory.ts";
 import { readMcpsSource } from "../../src/image/mcps-source.ts";
 import { openSourceFolder } from "../../src/image/source-folder.ts";
 import { parseJsonSource } from "../../src/lib/json-source.ts";

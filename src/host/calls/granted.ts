@@ -20,7 +20,7 @@ import { Fetches, type FetchLimits } from "../../network/fetches.ts";
 import { fitsPort, type PrivateHost } from "../../network/private-hosts.ts";
 import type { SocketGrant } from "../../network/relay-wire.ts";
 import type { Grant, Grants } from "../../secrets/grants.ts";
-import type { DirectoryEntry } from "../catalog/directory.ts";
+import type { DirectoryEntry } from "../directory/directory.ts";
 import { environmentOf, type Environment } from "./environment.ts";
 import type { OperatorGrants } from "./operator-grants.ts";
 

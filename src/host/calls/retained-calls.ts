@@ -13,7 +13,7 @@ import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { RetainedCallFacts, RetainedCallPart, RetainedCallStore, NewRetainedCall } from "../../store/store.ts";
-import type { DirectoryEntry } from "../catalog/directory.ts";
+import type { DirectoryEntry } from "../directory/directory.ts";
 import type { ToolContract } from "../offers/catalog.ts";
 import { jsonOf } from "../offers/long-result.ts";
 import type { CallOutcome } from "./activity.ts";

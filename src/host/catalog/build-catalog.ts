@@ -30,9 +30,9 @@ import { createUris, linkedResource, type Link } from "../calls/uris/uris.ts";
 import type { Checks } from "../checks/checks.ts";
 import { argumentsSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
+import { codeProblems } from "../directory/tenant-rules.ts";
 import type { Catalog, Offer, Tool } from "../offers/catalog.ts";
 import { identitiesOf } from "../offers/identity.ts";
-import { codeProblems } from "../serving/tenant-rules.ts";
 import {
   compilingOnce,
   compiledDefinition,

@@ -1,7 +1,7 @@
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
+import { saidOf, type Directory, type DirectoryEntry } from "../directory/directory.ts";
 import type { Catalog } from "../offers/catalog.ts";
-import { saidOf, type Directory, type DirectoryEntry } from "./directory.ts";
 
 interface Slot {
   readonly listed: DirectoryEntry;

@@ -8,10 +8,10 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import { valuesIn } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Problem } from "../../lib/problem.ts";
+import type { DirectoryEntry } from "../directory/directory.ts";
 import type { Catalog, Offer } from "../offers/catalog.ts";
 import { buildCatalog, type LoadDependencies, type PreparedRelease } from "./build-catalog.ts";
 import { refused } from "./compile-once.ts";
-import type { DirectoryEntry } from "./directory.ts";
 import { recordRelease, type RecordRelease } from "./release-recorder.ts";
 
 /** A server as one host has loaded it, which another host of the same tenant need not load again. */

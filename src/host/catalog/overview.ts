@@ -2,10 +2,10 @@ import type { Cid } from "../../lib/cid.ts";
 import type { BerthError } from "../../lib/errors.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
 import { listedProblems, type Problem } from "../../lib/problem.ts";
+import type { DirectoryEntry } from "../directory/directory.ts";
 import type { Catalog } from "../offers/catalog.ts";
 import { recall, type ApprovalDependencies } from "./approved.ts";
 import type { CatalogCache } from "./catalog-cache.ts";
-import type { DirectoryEntry } from "./directory.ts";
 import { refusalOf } from "./load-catalog.ts";
 import { allowedLaunch, type UpstreamDependencies } from "./upstream-catalog.ts";
 

@@ -32,11 +32,11 @@ import {
   type UpstreamToolParts,
 } from "../calls/upstream-offers.ts";
 import { uriTester } from "../calls/uris/find-resource.ts";
+import { upstreamProblems } from "../directory/tenant-rules.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
 import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
 import type { HostedUpstream } from "../serving/hosted.ts";
-import { upstreamProblems } from "../serving/tenant-rules.ts";
 import { approvedNow, problem, refused, start, type ApprovalDependencies, type Own } from "./approved.ts";
 import { NOTHING_HELD, type Held } from "./judge.ts";
 import { notAmong, type ReleaseParts } from "./release.ts";

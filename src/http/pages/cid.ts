@@ -1,6 +1,6 @@
 import type { Response } from "express";
 import { entryFields, type CidField } from "../../entry/entry-fields.ts";
-import type { ContentUser } from "../../host/catalog/content-users.ts";
+import type { ContentUser } from "../../host/directory/content-users.ts";
 import type { Host } from "../../host/host.ts";
 import { isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";

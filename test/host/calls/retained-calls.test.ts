@@ -7,7 +7,7 @@ import { readEntry } from "../../../src/entry/entry.ts";
 import { Activity } from "../../../src/host/calls/activity.ts";
 import { CallNotes, Observers } from "../../../src/host/calls/observe.ts";
 import { RetainedCalls, type FoundCall, type RetainedCallLimits } from "../../../src/host/calls/retained-calls.ts";
-import type { DirectoryEntry } from "../../../src/host/catalog/directory.ts";
+import type { DirectoryEntry } from "../../../src/host/directory/directory.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";

@@ -3,7 +3,7 @@ import type { Contract } from "../../../contract/contract.ts";
 import { soundContract } from "../../../contract/sound.ts";
 import type { ReleaseParts } from "../../../host/catalog/release.ts";
 import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
-import { storedStructure } from "../../../host/catalog/stored-structure.ts";
+import { storedStructure } from "../../../host/directory/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
 import { decodeJsonInTurns, type Cid } from "../../../lib/cid.ts";
 import { byEffect, changeView, type ChangeView } from "./change-view.ts";

@@ -1,6 +1,6 @@
 import { cidFields, entryFields } from "../../../entry/entry-fields.ts";
 import { readableEntry, readableMcps } from "../../../entry/mcps.ts";
-import { mainFileOf } from "../../../host/catalog/stored-structure.ts";
+import { mainFileOf } from "../../../host/directory/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
 import { isCid, type Cid } from "../../../lib/cid.ts";
 import { parseInTurns } from "../../../lib/json-spans.ts";

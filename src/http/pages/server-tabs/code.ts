@@ -1,6 +1,6 @@
 import type { Subject } from "../../../edits/edits.ts";
-import { packagesOfRelease } from "../../../host/catalog/package-users.ts";
-import { storedStructure } from "../../../host/catalog/stored-structure.ts";
+import { packagesOfRelease } from "../../../host/directory/package-users.ts";
+import { storedStructure } from "../../../host/directory/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
 import type { Cid } from "../../../lib/cid.ts";
 import type { Current, Draft } from "../../../lib/draft.ts";

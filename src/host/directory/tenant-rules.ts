@@ -4,7 +4,7 @@ import type { Problem } from "../../lib/problem.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
 import { variablesTaken, type Launch } from "../../upstream/launch.ts";
 import { parseLauncher } from "../../upstream/launcher-uri.ts";
-import type { DirectoryEntry } from "../catalog/directory.ts";
+import type { DirectoryEntry } from "./directory.ts";
 
 /**
  * Rules for what a tenant's servers may run on this machine. The tenant `default` is the operator's own and trusted;

@@ -7,7 +7,7 @@ import { PackageSupply } from "../../../src/edits/package-supply.ts";
 import { openPast } from "../../../src/edits/past.ts";
 import { planEdit } from "../../../src/edits/plan.ts";
 import { reviewedStore } from "../../../src/edits/proposed-store.ts";
-import { readDirectory, type Directory } from "../../../src/host/catalog/directory.ts";
+import { readDirectory, type Directory } from "../../../src/host/directory/directory.ts";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";

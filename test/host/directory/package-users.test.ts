@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { changedPackages } from "../../../src/host/catalog/package-users.ts";
+import { changedPackages } from "../../../src/host/directory/package-users.ts";
 import type { Catalog } from "../../../src/host/offers/catalog.ts";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
 import { PACKAGES, type LockedPackage, type PackageSet } from "../../../src/packages/package-set.ts";
