@@ -179,10 +179,10 @@ export const mutants = [
     tests: ["test/host/calls/secret-fields.test.ts"],
   },
   {
-    file: "src/host/catalog/judge.ts",
+    file: "src/host/upstreams/drift.ts",
     find: `{ ...rest, description: approved.description };`,
     replace: `{ ...rest, description: observed.description };`,
-    tests: ["test/host/catalog/take-over.test.ts"],
+    tests: ["test/host/upstreams/auto-approve.test.ts"],
   },
   {
     file: "src/host/catalog/permitted.ts",

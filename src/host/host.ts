@@ -9,8 +9,8 @@ import type { ReleaseVersion } from "./catalog/releases.ts";
 import type { ContentUser } from "./directory/content-users.ts";
 import type { Directory } from "./directory/directory.ts";
 import type { Catalog } from "./offers/catalog.ts";
-import type { UpstreamState } from "./serving/hosting.ts";
 import type { AnyChangeListener, ChangeListener } from "./serving/watchers.ts";
+import type { UpstreamState } from "./upstreams/hosting.ts";
 
 /** A tenant's servers as they will be after a change. */
 export interface Foreseen {

@@ -4,7 +4,7 @@ import { soundContract } from "../../src/contract/sound.ts";
 import { unnamedEntry } from "../../src/entry/entry.ts";
 import { approvedNow } from "../../src/host/catalog/approved.ts";
 import { makeCids } from "../../src/host/offers/contract-cids.ts";
-import type { HostedUpstream } from "../../src/host/serving/hosted.ts";
+import type { HostedUpstream } from "../../src/host/upstreams/hosted.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { tool } from "../support/hosted-upstreams.ts";

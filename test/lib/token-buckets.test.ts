@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ProcessPlaces } from "../../src/host/serving/hosting.ts";
+import { ProcessPlaces } from "../../src/host/upstreams/hosting.ts";
 import { TokenBuckets } from "../../src/lib/token-buckets.ts";
 
 describe("how often something may begin", () => {

@@ -22,7 +22,7 @@ import { failure } from "../offers/content.ts";
 import { cidOf } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
 import { LongToolResult, resultOf } from "../offers/upstream-results.ts";
-import type { HostedUpstream } from "../serving/hosted.ts";
+import type { HostedUpstream } from "../upstreams/hosted.ts";
 import {
   callTool,
   draftProfileTool,

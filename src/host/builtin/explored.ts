@@ -8,9 +8,9 @@ import { parseLauncher } from "../../upstream/launcher-uri.ts";
 import { profileLaunch } from "../../upstream/profiles/launch.ts";
 import { readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
 import { parseReference } from "../../upstream/profiles/resolve.ts";
-import type { SuspendedLimits } from "../calls/upstream-call.ts";
 import type { CallOptions } from "../offers/catalog.ts";
-import { HostedUpstream, type OpenUpstream } from "../serving/hosted.ts";
+import { HostedUpstream, type OpenUpstream } from "../upstreams/hosted.ts";
+import type { SuspendedLimits } from "../upstreams/upstream-call.ts";
 
 /** Upstreams that are kept connected for the clients that explore them. */
 const bounds = fixed({ exploredServers: 8 });

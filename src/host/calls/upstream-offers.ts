@@ -16,11 +16,11 @@ import type { CallOptions, CallResult, Tool, Completer, Prompt, ReadResult, Reso
 import { failure, isWrapped } from "../offers/content.ts";
 import { LongObject } from "../offers/long-result.ts";
 import { completionOf, endedOf, gotPromptOf, readResultOf } from "../offers/upstream-results.ts";
-import { heldBack, type HostedUpstream } from "../serving/hosted.ts";
+import { heldBack, type HostedUpstream } from "../upstreams/hosted.ts";
+import { withoutSuspended, type RoundEnd } from "../upstreams/upstream-call.ts";
 import type { Consent } from "./consents.ts";
 import { invocableTool, type Invocable } from "./invoke.ts";
 import type { CallNotes } from "./observe.ts";
-import { withoutSuspended, type RoundEnd } from "./upstream-call.ts";
 
 /** The parts of an upstream's tool besides its contract. */
 export interface UpstreamToolParts {

@@ -10,10 +10,9 @@ import type { Store } from "../../store/store.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Contract } from "../offers/catalog.ts";
 import { cidOf, cidOfContract } from "../offers/contract-cids.ts";
-import type { HostedUpstream } from "../serving/hosted.ts";
-import type { Hosting } from "../serving/hosting.ts";
-import { driftOf, judge, NOTHING_ARRIVED, type Held, type Judgement } from "./judge.ts";
-import { ifRoom, roomForOthers } from "./release-recorder.ts";
+import { driftOf, judge, NOTHING_ARRIVED, type Held, type Judgement } from "../upstreams/drift.ts";
+import type { HostedUpstream } from "../upstreams/hosted.ts";
+import type { Hosting } from "../upstreams/hosting.ts";
 import {
   readContract,
   readRemembered,
@@ -21,7 +20,8 @@ import {
   writeRemembered,
   type Remembered,
   type RememberedChanges,
-} from "./remembered.ts";
+} from "../upstreams/upstream-record.ts";
+import { ifRoom, roomForOthers } from "./release-recorder.ts";
 
 export interface ApprovalDependencies {
   readonly store: Store;

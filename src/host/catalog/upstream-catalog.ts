@@ -36,9 +36,9 @@ import { upstreamProblems } from "../directory/tenant-rules.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
 import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
-import type { HostedUpstream } from "../serving/hosted.ts";
+import { NOTHING_HELD, type Held } from "../upstreams/drift.ts";
+import type { HostedUpstream } from "../upstreams/hosted.ts";
 import { approvedNow, problem, refused, start, type ApprovalDependencies, type Own } from "./approved.ts";
-import { NOTHING_HELD, type Held } from "./judge.ts";
 import { notAmong, type ReleaseParts } from "./release.ts";
 
 /** An upstream, ready to serve, and the blocks of its release. */

@@ -3,7 +3,7 @@ import type { Principal } from "../../access/principal.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
-import type { UpstreamState } from "../../host/serving/hosting.ts";
+import type { UpstreamState } from "../../host/upstreams/hosting.ts";
 import { areMore, locationOf, type Problem } from "../../lib/problem.ts";
 import { mayChange, mayKnow, toolsShown } from "../access/permit.ts";
 import { nextAddress, readListPage } from "../list-page.ts";

@@ -1,7 +1,7 @@
-import { nameOfKey } from "../../host/calls/upstream-call.ts";
 import { permittedCatalog } from "../../host/catalog/permitted.ts";
 import type { Host } from "../../host/host.ts";
 import type { InputRequests, InputRequest, InputRequired, Catalog } from "../../host/offers/catalog.ts";
+import { nameOfKey } from "../../host/upstreams/upstream-call.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";

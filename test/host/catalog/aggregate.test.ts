@@ -9,7 +9,7 @@ import { withAllServers } from "../../../src/host/catalog/aggregate.ts";
 import { permittedCatalog } from "../../../src/host/catalog/permitted.ts";
 import type { Host } from "../../../src/host/host.ts";
 import type { Catalog } from "../../../src/host/offers/catalog.ts";
-import type { UpstreamState } from "../../../src/host/serving/hosting.ts";
+import type { UpstreamState } from "../../../src/host/upstreams/hosting.ts";
 import { clock } from "../../../src/lib/clock.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { apiOf } from "../../support/api.ts";

@@ -1,5 +1,5 @@
 import type { ServerSummary } from "../../../host/catalog/overview.ts";
-import type { UpstreamState } from "../../../host/serving/hosting.ts";
+import type { UpstreamState } from "../../../host/upstreams/hosting.ts";
 import { SECRET_NOT_SET, type Problem } from "../../../lib/problem.ts";
 import type { Badge } from "./tool-view.ts";
 

@@ -1,7 +1,7 @@
 import type { ContractChange } from "../../../contract/change.ts";
 import type { Contract } from "../../../contract/contract.ts";
 import { byKey, heldKinds, itemsOf, type HeldItem, type HeldKind } from "../../../contract/held-items.ts";
-import type { UpstreamState } from "../../../host/serving/hosting.ts";
+import type { UpstreamState } from "../../../host/upstreams/hosting.ts";
 import { decodeJson, jsonBlock } from "../../../lib/cid.ts";
 import { indentedJson } from "../../../lib/json.ts";
 import { printable, printableLine } from "../../../lib/printable.ts";

@@ -1,5 +1,5 @@
-import { nameOfKey } from "../../../host/calls/upstream-call.ts";
 import type { InputRequest, InputRequired } from "../../../host/offers/catalog.ts";
+import { nameOfKey } from "../../../host/upstreams/upstream-call.ts";
 import { BerthError } from "../../../lib/errors.ts";
 import type { Json, JsonDigest, JsonObject } from "../../../lib/json.ts";
 import { LongText } from "../../../lib/long-text.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { OpenCall } from "../../../src/host/calls/upstream-call.ts";
+import { OpenCall } from "../../../src/host/upstreams/upstream-call.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import type { Upstream, UpstreamCaller } from "../../../src/upstream/upstream.ts";
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { RoundEnd } from "../../../src/host/calls/upstream-call.ts";
 import { LongObject, LongResult } from "../../../src/host/offers/long-result.ts";
 import { LongToolResult } from "../../../src/host/offers/upstream-results.ts";
 import {
@@ -11,7 +10,8 @@ import {
   unpackError,
   unpackRound,
   type ForwardedPart,
-} from "../../../src/host/serving/forwarded.ts";
+} from "../../../src/host/upstreams/forwarded.ts";
+import type { RoundEnd } from "../../../src/host/upstreams/upstream-call.ts";
 import { digestOfJson } from "../../../src/lib/canonical-json.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText } from "../../../src/lib/json.ts";

@@ -5,7 +5,6 @@ import type { Observed } from "../../upstream/observed.ts";
 import type { UpstreamHealth } from "../../upstream/supervisor.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { UpstreamRequest } from "../../upstream/upstream.ts";
-import type { RoundEnd, RoundOptions } from "../calls/upstream-call.ts";
 import {
   packRound,
   unpackEnd,
@@ -14,6 +13,7 @@ import {
   type ForwardedPart,
   type ForwardedRound,
 } from "./forwarded.ts";
+import type { RoundEnd, RoundOptions } from "./upstream-call.ts";
 
 /** The topic of calls between nodes that are about upstreams. */
 export const UPSTREAMS = "upstream";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { tenantLimits } from "../../../src/admission/tenant-limits.ts";
-import { ProcessPlaces } from "../../../src/host/serving/hosting.ts";
+import { ProcessPlaces } from "../../../src/host/upstreams/hosting.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 
 describe("places for programs of others", () => {

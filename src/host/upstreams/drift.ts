@@ -13,7 +13,7 @@ import { mapInTurns, nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import { appBounds } from "../../upstream/apps.ts";
 import { listBounds } from "../../upstream/long-answers.ts";
 import { cidOf, cidOfContract, isSubstantialChange, makeCids, makeFormCids, sizeOf } from "../offers/contract-cids.ts";
-import { takeOver, type TakenItem } from "./take-over.ts";
+import { takeOver, type TakenItem } from "./auto-approve.ts";
 
 /**
  * Items that differ from what was approved, or are new where there is no room for them; neither listed nor used until a

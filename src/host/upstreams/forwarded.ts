@@ -8,11 +8,11 @@ import type { Observed } from "../../upstream/observed.ts";
 import type { TaskOfUpstream } from "../../upstream/request.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { UpstreamRequest } from "../../upstream/upstream.ts";
-import type { RoundEnd, RoundOptions } from "../calls/upstream-call.ts";
 import type { CallResult, GuestLog, InputRequired } from "../offers/catalog.ts";
 import { cidOf } from "../offers/contract-cids.ts";
 import { LongObject, LongResult, type LongResultParts } from "../offers/long-result.ts";
 import { LongToolResult } from "../offers/upstream-results.ts";
+import type { RoundEnd, RoundOptions } from "./upstream-call.ts";
 
 /**
  * A call of an upstream that another node runs, as the two tell each other of it: values that a transfer carries

@@ -6,8 +6,8 @@ import { mapInTurns } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
 import { cidOf, cidOfContract, contractBlock, readAs } from "../offers/contract-cids.ts";
-import { NOTHING_ARRIVED, type Arrived } from "./judge.ts";
-import type { TakenItem } from "./take-over.ts";
+import type { TakenItem } from "./auto-approve.ts";
+import { NOTHING_ARRIVED, type Arrived } from "./drift.ts";
 
 /** The record of an upstream that is kept from one run to the next. */
 export interface Remembered {

@@ -16,14 +16,14 @@ import { launchedName } from "../../upstream/launcher-uri.ts";
 import type { UpstreamHealth } from "../../upstream/supervisor.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
 import type { Upstream } from "../../upstream/upstream.ts";
-import type { SuspendedLimits } from "../calls/upstream-call.ts";
-import type { RememberedChanges } from "../catalog/remembered.ts";
 import type { Directory } from "../directory/directory.ts";
 import { cidOf } from "../offers/contract-cids.ts";
-import { Elsewhere, UPSTREAMS, type UpstreamAsked, type UpstreamName, type UpstreamSaid } from "./elsewhere.ts";
 import { packEnd, packError, packObserved, unpackRound } from "./forwarded.ts";
 import { HostedUpstream, type HostedNodes, type OpenUpstream, type UpstreamListener } from "./hosted.ts";
+import { Elsewhere, UPSTREAMS, type UpstreamAsked, type UpstreamName, type UpstreamSaid } from "./other-nodes.ts";
 import { Owner, type LeaseNodes } from "./owner.ts";
+import type { SuspendedLimits } from "./upstream-call.ts";
+import type { RememberedChanges } from "./upstream-record.ts";
 
 export interface HostingOptions {
   /** The other processes on the store; without them every upstream runs here. */

@@ -14,6 +14,10 @@ import type { Launch } from "../../upstream/launch.ts";
 import type { Observed } from "../../upstream/observed.ts";
 import type { TaskOfUpstream } from "../../upstream/request.ts";
 import type { Upstream, UpstreamOptions, UpstreamRequest } from "../../upstream/upstream.ts";
+import type { CallOptions } from "../offers/catalog.ts";
+import { cidOf, isSubstantialChange, makeCids } from "../offers/contract-cids.ts";
+import { noOwner, type Elsewhere } from "./other-nodes.ts";
+import type { Owner } from "./owner.ts";
 import {
   askerIn,
   callIsGone,
@@ -21,12 +25,8 @@ import {
   type ResultOf,
   type RoundEnd,
   type SuspendedLimits,
-} from "../calls/upstream-call.ts";
-import type { RememberedChanges } from "../catalog/remembered.ts";
-import type { CallOptions } from "../offers/catalog.ts";
-import { cidOf, isSubstantialChange, makeCids } from "../offers/contract-cids.ts";
-import { noOwner, type Elsewhere } from "./elsewhere.ts";
-import type { Owner } from "./owner.ts";
+} from "./upstream-call.ts";
+import type { RememberedChanges } from "./upstream-record.ts";
 
 /** Opens an upstream for its host; what else the connection needs is already bound. */
 export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstream;
