@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import type { CompileTask } from "../../src/discover/compile.ts";
 import { substituteCompiler, type Compiler, type CompilerHelp } from "../../src/discover/compiler.ts";
 import type { Bundling, Compiled, DefinitionSource } from "../../src/discover/discovery.ts";
-import { QUICK_COMPILE_MS } from "../../src/host/catalog/compile-in-turn.ts";
+import { QUICK_COMPILE_MS } from "../../src/host/catalog/compile-queue.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 
 /**

@@ -18,8 +18,8 @@ import {
 import { interpreterProblem } from "../../processes/interpreter.ts";
 import { ifSound } from "../../store/if-sound.ts";
 import type { Store } from "../../store/store.ts";
-import type { CompileFor } from "./compile-in-turn.ts";
-import type { KeptCode } from "./kept-code.ts";
+import type { KeptCode } from "./cached-code.ts";
+import type { CompileFor } from "./compile-queue.ts";
 
 export interface CompileOnce {
   (definition: Cid, source: DefinitionSource): Promise<CompiledResult>;

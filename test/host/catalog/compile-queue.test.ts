@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Compiled } from "../../../src/discover/discovery.ts";
-import { compilingInTurn } from "../../../src/host/catalog/compile-in-turn.ts";
+import { compilingInTurn } from "../../../src/host/catalog/compile-queue.ts";
 
 describe("compiling in turn", () => {
   const never = async (): Promise<Compiled> => assert.fail("nothing takes long");

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { KeptCode } from "../../../src/host/catalog/kept-code.ts";
+import { KeptCode } from "../../../src/host/catalog/cached-code.ts";
 import { lower } from "../../support/lowered-limits.ts";
 
 describe("kept code", () => {
