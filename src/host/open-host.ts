@@ -10,11 +10,9 @@ import type { AskedNames } from "../store/store.ts";
 import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
 import { Activities } from "./calls/activity.ts";
 import { givesOther } from "./calls/granted.ts";
-import { guestPort, type PortHost } from "./calls/guest-port.ts";
 import { stateRules } from "./calls/guest-state.ts";
 import { Observers } from "./calls/observe.ts";
 import { RecentLines } from "./calls/recent-lines.ts";
-import { withAllServers } from "./catalog/aggregate.ts";
 import { approveUpstream, followRemembered } from "./catalog/approved.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
@@ -31,7 +29,9 @@ import { readAhead } from "./directory/read-ahead.ts";
 import { createSetVisible } from "./directory/visibility.ts";
 import type { Foreseen, Host } from "./host.ts";
 import type { Catalog } from "./offers/catalog.ts";
-import { UpdatesElsewhere } from "./serving/updates-elsewhere.ts";
+import { withAllServers } from "./serving/aggregate.ts";
+import { guestPort, type PortHost } from "./serving/guest-port.ts";
+import { UpdatesElsewhere } from "./serving/node-updates.ts";
 import { Watchers } from "./serving/watchers.ts";
 
 export interface HostDependencies extends Omit<

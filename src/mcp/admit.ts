@@ -1,6 +1,6 @@
 import type { Action, Principal } from "../access/principal.ts";
-import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
 import type { Catalog } from "../host/offers/catalog.ts";
+import { ALL_SERVERS } from "../host/serving/aggregate.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { isNativeName } from "./native.ts";

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Errands } from "../cluster/errands.ts";
-import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
+import { ALL_SERVERS } from "../host/serving/aggregate.ts";
 import { hasInexactNumbers } from "../lib/exact-numbers.ts";
 import { isObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";

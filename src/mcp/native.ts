@@ -1,9 +1,9 @@
-import { ALL_SERVERS } from "../host/catalog/aggregate.ts";
 import { permittedCatalog } from "../host/catalog/permitted.ts";
 import type { Host } from "../host/host.ts";
 import type { Catalog, CallResult, InputRequired, Tool } from "../host/offers/catalog.ts";
 import { textsOf } from "../host/offers/content.ts";
 import { jsonOf } from "../host/offers/long-result.ts";
+import { ALL_SERVERS } from "../host/serving/aggregate.ts";
 import { isCid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, type JsonObject } from "../lib/json.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ALL_SERVERS } from "../../src/host/catalog/aggregate.ts";
 import type { Host } from "../../src/host/host.ts";
+import { ALL_SERVERS } from "../../src/host/serving/aggregate.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { nativeTool } from "../../src/mcp/native.ts";
 import type { ServerPlace } from "../../src/mcp/protocol.ts";

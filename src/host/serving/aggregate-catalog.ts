@@ -8,6 +8,8 @@ import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { listedProblems, type Problem } from "../../lib/problem.ts";
+import type { ServerSummary } from "../catalog/overview.ts";
+import { callableBy, permittedCatalog } from "../catalog/permitted.ts";
 import type { Host } from "../host.ts";
 import type {
   Catalog,
@@ -21,8 +23,6 @@ import type {
   Tool,
   ToolContract,
 } from "../offers/catalog.ts";
-import type { ServerSummary } from "./overview.ts";
-import { callableBy, permittedCatalog } from "./permitted.ts";
 
 /** Names of tools and prompts that every protocol revision allows. */
 const SHARED_NAME = /^[A-Za-z0-9_./-]{1,128}$/;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
-import { UpdatesElsewhere } from "../../../src/host/serving/updates-elsewhere.ts";
+import { UpdatesElsewhere } from "../../../src/host/serving/node-updates.ts";
 import { UPDATES_MAX, Watchers } from "../../../src/host/serving/watchers.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import type { NodeStore } from "../../../src/lib/node-store.ts";

@@ -6,11 +6,11 @@ import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { basePathOf } from "../../lib/tenant-name.ts";
 import type { Store } from "../../store/store.ts";
+import { guestState, type StateRules } from "../calls/guest-state.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
 import { permittedCatalog } from "../catalog/permitted.ts";
 import type { Catalog } from "../offers/catalog.ts";
-import { UPDATES_MAX } from "../serving/watchers.ts";
-import { guestState, type StateRules } from "./guest-state.ts";
+import { UPDATES_MAX } from "./watchers.ts";
 
 /** The variable through which a definition reads what this Berth hosts: a JSON list of servers with their tools. */
 const SERVERS_VARIABLE = "berth:servers";
