@@ -1,7 +1,7 @@
 import { packageVersion, type Config } from "../config.ts";
 import type { ExploreOptions } from "../host/builtin/explore-server.ts";
 import type { Checks } from "../host/checks/checks.ts";
-import { longReader } from "../host/offers/upstream-results.ts";
+import { longReader } from "../host/checks/long-reader.ts";
 import type { HostingOptions } from "../host/upstreams/hosting.ts";
 import type { Log } from "../lib/log.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";

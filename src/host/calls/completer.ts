@@ -1,15 +1,11 @@
 import type { DiscoveredCompletion } from "../../discover/discovery.ts";
-import type { GuestValue } from "../../executor/executor.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { Json } from "../../lib/json.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";
 import { guestFailed } from "../offers/call-failures.ts";
 import type { Completer, Completion } from "../offers/catalog.ts";
+import { completionIn } from "../offers/completion.ts";
 import { LongObject } from "../offers/long-result.ts";
 import type { Run } from "./run.ts";
-
-/** How many values one answer may have (2026-07-28 `server/utilities/completion`). */
-const VALUES_MAX = 100;
 
 /** Completes an argument by a function. One without parameters returns all values, which are filtered here. */
 export function createCompleter(
@@ -30,19 +26,4 @@ export function createCompleter(
       return completion;
     },
   };
-}
-
-/** The texts that begin with `start`; undefined when the value is not a list of strings. */
-export function completionIn(value: GuestValue, start: string): Completion | undefined {
-  const texts = value.kind === "json" ? textsOf(value.value) : undefined;
-  const all = start === "" ? texts : texts?.filter((each) => startsWith(each, start));
-  return all && { values: all.slice(0, VALUES_MAX), total: all.length, hasMore: all.length > VALUES_MAX };
-}
-
-function textsOf(value: Json): string[] | undefined {
-  return Array.isArray(value) && value.every((each) => typeof each === "string") ? value : undefined;
-}
-
-function startsWith(text: string, start: string): boolean {
-  return text.toLowerCase().startsWith(start.toLowerCase());
 }

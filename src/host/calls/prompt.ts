@@ -1,4 +1,3 @@
-import { contentBlockOf, text } from "../../contract/content-block.ts";
 import type { PromptContract } from "../../contract/contract.ts";
 import {
   filledPrompt,
@@ -8,15 +7,16 @@ import {
   type PromptValues,
 } from "../../entry/prompt-fields.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
+import type { JsonObject } from "../../lib/json.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
 import { type Limits, limitVariable } from "../../limits/limits.ts";
 import type { Validator } from "../checks/checks.ts";
 import type { OutcomeReader } from "../checks/tasks.ts";
 import { guestFailed } from "../offers/call-failures.ts";
-import type { ContentBlock, Prompt, PromptResult } from "../offers/catalog.ts";
-import { blockOfBytes, textsOf, type ReturnedValue } from "../offers/content.ts";
+import type { Prompt } from "../offers/catalog.ts";
+import { textsOf } from "../offers/content.ts";
 import { LongObject, LongResult, type LongObjectParts } from "../offers/long-result.ts";
+import { promptOfContent, promptResultOf } from "../offers/prompt-result.ts";
 import type { Remake } from "./remake.ts";
 import type { Run } from "./run.ts";
 import type { Redirects } from "./uris/redirect.ts";
@@ -54,69 +54,9 @@ export function createPrompt(
   };
 }
 
-/** A tool's content as messages of the user. */
-export function promptOfContent(content: readonly ContentBlock[], description: string | undefined): PromptResult {
-  return { ...describedBy(description), messages: content.map(byUser) };
-}
-
 function problemOfTexts(args: JsonObject): string | undefined {
   const name = Object.keys(args).find((each) => typeof args[each] !== "string");
   return name === undefined ? undefined : `/${name} must be a string`;
-}
-
-type Message = PromptResult["messages"][number];
-
-/**
- * Accepts a text, a content block, a message, a list of these, or `{ messages, description }`. Throws `guest_failed`.
- */
-export function promptResultOf(
-  value: ReturnedValue,
-  { name, description: own }: { readonly name: string; readonly description?: string | undefined },
-): PromptResult {
-  const whole = value.kind === "json" && isObject(value.value) && "messages" in value.value ? value.value : undefined;
-  const description = typeof whole?.["description"] === "string" ? whole["description"] : own;
-  const messages = whole ? messagesOf(whole["messages"] ?? null) : messagesIn(value);
-  if (!messages) {
-    const wanted = "a string, a content block, { role, content }, or a list of these";
-    throw new BerthError("guest_failed", `The prompt "${name}" did not return messages: it must return ${wanted}`);
-  }
-  return { ...describedBy(description), messages };
-}
-
-function describedBy(description: string | undefined): { description?: string } {
-  return description === undefined ? {} : { description };
-}
-
-function messagesIn(value: ReturnedValue): Message[] | undefined {
-  switch (value.kind) {
-    case "none":
-      return [];
-    case "text":
-      return [byUser(text(value.text))];
-    case "bytes":
-      return [byUser(blockOfBytes(value.base64, value.mimeType))];
-    case "json":
-      return messagesOf(value.value);
-  }
-}
-
-function messagesOf(value: Json): Message[] | undefined {
-  const messages = (Array.isArray(value) ? value : [value]).map(messageOf);
-  return messages.every((message) => message !== undefined) ? messages : undefined;
-}
-
-function messageOf(value: Json): Message | undefined {
-  if (!isObject(value) || !("role" in value)) {
-    const block = contentBlockOf(value);
-    return block && byUser(block);
-  }
-  const { role, content } = value;
-  const block = contentBlockOf(content ?? null);
-  return block && (role === "user" || role === "assistant") ? { role, content: block } : undefined;
-}
-
-function byUser(content: ContentBlock): Message {
-  return { role: "user", content };
 }
 
 /**

@@ -13,6 +13,7 @@ import { answersForFunction, optionsFor, contextOf } from "../../outcome/answers
 import { CONTEXT_KEY, contextMeta, TOOL_KEY, type CallerContext, type CallContext } from "../../outcome/context.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
 import type { Grant } from "../../secrets/grants.ts";
+import { argumentTexts } from "../checks/argument-texts.ts";
 import type { Checks, ValidatorOf } from "../checks/checks.ts";
 import { argumentsSchema } from "../checks/defaults.ts";
 import type { CallOptions, ClientFacts } from "../offers/catalog.ts";
@@ -387,16 +388,4 @@ function printed(stdout: Uint8Array): Extract<GuestOutcome, { ok: true }>["value
   } catch {
     return { kind: "bytes", base64: Buffer.from(stdout).toString("base64") };
   }
-}
-
-/** The text of each of these arguments; undefined for those that are not given. */
-export function argumentTexts(args: JsonObject, names: readonly string[]): (string | undefined)[] {
-  return names.map((name) => (Object.hasOwn(args, name) ? textOf(args[name]) : undefined));
-}
-
-/** Scalars as themselves, lists one element per line, everything else as JSON; a missing value is empty. */
-function textOf(value: Json | undefined): string {
-  if (value === undefined || value === null) return "";
-  if (Array.isArray(value)) return value.map(textOf).join("\n");
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

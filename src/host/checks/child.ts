@@ -36,11 +36,9 @@ import {
 } from "../../upstream/results.ts";
 import { readEnd } from "../../upstream/tasks.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import { completionIn } from "../calls/completer.ts";
-import { promptOfContent, promptResultOf } from "../calls/prompt.ts";
-import { argumentTexts } from "../calls/run.ts";
 import { sayBroken } from "../offers/call-failures.ts";
 import type { CallResult, ContentBlock, AnyOutput, PromptResult, ReadResult } from "../offers/catalog.ts";
+import { completionIn, completionOf } from "../offers/completion.ts";
 import {
   BARE_TEXT,
   bareOf,
@@ -54,8 +52,10 @@ import {
 } from "../offers/content.ts";
 import type { LongObjectParts, LongResultParts, OlderTexts } from "../offers/long-result.ts";
 import { endOfResult, withoutEnvelope } from "../offers/outcomes.ts";
+import { promptOfContent, promptResultOf } from "../offers/prompt-result.ts";
 import { blockOfContents, contentsOfBytes, contentsOfResult, toContents } from "../offers/resource-contents.ts";
-import { completionOf, gotPromptOf, readResultOf, resultOf } from "../offers/upstream-results.ts";
+import { gotPromptOf, readResultOf, resultOf } from "../offers/upstream-results.ts";
+import { argumentTexts } from "./argument-texts.ts";
 import { judgeOf, overfilled } from "./schema-code.ts";
 import {
   READY,

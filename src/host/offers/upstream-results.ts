@@ -1,18 +1,8 @@
 import { isContentBlock, isKnownKind } from "../../contract/content-block.ts";
 import { withoutReserved } from "../../contract/reserved-meta.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
-import type { LongReader } from "../../upstream/long-answers.ts";
-import type {
-  ResourceResult,
-  ToolResult,
-  UpstreamCompletion,
-  UpstreamContentBlock,
-  UpstreamPromptResult,
-} from "../../upstream/results.ts";
-import type { Checks } from "../checks/checks.ts";
-import type { ReadAnswer } from "../checks/tasks.ts";
-import type { CallResult, Completion, ContentBlock, PromptResult, ReadResult, ResourceContents } from "./catalog.ts";
-import { LongObject, LongResult } from "./long-result.ts";
+import type { ResourceResult, ToolResult, UpstreamContentBlock, UpstreamPromptResult } from "../../upstream/results.ts";
+import type { CallResult, ContentBlock, PromptResult, ReadResult, ResourceContents } from "./catalog.ts";
 import { endOfResult, type Ended } from "./outcomes.ts";
 
 /**
@@ -66,57 +56,6 @@ function isPassable(block: UpstreamContentBlock): boolean {
 
 function isContents({ text, blob }: ResourceResult["contents"][number]): boolean {
   return typeof text === "string" || typeof blob === "string";
-}
-
-export function completionOf({ values: all, total, hasMore }: UpstreamCompletion): Completion {
-  const values = all.slice(0, VALUES_MAX);
-  return {
-    values,
-    total: typeof total === "number" ? total : all.length,
-    hasMore: hasMore === true || all.length > VALUES_MAX,
-  };
-}
-
-const VALUES_MAX = 100;
-
-/** Reads long messages of a tenant's upstreams in the check process. */
-export function longReader(
-  checks: Pick<Checks, "readUpstream" | "readAnswer" | "scalarsIn">,
-  tenant: string,
-): LongReader {
-  return {
-    message: (bytes) => checks.readUpstream(tenant, bytes, false),
-    event: (bytes) => checks.readUpstream(tenant, bytes, true),
-    scalars: (args, paths) => checks.scalarsIn(tenant, args, paths),
-    async toolResult(what, answer) {
-      const { tool, transient, warnings } = await checks.readAnswer(tenant, what, "tool", answer);
-      return toolResultOf({ tool: tool!, transient, warnings });
-    },
-    async taskResult(what, answer) {
-      const { task, tool, transient, warnings } = await checks.readAnswer(tenant, what, "task", answer);
-      if (!tool) return { detail: { ...task }, result: undefined };
-      return { detail: { ...task }, result: toolResultOf({ tool, transient, warnings }) };
-    },
-    async resourceResult(what, answer) {
-      return new LongObject((await checks.readAnswer(tenant, what, "resource", answer)).object!);
-    },
-    async promptResult(what, answer) {
-      return new LongObject((await checks.readAnswer(tenant, what, "prompt", answer)).object!);
-    },
-    async completion(what, answer) {
-      return { ...(await checks.readAnswer(tenant, what, "completion", answer)).completion! };
-    },
-  };
-}
-
-function toolResultOf(read: {
-  readonly tool: NonNullable<ReadAnswer["tool"]>;
-  readonly transient: string | undefined;
-  readonly warnings: readonly string[];
-}): LongToolResult {
-  const { tool, transient, warnings } = read;
-  const result = "inputRequests" in tool ? tool : new LongResult(tool);
-  return new LongToolResult({ result, ...(transient !== undefined && { transient }) }, warnings);
 }
 
 /** The long result of an upstream's tool; all that must be checked in it has been. */
