@@ -14,9 +14,8 @@ import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profi
 import { textOf } from "../../upstream/result-records.ts";
 import type { ToolResult } from "../../upstream/results.ts";
 import { UpstreamError } from "../../upstream/upstream-error.ts";
-import { lazyValidator } from "../calls/arguments.ts";
+import { lazyValidator, problemsOf } from "../calls/arguments.ts";
 import type { CallNotes } from "../calls/observe.ts";
-import { problemsOf } from "../offers/call-failures.ts";
 import type { Catalog, CallOptions, CallResult, InputRequired, Prompt, Tool, ToolContract } from "../offers/catalog.ts";
 import { failure } from "../offers/content.ts";
 import { cidOf } from "../offers/contract-cids.ts";

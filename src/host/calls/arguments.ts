@@ -24,3 +24,13 @@ export function faultOfSchema(schema: JsonSchema): string | undefined {
     return (error as Error).message;
   }
 }
+
+/** Describes a value's problems as the end of a sentence; undefined when there are none. */
+export function problemsOf(judge: Judge, value: unknown): string | undefined {
+  try {
+    const problems = judge(value);
+    return problems.length > 0 ? problems.join("; ") : undefined;
+  } catch (error) {
+    return `its schema is not valid: ${(error as Error).message}`;
+  }
+}

@@ -3,18 +3,7 @@ import type { GuestFailure } from "../../executor/executor.ts";
 import { noDescriptors } from "../../lib/error-mapping.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { limitVariable } from "../../limits/limits.ts";
-import type { Judge } from "../checks/schema-code.ts";
 import type { ReturnedValue } from "./content.ts";
-
-/** Describes a value's problems as the end of a sentence; undefined when there are none. */
-export function problemsOf(judge: Judge, value: unknown): string | undefined {
-  try {
-    const problems = judge(value);
-    return problems.length > 0 ? problems.join("; ") : undefined;
-  } catch (error) {
-    return `its schema is not valid: ${(error as Error).message}`;
-  }
-}
 
 /**
  * Describes a failed call to its caller. `what` begins the sentence: `The tool "echo"`. `deadline` is the limit that the
