@@ -8,8 +8,7 @@ import type { Overview, ServerSummary } from "./catalog/overview.ts";
 import type { ReleaseVersion } from "./catalog/releases.ts";
 import type { ContentUser } from "./directory/content-users.ts";
 import type { Directory } from "./directory/directory.ts";
-import type { Catalog } from "./offers/catalog.ts";
-import type { AnyChangeListener, ChangeListener } from "./serving/watchers.ts";
+import type { Catalog, ServerChange } from "./offers/catalog.ts";
 import type { UpstreamState } from "./upstreams/hosting.ts";
 
 /** A tenant's servers as they will be after a change. */
@@ -102,3 +101,9 @@ export interface Host {
   /** The catalog of an earlier release of a server; undefined when the server never had it, or it is gone. */
   release(tenant: string, name: string, release: Cid): Promise<Catalog | undefined>;
 }
+
+/** Is notified of changes to a server. */
+export type ChangeListener = (change: ServerChange) => void;
+
+/** Is notified of updated resources of any server of a tenant and, without a change, of servers that may have changed. */
+export type AnyChangeListener = (server: string, change?: ServerChange) => void;

@@ -7,10 +7,9 @@ import type { Log } from "../../lib/log.ts";
 import { listedProblems, shortProblems, type Problem } from "../../lib/problem.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Directory, DirectoryEntry } from "../directory/directory.ts";
-import type { Host } from "../host.ts";
+import type { ChangeListener, Host } from "../host.ts";
 import type { Catalog, Contract, ServerChange } from "../offers/catalog.ts";
 import { composeServers, NOT_IN_ALL, partOf, withoutOffer, type Part } from "./aggregate-catalog.ts";
-import type { ChangeListener } from "./watchers.ts";
 
 /**
  * The name of the server that offers everything a tenant's servers offer (S10). It only maps names: a call goes to the

@@ -1,14 +1,9 @@
 import { jsonBlockInTurns, type Cid } from "../../lib/cid.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
+import type { AnyChangeListener, ChangeListener } from "../host.ts";
 import type { Catalog, ServerChange } from "../offers/catalog.ts";
 
-/** Hears of changes to a server. */
-export type ChangeListener = (change: ServerChange) => void;
-
 type Part = "tools" | "resources" | "prompts";
-
-/** Hears of any server of a tenant: an updated resource or, without a change, that the server may have changed. */
-export type AnyChangeListener = (server: string, change?: ServerChange) => void;
 
 interface Watch {
   readonly listeners: Set<ChangeListener>;
