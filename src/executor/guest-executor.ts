@@ -85,13 +85,25 @@ export class GuestExecutor implements Executor {
   }
 
   call(program: GuestProgram, given: GuestCall): Promise<GuestOutcome> {
-    return new Promise((resolve) => {
-      const call = new PendingCall(program, given, clock.now(), resolve);
-      const refusal = this.#refusal(program) ?? (given.signal?.aborted ? cancelled : undefined);
-      if (refusal) return call.fail(refusal);
-      if (given.signal) this.#listen(call, given.signal);
-      this.#enter(call);
+    let call!: PendingCall;
+    const outcome = new Promise<GuestOutcome>((resolve) => {
+      call = new PendingCall(program, given, clock.now(), resolve);
     });
+    const refusal = this.#refusal(program) ?? (given.signal?.aborted ? cancelled : undefined);
+    if (refusal) {
+      call.fail(refusal);
+      return outcome;
+    }
+    if (given.signal) this.#listen(call, given.signal);
+    const entered = this.#queueOf(program.tenant).enter(call);
+    if (entered === "refused") {
+      call.fail(tooBusy(this.#limits.queuedCallsPerTenant));
+      return outcome;
+    }
+    this.#inFlight++;
+    this.#ticker.wake();
+    if (entered === "started") this.#pool.run(call);
+    return outcome;
   }
 
   async load(program: Parameters<Executor["load"]>[0]): ReturnType<Executor["load"]> {
@@ -165,24 +177,21 @@ export class GuestExecutor implements Executor {
     return this.#isWithdrawn(user) ? folderWithdrawn : undefined;
   }
 
-  #enter(call: PendingCall): void {
-    const { tenant } = call.program;
+  #queueOf(tenant: string): BoundedQueue<PendingCall> {
     let queue = this.#queues.get(tenant);
     if (!queue) {
       const { calls: running } = this.#limitsOf(tenant);
-      queue = new BoundedQueue({ running, queued: this.#limits.queuedCallsPerTenant }, (call) => this.#pool.run(call));
+      queue = new BoundedQueue({ running, queued: this.#limits.queuedCallsPerTenant });
       this.#queues.set(tenant, queue);
     }
-    this.#inFlight++;
-    this.#ticker.wake();
-    if (queue.enter(call)) return;
-    this.#inFlight--;
-    call.fail(tooBusy(this.#limits.queuedCallsPerTenant));
+    return queue;
   }
 
+  /** Frees the slot of a call, and starts the next one of its tenant. */
   #leave(call: PendingCall): void {
     this.#inFlight--;
-    this.#queues.get(call.program.tenant)?.leave();
+    const next = this.#queues.get(call.program.tenant)?.leave();
+    if (next) this.#pool.run(next);
   }
 
   #listen(call: PendingCall, signal: CancelSignal): void {
@@ -247,13 +256,11 @@ interface BoundedQueueLimits {
  */
 export class BoundedQueue<Job> {
   readonly #limits: BoundedQueueLimits;
-  readonly #start: (job: Job) => void;
   readonly #queue = new Set<Job>();
   #running = 0;
 
-  constructor(limits: BoundedQueueLimits, start: (job: Job) => void) {
+  constructor(limits: BoundedQueueLimits) {
     this.#limits = limits;
-    this.#start = start;
   }
 
   get idle(): boolean {
@@ -264,16 +271,15 @@ export class BoundedQueue<Job> {
     return this.#queue;
   }
 
-  /** Starts the job now or later; false when no more may wait. */
-  enter(job: Job): boolean {
+  /** Takes a slot for the job, or queues it: `refused` if no more may wait. The caller starts it if it has a slot. */
+  enter(job: Job): "started" | "queued" | "refused" {
     if (this.#running < this.#limits.running) {
       this.#running++;
-      this.#start(job);
-      return true;
+      return "started";
     }
-    if (this.#queue.size >= this.#limits.queued) return false;
+    if (this.#queue.size >= this.#limits.queued) return "refused";
     this.#queue.add(job);
-    return true;
+    return "queued";
   }
 
   /** Takes a job out of the queue; false when it was not waiting. */
@@ -281,14 +287,11 @@ export class BoundedQueue<Job> {
     return this.#queue.delete(job);
   }
 
-  /** A started job is over: the next one gets its turn. */
-  leave(): void {
+  /** Ends a started job, and returns the next one, which may start now. */
+  leave(): Job | undefined {
     const [next] = this.#queue;
-    if (next === undefined) {
-      this.#running--;
-      return;
-    }
-    this.#queue.delete(next);
-    this.#start(next);
+    if (next === undefined) this.#running--;
+    else this.#queue.delete(next);
+    return next;
   }
 }

@@ -97,10 +97,27 @@ export class GuestSession {
     return this.#ending;
   }
 
+  /** Sends the call to the process, once that has loaded the program. */
   run(call: PendingCall): void {
     this.lastUsedAt = performance.now();
-    if (this.#unsent) this.#unsent.push(call);
-    else this.#send(call);
+    if (this.#unsent) {
+      this.#unsent.push(call);
+      return;
+    }
+    const { shape, args, context } = call.given;
+    if (this.#process.backlogBytes > backlogBounds.guestBacklogBytes)
+      return this.#refuse(call, tooBusy(this.#calls.size));
+    this.#calls.add(call);
+    let frame: string;
+    try {
+      const text = args instanceof JsonText ? args.text : JSON.stringify(args);
+      const data = context ? `${text},${JSON.stringify(context)}` : text;
+      frame = `[${toGuest.call},${call.id},${this.#shapes.indexOf(shape)},${data}]`;
+    } catch {
+      this.#calls.remove(call);
+      return this.#refuse(call, failure("protocol", "its arguments cannot be written as JSON"));
+    }
+    call.frame = this.#process.send(frame);
   }
 
   /** Stops a call whose caller no longer wants a result. */
@@ -151,7 +168,7 @@ export class GuestSession {
     this.#process.send(load, typeof code === "string" ? Buffer.from(code) : code);
     const waiting = this.#unsent ?? [];
     this.#unsent = undefined;
-    for (const call of waiting) this.#send(call);
+    for (const call of waiting) this.run(call);
   }
 
   /** Opens its way out, where it may reach anything. */
@@ -171,23 +188,6 @@ export class GuestSession {
   #revoke(): void {
     for (const call of [...this.#calls.all(), ...(this.#unsent ?? [])]) call.revoke(REVOKED);
     this.#owner.onRetired(this, REVOKED);
-  }
-
-  #send(call: PendingCall): void {
-    const { shape, args, context } = call.given;
-    if (this.#process.backlogBytes > backlogBounds.guestBacklogBytes)
-      return this.#refuse(call, tooBusy(this.#calls.size));
-    this.#calls.add(call);
-    let frame: string;
-    try {
-      const text = args instanceof JsonText ? args.text : JSON.stringify(args);
-      const data = context ? `${text},${JSON.stringify(context)}` : text;
-      frame = `[${toGuest.call},${call.id},${this.#shapes.indexOf(shape)},${data}]`;
-    } catch {
-      this.#calls.remove(call);
-      return this.#refuse(call, failure("protocol", "its arguments cannot be written as JSON"));
-    }
-    call.frame = this.#process.send(frame);
   }
 
   #drop(call: PendingCall, error: GuestFailure): void {
