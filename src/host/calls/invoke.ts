@@ -11,39 +11,32 @@ import type { CallOutcome } from "./activity.ts";
 import type { Checked, Consent } from "./consents.ts";
 import type { CallNotes } from "./observe.ts";
 
-/** Makes a tool of what says how it is carried out: every call of it goes the same way. */
+/**
+ * The tool of an invocable. Every tool call, of definitions and of upstreams alike, takes the same path: check the
+ * arguments → ask for consent → admit → run → read what came back → retry, or ask → record → answer. This file knows
+ * neither guests nor upstreams: each kind of tool defines how it runs, and how to read what came back.
+ */
 export function invocableTool<Returned>(invocable: Invocable<Returned>, task?: TaskSupport): Tool {
-  const { contract, consent } = invocable;
+  const { contract, consent, notes, checkArguments } = invocable;
   return {
     contract,
     ...(task && { task }),
     ...(consent && { asksConsent: () => true }),
-    call: (args, options) => invoke(invocable, args, options),
+    async call(args, options) {
+      const call: Invocation<Returned> = { tool: invocable, args, options, beganAt: performance.now() };
+      notes.began(call.beganAt, args, options);
+      const checked = checkArguments?.(args);
+      // Awaited only when necessary: most arguments are checked immediately.
+      const invalid = checked === undefined ? undefined : await checked;
+      if (invalid !== undefined) return refuseArguments(call, invalid);
+      // A task that goes on had consent when it began.
+      return consent && !options.task ? executeWithConsent(call, consent) : execute(call);
+    },
   };
 }
 
-/**
- * The way of every tool call, of definitions and of upstreams alike: check the arguments → ask for consent → admit → run
- * → read what came back → retry, or ask → record → answer. It knows neither guests nor upstreams: each kind of tool says
- * how it runs, and how to read what came back.
- */
-async function invoke<Returned>(
-  tool: Invocable<Returned>,
-  args: JsonObject | JsonText,
-  options: CallOptions,
-): Promise<Answer> {
-  const call: Invocation<Returned> = { tool, args, options, beganAt: performance.now() };
-  tool.notes.began(call.beganAt, args, options);
-  const checked = tool.checkArguments?.(args);
-  // Awaited only when necessary: most arguments are checked at once.
-  const invalid = checked === undefined ? undefined : await checked;
-  if (invalid !== undefined) return refuseArguments(call, invalid);
-  // A task that goes on had consent when it began.
-  return tool.consent && !options.task ? withConsent(call, tool.consent) : carryOut(call);
-}
-
-/** Carries the call out only if the user has consented to it. */
-async function withConsent<Returned>(call: Invocation<Returned>, consent: Consent): Promise<Answer> {
+/** Executes the call only if the user has consented to it. */
+async function executeWithConsent<Returned>(call: Invocation<Returned>, consent: Consent): Promise<Answer> {
   let checked: Checked;
   try {
     checked = await consent.check(call.args, call.options);
@@ -52,19 +45,24 @@ async function withConsent<Returned>(call: Invocation<Returned>, consent: Consen
   }
   if (checked.asked) return record(call, { outcome: "asked", asked: checked.asked });
   if (checked.refused !== undefined) return record(call, { outcome: "error", result: failure(checked.refused) });
-  const answer = await carryOut(call);
+  const answer = await execute(call);
   // The call goes on when it comes again with the answers, and the user consented already.
   if ("inputRequests" in answer) await checked.waitsFor(Object.keys(answer.inputRequests));
   return answer;
 }
 
-async function carryOut<Returned>(call: Invocation<Returned>): Promise<Answer> {
-  const { tool, options } = call;
+async function execute<Returned>(call: Invocation<Returned>): Promise<Answer> {
+  const { tool, args, options } = call;
   const refused = admit(call);
   if (refused !== undefined) return record(call, { outcome: "error", result: failure(refused) });
   let final: FinalResult<CallEnd>;
   try {
-    final = await runUntilFinal(call);
+    const read = tool.read(await tool.run(args, options, tool.notes.onLine), options);
+    // Awaited only when necessary, as above.
+    const first = read instanceof Promise ? await read : read;
+    // Most calls end immediately, with content or with an error that is not transient.
+    const isFinal = first.transient === undefined && first.asked === undefined;
+    final = isFinal ? { result: first, retries: 0 } : await retry(call, first);
   } catch (error) {
     return record(call, tool.readThrown(error, options));
   } finally {
@@ -75,7 +73,7 @@ async function carryOut<Returned>(call: Invocation<Returned>): Promise<Answer> {
   return record(call, needs === undefined ? end : { outcome: "error", result: failure(needs) }, retries);
 }
 
-/** How one kind of tool is carried out. */
+/** How one kind of tool is executed. */
 export interface Invocable<Returned> {
   readonly contract: ToolContract;
   readonly notes: CallNotes;
@@ -149,14 +147,9 @@ function admit<Returned>({ tool, options }: Invocation<Returned>): string | unde
   return refused ?? tool.notes.enter();
 }
 
-async function runUntilFinal<Returned>(call: Invocation<Returned>): Promise<FinalResult<CallEnd>> {
+function retry<Returned>(call: Invocation<Returned>, first: CallEnd): Promise<FinalResult<CallEnd>> {
   const { tool, args, options, beganAt } = call;
-  const { contract, notes, limits } = tool;
-  const read = tool.read(await tool.run(args, options, notes.onLine), options);
-  // Awaited only when necessary, as above.
-  const first = read instanceof Promise ? await read : read;
-  // Most calls end at once, with content or with an error that is not transient.
-  if (first.transient === undefined && first.asked === undefined) return { result: first, retries: 0 };
+  const { contract, limits } = tool;
   const attempts = {
     run: async (again: CallOptions) => tool.read(await tool.run(args, again, undefined), options),
     transientOf: (end: CallEnd) => end.transient,

@@ -1,7 +1,7 @@
 import { isContentBlock, text } from "../../contract/content-block.ts";
 import type { CallShape, DefinitionSource } from "../../discover/discovery.ts";
 import type { OfferedTool } from "../../entry/offer.ts";
-import type { Executor, GuestLog, GuestOutcome, GuestProgram } from "../../executor/executor.ts";
+import type { Executor, GuestCall, GuestLog, GuestOutcome, GuestProgram } from "../../executor/executor.ts";
 import { FolderFault, type HostFolder } from "../../folders/folders.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -86,8 +86,8 @@ export function runFactory(
     ...(hide && { hide }),
   };
   const current = currentProgram(guest, granted);
-  return ({ name, call, toolOptions = {}, takesUnread = false }) =>
-    functionRun({ executor, guest, current }, call, {
+  return ({ name, call, toolOptions = {}, takesUnread = false }) => {
+    const own = new GuestFunction({ executor, guest, current }, call, {
       server,
       tool: name,
       toolOptions,
@@ -95,6 +95,8 @@ export function runFactory(
       outputBytes,
       takesUnread,
     });
+    return call.streaming ? own.runCollected : own.run;
+  };
 }
 
 /**
@@ -136,51 +138,72 @@ export function configuredRun(
 
 const unknownClient: ClientFacts = { capabilities: {} };
 
+interface FunctionProgram {
+  readonly executor: Executor;
+  readonly guest: GuestProgram;
+  /** Gives the program for a call that begins now, if it may change. */
+  readonly current: (() => Promise<GuestProgram>) | undefined;
+}
+
+interface FunctionOptions {
+  readonly server: string;
+  readonly tool: string;
+  readonly toolOptions: JsonObject;
+  readonly callMs: number;
+  readonly outputBytes: number;
+  readonly takesUnread: boolean;
+}
+
 /** Calls one function of a TypeScript definition in its guest process. */
-function functionRun(
-  {
-    executor,
-    guest,
-    current,
-  }: {
-    readonly executor: Executor;
-    readonly guest: GuestProgram;
-    /** Gives the program as it is for a call that begins now, where that may change. */
-    readonly current: (() => Promise<GuestProgram>) | undefined;
-  },
-  shape: CallShape,
-  options: {
-    server: string;
-    tool: string;
-    toolOptions: JsonObject;
-    callMs: number;
-    outputBytes: number;
-    takesUnread: boolean;
-  },
-): Run {
-  const { server, tool, toolOptions } = options;
-  const contextOf = (given: CallOptions): JsonObject => ({
-    server,
-    tool,
-    answers: answersForFunction(given),
-    options: optionsFor(given, toolOptions),
-    client: { ...(given.client ?? unknownClient) },
-    ...(given.context && surroundings(given.context)),
-    ...(given.trace && tracing(given.trace)),
-  });
-  const runIn = (
-    program: GuestProgram,
-    args: Parameters<Run>[0],
+class GuestFunction {
+  readonly #program: FunctionProgram;
+  readonly #shape: CallShape;
+  readonly #options: FunctionOptions;
+
+  constructor(program: FunctionProgram, shape: CallShape, options: FunctionOptions) {
+    this.#program = program;
+    this.#shape = shape;
+    this.#options = options;
+  }
+
+  readonly run: Run = (args, given, onLine) => {
+    const { executor, guest, current } = this.#program;
+    if (current) return this.#runCurrent(current, args, given, onLine);
+    return executor.call(guest, this.#callOf(args, given, onLine));
+  };
+
+  /** Collects what the function yields, unless the caller takes it as it comes. */
+  readonly runCollected: Run = async (args, given, onLine) => {
+    if (given.onProgress) return this.run(args, given, onLine);
+    const collected = new Collected(this.#options.outputBytes);
+    return collected.outcomeOf(await this.run(args, { ...given, onProgress: collected.add }, onLine));
+  };
+
+  async #runCurrent(
+    current: () => Promise<GuestProgram>,
+    args: JsonObject | JsonText,
     given: CallOptions,
     onLine: Parameters<Run>[2],
-  ): Promise<GuestOutcome> => {
+  ): Promise<GuestOutcome> {
+    let program: GuestProgram;
+    try {
+      program = await current();
+    } catch (error) {
+      if (error instanceof FolderFault) return folderMissing(error);
+      return refused("the variables of its environment cannot be read now");
+    }
+    return this.#program.executor.call(program, this.#callOf(args, given, onLine));
+  }
+
+  #callOf(args: JsonObject | JsonText, given: CallOptions, onLine: Parameters<Run>[2]): GuestCall {
     const { principal, signal, onProgress, onTask, onCloseStream, deadlineMs } = given;
-    return executor.call(program, {
-      shape,
+    const { tool, callMs, takesUnread } = this.#options;
+    return {
+      shape: this.#shape,
       args,
-      deadlineMs: deadlineMs ?? options.callMs,
-      context: shape.context ? contextOf(given) : undefined,
-      takesUnread: options.takesUnread,
+      deadlineMs: deadlineMs ?? callMs,
+      context: this.#shape.context ? this.#contextOf(given) : undefined,
+      takesUnread,
       item: tool,
       caller: principal,
       signal,
@@ -188,26 +211,21 @@ function functionRun(
       onLog: bothOf(onLine, given.onLog),
       onTask,
       onCloseStream,
-    });
-  };
-  const run: Run = current
-    ? async (args, given, onLine) => {
-        let program: GuestProgram;
-        try {
-          program = await current();
-        } catch (error) {
-          if (error instanceof FolderFault) return folderMissing(error);
-          return refused("the variables of its environment cannot be read now");
-        }
-        return runIn(program, args, given, onLine);
-      }
-    : (args, given, onLine) => runIn(guest, args, given, onLine);
-  if (!shape.streaming) return run;
-  return async (args, callOptions, onLine) => {
-    if (callOptions.onProgress) return run(args, callOptions, onLine);
-    const collected = new Collected(options.outputBytes);
-    return collected.outcomeOf(await run(args, { ...callOptions, onProgress: collected.add }, onLine));
-  };
+    };
+  }
+
+  #contextOf(given: CallOptions): JsonObject {
+    const { server, tool, toolOptions } = this.#options;
+    return {
+      server,
+      tool,
+      answers: answersForFunction(given),
+      options: optionsFor(given, toolOptions),
+      client: { ...(given.client ?? unknownClient) },
+      ...(given.context && surroundings(given.context)),
+      ...(given.trace && tracing(given.trace)),
+    };
+  }
 }
 
 function surroundings({ action, root }: CallerContext): JsonObject {
