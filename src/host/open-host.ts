@@ -31,7 +31,7 @@ import type { Foreseen, Host } from "./host.ts";
 import type { Catalog } from "./offers/catalog.ts";
 import { withAllServers } from "./serving/aggregate.ts";
 import { guestPort, type PortHost } from "./serving/guest-port.ts";
-import { UpdatesElsewhere } from "./serving/node-updates.ts";
+import { NodeUpdates } from "./serving/node-updates.ts";
 import { Watchers } from "./serving/watchers.ts";
 
 export interface HostDependencies extends Omit<
@@ -50,392 +50,435 @@ export interface HostDependencies extends Omit<
 }
 
 /**
- * The host of a store. Guest code reaches only the servers that the tenant's names give; clients reach also the server
- * that comes with Berth, which may start programs, and the one that is composed of all others. `tenants` are loaded before it resolves, others by `reload`.
+ * Opens the host of a store. Guest code reaches only the servers that the tenant's names give; clients also reach the
+ * server that comes with Berth, which may start programs, and the one that is composed of all others. `tenants` are
+ * loaded before it resolves, others by `reload`.
  */
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
-  const { store, log, limits, network } = dependencies;
-  const directories = new Map<string, Directory>();
-  const catalogs = new CatalogCache(limits);
-  const watchers = new Watchers(
-    (error) => log.error({ err: error }, "a listener to a server's changes failed"),
-    (tenant, server) =>
-      log.warn({ tenant, server }, "too many updated resources are waiting to be announced; some are left out"),
-  );
-  const elsewhere = dependencies.cluster && new UpdatesElsewhere(dependencies.cluster, watchers, log);
-  /** False when too many updates wait to be told, here or in other nodes. */
-  const resourceUpdated = (tenant: string, server: string, uri: string): boolean => {
-    const isTold = watchers.resourceUpdated(tenant, server, uri);
-    return (elsewhere?.updated(tenant, server, uri) ?? true) && isTold;
-  };
-  const activities = new Activities();
-  const observers = dependencies.observers ?? new Observers();
-  const recentLines = new RecentLines();
-  observers.add(recentLines.onCall);
-  observers.addLines(recentLines.onLine);
-  const overviews = new Overviews();
+  const { builtIn, log, observers = new Observers() } = dependencies;
+  const host = new StoreHost(dependencies, observers);
+  for (const tenant of tenants) await host.reload(tenant);
+  return withAllServers(builtIn ? withBuiltIn(host, builtIn.tenant, builtIn.server, observers) : host, log);
+}
+
+/** The members of `Host` are its own properties, so that other hosts can be made from it by spreading it. */
+class StoreHost implements Host, PortHost {
+  readonly #dependencies: HostDependencies;
+  readonly #directories = new Map<string, Directory>();
+  readonly #catalogs: CatalogCache;
+  readonly #watchers: Watchers;
+  readonly #nodeUpdates: NodeUpdates | undefined;
+  readonly #activities = new Activities();
+  readonly #recentLines = new RecentLines();
+  readonly #overviews = new Overviews();
   /** By tenant and server. */
-  const withdrawn = new Map<string, ReadonlyMap<string, WithdrawnReleases>>();
+  readonly #withdrawn = new Map<string, ReadonlyMap<string, WithdrawnReleases>>();
   /** The packages that each tenant's servers were compiled with, or will be when they are loaded. */
-  const packages = new Map<string, PackageSet | undefined>();
-  /** The servers that the last change of a tenant's packages concerns, once they are forgotten. */
-  const following = new Map<string, Promise<ReadonlySet<string>>>();
+  readonly #packages = new Map<string, PackageSet | undefined>();
+  /** The servers affected by the last change of a tenant's packages, once they are unloaded. */
+  readonly #affected = new Map<string, Promise<ReadonlySet<string>>>();
   /** How often each tenant was closed. */
-  const closings = new Map<string, number>();
-
+  readonly #closings = new Map<string, number>();
   /** The number of the reading that each tenant is served from. */
-  const readings = new Map<string, number>();
-  let readingsBegun = 0;
+  readonly #readings = new Map<string, number>();
+  #readingsBegun = 0;
+  readonly #loading: LoadDependencies;
+  readonly #earlier: EarlierReleases;
+  readonly #recorder: ReleaseRecorder;
+  readonly #summarize: Summarize;
+  readonly #summarizeOneOfAll: Summarize;
+  readonly setVisible: PortHost["setVisible"];
 
-  const reload = async (tenant: string, foreseen?: Foreseen, onRead?: () => void): Promise<void> => {
-    const closedBefore = closings.get(tenant);
-    const reading = ++readingsBegun;
-    const before = foreseen?.directory ?? directories.get(tenant);
+  constructor(dependencies: HostDependencies, observers: Observers) {
+    this.#dependencies = dependencies;
+    const { log, limits, cluster, upstreams } = dependencies;
+    this.#catalogs = new CatalogCache(limits);
+    this.#watchers = new Watchers(
+      (error) => log.error({ err: error }, "a listener to a server's changes failed"),
+      (tenant, server) =>
+        log.warn({ tenant, server }, "too many updated resources are waiting to be announced; some are left out"),
+    );
+    this.#nodeUpdates = cluster && new NodeUpdates(cluster, this.#watchers, log);
+    observers.add(this.#recentLines.onCall);
+    observers.addLines(this.#recentLines.onLine);
+    this.#loading = {
+      ...dependencies,
+      isTrial: false,
+      activities: this.#activities,
+      observers,
+      serverOf: (tenant, name) => this.server(tenant, name),
+      networkNow: (tenant, name) => {
+        const listed = this.#listed(tenant, name);
+        return listed?.enabled && !listed.refused ? listed.entry.network : [];
+      },
+    };
+    this.#earlier = createEarlierReleases((tenant, server) => this.#portOf(tenant, server), this.#loading);
+    this.#recorder = new ReleaseRecorder(dependencies, (tenant, server) => this.#catalogs.drop(tenant, server));
+    this.#summarize = createSummarize(dependencies, this.#catalogs, (tenant, name) => this.#inspect(tenant, name));
+    this.#summarizeOneOfAll = createSummarize(dependencies, this.#catalogs, (tenant, name) =>
+      this.#inspect(tenant, name, { recordsLater: true }),
+    );
+    this.setVisible = createSetVisible({
+      ...dependencies,
+      server: (tenant, name) => this.server(tenant, name),
+      onChange: (tenant, server, hidden) => this.#hide(tenant, server, hidden),
+    });
+    upstreams?.listen({
+      onChange: (tenant, server) => this.#onUpstreamChange(tenant, server),
+      // A resource with a longer URI cannot be read.
+      onResourceUpdated: (tenant, server, uri) =>
+        void (uri.length <= URI_UNITS_MAX && this.resourceUpdated(tenant, server, uri)),
+    });
+  }
+
+  readonly server = (tenant: string, name: string): Catalog | Promise<Catalog> =>
+    this.#catalogs.get(tenant, name) ?? this.#load(tenant, name);
+
+  readonly release = async (tenant: string, name: string, release: Cid): Promise<Catalog | undefined> => {
+    this.#checkNotWithdrawn(tenant, name, release);
+    return this.#loadEarlier(tenant, name, release, this.#listed(tenant, name) ?? REMOVED);
+  };
+
+  readonly overview: Host["overview"] = (tenant, names) => {
+    const servers = this.directory(tenant)?.servers;
+    return this.#overviews.read(
+      names.flatMap((name) => {
+        const listed = servers?.get(name);
+        return listed ? [{ name, listed }] : [];
+      }),
+      {
+        loaded: (name) => this.#catalogs.peek(tenant, name),
+        summarize: (name, listed) => this.#summarize(tenant, name, listed),
+      },
+    );
+  };
+
+  readonly summary: Host["summary"] = async (tenant, name, { oneOfAll = false } = {}) => {
+    const listed = this.#listed(tenant, name);
+    return listed && (oneOfAll ? this.#summarizeOneOfAll : this.#summarize)(tenant, name, listed);
+  };
+
+  readonly has = (tenant: string, name: string): boolean => this.directory(tenant)?.servers.has(name) ?? false;
+
+  readonly names = (tenant: string): readonly string[] => namesIn(this.directory(tenant) ?? NOTHING);
+
+  readonly directory = (tenant: string): Directory | undefined => this.#directories.get(tenant);
+
+  readonly activity: Host["activity"] = (tenant, name) => this.#activities.of(tenant, name);
+
+  readonly recentLines: Host["recentLines"] = (tenant, name) => this.#recentLines.of(tenant, name);
+
+  readonly releases: Host["releases"] = async (tenant, name) => {
+    await this.#recorder.settled(tenant, name);
+    return readReleases(this.#dependencies.store, tenant, name);
+  };
+
+  readonly content: Host["content"] = (tenant, cid) => this.#dependencies.store.content(tenant, cid);
+
+  readonly contentUsers: Host["contentUsers"] = (tenant, cid) =>
+    contentUsers(this.#dependencies.store, tenant, this.directory(tenant)?.servers ?? new Map(), cid);
+
+  readonly problems: Host["problems"] = (tenant) => [
+    ...(this.directory(tenant)?.problems ?? []),
+    ...Array.from(this.#withdrawn.get(tenant)?.values() ?? []).flatMap(({ problem }) => problem ?? []),
+  ];
+
+  readonly reload = async (tenant: string, foreseen?: Foreseen, onRead?: () => void): Promise<void> => {
+    const { store } = this.#dependencies;
+    const closedBefore = this.#closings.get(tenant);
+    const reading = ++this.#readingsBegun;
+    const before = foreseen?.directory ?? this.directory(tenant);
     const source = before ? store : await readAhead(store, tenant, DECISIVE);
-    const [directory, withdrawnNow, packagesNow] = await Promise.all([
+    const [directory, withdrawn, packages] = await Promise.all([
       readDirectory(source, tenant, before),
-      readWithdrawn(source, tenant, withdrawn.get(tenant)),
+      readWithdrawn(source, tenant, this.#withdrawn.get(tenant)),
       packageSetOf(source, tenant),
     ]);
     // A reading that began before a tenant was closed does not bring it back.
-    if (closings.get(tenant) !== closedBefore) return;
-    // Two readings may overlap; the one that began later knows all that the other does.
-    if (reading < (readings.get(tenant) ?? 0)) return;
-    readings.set(tenant, reading);
-    const known = directories.get(tenant);
-    for (const [server, { cid, problem }] of withdrawnNow) {
-      const isNew = withdrawn.get(tenant)?.get(server)?.cid !== cid;
-      if (isNew) network?.retire(tenant, server);
-      if (problem && isNew) log.warn({ tenant, server, problem }, "a record of withdrawn releases is damaged");
-    }
-    withdrawn.set(tenant, withdrawnNow);
-    if (directory !== known) replace(tenant, known, directory);
+    if (this.#closings.get(tenant) !== closedBefore) return;
+    // Two readings may overlap; the one that began later includes everything that the other read.
+    if (reading < (this.#readings.get(tenant) ?? 0)) return;
+    this.#readings.set(tenant, reading);
+    const known = this.directory(tenant);
+    this.#followWithdrawn(tenant, withdrawn);
+    if (directory !== known) this.#replace(tenant, known, directory);
     onRead?.();
-    const recompiled = await followPackages(tenant, directory, packagesNow);
-    if (foreseen) await adopt(tenant, foreseen);
-    for (const server of watchers.watched(tenant)) {
+    const recompiled = await this.#followPackages(tenant, directory, packages);
+    if (foreseen) await this.#adopt(tenant, foreseen);
+    for (const server of this.#watchers.watched(tenant)) {
       const isSame = known?.servers.get(server) === directory.servers.get(server) && !recompiled.has(server);
-      if (isSame && watchers.isKnown(tenant, server)) continue;
-      const learning = learn(tenant, server);
+      if (isSame && this.#watchers.isKnown(tenant, server)) continue;
+      const learning = this.#learn(tenant, server);
       // An upstream may take minutes to start; a save does not wait for it.
       if (directory.servers.get(server)?.entry.upstream === undefined) await learning;
     }
   };
 
-  const replace = (tenant: string, known: Directory | undefined, directory: Directory): void => {
+  readonly rest = (tenant: string): boolean => {
+    if (this.#watchers.watched(tenant).length > 0 || this.#activities.inFlight(tenant) > 0) return false;
+    this.#forgetTenant(tenant);
+    this.#dependencies.upstreams?.keepOnly(tenant, NOTHING);
+    return true;
+  };
+
+  readonly close = async (tenant: string): Promise<void> => {
+    this.#closings.set(tenant, (this.#closings.get(tenant) ?? 0) + 1);
+    this.#forgetTenant(tenant);
+    await this.#dependencies.upstreams?.closeTenant(tenant);
+  };
+
+  readonly secretChanged = (tenant: string, name: string): void => {
+    const { upstreams, operatorGrants, network } = this.#dependencies;
+    upstreams?.secretChanged(tenant, name);
+    for (const [server, { entry }] of this.directory(tenant)?.servers ?? []) {
+      // The operator's grants are in no entry.
+      if (!entry.secrets.includes(name) && !operatorGrants) continue;
+      this.#forget(tenant, server);
+      network?.retire(tenant, server);
+    }
+    this.#earlier.forget(tenant);
+  };
+
+  readonly watch: Host["watch"] = (tenant, server, listener) => {
+    const unwatch = this.#watchers.add(tenant, server, listener);
+    if (!this.#watchers.isKnown(tenant, server)) {
+      const loaded = this.#catalogs.peek(tenant, server);
+      const learning = loaded ? this.#watchers.learn(tenant, server, loaded) : this.#learn(tenant, server);
+      learning.catch((error: unknown) => this.#dependencies.log.error({ err: error }, "a watched server failed"));
+    }
+    return unwatch;
+  };
+
+  readonly watchAll: Host["watchAll"] = (tenant, listener) => this.#watchers.addToAll(tenant, listener);
+
+  readonly toldOf: Host["toldOf"] = (tenant) => this.#nodeUpdates?.toldOf(tenant);
+
+  readonly upstream: Host["upstream"] = (tenant, server) => {
+    const entry = this.#listed(tenant, server)?.entry;
+    return entry?.upstream === undefined ? undefined : this.#dependencies.upstreams?.state(tenant, server, entry);
+  };
+
+  readonly upstreamNow: Host["upstreamNow"] = async (tenant, server) => {
+    const entry = this.#listed(tenant, server)?.entry;
+    return entry?.upstream === undefined ? undefined : this.#dependencies.upstreams?.stateNow(tenant, server, entry);
+  };
+
+  readonly approveUpstream: Host["approveUpstream"] = async (tenant, server, approval) => {
+    const { store, upstreams, writable } = this.#dependencies;
+    const entry = this.#listed(tenant, server)?.entry;
+    // A person may have seen the change through another process.
+    if (entry?.upstream !== undefined && !upstreams?.find(tenant, server, entry)) await this.#learn(tenant, server);
+    const hosted = entry && upstreams?.find(tenant, server, entry);
+    if (!hosted) throw new BerthError("server_not_found", `"${server}" is not a running upstream`);
+    if (!writable) throw new BerthError("read_only");
+    await approveUpstream(store, tenant, server, hosted, approval);
+    this.#forget(tenant, server);
+    await this.#learn(tenant, server);
+  };
+
+  readonly upstreamJudged = async (tenant: string, server: string): Promise<void> => {
+    const { store, upstreams } = this.#dependencies;
+    const entry = this.#listed(tenant, server)?.entry;
+    const hosted = entry && upstreams?.find(tenant, server, entry);
+    if (!hosted || !(await followRemembered(store, tenant, server, hosted))) return;
+    this.#forget(tenant, server);
+    await this.#learn(tenant, server);
+  };
+
+  /** False when too many updates wait to be announced, here or on other nodes. */
+  readonly resourceUpdated = (tenant: string, server: string, uri: string): boolean => {
+    const isQueued = this.#watchers.resourceUpdated(tenant, server, uri);
+    return (this.#nodeUpdates?.updated(tenant, server, uri) ?? true) && isQueued;
+  };
+
+  #listed(tenant: string, server: string): DirectoryEntry | undefined {
+    return this.#directories.get(tenant)?.servers.get(server);
+  }
+
+  #portOf(tenant: string, server: string): HostPort {
+    return guestPort(tenant, server, this, this.#dependencies.store, stateRules(this.#dependencies));
+  }
+
+  #load(tenant: string, name: string, options?: InspectOptions & { ifRoom: boolean }): Catalog | Promise<Catalog> {
+    const listed = this.#listed(tenant, name);
+    if (!listed) return this.#pinned(tenant, name);
+    if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
+    const isCurrent = async (): Promise<boolean> => {
+      const { servers } = await readDirectory(this.#dependencies.store, tenant, this.directory(tenant));
+      const now = servers.get(name);
+      return now !== undefined && saidOf(now) === saidOf(listed);
+    };
+    const record = this.#recorder[options?.recordsLater ? "recordLater" : "record"](isCurrent);
+    const build = async (): Promise<Catalog> => {
+      const port = this.#portOf(tenant, name);
+      const prepared = options?.prepared;
+      const { catalog } = await loadCatalog(tenant, name, listed, port, this.#loading, { record, prepared });
+      this.#checkNotWithdrawn(tenant, name, catalog.release);
+      return catalog;
+    };
+    return this.#catalogs.load(tenant, name, listed, build, options);
+  }
+
+  /** Loads a server to list or watch it, without evicting any that is called. */
+  #inspect(tenant: string, name: string, options: InspectOptions = {}): Catalog | Promise<Catalog> {
+    return this.#catalogs.peek(tenant, name) ?? this.#load(tenant, name, { ...options, ifRoom: true });
+  }
+
+  /** `server@CID` is exactly that release of the server, whatever the server has become since. */
+  #pinned(tenant: string, name: string): Promise<Catalog> {
+    const at = name.lastIndexOf("@");
+    const [server, release] = [name.slice(0, at), name.slice(at + 1)];
+    const listed = at > 0 ? this.#listed(tenant, server) : undefined;
+    if (!listed) throw new BerthError("server_not_found", `"${name}"`);
+    if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
+    this.#checkNotWithdrawn(tenant, server, release);
+    return this.#loadEarlier(tenant, server, release, listed).then((catalog) => {
+      if (catalog) return catalog;
+      throw new BerthError("server_not_found", `"${server}" has no such release`);
+    });
+  }
+
+  async #loadEarlier(
+    tenant: string,
+    server: string,
+    release: Cid,
+    listed: DirectoryEntry,
+  ): Promise<Catalog | undefined> {
+    const loaded = await this.#earlier.load(tenant, server, release, listed);
+    if (loaded) return loaded;
+    // The release served now may not be recorded yet.
+    const current = this.#catalogs.peek(tenant, server);
+    if (current?.release === release) return current;
+    const recording = this.#recorder.settled(tenant, server);
+    if (!recording) return undefined;
+    await recording;
+    return this.#earlier.load(tenant, server, release, listed);
+  }
+
+  #checkNotWithdrawn(tenant: string, server: string, release: Cid): void {
+    refuseWithdrawn(server, release, this.#withdrawn.get(tenant)?.get(server));
+  }
+
+  #followWithdrawn(tenant: string, now: ReadonlyMap<string, WithdrawnReleases>): void {
+    const { log, network } = this.#dependencies;
+    const before = this.#withdrawn.get(tenant);
+    for (const [server, { cid, problem }] of now) {
+      if (before?.get(server)?.cid === cid) continue;
+      network?.retire(tenant, server);
+      if (problem) log.warn({ tenant, server, problem }, "a record of withdrawn releases is damaged");
+    }
+    this.#withdrawn.set(tenant, now);
+  }
+
+  #replace(tenant: string, known: Directory | undefined, directory: Directory): void {
+    const { executor, log, network, retainedCalls, upstreams } = this.#dependencies;
     for (const [server, before] of known?.servers ?? []) {
       const now = directory.servers.get(server);
       if (before !== now && givesOther(before, now)) network?.retire(tenant, server);
     }
     for (const problem of directory.problems) log.warn({ tenant, problem }, "the mcps variable has a problem");
-    overviews.follow(known?.servers, directory.servers);
-    directories.set(tenant, directory);
-    catalogs.keepOnly(tenant, directory);
-    activities.keepOnly(tenant, directory.servers);
-    recentLines.keepOnly(tenant, directory.servers);
-    dependencies.retainedCalls?.follow(tenant, directory.servers);
+    this.#overviews.follow(known?.servers, directory.servers);
+    this.#directories.set(tenant, directory);
+    this.#catalogs.keepOnly(tenant, directory);
+    this.#activities.keepOnly(tenant, directory.servers);
+    this.#recentLines.keepOnly(tenant, directory.servers);
+    retainedCalls?.follow(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
     const given = foldersIn(directory);
-    dependencies.executor.withdrawFolders(tenant, (server, folder) => given.get(server)?.includes(folder) ?? false);
-  };
+    executor.withdrawFolders(tenant, (server, folder) => given.get(server)?.includes(folder) ?? false);
+  }
 
-  /** Has the servers loaded again whose imports lead to other packages now. */
-  const followPackages = async (
+  /** Unloads the servers whose imports resolve to other packages now, and returns them. */
+  async #followPackages(
     tenant: string,
     { servers }: Directory,
     now: PackageSet | undefined,
-  ): Promise<ReadonlySet<string>> => {
-    const before = packages.get(tenant);
-    const isFirst = !packages.has(tenant);
-    packages.set(tenant, now);
+  ): Promise<ReadonlySet<string>> {
+    const before = this.#packages.get(tenant);
+    const isFirst = !this.#packages.has(tenant);
+    this.#packages.set(tenant, now);
     if (isFirst) return new Set();
-    const earlier = following.get(tenant);
-    const forgotten = async (): Promise<ReadonlySet<string>> => {
+    const earlier = this.#affected.get(tenant);
+    const unload = async (): Promise<ReadonlySet<string>> => {
       // Another reading may have found the change first.
       await earlier?.catch(() => {});
       if (before === now) return new Set();
-      const concerned = await serversImporting(store, tenant, servers, await changedPackages(before, now));
-      for (const server of concerned) forget(tenant, server);
-      return new Set(concerned);
+      const changed = await changedPackages(before, now);
+      const affected = await serversImporting(this.#dependencies.store, tenant, servers, changed);
+      for (const server of affected) this.#forget(tenant, server);
+      return new Set(affected);
     };
-    const found = forgotten();
-    following.set(tenant, found);
-    return await found;
-  };
+    const affected = unload();
+    this.#affected.set(tenant, affected);
+    return await affected;
+  }
 
-  /** Loads servers that are still what they were foreseen to be. */
-  const adopt = async (tenant: string, { directory, prepared }: Foreseen): Promise<void> => {
+  /** Loads servers that are still as expected before the change. */
+  async #adopt(tenant: string, { directory, prepared }: Foreseen): Promise<void> {
     for (const [server, one] of prepared) {
-      if (directories.get(tenant)?.servers.get(server) !== directory.servers.get(server)) continue;
+      if (this.#listed(tenant, server) !== directory.servers.get(server)) continue;
       try {
-        await lookOn(tenant, server, { prepared: one });
+        await this.#inspect(tenant, server, { prepared: one });
       } catch {
-        // It is loaded anew when it is asked for, and refused then if that fails, too.
+        // Its next use loads it again, and refuses it if that fails too.
       }
     }
-  };
+  }
 
   /** Compares a watched server with what its listeners know. One that cannot be served now may come back unchanged. */
-  const learn = async (tenant: string, server: string): Promise<void> => {
+  async #learn(tenant: string, server: string): Promise<void> {
     try {
-      await watchers.learn(tenant, server, await lookOn(tenant, server));
+      await this.#watchers.learn(tenant, server, await this.#inspect(tenant, server));
     } catch (error) {
-      if (!(error instanceof BerthError)) log.error({ err: error, tenant, server }, "a changed server failed");
+      if (error instanceof BerthError) return;
+      this.#dependencies.log.error({ err: error, tenant, server }, "a changed server failed");
     }
-  };
+  }
 
   /** Loads a server again on its next use. */
-  const forget = (tenant: string, server: string): void => {
-    const listed = directories.get(tenant)?.servers.get(server);
-    catalogs.drop(tenant, server);
-    if (listed) overviews.forget(listed);
-    watchers.mayBeAnother(tenant, server);
-  };
+  #forget(tenant: string, server: string): void {
+    const listed = this.#listed(tenant, server);
+    this.#catalogs.drop(tenant, server);
+    if (listed) this.#overviews.forget(listed);
+    this.#watchers.mayBeAnother(tenant, server);
+  }
 
-  const forgetTenant = (tenant: string): void => {
+  #forgetTenant(tenant: string): void {
+    const { network, retainedCalls } = this.#dependencies;
     network?.retire(tenant);
-    directories.delete(tenant);
-    packages.delete(tenant);
-    following.delete(tenant);
-    withdrawn.delete(tenant);
-    readings.delete(tenant);
-    catalogs.keepOnly(tenant, NOTHING);
-    activities.keepOnly(tenant, NOTHING.servers);
-    recentLines.keepOnly(tenant, NOTHING.servers);
-    dependencies.retainedCalls?.forget(tenant);
-    earlier.forget(tenant);
-  };
+    this.#directories.delete(tenant);
+    this.#packages.delete(tenant);
+    this.#affected.delete(tenant);
+    this.#withdrawn.delete(tenant);
+    this.#readings.delete(tenant);
+    this.#catalogs.keepOnly(tenant, NOTHING);
+    this.#activities.keepOnly(tenant, NOTHING.servers);
+    this.#recentLines.keepOnly(tenant, NOTHING.servers);
+    retainedCalls?.forget(tenant);
+    this.#earlier.forget(tenant);
+  }
 
-  const portOf = (tenant: string, server: string): HostPort =>
-    guestPort(tenant, server, own, store, stateRules(dependencies));
-  const { upstreams } = dependencies;
-  upstreams?.listen({
-    onChange(tenant, server) {
-      forget(tenant, server);
-      learn(tenant, server).catch((error: unknown) => log.error({ err: error }, "a changed server failed"));
-    },
-    // A resource with a longer URI cannot be read.
-    onResourceUpdated: (tenant, server, uri) =>
-      void (uri.length <= URI_UNITS_MAX && resourceUpdated(tenant, server, uri)),
-  });
-  const loading = {
-    ...dependencies,
-    isTrial: false,
-    activities,
-    observers,
-    serverOf: (tenant: string, name: string) => own.server(tenant, name),
-    networkNow: (tenant: string, name: string) => {
-      const listed = directories.get(tenant)?.servers.get(name);
-      return listed?.enabled && !listed.refused ? listed.entry.network : [];
-    },
-  };
-  const earlier = createEarlierReleases(portOf, loading);
+  #onUpstreamChange(tenant: string, server: string): void {
+    this.#forget(tenant, server);
+    this.#learn(tenant, server).catch((error: unknown) =>
+      this.#dependencies.log.error({ err: error }, "a changed server failed"),
+    );
+  }
 
-  const checkNotWithdrawn = (tenant: string, server: string, release: Cid): void =>
-    refuseWithdrawn(server, release, withdrawn.get(tenant)?.get(server));
-
-  const recorder = new ReleaseRecorder(dependencies, (tenant, server) => catalogs.drop(tenant, server));
-  const loadEarlier = async (
-    tenant: string,
-    server: string,
-    release: Cid,
-    listed: DirectoryEntry,
-  ): Promise<Catalog | undefined> => {
-    const loaded = await earlier.load(tenant, server, release, listed);
-    if (loaded) return loaded;
-    // The release served now may not be recorded yet.
-    const current = catalogs.peek(tenant, server);
-    if (current?.release === release) return current;
-    const recording = recorder.settled(tenant, server);
-    if (!recording) return undefined;
-    await recording;
-    return earlier.load(tenant, server, release, listed);
-  };
-
-  /** `server@CID` is exactly that release of the server, whatever the server has become since. */
-  const pinned = (tenant: string, name: string): Promise<Catalog> => {
-    const at = name.lastIndexOf("@");
-    const [server, release] = [name.slice(0, at), name.slice(at + 1)];
-    const listed = at > 0 ? directories.get(tenant)?.servers.get(server) : undefined;
-    if (!listed) throw new BerthError("server_not_found", `"${name}"`);
-    if (!listed.enabled) throw new BerthError("server_disabled", `"${server}"`);
-    checkNotWithdrawn(tenant, server, release);
-    return loadEarlier(tenant, server, release, listed).then((catalog) => {
-      if (catalog) return catalog;
-      throw new BerthError("server_not_found", `"${server}" has no such release`);
-    });
-  };
-
-  const load = (
-    tenant: string,
-    name: string,
-    options?: LookOptions & { ifRoom: boolean },
-  ): Catalog | Promise<Catalog> => {
-    const listed = directories.get(tenant)?.servers.get(name);
-    if (!listed) return pinned(tenant, name);
-    if (!listed.enabled) throw new BerthError("server_disabled", `"${name}"`);
-    const isOfNow = async (): Promise<boolean> => {
-      const { servers } = await readDirectory(store, tenant, directories.get(tenant));
-      const now = servers.get(name);
-      return now !== undefined && saidOf(now) === saidOf(listed);
-    };
-    const record = recorder[options?.recordsLater ? "recordLater" : "record"](isOfNow);
-    const make = async (): Promise<Catalog> => {
-      const { prepared } = options ?? {};
-      const { catalog } = await loadCatalog(tenant, name, listed, portOf(tenant, name), loading, { record, prepared });
-      checkNotWithdrawn(tenant, name, catalog.release);
-      return catalog;
-    };
-    return catalogs.load(tenant, name, listed, make, options);
-  };
-
-  /** Loads a server to list or watch it, without evicting any that is called. */
-  const lookOn = (tenant: string, name: string, options: LookOptions = {}): Catalog | Promise<Catalog> =>
-    catalogs.peek(tenant, name) ?? load(tenant, name, { ...options, ifRoom: true });
-
-  const summarize = createSummarize(dependencies, catalogs, (tenant, name) => lookOn(tenant, name));
-  const summarizeOneOfAll = createSummarize(dependencies, catalogs, (tenant, name) =>
-    lookOn(tenant, name, { recordsLater: true }),
-  );
-
-  const setVisible = createSetVisible({
-    ...dependencies,
-    server: (tenant, name) => own.server(tenant, name),
-    async onChange(tenant, server, hidden) {
-      const directory = directories.get(tenant);
-      if (!directory?.servers.has(server)) return;
-      directories.set(tenant, withHidden(directory, server, hidden));
-      catalogs.drop(tenant, server);
-      watchers.mayBeAnother(tenant, server);
-      await learn(tenant, server);
-    },
-  });
-
-  const own: Host & PortHost = {
-    server(tenant, name) {
-      return catalogs.get(tenant, name) ?? load(tenant, name);
-    },
-
-    async release(tenant, name, release) {
-      checkNotWithdrawn(tenant, name, release);
-      return loadEarlier(tenant, name, release, directories.get(tenant)?.servers.get(name) ?? REMOVED);
-    },
-
-    overview(tenant, names) {
-      const servers = directories.get(tenant)?.servers;
-      return overviews.read(
-        names.flatMap((name) => {
-          const listed = servers?.get(name);
-          return listed ? [{ name, listed }] : [];
-        }),
-        {
-          loaded: (name) => catalogs.peek(tenant, name),
-          summarize: (name, listed) => summarize(tenant, name, listed),
-        },
-      );
-    },
-
-    async summary(tenant, name, { oneOfAll = false } = {}) {
-      const listed = directories.get(tenant)?.servers.get(name);
-      return listed && (oneOfAll ? summarizeOneOfAll : summarize)(tenant, name, listed);
-    },
-
-    has: (tenant, name) => directories.get(tenant)?.servers.has(name) ?? false,
-    names: (tenant) => namesIn(directories.get(tenant) ?? NOTHING),
-    directory: (tenant) => directories.get(tenant),
-    activity: (tenant, name) => activities.of(tenant, name),
-    recentLines: (tenant, name) => recentLines.of(tenant, name),
-    async releases(tenant, name) {
-      await recorder.settled(tenant, name);
-      return readReleases(store, tenant, name);
-    },
-    content: (tenant, cid) => store.content(tenant, cid),
-    contentUsers: (tenant, cid) => contentUsers(store, tenant, directories.get(tenant)?.servers ?? new Map(), cid),
-
-    problems: (tenant) => [
-      ...(directories.get(tenant)?.problems ?? []),
-      ...Array.from(withdrawn.get(tenant)?.values() ?? []).flatMap(({ problem }) => problem ?? []),
-    ],
-    reload,
-
-    rest(tenant) {
-      if (watchers.watched(tenant).length > 0 || activities.inFlight(tenant) > 0) return false;
-      forgetTenant(tenant);
-      upstreams?.keepOnly(tenant, NOTHING);
-      return true;
-    },
-
-    async close(tenant) {
-      closings.set(tenant, (closings.get(tenant) ?? 0) + 1);
-      forgetTenant(tenant);
-      await upstreams?.closeTenant(tenant);
-    },
-
-    secretChanged(tenant, name) {
-      upstreams?.secretChanged(tenant, name);
-      for (const [server, { entry }] of directories.get(tenant)?.servers ?? []) {
-        // The operator's grants are in no entry.
-        if (!entry.secrets.includes(name) && !dependencies.operatorGrants) continue;
-        forget(tenant, server);
-        network?.retire(tenant, server);
-      }
-      earlier.forget(tenant);
-    },
-
-    watch(tenant, server, listener) {
-      const unwatch = watchers.add(tenant, server, listener);
-      if (!watchers.isKnown(tenant, server)) {
-        const loaded = catalogs.peek(tenant, server);
-        const learning = loaded ? watchers.learn(tenant, server, loaded) : learn(tenant, server);
-        learning.catch((error: unknown) => log.error({ err: error }, "a watched server failed"));
-      }
-      return unwatch;
-    },
-
-    watchAll: (tenant, listener) => watchers.addToAll(tenant, listener),
-
-    toldOf: (tenant) => elsewhere?.toldOf(tenant),
-
-    upstream(tenant, server) {
-      const entry = directories.get(tenant)?.servers.get(server)?.entry;
-      return entry?.upstream === undefined ? undefined : upstreams?.state(tenant, server, entry);
-    },
-
-    async upstreamNow(tenant, server) {
-      const entry = directories.get(tenant)?.servers.get(server)?.entry;
-      return entry?.upstream === undefined ? undefined : upstreams?.stateNow(tenant, server, entry);
-    },
-
-    async approveUpstream(tenant, server, approval) {
-      const entry = directories.get(tenant)?.servers.get(server)?.entry;
-      // A person may have seen the change through another process.
-      if (entry?.upstream !== undefined && !upstreams?.find(tenant, server, entry)) await learn(tenant, server);
-      const hosted = entry && upstreams?.find(tenant, server, entry);
-      if (!hosted) throw new BerthError("server_not_found", `"${server}" is not a running upstream`);
-      if (!dependencies.writable) throw new BerthError("read_only");
-      await approveUpstream(store, tenant, server, hosted, approval);
-      forget(tenant, server);
-      await learn(tenant, server);
-    },
-
-    async upstreamJudged(tenant, server) {
-      const entry = directories.get(tenant)?.servers.get(server)?.entry;
-      const hosted = entry && upstreams?.find(tenant, server, entry);
-      if (!hosted || !(await followRemembered(store, tenant, server, hosted))) return;
-      forget(tenant, server);
-      await learn(tenant, server);
-    },
-
-    resourceUpdated,
-
-    setVisible,
-  };
-  for (const tenant of tenants) await reload(tenant);
-  const { builtIn } = dependencies;
-  return withAllServers(builtIn ? withBuiltIn(own, builtIn.tenant, builtIn.server, observers) : own, log);
+  async #hide(tenant: string, server: string, hidden: readonly string[]): Promise<void> {
+    const directory = this.directory(tenant);
+    if (!directory?.servers.has(server)) return;
+    this.#directories.set(tenant, withHidden(directory, server, hidden));
+    this.#catalogs.drop(tenant, server);
+    this.#watchers.mayBeAnother(tenant, server);
+    await this.#learn(tenant, server);
+  }
 }
 
-interface LookOptions {
+type EarlierReleases = ReturnType<typeof createEarlierReleases>;
+type Summarize = ReturnType<typeof createSummarize>;
+
+interface InspectOptions {
   readonly recordsLater?: boolean;
   readonly prepared?: PreparedServer;
 }

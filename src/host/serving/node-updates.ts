@@ -17,7 +17,7 @@ type Waiting = Map<string, Set<string>>;
  * Tells the listeners of other nodes of updated resources: those nodes that say they listen for the tenant, and no
  * others. Where no node listens, an update costs a look-up.
  */
-export class UpdatesElsewhere {
+export class NodeUpdates {
   readonly #cluster: ListeningCluster;
   readonly #watchers: Watchers;
   readonly #log: Log;

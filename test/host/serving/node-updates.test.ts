@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "node:test";
-import { UpdatesElsewhere } from "../../../src/host/serving/node-updates.ts";
+import { NodeUpdates } from "../../../src/host/serving/node-updates.ts";
 import { UPDATES_MAX, Watchers } from "../../../src/host/serving/watchers.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import type { NodeStore } from "../../../src/lib/node-store.ts";
@@ -28,7 +28,7 @@ describe("updated resources and the listeners of other nodes", () => {
       const { cluster } = memoryNode(memoryRecords(), nodes);
       closers.push(() => cluster.close());
       const watchers = new Watchers(() => assert.fail());
-      const elsewhere = new UpdatesElsewhere(cluster, watchers, createLog("silent"));
+      const elsewhere = new NodeUpdates(cluster, watchers, createLog("silent"));
       await cluster.join();
       return { cluster, watchers, elsewhere };
     };
