@@ -233,7 +233,7 @@ export const mutants = [
     tests: ["test/http/pages/editor.test.ts"],
   },
   {
-    file: "src/http/way-in.ts",
+    file: "src/http/request-pipeline.ts",
     find: `if (hosts > 1) throw`,
     replace: `if (hosts > 2) throw`,
     tests: ["test/http/server.test.ts"],

@@ -41,9 +41,9 @@ import { serverStatePage, statePage } from "./pages/state.ts";
 import { variablePage, variablesPage } from "./pages/variables.ts";
 import type { OriginOf } from "./public-origin.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
+import type { Route } from "./request-pipeline.ts";
 import { contextOf, handOn, routed, type RouteHandler } from "./routed.ts";
 import { serversRoute, type ServersRouteOptions } from "./servers-route.ts";
-import type { Route } from "./way-in.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
 
 /** Every page but those of errors and of signing in: each is a file in `pages/`, with its template in `views/pages/`. */

@@ -11,7 +11,7 @@ import type { EventStream } from "./event-stream.ts";
 import { MCP_PATH } from "./mcp-path.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import type { RequestContext } from "./request-context.ts";
-import type { Route } from "./way-in.ts";
+import type { Route } from "./request-pipeline.ts";
 import { writeAnswer, writeFailure } from "./write-answer.ts";
 
 export interface McpRouteOptions {

@@ -21,7 +21,7 @@ export interface Ending {
 }
 
 /**
- * Everything known of one request. `server.ts` creates it, the steps of `way-in.ts` fill it in, and the route that
+ * Everything known of one request. `server.ts` creates it, the steps of `request-pipeline.ts` fill it in, and the route that
  * answers gets it: nothing else about a request is kept anywhere.
  */
 export class RequestContext {

@@ -22,9 +22,9 @@ import { createMcpRoute } from "./mcp-route.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { createOriginOf } from "./public-origin.ts";
 import { RequestContext } from "./request-context.ts";
+import { createGuard, createLocate, RequestLimits, createRequestPipeline } from "./request-pipeline.ts";
 import { createSseRoute } from "./sse-route.ts";
 import { Unread } from "./unread.ts";
-import { createGuard, createLocate, RequestLimits, createWayIn } from "./way-in.ts";
 import { writeFailure } from "./write-answer.ts";
 
 /** A quiet connection is probed after this time. */
@@ -165,7 +165,7 @@ function createAnswer(options: HttpOptions): Answer {
   access.onRevoked((principalId) => streams.cut(principalId));
   const parts = { ...options, challenge, streams, bodies };
   const { required } = access;
-  return createWayIn({
+  return createRequestPipeline({
     ...options,
     locate: createLocate(tenancy),
     guard: createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy),

@@ -19,7 +19,7 @@ import { readAccept } from "./accept.ts";
 import type { EventStream } from "./event-stream.ts";
 import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
-import type { Route } from "./way-in.ts";
+import type { Route } from "./request-pipeline.ts";
 import { writeFailure } from "./write-answer.ts";
 
 const bounds = fixed({

@@ -32,7 +32,7 @@ interface Match {
   answer(context: RequestContext): void | Promise<void>;
 }
 
-interface WayInOptions {
+interface RequestPipelineOptions {
   readonly locate: (context: RequestContext) => void;
   readonly guard: (context: RequestContext) => void;
   readonly tenancy: Pick<Tenancy, "admit">;
@@ -50,12 +50,12 @@ interface WayInOptions {
  * The path of every request except health checks: locate → guard → route → limit → authenticate → answer. Synchronous
  * steps are not awaited, since a call is worth a few microseconds.
  */
-export function createWayIn(options: WayInOptions): (context: RequestContext) => void {
+export function createRequestPipeline(options: RequestPipelineOptions): (context: RequestContext) => void {
   const { locate, guard, requestLimits, routes, unheardMs = () => 0, limits } = options;
 
-  return (context) => void comeIn(context);
+  return (context) => void handleRequest(context);
 
-  async function comeIn(context: RequestContext): Promise<void> {
+  async function handleRequest(context: RequestContext): Promise<void> {
     locate(context);
     let refusal: unknown;
     try {
