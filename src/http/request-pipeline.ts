@@ -16,18 +16,18 @@ import { peerOf } from "./peer.ts";
 import { ROOT, type RequestContext } from "./request-context.ts";
 import { writeFailure } from "./write-answer.ts";
 
-/** Addresses of one kind, and how requests for them are answered. */
+/** A group of URLs, and how requests for them are handled. */
 export interface Route {
-  /** Decides by method, address and headers alone; undefined for a request of another route. */
+  /** Decides by method, URL and headers alone; undefined for a request of another route. */
   match(context: RequestContext): Match | undefined;
-  /** Writes the error that kept a request from its answer. */
+  /** Writes the error response of a request that failed. */
   fail(context: RequestContext, error: unknown): void;
 }
 
 interface Match {
-  /** True when pages of other origins may read the answer: clients in browsers. */
+  /** True if pages of other origins may read the response: MCP clients in browsers. */
   readonly isForClients: boolean;
-  /** True for addresses open to everybody, without authentication. */
+  /** True for URLs that need no authentication. */
   readonly isPublic?: boolean;
   answer(context: RequestContext): void | Promise<void>;
 }
@@ -38,9 +38,9 @@ interface RequestPipelineOptions {
   readonly tenancy: Pick<Tenancy, "admit">;
   readonly requestLimits: RequestLimits;
   readonly authenticate: Authenticate;
-  /** The first match answers; the last route matches everything. */
+  /** The first match handles a request; the last route matches every request. */
   readonly routes: readonly Route[];
-  /** For how long changes of other processes may have gone unheard. */
+  /** How long this node has not reached the database, so that it may have missed changes of other nodes. */
   readonly unheardMs?: () => number;
   readonly limits: Pick<Limits, "databaseOutageMs">;
   readonly log: Log;
@@ -66,21 +66,21 @@ export function createRequestPipeline(options: RequestPipelineOptions): (context
     } catch (error) {
       refusal = error;
     }
-    // A client that has left meanwhile sends nothing more.
+    // The client has disconnected.
     if (context.request.destroyed) return;
-    const [route, match] = routeOf(context);
+    const [route, match] = findRoute(context);
     if (refusal !== undefined) return route.fail(context, refusal);
     try {
-      requestLimits.enter(context);
+      requestLimits.enter(context, "received");
     } catch (error) {
-      return refuseAtOnce(context, error);
+      return rejectCheaply(context, error);
     }
     try {
       if (match.isForClients) allowOrigin(context.request, context.response);
-      if (match.isPublic === true) requestLimits.enterUnknown(context);
+      if (match.isPublic === true) requestLimits.enter(context, "unauthenticated");
       else {
-        const identifying = identify(context);
-        if (identifying) await identifying;
+        const authenticating = authenticate(context);
+        if (authenticating) await authenticating;
       }
       const answering = match.answer(context);
       if (answering) await answering;
@@ -89,7 +89,7 @@ export function createRequestPipeline(options: RequestPipelineOptions): (context
     }
   }
 
-  function routeOf(context: RequestContext): readonly [Route, Match] {
+  function findRoute(context: RequestContext): readonly [Route, Match] {
     for (const route of routes) {
       const match = route.match(context);
       if (match) return [route, match];
@@ -97,7 +97,7 @@ export function createRequestPipeline(options: RequestPipelineOptions): (context
     throw new Error("the last route matches every request");
   }
 
-  /** Runs after the guard: a client that may ask nothing here does not learn which tenants exist. */
+  /** Runs after the guard, so that a client that it rejects does not learn which tenants exist. */
   function loadTenant(context: RequestContext): Promise<void> | undefined {
     const { claimed, refusal } = context;
     if (claimed === ROOT || refusal !== undefined) return undefined;
@@ -110,42 +110,42 @@ export function createRequestPipeline(options: RequestPipelineOptions): (context
     }
   }
 
-  /** Finds the principal of a request and counts the request against it; undefined when that was synchronous. */
-  function identify(context: RequestContext): Promise<void> | undefined {
+  /** Finds the principal of a request and counts the request against it; undefined if that was synchronous. */
+  function authenticate(context: RequestContext): Promise<void> | undefined {
     try {
       const found = options.authenticate(context);
-      if (!(found instanceof Promise)) return countTo(found, context);
-      return found.then((principal) => countTo(principal, context)).catch((error: unknown) => refuse(context, error));
+      if (!(found instanceof Promise)) return admit(found, context);
+      return found.then((principal) => admit(principal, context)).catch((error: unknown) => reject(context, error));
     } catch (error) {
-      return refuse(context, error);
+      return reject(context, error);
     }
   }
 
-  function countTo(principal: Principal | undefined, context: RequestContext): undefined {
+  function admit(principal: Principal | undefined, context: RequestContext): undefined {
     context.principal = principal;
-    requestLimits.enterKnown(context);
+    requestLimits.enter(context, "authenticated");
   }
 
-  /** Refuses a request; a client that keeps exceeding a limit hears of it later. */
-  async function refuse(context: RequestContext, error: unknown): Promise<never> {
-    let told = error;
+  /** Rejects with the error, later for a client that keeps exceeding a limit. */
+  async function reject(context: RequestContext, error: unknown): Promise<never> {
+    let reported = error;
     try {
-      if (!context.principal) requestLimits.enterUnknown(context);
+      if (!context.principal) requestLimits.enter(context, "unauthenticated");
     } catch (tooMany) {
-      told = tooMany;
+      reported = tooMany;
     }
-    await context.connection.hold(told);
-    throw told;
+    await context.connection.hold(reported);
+    throw reported;
   }
 
-  /** Refuses a client that sends too much at almost no cost: without a page of Berth's, and without a challenge. */
-  async function refuseAtOnce(context: RequestContext, error: unknown): Promise<void> {
+  /** Answers a client that exceeds a limit without an error page and without a challenge, which cost more. */
+  async function rejectCheaply(context: RequestContext, error: unknown): Promise<void> {
     await context.connection.hold(error);
     writeFailure(context, error, options.log);
   }
 }
 
-/** A node that cannot have heard of what was revoked must not serve it. */
+/** A node that may have missed a revocation must not serve. */
 function stale(unheardMs: number): BerthError {
   const silent = `this node has not reached the database for ${Math.round(unheardMs / 1_000)} s`;
   const detail = `${silent}, and serves again once it does; another node may`;
@@ -281,9 +281,9 @@ interface RequestLimitsOptions {
 }
 
 /**
- * Counts each request until it is answered, against the limits of its tenant and of its sender. Where no token is
- * required, every request counts against its tenant. Where one is, only those of token holders do, so that nobody else
- * can use up a tenant's share; all others count against their address. Each method throws `too_many_requests`.
+ * Counts each request until its response ends, against the limits of its tenant and of its sender. If no token is
+ * required, every request counts against its tenant. Otherwise, only requests of token holders do, so that anonymous
+ * callers cannot use up a tenant's share: their requests count against their IP address.
  */
 export class RequestLimits {
   readonly #options: RequestLimitsOptions;
@@ -292,34 +292,25 @@ export class RequestLimits {
     this.#options = options;
   }
 
-  /** Counts a request before authentication; where a token is required, one with a credential is counted after it. */
-  enter(context: RequestContext): void {
-    const { admission, required } = this.#options;
-    if (required) {
-      if (!hasCredential(context.request)) this.#enterAnonymous(context);
-      return;
+  /**
+   * Counts a request in each of its phases: `received`, then `authenticated`, or `unauthenticated` if its credential is
+   * invalid or not needed. Throws `too_many_requests`.
+   */
+  enter(context: RequestContext, phase: "received" | "authenticated" | "unauthenticated"): void {
+    const { admission, anonymous, required, isProxied } = this.#options;
+    const { principal, servedTenant } = context;
+    if (phase === "authenticated") {
+      if (!principal) return;
+      if (required) context.atClose(admission.enter(principal.tenant));
+      context.atClose(admission.enterAs(principal));
+    } else if (required) {
+      // With a credential, the caller is anonymous only once it has turned out to be invalid or not needed.
+      const isAnonymous = hasCredential(context.request) === (phase === "unauthenticated");
+      if (isAnonymous) context.atClose(anonymous.enter(peerOf(context.request, isProxied)));
+    } else if (phase === "received" && servedTenant !== undefined) {
+      // The route itself rejects a request for a tenant that is not served.
+      context.atClose(admission.enter(servedTenant));
     }
-    // The route refuses a tenant that is not served in its own way.
-    if (context.servedTenant !== undefined) context.atClose(admission.enter(context.servedTenant));
-  }
-
-  /** Counts a request after authentication. */
-  enterKnown(context: RequestContext): void {
-    const { admission, required } = this.#options;
-    const { principal } = context;
-    if (!principal) return;
-    if (required) context.atClose(admission.enter(principal.tenant));
-    context.atClose(admission.enterAs(principal));
-  }
-
-  /** Counts a request whose credential is not asked for, or is invalid. */
-  enterUnknown(context: RequestContext): void {
-    if (this.#options.required && hasCredential(context.request)) this.#enterAnonymous(context);
-  }
-
-  #enterAnonymous(context: RequestContext): void {
-    const { anonymous, isProxied } = this.#options;
-    context.atClose(anonymous.enter(peerOf(context.request, isProxied)));
   }
 }
 
