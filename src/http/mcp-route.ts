@@ -29,13 +29,16 @@ export interface McpRouteOptions {
  * cost several times what the protocol does. `POST` sends a message; `GET` by a client that accepts events opens the
  * stream of its session, and `DELETE` ends the session.
  */
-export function createMcpRoute(options: McpRouteOptions): Route {
+export function createMcpRoute(options: McpRouteOptions, sse: Pick<Route, "match">): Route {
   const { challenge, log } = options;
   return {
-    match({ request: { method, headers, url = "" } }) {
+    match(context) {
+      const { method, headers, url = "" } = context.request;
       const handler = method === "GET" && !readAccept(headers.accept).events ? undefined : HANDLERS[method!];
       const path = handler && MCP_PATH.exec(url);
       if (!handler || !path) return undefined;
+      // `/mcp/sse` is the SSE endpoint of all servers, or a server of that name.
+      if (SSE_NAMES.has(path[1]) && sse.match(context)) return undefined;
       return { isForClients: true, answer: (context) => handler(path[1], context, options) };
     },
     fail(context, error) {
@@ -44,6 +47,8 @@ export function createMcpRoute(options: McpRouteOptions): Route {
     },
   };
 }
+
+const SSE_NAMES: ReadonlySet<string | undefined> = new Set(["sse", "messages"]);
 
 type Handler = (name: string | undefined, context: RequestContext, options: McpRouteOptions) => Promise<void>;
 

@@ -164,6 +164,7 @@ function createAnswer(options: HttpOptions): Answer {
   });
   access.onRevoked((principalId) => streams.cut(principalId));
   const parts = { ...options, challenge, streams, bodies };
+  const sse = createSseRoute(parts);
   const { required } = access;
   return createRequestPipeline({
     ...options,
@@ -176,7 +177,7 @@ function createAnswer(options: HttpOptions): Answer {
       isProxied,
     }),
     authenticate: createAuthenticate(access, resources, options.signIns),
-    routes: [createSseRoute(parts), createMcpRoute(parts), createApp({ ...parts, isProxied, resources, originOf })],
+    routes: [createMcpRoute(parts, sse), sse, createApp({ ...parts, isProxied, resources, originOf })],
   });
 }
 
