@@ -29,84 +29,97 @@ export interface McpRouteOptions {
  * cost several times what the protocol does. `POST` sends a message; `GET` by a client that accepts events opens the
  * stream of its session, and `DELETE` ends the session.
  */
-export function createMcpRoute(options: McpRouteOptions, sse: Pick<Route, "match">): Route {
-  const { challenge, log } = options;
-  return {
-    match(context) {
-      const { method, headers, url = "" } = context.request;
-      const handler = method === "GET" && !readAccept(headers.accept).events ? undefined : HANDLERS[method!];
-      const path = handler && MCP_PATH.exec(url);
-      if (!handler || !path) return undefined;
-      // `/mcp/sse` is the SSE endpoint of all servers, or a server of that name.
-      if (SSE_NAMES.has(path[1]) && sse.match(context)) return undefined;
-      return { isForClients: true, answer: (context) => handler(path[1], context, options) };
-    },
-    fail(context, error) {
-      challenge(context, error);
-      writeFailure(context, error, log);
-    },
+export class McpRoute implements Route {
+  readonly #options: McpRouteOptions;
+  readonly #sse: Pick<Route, "match">;
+
+  constructor(options: McpRouteOptions, sse: Pick<Route, "match">) {
+    this.#options = options;
+    this.#sse = sse;
+  }
+
+  match(context: RequestContext): ReturnType<Route["match"]> {
+    const { method, headers, url = "" } = context.request;
+    const answer = method === "GET" && !readAccept(headers.accept).events ? undefined : this.#handlers[method!];
+    const path = answer && MCP_PATH.exec(url);
+    if (!answer || !path) return undefined;
+    const [, name] = path;
+    // `/mcp/sse` is the SSE endpoint of all servers, or a server of that name.
+    if (SSE_NAMES.has(name) && this.#sse.match(context)) return undefined;
+    return { isForClients: true, name, answer };
+  }
+
+  fail(context: RequestContext, error: unknown): void {
+    const { challenge, log } = this.#options;
+    challenge(context, error);
+    writeFailure(context, error, log);
+  }
+
+  readonly #post: Handler = async (context, name) => {
+    const { endpoint, challenge, streams, bodies } = this.#options;
+    let letGo: (() => void) | undefined;
+    try {
+      const { tenant, principal, trace, signal } = context;
+      const { headers } = context.request;
+      checkContent(headers);
+      const accepted = readAccept(headers.accept);
+      if (!accepted.json && !accepted.events) throw new BerthError("not_acceptable");
+      const server = this.#serverOf(name);
+
+      const body = await bodies.read(context);
+      letGo = bodies.hold(tenant, body);
+      // A client without a stream gets its answer in one piece.
+      const events: EventStream | undefined = accepted.events ? streams.take(context) : undefined;
+      const answer = await endpoint.post(tenant, server, { headers, body, principal, trace, events, signal });
+      if (answer.denied) challenge(context, answer.denied);
+      if (events?.isOpen) events.end(answer.body);
+      else writeAnswer(context, answer);
+    } finally {
+      letGo?.();
+    }
   };
+
+  readonly #listen: Handler = async (context, name) => {
+    const { endpoint, streams } = this.#options;
+    const { tenant, principal, response, request } = context;
+    const server = this.#serverOf(name);
+    const events = streams.take(context);
+    if (!events) throw new BerthError("too_many_streams");
+    const signal = new Cancellation();
+    response.once("close", () => signal.abort());
+    events.stand();
+    const answer = await endpoint.listen(tenant, server, { headers: request.headers, principal, events, signal });
+    if (answer) this.#write(context, answer);
+  };
+
+  readonly #endSession: Handler = async (context, name) => {
+    const { tenant, principal, request } = context;
+    const server = this.#serverOf(name);
+    const answer = await this.#options.endpoint.end(tenant, server, { headers: request.headers, principal });
+    this.#write(context, answer);
+  };
+
+  readonly #handlers: Readonly<Record<string, Handler>> = {
+    POST: this.#post,
+    GET: this.#listen,
+    DELETE: this.#endSession,
+  };
+
+  #serverOf(name: string | undefined): string {
+    return name === undefined ? this.#options.allServers : decodeName(name);
+  }
+
+  #write(context: RequestContext, answer: Answer): void {
+    if (context.response.headersSent) return;
+    if (answer.denied) this.#options.challenge(context, answer.denied);
+    if (answer.status === 405) context.response.setHeader("Allow", "POST");
+    writeAnswer(context, answer);
+  }
 }
 
 const SSE_NAMES: ReadonlySet<string | undefined> = new Set(["sse", "messages"]);
 
-type Handler = (name: string | undefined, context: RequestContext, options: McpRouteOptions) => Promise<void>;
-
-const HANDLERS: Readonly<Record<string, Handler>> = { POST: answerPost, GET: listen, DELETE: endSession };
-
-async function answerPost(
-  name: string | undefined,
-  context: RequestContext,
-  { endpoint, allServers, challenge, streams, bodies }: McpRouteOptions,
-): Promise<void> {
-  let letGo: (() => void) | undefined;
-  try {
-    const { tenant, principal, trace, signal } = context;
-    const { headers } = context.request;
-    checkContent(headers);
-    const accepted = readAccept(headers.accept);
-    if (!accepted.json && !accepted.events) throw new BerthError("not_acceptable");
-    const server = name === undefined ? allServers : decodeName(name);
-
-    const body = await bodies.read(context);
-    letGo = bodies.hold(tenant, body);
-    // A client without a stream gets its answer in one piece.
-    const events: EventStream | undefined = accepted.events ? streams.take(context) : undefined;
-    const answer = await endpoint.post(tenant, server, { headers, body, principal, trace, events, signal });
-    if (answer.denied) challenge(context, answer.denied);
-    if (events?.isOpen) events.end(answer.body);
-    else writeAnswer(context, answer);
-  } finally {
-    letGo?.();
-  }
-}
-
-async function listen(name: string | undefined, context: RequestContext, options: McpRouteOptions): Promise<void> {
-  const { endpoint, streams } = options;
-  const { tenant, principal, response, request } = context;
-  const server = name === undefined ? options.allServers : decodeName(name);
-  const events = streams.take(context);
-  if (!events) throw new BerthError("too_many_streams");
-  const signal = new Cancellation();
-  response.once("close", () => signal.abort());
-  events.stand();
-  const answer = await endpoint.listen(tenant, server, { headers: request.headers, principal, events, signal });
-  if (answer) writeAnswered(context, answer, options);
-}
-
-async function endSession(name: string | undefined, context: RequestContext, options: McpRouteOptions): Promise<void> {
-  const { tenant, principal, request } = context;
-  const server = name === undefined ? options.allServers : decodeName(name);
-  const answer = await options.endpoint.end(tenant, server, { headers: request.headers, principal });
-  writeAnswered(context, answer, options);
-}
-
-function writeAnswered(context: RequestContext, answer: Answer, { challenge }: McpRouteOptions): void {
-  if (context.response.headersSent) return;
-  if (answer.denied) challenge(context, answer.denied);
-  if (answer.status === 405) context.response.setHeader("Allow", "POST");
-  writeAnswer(context, answer);
-}
+type Handler = (context: RequestContext, name: string | undefined) => Promise<void>;
 
 export function checkContent({ "content-type": type, "content-encoding": encoding }: IncomingMessage["headers"]): void {
   if (type === undefined || !/^application\/json\s*(;|$)/i.test(type)) throw new BerthError("unsupported_media_type");

@@ -29,7 +29,9 @@ interface Match {
   readonly isForClients: boolean;
   /** True for URLs that need no authentication. */
   readonly isPublic?: boolean;
-  answer(context: RequestContext): void | Promise<void>;
+  /** The server that the URL of an MCP request names. */
+  readonly name?: string | undefined;
+  answer(context: RequestContext, name: string | undefined): void | Promise<void>;
 }
 
 interface RequestPipelineOptions {
@@ -50,47 +52,52 @@ interface RequestPipelineOptions {
  * The path of every request except health checks: locate → guard → route → limit → authenticate → answer. Synchronous
  * steps are not awaited, since a call is worth a few microseconds.
  */
-export function createRequestPipeline(options: RequestPipelineOptions): (context: RequestContext) => void {
-  const { locate, guard, requestLimits, routes, unheardMs = () => 0, limits } = options;
+export class RequestPipeline {
+  readonly #options: RequestPipelineOptions;
 
-  return (context) => void handleRequest(context);
+  constructor(options: RequestPipelineOptions) {
+    this.#options = options;
+  }
 
-  async function handleRequest(context: RequestContext): Promise<void> {
+  /** Never rejects: each route writes its own failures. */
+  async handle(context: RequestContext): Promise<void> {
+    const { locate, guard, requestLimits, unheardMs, limits } = this.#options;
     locate(context);
     let refusal: unknown;
     try {
       guard(context);
-      if (unheardMs() > limits.databaseOutageMs) throw stale(unheardMs());
-      const loading = loadTenant(context);
+      const missedMs = unheardMs?.() ?? 0;
+      if (missedMs > limits.databaseOutageMs) throw stale(missedMs);
+      const loading = this.#loadTenant(context);
       if (loading) await loading;
     } catch (error) {
       refusal = error;
     }
     // The client has disconnected.
     if (context.request.destroyed) return;
-    const [route, match] = findRoute(context);
+    const [route, match] = this.#findRoute(context);
     if (refusal !== undefined) return route.fail(context, refusal);
     try {
       requestLimits.enter(context, "received");
     } catch (error) {
-      return rejectCheaply(context, error);
+      return this.#rejectCheaply(context, error);
     }
     try {
       if (match.isForClients) allowOrigin(context.request, context.response);
       if (match.isPublic === true) requestLimits.enter(context, "unauthenticated");
       else {
-        const authenticating = authenticate(context);
+        const authenticating = this.#authenticate(context);
         if (authenticating) await authenticating;
       }
-      const answering = match.answer(context);
+      const answering = match.answer(context, match.name);
       if (answering) await answering;
     } catch (error) {
       route.fail(context, error);
     }
   }
 
-  function findRoute(context: RequestContext): readonly [Route, Match] {
-    for (const route of routes) {
+  #findRoute(context: RequestContext): readonly [Route, Match] {
+    for (const route of this.#options.routes) {
       const match = route.match(context);
       if (match) return [route, match];
     }
@@ -98,12 +105,12 @@ export function createRequestPipeline(options: RequestPipelineOptions): (context
   }
 
   /** Runs after the guard, so that a client that it rejects does not learn which tenants exist. */
-  function loadTenant(context: RequestContext): Promise<void> | undefined {
+  #loadTenant(context: RequestContext): Promise<void> | undefined {
     const { claimed, refusal } = context;
     if (claimed === ROOT || refusal !== undefined) return undefined;
     const refuse = (error: unknown): void => void (context.refusal = error);
     try {
-      return options.tenancy.admit(claimed.tenant)?.catch(refuse);
+      return this.#options.tenancy.admit(claimed.tenant)?.catch(refuse);
     } catch (error) {
       refuse(error);
       return undefined;
@@ -111,26 +118,28 @@ export function createRequestPipeline(options: RequestPipelineOptions): (context
   }
 
   /** Finds the principal of a request and counts the request against it; undefined if that was synchronous. */
-  function authenticate(context: RequestContext): Promise<void> | undefined {
+  #authenticate(context: RequestContext): Promise<void> | undefined {
     try {
-      const found = options.authenticate(context);
-      if (!(found instanceof Promise)) return admit(found, context);
-      return found.then((principal) => admit(principal, context)).catch((error: unknown) => reject(context, error));
+      const found = this.#options.authenticate(context);
+      if (!(found instanceof Promise)) return this.#admit(found, context);
+      return found
+        .then((principal) => this.#admit(principal, context))
+        .catch((error: unknown) => this.#reject(context, error));
     } catch (error) {
-      return reject(context, error);
+      return this.#reject(context, error);
     }
   }
 
-  function admit(principal: Principal | undefined, context: RequestContext): undefined {
+  #admit(principal: Principal | undefined, context: RequestContext): undefined {
     context.principal = principal;
-    requestLimits.enter(context, "authenticated");
+    this.#options.requestLimits.enter(context, "authenticated");
   }
 
   /** Rejects with the error, later for a client that keeps exceeding a limit. */
-  async function reject(context: RequestContext, error: unknown): Promise<never> {
+  async #reject(context: RequestContext, error: unknown): Promise<never> {
     let reported = error;
     try {
-      if (!context.principal) requestLimits.enter(context, "unauthenticated");
+      if (!context.principal) this.#options.requestLimits.enter(context, "unauthenticated");
     } catch (tooMany) {
       reported = tooMany;
     }
@@ -139,9 +148,9 @@ export function createRequestPipeline(options: RequestPipelineOptions): (context
   }
 
   /** Answers a client that exceeds a limit without an error page and without a challenge, which cost more. */
-  async function rejectCheaply(context: RequestContext, error: unknown): Promise<void> {
+  async #rejectCheaply(context: RequestContext, error: unknown): Promise<void> {
     await context.connection.hold(error);
-    writeFailure(context, error, options.log);
+    writeFailure(context, error, this.#options.log);
   }
 }
 

@@ -18,11 +18,11 @@ import { createApp, type AppParts } from "./app.ts";
 import { Bodies } from "./body.ts";
 import { Connections } from "./connections.ts";
 import { createHealth, type Readiness } from "./health.ts";
-import { createMcpRoute } from "./mcp-route.ts";
+import { McpRoute } from "./mcp-route.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { createOriginOf } from "./public-origin.ts";
 import { RequestContext } from "./request-context.ts";
-import { createGuard, createLocate, RequestLimits, createRequestPipeline } from "./request-pipeline.ts";
+import { createGuard, createLocate, RequestLimits, RequestPipeline } from "./request-pipeline.ts";
 import { createSseRoute } from "./sse-route.ts";
 import { Unread } from "./unread.ts";
 import { writeFailure } from "./write-answer.ts";
@@ -71,22 +71,19 @@ export interface HttpServer {
   drain(): Promise<void>;
 }
 
-type Answer = (context: RequestContext) => void;
-
 export function createHttpServer(limits: Limits, readiness: Readiness, log: Log): HttpServer {
   const health = createHealth(readiness);
   const logRequest = log.isLevelEnabled("debug") ? logRequests(log) : undefined;
-  let answer: Answer = (context) => {
-    const starting = new BerthError("starting", undefined, { data: { retryAfterSeconds: 1 } });
-    writeFailure(context, starting, log);
-  };
+  let pipeline: RequestPipeline | undefined;
   const take = (context: RequestContext): void => {
     const { request, response } = context;
     if (request.socket.destroyed) return;
     // "/"
     if (request.url?.charCodeAt(0) !== 47) takeOriginForm(request);
     logRequest?.(context);
-    if (!health(request, response)) answer(context);
+    if (health(request, response)) return;
+    if (pipeline) return void pipeline.handle(context);
+    writeFailure(context, new BerthError("starting", undefined, { data: { retryAfterSeconds: 1 } }), log);
   };
   const server = createServer(
     {
@@ -115,7 +112,7 @@ export function createHttpServer(limits: Limits, readiness: Readiness, log: Log)
   server.maxConnections = limits.connections;
   return {
     server,
-    serve: (options) => void (answer = createAnswer(options)),
+    serve: (options) => void (pipeline = createPipeline(options)),
     retire: () => connections.retire(),
     drain: () => connections.drain(),
   };
@@ -142,7 +139,7 @@ function withoutPort(host: string): string {
  * The HTTP side of the host: the MCP endpoint in front, the Express application behind it. It knows no SQL, no compiler
  * and no child process.
  */
-function createAnswer(options: HttpOptions): Answer {
+function createPipeline(options: HttpOptions): RequestPipeline {
   const { limits, tenancy, allowedHosts, publicUrl, access } = options;
   const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
   const origins = publicUrl === undefined ? options.allowedOrigins : [...options.allowedOrigins, publicUrl];
@@ -166,7 +163,7 @@ function createAnswer(options: HttpOptions): Answer {
   const parts = { ...options, challenge, streams, bodies };
   const sse = createSseRoute(parts);
   const { required } = access;
-  return createRequestPipeline({
+  return new RequestPipeline({
     ...options,
     locate: createLocate(tenancy),
     guard: createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy),
@@ -177,7 +174,7 @@ function createAnswer(options: HttpOptions): Answer {
       isProxied,
     }),
     authenticate: createAuthenticate(access, resources, options.signIns),
-    routes: [createMcpRoute(parts, sse), sse, createApp({ ...parts, isProxied, resources, originOf })],
+    routes: [new McpRoute(parts, sse), sse, createApp({ ...parts, isProxied, resources, originOf })],
   });
 }
 

@@ -16,10 +16,10 @@ import { defaultLimits, type Limits } from "../limits/limits.ts";
 import { admit, admitMethods } from "./admit.ts";
 import { errorAnswer } from "./error-answer.ts";
 import { idOf, readMessage, type Message } from "./json-rpc.ts";
-import { closeLegacy, createLegacy, endSession } from "./legacy/legacy.ts";
+import { closeLegacy, createLegacy, endSession, type Legacy } from "./legacy/legacy.ts";
 import { listenLegacy } from "./legacy/listen.ts";
 import { receiveLegacy } from "./legacy/receive.ts";
-import { answerModern, createModern } from "./modern/modern.ts";
+import { answerModern, createModern, type Modern } from "./modern/modern.ts";
 import type { Answer, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
@@ -83,79 +83,52 @@ export interface EndpointOptions {
 }
 
 export function createEndpoint(options: EndpointOptions): Endpoint {
-  const { host, checks, log, limits = defaultLimits, sealKeys = [randomBytes(32)] } = options;
-  const logs = { dropped: 0 };
-  const parts = {
-    ...options,
-    records: inParts(options.records),
-    limits,
-    sealer: createSealer(sealKeys, () => options.records.now()),
-    logs,
-  };
-  const modern = createModern(parts);
-  const legacy = createLegacy(parts);
+  return new McpEndpoint(options);
+}
 
-  return {
-    async post(tenant, server, post) {
-      let body: unknown;
-      try {
-        const parsed = read(tenant, post.body);
-        body = parsed instanceof Promise ? await parsed : parsed;
-      } catch (error) {
-        return errorAnswer(log, null, error, post.trace);
-      }
-      return receive(tenant, server, body, post);
-    },
+class McpEndpoint implements Endpoint {
+  readonly #host: Host;
+  readonly #checks: EndpointOptions["checks"];
+  readonly #log: Log;
+  readonly #logs = { dropped: 0 };
+  readonly #modern: Modern;
+  readonly #legacy: Legacy;
 
-    read,
-    receive,
+  constructor(options: EndpointOptions) {
+    const { host, checks, log, limits = defaultLimits, sealKeys = [randomBytes(32)] } = options;
+    this.#host = host;
+    this.#checks = checks;
+    this.#log = log;
+    const parts = {
+      ...options,
+      records: inParts(options.records),
+      limits,
+      sealer: createSealer(sealKeys, () => options.records.now()),
+      logs: this.#logs,
+    };
+    this.#modern = createModern(parts);
+    this.#legacy = createLegacy(parts);
+  }
 
-    async listen(tenant, server, listen) {
-      try {
-        admit(listen.principal, server);
-        await host.server(tenant, server);
-        return await listenLegacy(legacy, tenant, server, listen);
-      } catch (error) {
-        return errorAnswer(log, null, error);
-      }
-    },
+  async post(tenant: string, server: string, post: Post): Promise<Answer> {
+    let body: unknown;
+    try {
+      const parsed = this.read(tenant, post.body);
+      body = parsed instanceof Promise ? await parsed : parsed;
+    } catch (error) {
+      return errorAnswer(this.#log, null, error, post.trace);
+    }
+    return this.receive(tenant, server, body, post);
+  }
 
-    async end(tenant, server, post) {
-      try {
-        admit(post.principal, server);
-        await host.server(tenant, server);
-        return await endSession(legacy, tenant, server, post);
-      } catch (error) {
-        return errorAnswer(log, null, error);
-      }
-    },
-
-    stats: () => ({ sessions: legacy.sessions.size, tasks: modern.tasks.running, droppedLogs: logs.dropped }),
-
-    endTenant(tenant) {
-      modern.listeners.endTenant(tenant);
-      legacy.sessions.forgetTenant(tenant);
-    },
-
-    close() {
-      modern.closing.abort();
-      modern.listeners.close();
-      closeLegacy(legacy);
-    },
-
-    async settled() {
-      await modern.tasks.settled();
-      await legacy.store.close();
-    },
-  };
-
-  function read(tenant: string, body: string): unknown {
+  read(tenant: string, body: string): unknown {
+    const checks = this.#checks;
     const isLong = checks !== undefined && (body.length > readingBounds.inlineBodyBytes || hasInexactNumbers(body));
     return isLong ? checks.readMessage(tenant, body) : parseJson(body);
   }
 
-  /** The way of a message: whether it may come in, the catalog, the era. */
-  async function receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer> {
+  async receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer> {
+    const host = this.#host;
     try {
       const { principal } = post;
       admit(principal, server);
@@ -169,14 +142,58 @@ export function createEndpoint(options: EndpointOptions): Endpoint {
       const catalog = permitted instanceof Promise ? await permitted : permitted;
       admitMethods(principal, catalog, body);
       const place = { tenant, server, catalog, principal };
-      if (Array.isArray(body)) return await receiveLegacy(legacy, place, post, body);
+      if (Array.isArray(body)) return await receiveLegacy(this.#legacy, place, post, body);
       const message = readMessage(body);
-      if (!isModern(message, post)) return await receiveLegacy(legacy, place, post, message);
+      if (!isModern(message, post)) return await receiveLegacy(this.#legacy, place, post, message);
       if (message.kind !== "request") return { status: 202 };
-      return await answerModern(modern, place, post, message);
+      return await answerModern(this.#modern, place, post, message);
     } catch (error) {
-      return errorAnswer(log, idOf(body), error, post.trace);
+      return errorAnswer(this.#log, idOf(body), error, post.trace);
     }
+  }
+
+  async listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined> {
+    try {
+      admit(listen.principal, server);
+      await this.#host.server(tenant, server);
+      return await listenLegacy(this.#legacy, tenant, server, listen);
+    } catch (error) {
+      return errorAnswer(this.#log, null, error);
+    }
+  }
+
+  async end(tenant: string, server: string, post: Parameters<Endpoint["end"]>[2]): Promise<Answer> {
+    try {
+      admit(post.principal, server);
+      await this.#host.server(tenant, server);
+      return await endSession(this.#legacy, tenant, server, post);
+    } catch (error) {
+      return errorAnswer(this.#log, null, error);
+    }
+  }
+
+  stats(): EndpointStats {
+    return {
+      sessions: this.#legacy.sessions.size,
+      tasks: this.#modern.tasks.running,
+      droppedLogs: this.#logs.dropped,
+    };
+  }
+
+  endTenant(tenant: string): void {
+    this.#modern.listeners.endTenant(tenant);
+    this.#legacy.sessions.forgetTenant(tenant);
+  }
+
+  close(): void {
+    this.#modern.closing.abort();
+    this.#modern.listeners.close();
+    closeLegacy(this.#legacy);
+  }
+
+  async settled(): Promise<void> {
+    await this.#modern.tasks.settled();
+    await this.#legacy.store.close();
   }
 }
 
