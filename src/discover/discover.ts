@@ -25,7 +25,7 @@ import {
   type ToolUi,
   type CallShape,
 } from "./discovery.ts";
-import { tagOf, type Tag, tagText, withLinks, type Doc } from "./doc-comments.ts";
+import { tagOf, type DocTag, tagText, withLinks, type Doc } from "./doc-comments.ts";
 import { exportedFunctions } from "./exports.ts";
 import { readIcon } from "./icon-files.ts";
 import { plainInput, readGivenInput, readHandlerInput, readInput, readNamedInput, type Input } from "./input.ts";
@@ -230,7 +230,7 @@ class Finder {
     }
   }
 
-  #addResource(candidate: Candidate, tag: Tag): void {
+  #addResource(candidate: Candidate, tag: DocTag): void {
     const resource = this.#read(candidate, (settled, reading) => readResource(settled, tag, reading));
     if (!resource) return;
     const { name, uri } = resource;
@@ -479,7 +479,7 @@ function withExamples(schema: JsonSchema, { doc }: Candidate): JsonSchema {
 }
 
 /** `@resource <uri or RFC 6570 template> [mime type]`: a function that is called when the URI is read. */
-function readResource(candidate: Candidate, tag: Tag, reading: FullReading): DiscoveredResource {
+function readResource(candidate: Candidate, tag: DocTag, reading: FullReading): DiscoveredResource {
   const { program, reporter } = reading;
   const naming = readNamingAndIcons(candidate, reading);
   const [, uri = "", mimeType = ""] = /^(\S*)\s*([^\n]*)/.exec(tag.text) ?? [];
@@ -501,7 +501,7 @@ function readResource(candidate: Candidate, tag: Tag, reading: FullReading): Dis
   };
 }
 
-function readUri(uri: string, tag: Tag, reporter: Reporter): readonly Variable[] | undefined {
+function readUri(uri: string, tag: DocTag, reporter: Reporter): readonly Variable[] | undefined {
   const template = parseUriTemplate(uri);
   if (uri === "") {
     const message = "@resource needs a URI or a URI template, such as data://report";
@@ -519,7 +519,7 @@ function checkParameters(
   variables: readonly Variable[],
   { schema }: Input,
   { nameNode }: Candidate,
-  tag: Tag,
+  tag: DocTag,
   reporter: Reporter,
 ): void {
   const properties = propertiesIn(schema);
@@ -595,7 +595,7 @@ interface Completable {
 /** `@completes <function>.<argument>`: a function `(value, others) => string[]` that helps to fill an argument in. */
 function readCompletion(
   candidate: Candidate,
-  tag: Tag,
+  tag: DocTag,
   completables: readonly Completable[],
   reading: FullReading,
 ): DiscoveredCompletion | undefined {
@@ -612,7 +612,7 @@ function readCompletion(
 }
 
 function readTarget(
-  tag: Tag,
+  tag: DocTag,
   completables: readonly Completable[],
   reporter: Reporter,
 ): Pick<DiscoveredCompletion, "of" | "argument"> | undefined {

@@ -1,5 +1,6 @@
 import ts from "#typescript";
 import { grantFields } from "./requested-grants.ts";
+import type { Tag } from "./tags.ts";
 
 /**
  * Doc comments as data. TypeScript has parsed them; here they become a description, tags, and what is said about
@@ -12,7 +13,7 @@ export interface Doc {
   readonly description: string;
   /** `@returns` */
   readonly returns: string;
-  readonly tags: readonly Tag[];
+  readonly tags: readonly DocTag[];
   /** By `name` or `args.name`. Tags that follow a `@param` are about that parameter. */
   readonly params: ReadonlyMap<string, Doc>;
   /** Names in `@param` tags without a dot, in order: they name parameters that have no name of their own. */
@@ -21,15 +22,7 @@ export interface Doc {
   readonly paramNodes: ReadonlyMap<string, ts.Node>;
 }
 
-export interface Tag<Node = ts.Node> {
-  /** Lower case. */
-  readonly name: string;
-  /** The name as it is written. */
-  readonly written: string;
-  /** As written, with the comment's own stars removed. */
-  readonly text: string;
-  readonly node: Node;
-}
+export type DocTag = Tag<ts.Node>;
 
 export const noDoc: Doc = {
   description: "",
@@ -120,13 +113,13 @@ export function tagText(doc: Doc, name: string): string | undefined {
   return tagOf(doc, name)?.text;
 }
 
-export function tagOf(doc: Doc, name: string): Tag | undefined {
+export function tagOf(doc: Doc, name: string): DocTag | undefined {
   return doc.tags.find((tag) => tag.name === name);
 }
 
 interface OpenParam {
   description: string;
-  tags: Tag[];
+  tags: DocTag[];
 }
 
 /** Tags that are about the whole function wherever they stand. */
@@ -139,7 +132,7 @@ const functionTags = new Set(
 );
 
 function read(comment: ts.JSDoc): Doc {
-  const tags: Tag[] = [];
+  const tags: DocTag[] = [];
   const params = new Map<string, OpenParam>();
   const paramNames: string[] = [];
   const paramNodes = new Map<string, ts.Node>();
@@ -175,7 +168,7 @@ function read(comment: ts.JSDoc): Doc {
       continue;
     }
     const written = node.tagName.text;
-    const tag: Tag = { name: written.toLowerCase(), written, text: rawText(node) + afterCode(node), node };
+    const tag: DocTag = { name: written.toLowerCase(), written, text: rawText(node) + afterCode(node), node };
     if (param && !functionTags.has(tag.name)) param.tags.push(tag);
     else tags.push(tag);
   }

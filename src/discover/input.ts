@@ -5,7 +5,7 @@ import { nearestName } from "../lib/near-names.ts";
 import { BudgetExceeded } from "./budget.ts";
 import type { Candidate, Parameter, Reading, ToolObject } from "./candidate.ts";
 import type { BundledValue, CallShape, DescribedSchema, ParsedArgument, Reach } from "./discovery.ts";
-import { docOf, tagOf, type Doc, type Tag } from "./doc-comments.ts";
+import { docOf, tagOf, type Doc, type DocTag } from "./doc-comments.ts";
 import { evaluate } from "./evaluate.ts";
 import { parametersOf, takenParameters, takes } from "./parameters.ts";
 import { reportFault, summarize } from "./report-fault.ts";
@@ -384,7 +384,7 @@ function inputBySchema(
   };
 }
 
-function readSchema(tag: Tag, reporter: Reporter): JsonSchema {
+function readSchema(tag: DocTag, reporter: Reporter): JsonSchema {
   const { text, part } = jsonIn(tag);
   const fault = (message: string, at: DefinitionPart = part): JsonSchema => {
     reporter.add("error", "invalid-input-schema", `@inputSchema ${message}`, tag.node, at);
@@ -405,7 +405,7 @@ function readSchema(tag: Tag, reporter: Reporter): JsonSchema {
  * The tag's JSON and where it stands. The comment's stars become spaces, so that positions stay as they are; it goes to
  * the brace that closes it, whatever TypeScript takes for a tag on the way.
  */
-function jsonIn(tag: Tag): { text: string; part: DefinitionPart } {
+function jsonIn(tag: DocTag): { text: string; part: DefinitionPart } {
   const node = tag.node as ts.JSDocTag;
   const { start } = textPart(tag);
   const comment = node.getSourceFile().text.slice(start, node.parent.end - "*/".length);

@@ -2,7 +2,7 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import { Budget } from "./budget.ts";
 import type { Candidate, Parameter, Reading } from "./candidate.ts";
-import { docOf, noDoc, tagOf, type Doc, type Tag } from "./doc-comments.ts";
+import { docOf, noDoc, tagOf, type Doc, type DocTag } from "./doc-comments.ts";
 import { readInput } from "./input.ts";
 import { unionOf, resultOf } from "./output.ts";
 import { parametersOf, takenParameters } from "./parameters.ts";
@@ -89,7 +89,7 @@ function isUnreadable({ name, missing, clashing, nameNode }: Candidate, reporter
  * `@signature 2` in the function's comment, or `@signature` alone in the comment of the one that is meant. Other tools
  * have a tag of this name, too, with a call as its text.
  */
-function chosenBy({ doc, signatures, implementation }: Candidate): { number: number; tag: Tag } | undefined {
+function chosenBy({ doc, signatures, implementation }: Candidate): { number: number; tag: DocTag } | undefined {
   const docs = signatures.map(({ declaration }) => declaration && docOf(declaration));
   const own = docs.findIndex((each) => each && tagOf(each, "signature")?.text === "");
   if (own >= 0) return { number: own + 1, tag: tagOf(docs[own]!, "signature")! };

@@ -1,7 +1,7 @@
 import ts from "#typescript";
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Tag } from "./doc-comments.ts";
+import type { DocTag } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 
 /** Collects the problems of one function, each pointing at a place in the source. */
@@ -36,7 +36,7 @@ export class Reporter {
   }
 
   /** Reports at the text of a tag, or at a word of it. */
-  addAtTag(severity: Problem["severity"], code: string, message: string, tag: Tag, word?: string): void {
+  addAtTag(severity: Problem["severity"], code: string, message: string, tag: DocTag, word?: string): void {
     const part = word === undefined ? textPart(tag) : textPart(tag, Math.max(0, tag.text.indexOf(word)), word.length);
     this.add(severity, code, message, tag.node, part);
   }
@@ -65,7 +65,7 @@ export interface DefinitionPart {
 }
 
 /** Where a tag's text, or a stretch of it on its first line, stands in the file; without a text, the tag's name. */
-export function textPart({ node, text }: Tag, offset = 0, length = text.split("\n")[0]!.length): DefinitionPart {
+export function textPart({ node, text }: DocTag, offset = 0, length = text.split("\n")[0]!.length): DefinitionPart {
   if (text === "") return { start: node.getStart(), length: (node as ts.JSDocTag).tagName.end - node.getStart() };
   const source = node.getSourceFile().text;
   const start = source.indexOf(text.slice(0, 1), (node as ts.JSDocTag).tagName.end);

@@ -2,7 +2,7 @@ import ts from "#typescript";
 import type { Problem } from "../lib/problem.ts";
 import type { Candidate } from "./candidate.ts";
 import type { RequestedGrant } from "./discovery.ts";
-import { docsAtHead, docsOfStatements, type Doc, type Tag } from "./doc-comments.ts";
+import { docsAtHead, docsOfStatements, type Doc, type DocTag } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { findPosition, placeIn, problemAt, textPart } from "./reporter.ts";
 import { distinctRequests, grantFields, isGrantTag, readRequest } from "./requested-grants.ts";
@@ -54,12 +54,12 @@ export function requestsIn(program: DefinitionProgram, candidates: readonly Cand
   return { requested, problems: [...new Map(problems.map((each) => [JSON.stringify(each), each])).values()] };
 }
 
-function tagsOf({ tags }: Doc): readonly Tag[] {
+function tagsOf({ tags }: Doc): readonly DocTag[] {
   return tags;
 }
 
 /** Other tags of a head are for other tools. */
-function misspelt(tag: Tag, program: DefinitionProgram): Problem[] {
+function misspelt(tag: DocTag, program: DefinitionProgram): Problem[] {
   const message = unknownTag(tag);
   const isMeant = Object.keys(grantFields).some((name) => suggestionFor(tag.name) === `; did you mean @${name}?`);
   if (message === undefined || !isMeant) return [];

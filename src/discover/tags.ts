@@ -1,7 +1,6 @@
 import type { JsonSchema } from "../lib/json.ts";
 import { nearestName } from "../lib/near-names.ts";
 import type { ToolAnnotations } from "./discovery.ts";
-import type { Doc, Tag } from "./doc-comments.ts";
 import { faultOfPattern } from "./pattern.ts";
 
 /**
@@ -9,8 +8,18 @@ import { faultOfPattern } from "./pattern.ts";
  * says, and what is wrong with the others. Knows no types, so that scripts need no checker.
  */
 
+export interface Tag<Node> {
+  /** Lower case. */
+  readonly name: string;
+  /** The name as it is written. */
+  readonly written: string;
+  /** As written, with the comment's own stars removed. */
+  readonly text: string;
+  readonly node: Node;
+}
+
 /** MCP's behaviour hints from tags: `@readOnly`, or `@destructive false` to say that it is not. */
-export function annotationsOf(doc: { readonly tags: readonly Pick<Tag, "name" | "text">[] }): ToolAnnotations {
+export function annotationsOf(doc: { readonly tags: readonly Pick<Tag<unknown>, "name" | "text">[] }): ToolAnnotations {
   const annotations: Partial<Record<keyof ToolAnnotations, boolean>> = {};
   for (const tag of doc.tags) {
     const hint = hints.get(tag.name.replace(/hint$/, ""));
@@ -27,7 +36,7 @@ const hints: ReadonlyMap<string, keyof ToolAnnotations> = new Map([
 ]);
 
 /** Functions that a module must export for other modules, and that are no tools. */
-export function isHidden(name: string, doc: Doc): boolean {
+export function isHidden(name: string, doc: { readonly tags: readonly Pick<Tag<unknown>, "name">[] }): boolean {
   return name.startsWith("_") || doc.tags.some((tag) => ["internal", "private", "hidden"].includes(tag.name));
 }
 
@@ -163,7 +172,7 @@ export function suggestionFor(name: string): string {
 }
 
 /** About an argument or a property, and of no effect in the comment of a function before its first `@param`. */
-export function isAboutArguments({ name }: Pick<Tag, "name">): boolean {
+export function isAboutArguments({ name }: Pick<Tag<unknown>, "name">): boolean {
   return aboutArguments.has(name);
 }
 

@@ -1,6 +1,6 @@
 import type ts from "typescript";
 import { isObject, type Json, type JsonSchema, tryParseJson } from "../../lib/json.ts";
-import { tagText, withLinks, type Doc, type Tag } from "../doc-comments.ts";
+import { tagText, withLinks, type Doc, type DocTag } from "../doc-comments.ts";
 import { evaluate } from "../evaluate.ts";
 import { fitsSchema } from "../schema-check.ts";
 import { unknownTag, constrain } from "../tags.ts";
@@ -47,7 +47,7 @@ export function describe(
 }
 
 /** For arguments, where the author has a use for knowing; comments of results go to models as they are. */
-export function warnOfTags(tags: readonly Tag[], at: TypePlace, walker: Walker): void {
+export function warnOfTags(tags: readonly DocTag[], at: TypePlace, walker: Walker): void {
   if (walker.direction === "output") return;
   for (const tag of tags) {
     const fault = walker.isLibrary(tag.node.getSourceFile()) ? undefined : unknownTag(tag);
@@ -103,7 +103,7 @@ function spokenValue(text: string, schema: JsonSchema): Json | undefined {
   return [schema["enum"]].flat().includes(bare) ? bare : undefined;
 }
 
-function example(tag: Tag): Json[] {
+function example(tag: DocTag): Json[] {
   const value = tryParseJson(tag.text);
   return [value ?? tag.text].filter((it) => it !== "" || isObject(it));
 }
