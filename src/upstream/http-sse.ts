@@ -3,8 +3,7 @@ import { clock } from "../lib/clock.ts";
 import type { Closed } from "./channel.ts";
 import { isSessionLost, networkFailure, statusFailure, type RemoteAddress } from "./http-error.ts";
 import type { HttpAnswer, HttpLink } from "./http-link.ts";
-import { requestBounds } from "./supervisor.ts";
-import type { OutgoingRequest, Receiver, Transport } from "./transport.ts";
+import { requestBounds, type OutgoingRequest, type Receiver, type Transport } from "./transport.ts";
 import { ended, UpstreamError } from "./upstream-error.ts";
 
 /** HTTP+SSE of 2024-11-05: messages are posted, and everything that the server sends comes with one stream. */

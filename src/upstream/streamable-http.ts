@@ -19,8 +19,7 @@ import type { HttpAnswer, HttpLink } from "./http-link.ts";
 import type { ListedTool } from "./lists.ts";
 import type { ReadMessages } from "./message-reader.ts";
 import { quoted } from "./messages.ts";
-import { requestBounds } from "./supervisor.ts";
-import type { Failure, OutgoingRequest, Receiver, Transport } from "./transport.ts";
+import { requestBounds, type Failure, type OutgoingRequest, type Receiver, type Transport } from "./transport.ts";
 import { ended, UpstreamError } from "./upstream-error.ts";
 
 /** An open send: a request, and the stream of its answer. */

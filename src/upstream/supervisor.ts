@@ -4,10 +4,8 @@ import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Closed } from "./channel.ts";
 import type { UpstreamConnection } from "./connection.ts";
+import { requestBounds } from "./transport.ts";
 import { UpstreamError } from "./upstream-error.ts";
-
-/** Concurrent requests to one upstream. */
-export const requestBounds = fixed({ upstreamRequests: 256 });
 
 const bounds = fixed({
   /**

@@ -1,8 +1,12 @@
 import type { BerthError } from "../lib/errors.ts";
+import { fixed } from "../limits/fixed.ts";
 import type { Closed, Peer } from "./channel.ts";
 import type { ListedTool } from "./lists.ts";
 import type { Deviate, UpstreamMessage } from "./messages.ts";
 import type { RequestParams } from "./request.ts";
+
+/** Concurrent requests to one upstream. */
+export const requestBounds = fixed({ upstreamRequests: 256 });
 
 /** Carries the messages of one connection: over the pipes of a program, Streamable HTTP, or HTTP+SSE. */
 export interface Transport {
