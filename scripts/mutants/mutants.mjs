@@ -363,15 +363,15 @@ export const mutants = [
     tests: ["test/store/erasure.test.ts"],
   },
   {
-    file: "src/upstream/attribution.ts",
+    file: "src/upstream/calls/attribution.ts",
     find: `return this.#calls.length === 1 ? this.#calls[0] : undefined;`,
     replace: `return this.#calls[0];`,
-    tests: ["test/upstream/attribution.test.ts"],
+    tests: ["test/upstream/calls/attribution.test.ts"],
   },
   {
-    file: "src/upstream/launcher-uri.ts",
+    file: "src/upstream/launch/launcher-uri.ts",
     find: `const programForm = /^[A-Za-z0-9_]`,
     replace: `const programForm = /^[A-Za-z0-9_-]`,
-    tests: ["test/upstream/launcher.test.ts"],
+    tests: ["test/upstream/launch/launcher.test.ts"],
   },
 ];

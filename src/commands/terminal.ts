@@ -3,7 +3,7 @@ import { stripVTControlCharacters } from "node:util";
 import { toAbortSignal } from "../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import { printableText } from "../lib/printable.ts";
-import type { Ask } from "../upstream/request.ts";
+import type { Ask } from "../upstream/messages/request.ts";
 import type { CallClock } from "./upstream/call-clock.ts";
 
 /**

@@ -63,7 +63,7 @@ import { Grants } from "../secrets/grants.ts";
 import { openSecrets, withGiven, type GivenSecrets } from "../secrets/secrets.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Store, StoredUse } from "../store/store.ts";
-import type { ChildRooms } from "../upstream/child.ts";
+import type { ChildRooms } from "../upstream/transport/child.ts";
 import { collectRegularly } from "./collecting.ts";
 import { openKeys } from "./keys.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";

@@ -9,9 +9,9 @@ import type { Limits } from "../limits/limits.ts";
 import { openSender, openPublicSender } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
-import type { ChildRooms } from "../upstream/child.ts";
-import { hostedVariables } from "../upstream/launch.ts";
+import { hostedVariables } from "../upstream/launch/launch.ts";
 import { profileFolders } from "../upstream/profiles/locate.ts";
+import type { ChildRooms } from "../upstream/transport/child.ts";
 import { Upstream } from "../upstream/upstream.ts";
 
 /**

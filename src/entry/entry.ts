@@ -1,7 +1,7 @@
 import { isCid, type Cid } from "../lib/cid.ts";
 import { ENTRY_NESTING_MAX, isDeeper, isObject, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
-import { parseServer } from "../upstream/launcher-uri.ts";
+import { parseServer } from "../upstream/launch/launcher-uri.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 import { entryBounds } from "./entry-bounds.ts";
 import {

@@ -1,5 +1,5 @@
 import type { JsonObject } from "../lib/json.ts";
-import { variablesOf } from "../upstream/launch.ts";
+import { variablesOf } from "../upstream/launch/launch.ts";
 import { complain, inside, type ConfigPlace } from "./config-place.ts";
 import { variableNameProblem } from "./fields.ts";
 

@@ -10,19 +10,26 @@ import type { TraceContext } from "../lib/trace.ts";
 import { endsWithin, within } from "../lib/within.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
-import { AttributedCalls, UnderWay } from "./attribution.ts";
-import type { Closed, ConnectOptions, Peer } from "./channel.ts";
-import { connectUpstream } from "./connect.ts";
-import { CLIENT_CAPABILITIES, type UpstreamConnection } from "./connection.ts";
-import { FollowedTasks } from "./followed-tasks.ts";
-import type { Launch, VariableLookup } from "./launch.ts";
-import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from "./observed.ts";
-import { hostedCapabilities } from "./questions.ts";
-import type { Ask, Progress, TaskOfUpstream, TaskUse, UpstreamCallOptions, UpstreamQuestion } from "./request.ts";
-import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./results.ts";
-import { Supervisor, type AcquiredConnection, type UpstreamHealth } from "./supervisor.ts";
-import { CreatedTask } from "./tasks.ts";
-import { isUnknownMethod, UpstreamError } from "./upstream-error.ts";
+import { AttributedCalls, UnderWay } from "./calls/attribution.ts";
+import { connectUpstream } from "./calls/connect.ts";
+import { CLIENT_CAPABILITIES, type UpstreamConnection } from "./calls/connection.ts";
+import { FollowedTasks } from "./calls/followed-tasks.ts";
+import { hideInOffers, observe, subscribe, type HideWhole, type Observed } from "./calls/observed.ts";
+import { Supervisor, type AcquiredConnection, type UpstreamHealth } from "./calls/supervisor.ts";
+import { CreatedTask } from "./calls/tasks.ts";
+import type { Launch, VariableLookup } from "./launch/launch.ts";
+import type {
+  Ask,
+  Progress,
+  TaskOfUpstream,
+  TaskUse,
+  UpstreamCallOptions,
+  UpstreamQuestion,
+} from "./messages/request.ts";
+import type { ResourceResult, ToolResult, UpstreamCompletion, UpstreamPromptResult } from "./messages/results.ts";
+import { isUnknownMethod, UpstreamError } from "./messages/upstream-error.ts";
+import type { Closed, ConnectOptions, Peer } from "./transport/channel.ts";
+import { hostedCapabilities } from "./transport/questions.ts";
 
 const bounds = fixed({
   /** How long a question waits until it is clear which call it belongs to. */

@@ -14,7 +14,7 @@ import type { NodeStore } from "../../src/lib/node-store.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSender } from "../../src/network/public-fetch.ts";
 import { openStore } from "../../src/store/open-store.ts";
-import type { ToolResult } from "../../src/upstream/results.ts";
+import type { ToolResult } from "../../src/upstream/messages/results.ts";
 import { Upstream } from "../../src/upstream/upstream.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { processesWith } from "../support/processes.ts";

@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { GrowingBytes } from "../../src/lib/growing-bytes.ts";
-import { HttpLink } from "../../src/upstream/http-link.ts";
-import { Inflow } from "../../src/upstream/inflow.ts";
+import { HttpLink } from "../../src/upstream/transport/http-link.ts";
+import { Inflow } from "../../src/upstream/transport/inflow.ts";
 import { senderBy } from "../support/http-sender.ts";
 
 test("bytes that come one by one are held in as many bytes, and given whole", () => {

@@ -3,11 +3,11 @@ import { packageRoot } from "../../src/config.ts";
 import { changeFixed } from "../../src/limits/fixed.ts";
 import { defaultLimits, type Limits } from "../../src/limits/limits.ts";
 import { openSender } from "../../src/network/public-fetch.ts";
-import type { ConnectOptions } from "../../src/upstream/channel.ts";
-import { connectUpstream } from "../../src/upstream/connect.ts";
-import type { UpstreamConnection } from "../../src/upstream/connection.ts";
-import type { Launch } from "../../src/upstream/launch.ts";
-import { parseLauncher } from "../../src/upstream/launcher-uri.ts";
+import { connectUpstream } from "../../src/upstream/calls/connect.ts";
+import type { UpstreamConnection } from "../../src/upstream/calls/connection.ts";
+import type { Launch } from "../../src/upstream/launch/launch.ts";
+import { parseLauncher } from "../../src/upstream/launch/launcher-uri.ts";
+import type { ConnectOptions } from "../../src/upstream/transport/channel.ts";
 import { Upstream, type UpstreamOptions } from "../../src/upstream/upstream.ts";
 
 changeFixed({ upstreamEndMs: 500 });

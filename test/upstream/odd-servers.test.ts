@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
-import type { UpstreamConnection } from "../../src/upstream/connection.ts";
+import type { UpstreamConnection } from "../../src/upstream/calls/connection.ts";
 import {
   ANSWER,
   BLOCK,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CancelSignal } from "../../src/lib/cancellation.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
-import type { UpstreamConnection } from "../../src/upstream/connection.ts";
+import type { UpstreamConnection } from "../../src/upstream/calls/connection.ts";
 import { hostile, withUpstream } from "../support/upstreams.ts";
 
 const uri = hostile("answers as it likes");

@@ -1,10 +1,10 @@
 import { readConfig } from "../../config.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { defaultLimits } from "../../limits/limits.ts";
-import { startChild, type Child } from "../../upstream/child.ts";
-import { commandOf } from "../../upstream/command.ts";
-import type { Launch, ProgramLaunch } from "../../upstream/launch.ts";
-import { parseLauncher } from "../../upstream/launcher-uri.ts";
+import { commandOf } from "../../upstream/launch/command.ts";
+import type { Launch, ProgramLaunch } from "../../upstream/launch/launch.ts";
+import { parseLauncher } from "../../upstream/launch/launcher-uri.ts";
+import { startChild, type Child } from "../../upstream/transport/child.ts";
 import { Interruption } from "./interruption.ts";
 
 const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put"]);

@@ -1,4 +1,4 @@
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 
 /** Limits the time of a call, without the time that a person takes for an answer: after one it starts anew. */
 export class CallClock {

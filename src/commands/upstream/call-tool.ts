@@ -6,11 +6,11 @@ import { sayError, type Outcome as Said } from "../../outcome/outcome.ts";
 import { inputRequestsOf } from "../../outcome/question.ts";
 import { retryUntilFinal, type Attempts, type AttemptOptions } from "../../outcome/retry.ts";
 import { unwrapResult } from "../../outcome/unwrap.ts";
-import type { ListedTool } from "../../upstream/lists.ts";
-import type { UpstreamCallOptions } from "../../upstream/request.ts";
-import { textOf } from "../../upstream/result-records.ts";
-import { toolRecords } from "../../upstream/result-records.ts";
-import type { ToolResult } from "../../upstream/results.ts";
+import type { ListedTool } from "../../upstream/messages/lists.ts";
+import type { UpstreamCallOptions } from "../../upstream/messages/request.ts";
+import { textOf } from "../../upstream/messages/result-records.ts";
+import { toolRecords } from "../../upstream/messages/result-records.ts";
+import type { ToolResult } from "../../upstream/messages/results.ts";
 import { CommandFailure, exitCodes } from "./failure.ts";
 import type { Reached } from "./reach.ts";
 

@@ -1,6 +1,6 @@
 import { BerthError, type ErrorCode } from "../../lib/errors.ts";
 import { printableJson } from "../../lib/printable.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 
 /** A wrong use of a command, or a tool's own failure: errors without a `BerthError`. */
 export class CommandFailure extends Error {

@@ -1,7 +1,7 @@
 import { printableLine } from "../../lib/printable.ts";
-import type { UpstreamConnection } from "../../upstream/connection.ts";
-import { placeOf, type Launch } from "../../upstream/launch.ts";
-import { surveyOf, type Survey } from "../../upstream/survey.ts";
+import type { UpstreamConnection } from "../../upstream/calls/connection.ts";
+import { surveyOf, type Survey } from "../../upstream/calls/survey.ts";
+import { placeOf, type Launch } from "../../upstream/launch/launch.ts";
 import { oneOf } from "./options.ts";
 import { RecordOutput } from "./output.ts";
 import { reach, type ReachOptions } from "./reach.ts";

@@ -1,10 +1,10 @@
 import { jsonBlock } from "../../lib/cid.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { printableJson } from "../../lib/printable.ts";
-import { contractHash } from "../../upstream/contract-hash.ts";
-import type { ListedTool } from "../../upstream/lists.ts";
-import { observe } from "../../upstream/observed.ts";
-import { hostedCapabilities } from "../../upstream/questions.ts";
+import { contractHash } from "../../upstream/calls/contract-hash.ts";
+import { observe } from "../../upstream/calls/observed.ts";
+import type { ListedTool } from "../../upstream/messages/lists.ts";
+import { hostedCapabilities } from "../../upstream/transport/questions.ts";
 import { oneOf, type RecordOptions } from "./options.ts";
 import { RecordOutput, recordFormats } from "./output.ts";
 import { findTool } from "./perform.ts";

@@ -1,10 +1,10 @@
 import type { Json, JsonObject } from "../../lib/json.ts";
-import type { UpstreamConnection } from "../../upstream/connection.ts";
-import type { ListedTool, UpstreamListed } from "../../upstream/lists.ts";
-import type { GivenArguments, Operation, UpstreamListName } from "../../upstream/operation.ts";
-import type { Progress, UpstreamCallOptions } from "../../upstream/request.ts";
-import { listRecords, promptRecords, resourceRecords } from "../../upstream/result-records.ts";
-import { convertArguments } from "../../upstream/uri-arguments.ts";
+import type { UpstreamConnection } from "../../upstream/calls/connection.ts";
+import type { GivenArguments, Operation, UpstreamListName } from "../../upstream/launch/operation.ts";
+import { convertArguments } from "../../upstream/launch/uri-arguments.ts";
+import type { ListedTool, UpstreamListed } from "../../upstream/messages/lists.ts";
+import type { Progress, UpstreamCallOptions } from "../../upstream/messages/request.ts";
+import { listRecords, promptRecords, resourceRecords } from "../../upstream/messages/result-records.ts";
 import { type CalledOutcome, callTool } from "./call-tool.ts";
 import { usageFailure } from "./failure.ts";
 import type { Reached } from "./reach.ts";

@@ -5,7 +5,7 @@
 
 import type { Readable } from "node:stream";
 import { type JsonObject, soundObject } from "../../lib/json.ts";
-import type { ListedTool } from "../../upstream/lists.ts";
+import type { ListedTool } from "../../upstream/messages/lists.ts";
 import { type CalledOutcome, callTool } from "./call-tool.ts";
 import { CommandFailure, exitCodes, failureFields, printFailure, usageFailure } from "./failure.ts";
 import { countOf, type CountOptions, formatOf, type RecordOptions, wholeNumber } from "./options.ts";

@@ -4,6 +4,8 @@ import { text as readText } from "node:stream/consumers";
 import { BerthError } from "../../lib/errors.ts";
 import type { Json, JsonObject } from "../../lib/json.ts";
 import { printable, printableJson } from "../../lib/printable.ts";
+import { contractOf } from "../../upstream/calls/survey.ts";
+import { surveyOf } from "../../upstream/calls/survey.ts";
 import { checkProfile, type ProfileCheck } from "../../upstream/profiles/check.ts";
 import { draftProfile, pinProfile } from "../../upstream/profiles/design.ts";
 import { readGivenProfile } from "../../upstream/profiles/design.ts";
@@ -15,8 +17,6 @@ import { type Profile, profileNameProblem, type ProfileTool } from "../../upstre
 import { parseReference } from "../../upstream/profiles/resolve.ts";
 import { checkFiles, type ProfileFiles, saveProfile } from "../../upstream/profiles/save.ts";
 import { updateProfile } from "../../upstream/profiles/update.ts";
-import { contractOf } from "../../upstream/survey.ts";
-import { surveyOf } from "../../upstream/survey.ts";
 import { callTool } from "./call-tool.ts";
 import { CommandFailure, exitCodes, failureFields, printFailure, usageFailure } from "./failure.ts";
 import { oneOf } from "./options.ts";

@@ -1,8 +1,8 @@
 import type { PromptContract, ResourceContract, ResourceTemplateContract } from "../../contract/contract.ts";
 import { signatureOf } from "../../contract/signature.ts";
 import { printableLine } from "../../lib/printable.ts";
-import type { ListedTool } from "../../upstream/lists.ts";
-import type { Survey } from "../../upstream/survey.ts";
+import type { Survey } from "../../upstream/calls/survey.ts";
+import type { ListedTool } from "../../upstream/messages/lists.ts";
 import { stylesFor, type Style } from "../styles.ts";
 
 /** Lists of a server in a form for people. Names and texts come from others: they must not control the terminal. */

@@ -5,7 +5,7 @@ import { FOLDER_VARIABLE } from "../../executor/guest/wire.mts";
 import { LastKnown } from "../../lib/last-known.ts";
 import type { Log } from "../../lib/log.ts";
 import type { Grant } from "../../secrets/grants.ts";
-import { fillTemplate, variablesOf } from "../../upstream/launch.ts";
+import { fillTemplate, variablesOf } from "../../upstream/launch/launch.ts";
 
 /** The environment that an entry gives its code: names and values together. */
 const BYTES_MAX = 256 * 1024;

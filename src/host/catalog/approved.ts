@@ -7,7 +7,7 @@ import { nextTurn } from "../../lib/event-loop.ts";
 import { printable } from "../../lib/printable.ts";
 import { firstProblems, type Problem } from "../../lib/problem.ts";
 import type { Store } from "../../store/store.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { Contract } from "../offers/catalog.ts";
 import { cidOf, cidOfContract } from "../offers/contract-cids.ts";
 import { driftOf, judge, NOTHING_ARRIVED, type Held, type Judgement } from "../upstreams/drift.ts";

@@ -14,9 +14,9 @@ import { readingBounds } from "../../lib/reading-bounds.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { spawnDirectly } from "../../processes/spawn/spawn.ts";
-import type { LongEvent } from "../../upstream/long-answers.ts";
-import type { LongAnswer } from "../../upstream/results.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { LongEvent } from "../../upstream/messages/long-answers.ts";
+import type { LongAnswer } from "../../upstream/messages/results.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { LongObjectParts } from "../offers/long-result.ts";
 import { ViewRoom, type Kept } from "../offers/view-cache.ts";
 import {

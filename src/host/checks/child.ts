@@ -26,16 +26,16 @@ import { LongText } from "../../lib/long-text.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { piecesOf, TransferReader } from "../../lib/transfer.ts";
 import { NATIVE_META } from "../../native/events.ts";
-import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/long-answers.ts";
+import { readEnd } from "../../upstream/calls/tasks.ts";
+import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/messages/long-answers.ts";
 import {
   readCompletion,
   readPromptResult,
   readResourceResult,
   readToolResult,
   type ToolResult,
-} from "../../upstream/results.ts";
-import { readEnd } from "../../upstream/tasks.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+} from "../../upstream/messages/results.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import { sayBroken } from "../offers/call-failures.ts";
 import type { CallResult, ContentBlock, AnyOutput, PromptResult, ReadResult } from "../offers/catalog.ts";
 import { completionIn, completionOf } from "../offers/completion.ts";

@@ -1,4 +1,4 @@
-import type { LongReader } from "../../upstream/long-answers.ts";
+import type { LongReader } from "../../upstream/messages/long-answers.ts";
 import { LongObject, LongResult } from "../offers/long-result.ts";
 import { LongToolResult } from "../offers/upstream-results.ts";
 import type { Checks } from "./checks.ts";

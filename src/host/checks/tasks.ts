@@ -3,7 +3,7 @@ import type { GuestOutcome } from "../../executor/executor.ts";
 import type { Draft } from "../../lib/draft.ts";
 import type { ErrorCode } from "../../lib/errors.ts";
 import type { JsonDigest, JsonObject, JsonSchema } from "../../lib/json.ts";
-import type { LongEvent } from "../../upstream/long-answers.ts";
+import type { LongEvent } from "../../upstream/messages/long-answers.ts";
 import type { Completion, InputRequired } from "../offers/catalog.ts";
 import type { Bare } from "../offers/content.ts";
 import type { LongObjectParts, LongResultParts } from "../offers/long-result.ts";

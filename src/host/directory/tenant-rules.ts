@@ -2,8 +2,8 @@ import type { ServerEntry } from "../../entry/entry.ts";
 import type { Executor } from "../../executor/executor.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { DEFAULT_TENANT } from "../../lib/tenant-name.ts";
-import { variablesTaken, type Launch } from "../../upstream/launch.ts";
-import { parseLauncher } from "../../upstream/launcher-uri.ts";
+import { variablesTaken, type Launch } from "../../upstream/launch/launch.ts";
+import { parseLauncher } from "../../upstream/launch/launcher-uri.ts";
 import type { DirectoryEntry } from "./directory.ts";
 
 /**

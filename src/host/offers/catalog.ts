@@ -10,7 +10,7 @@ import type { Json, JsonObject, JsonText } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { Trace } from "../../lib/trace.ts";
 import type { CallerContext } from "../../outcome/context.ts";
-import type { TaskOfUpstream } from "../../upstream/request.ts";
+import type { TaskOfUpstream } from "../../upstream/messages/request.ts";
 
 export type {
   Contract,

@@ -1,6 +1,6 @@
 import type { GuestValue } from "../../executor/executor.ts";
 import type { Json } from "../../lib/json.ts";
-import type { UpstreamCompletion } from "../../upstream/results.ts";
+import type { UpstreamCompletion } from "../../upstream/messages/results.ts";
 import type { Completion } from "./catalog.ts";
 
 /** How many values one answer may have (2026-07-28 `server/utilities/completion`). */

@@ -1,7 +1,12 @@
 import { isContentBlock, isKnownKind } from "../../contract/content-block.ts";
 import { withoutReserved } from "../../contract/reserved-meta.ts";
 import { isObject, type Json, type JsonObject } from "../../lib/json.ts";
-import type { ResourceResult, ToolResult, UpstreamContentBlock, UpstreamPromptResult } from "../../upstream/results.ts";
+import type {
+  ResourceResult,
+  ToolResult,
+  UpstreamContentBlock,
+  UpstreamPromptResult,
+} from "../../upstream/messages/results.ts";
 import type { CallResult, ContentBlock, PromptResult, ReadResult, ResourceContents } from "./catalog.ts";
 import { endOfResult, type Ended } from "./outcomes.ts";
 

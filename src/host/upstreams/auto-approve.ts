@@ -7,7 +7,7 @@ import { stableForm } from "../../contract/stable-form.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
-import { listBounds } from "../../upstream/long-answers.ts";
+import { listBounds } from "../../upstream/messages/long-answers.ts";
 import { cidOf, isSubstantialChange, makeCids, sizeOf } from "../offers/contract-cids.ts";
 
 /** The part of an offer that the policy of an entry takes over without a person. */

@@ -10,8 +10,8 @@ import { stableForm } from "../../contract/stable-form.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { mapInTurns, nextTurn, turnTaker } from "../../lib/event-loop.ts";
-import { appBounds } from "../../upstream/apps.ts";
-import { listBounds } from "../../upstream/long-answers.ts";
+import { appBounds } from "../../upstream/calls/apps.ts";
+import { listBounds } from "../../upstream/messages/long-answers.ts";
 import { cidOf, cidOfContract, isSubstantialChange, makeCids, makeFormCids, sizeOf } from "../offers/contract-cids.ts";
 import { takeOver, type TakenItem } from "./auto-approve.ts";
 

@@ -1,9 +1,9 @@
 import { nodeCallBounds, NodeLost, NotTaken, type CallWays, type NodeCalls } from "../../cluster/node-calls.ts";
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
 import type { Limits } from "../../limits/limits.ts";
-import type { Observed } from "../../upstream/observed.ts";
-import type { UpstreamHealth } from "../../upstream/supervisor.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { Observed } from "../../upstream/calls/observed.ts";
+import type { UpstreamHealth } from "../../upstream/calls/supervisor.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { UpstreamRequest } from "../../upstream/upstream.ts";
 import {
   packRound,

@@ -1,7 +1,7 @@
 import type { Cluster } from "../../cluster/cluster.ts";
 import type { Lease } from "../../lib/node-store.ts";
 import { endsWithin, LATE_MS } from "../../lib/within.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 
 /** The other nodes, as far as a lease needs them. */
 export type LeaseNodes = Pick<Cluster, "id" | "others" | "isSure" | "makeSure" | "lease" | "leased" | "endLease">;

@@ -10,8 +10,8 @@ import type { Trace } from "../../lib/trace.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../limits/limits.ts";
 import { QUESTION_BYTES } from "../../outcome/question.ts";
-import type { TaskOfUpstream, TaskUse, UpstreamQuestion } from "../../upstream/request.ts";
-import { UpstreamError } from "../../upstream/upstream-error.ts";
+import type { TaskOfUpstream, TaskUse, UpstreamQuestion } from "../../upstream/messages/request.ts";
+import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { Upstream, UpstreamCaller, UpstreamRequest, UpstreamResults } from "../../upstream/upstream.ts";
 import type { CallOptions, ClientFacts, GuestLog, InputRequired, InputRequest } from "../offers/catalog.ts";
 

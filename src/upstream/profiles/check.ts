@@ -2,7 +2,7 @@ import type { ContractChange } from "../../contract/change.ts";
 import { compareContracts } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { jsonBlock, type Cid } from "../../lib/cid.ts";
-import { contractHash, knownOf } from "../contract-hash.ts";
+import { contractHash, knownOf } from "../calls/contract-hash.ts";
 import { schemaOf } from "./design.ts";
 import type { Profile } from "./profile.ts";
 

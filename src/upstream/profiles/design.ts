@@ -2,7 +2,7 @@ import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { jsonBlockInTurns } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject, type JsonSchema, type Json } from "../../lib/json.ts";
-import { contractHashInTurns, knownOf } from "../contract-hash.ts";
+import { contractHashInTurns, knownOf } from "../calls/contract-hash.ts";
 import type { ProfileMeta, ProfileTool } from "./profile.ts";
 import type { ProfileFiles } from "./save.ts";
 

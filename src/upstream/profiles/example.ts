@@ -1,8 +1,8 @@
 import type { JsonObject, JsonSchema } from "../../lib/json.ts";
-import { readOperation } from "../operation.ts";
-import { isReservedKey } from "../query-keys.ts";
-import { convertArguments } from "../uri-arguments.ts";
-import { splitQuery, UriProblems } from "../uri-text.ts";
+import { readOperation } from "../launch/operation.ts";
+import { isReservedKey } from "../launch/query-keys.ts";
+import { convertArguments } from "../launch/uri-arguments.ts";
+import { splitQuery, UriProblems } from "../launch/uri-text.ts";
 import type { ProfileTool } from "./profile.ts";
 
 /** A call that works according to a profile, as the query of a reference, and the tool's input if known. */

@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type Json } from "../../lib/json.ts";
-import { invalidLauncher } from "../command.ts";
-import { fillTemplate, isOwnSetting, variablesTaken, type Launch, type Template } from "../launch.ts";
-import { parseLauncher } from "../launcher-uri.ts";
+import { invalidLauncher } from "../launch/command.ts";
+import { fillTemplate, isOwnSetting, variablesTaken, type Launch, type Template } from "../launch/launch.ts";
+import { parseLauncher } from "../launch/launcher-uri.ts";
 import { META_FILE, type Profile, type ProfileMeta } from "./profile.ts";
 
 /** Fields that may hold `${NAME}`, apart from those whose variables are looked up at the start. */

@@ -1,15 +1,15 @@
 import { BerthError } from "../../lib/errors.ts";
 import { printable } from "../../lib/printable.ts";
-import { invalidLauncher } from "../command.ts";
-import { readOperation } from "../operation.ts";
-import type { ProfileResolver, ServerReference } from "../reference.ts";
-import { contractOf, surveyOf } from "../survey.ts";
-import { decodePiece, splitQuery, UriProblems } from "../uri-text.ts";
+import { contractOf, surveyOf } from "../calls/survey.ts";
+import { invalidLauncher } from "../launch/command.ts";
+import { readOperation } from "../launch/operation.ts";
+import { decodePiece, splitQuery, UriProblems } from "../launch/uri-text.ts";
 import { checkProfile } from "./check.ts";
 import { explainDrift } from "./explain.ts";
 import { profileLaunch } from "./launch.ts";
 import { profileFolders, readProfile } from "./locate.ts";
 import type { Profile } from "./profile.ts";
+import type { ProfileResolver, ServerReference } from "./reference.ts";
 
 export interface ProfileSurroundings {
   readonly env: NodeJS.ProcessEnv;

@@ -5,7 +5,7 @@ import { codeOf } from "../../../src/host/checks/schema-code.ts";
 import type { BerthError } from "../../../src/lib/errors.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
-import { LongAnswer } from "../../../src/upstream/results.ts";
+import { LongAnswer } from "../../../src/upstream/messages/results.ts";
 import { lower } from "../../support/lowered-limits.ts";
 
 describe("values that are checked by the process for it", () => {

@@ -17,7 +17,7 @@ import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText } from "../../../src/lib/json.ts";
 import { LongText } from "../../../src/lib/long-text.ts";
 import { piecesOf, TransferReader } from "../../../src/lib/transfer.ts";
-import { UpstreamError } from "../../../src/upstream/upstream-error.ts";
+import { UpstreamError } from "../../../src/upstream/messages/upstream-error.ts";
 
 /** The value as it comes out at the other node. */
 function sent<T>(value: T): T {

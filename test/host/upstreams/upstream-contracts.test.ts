@@ -4,10 +4,10 @@ import type { Contract, ToolContract } from "../../../src/contract/contract.ts";
 import { cidOf, makeCids } from "../../../src/host/offers/contract-cids.ts";
 import { driftOf, judge } from "../../../src/host/upstreams/drift.ts";
 import { decodeJson, decodeJsonInTurns, decodeRecord, jsonBlock, jsonBlockInTurns } from "../../../src/lib/cid.ts";
-import { readPages, fixTool, readEntries } from "../../../src/upstream/lists.ts";
-import { longResult, readLongMessage } from "../../../src/upstream/long-answers.ts";
-import type { LongPage } from "../../../src/upstream/results.ts";
-import { contractOf as contractIn } from "../../../src/upstream/survey.ts";
+import { contractOf as contractIn } from "../../../src/upstream/calls/survey.ts";
+import { readPages, fixTool, readEntries } from "../../../src/upstream/messages/lists.ts";
+import { longResult, readLongMessage } from "../../../src/upstream/messages/long-answers.ts";
+import type { LongPage } from "../../../src/upstream/messages/results.ts";
 import * as fc from "../../support/fast-check.ts";
 import { lower } from "../../support/lowered-limits.ts";
 

@@ -6,7 +6,7 @@ import { clock } from "../../../src/lib/clock.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
-import { Liveness } from "../../../src/upstream/supervisor.ts";
+import { Liveness } from "../../../src/upstream/calls/supervisor.ts";
 import { request, type Reply } from "../../support/berth.ts";
 import { host, hostedServer, textOf, tool } from "../../support/hosted-upstreams.ts";
 import { legacyServer } from "../../support/legacy-server.ts";

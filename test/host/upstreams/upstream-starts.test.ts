@@ -3,7 +3,7 @@ import { existsSync, readlinkSync } from "node:fs";
 import { test, type TestContext } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { spawnDirectly, type Spawn, type SpawnRequest } from "../../../src/processes/spawn/spawn.ts";
-import type { UpstreamError } from "../../../src/upstream/upstream-error.ts";
+import type { UpstreamError } from "../../../src/upstream/messages/upstream-error.ts";
 import { apiOf } from "../../support/api.ts";
 import { dataFolder, host, hostedServer } from "../../support/hosted-upstreams.ts";
 import { lower } from "../../support/lowered-limits.ts";

@@ -8,7 +8,7 @@ import type { Log } from "../../../lib/log.ts";
 import { LongText } from "../../../lib/long-text.ts";
 import { fixed } from "../../../limits/fixed.ts";
 import { limitVariable, type Limits } from "../../../limits/limits.ts";
-import { UpstreamError } from "../../../upstream/upstream-error.ts";
+import { UpstreamError } from "../../../upstream/messages/upstream-error.ts";
 import { heldBytes } from "../../question-length.ts";
 import type { ResultWriter } from "../results.ts";
 import type { TaskStore } from "./task-store.ts";

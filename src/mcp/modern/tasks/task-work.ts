@@ -4,7 +4,7 @@ import { Cancellation } from "../../../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject, type JsonText } from "../../../lib/json.ts";
 import type { Trace } from "../../../lib/trace.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
-import type { TaskOfUpstream } from "../../../upstream/request.ts";
+import type { TaskOfUpstream } from "../../../upstream/messages/request.ts";
 import { checkCapabilities } from "../questions.ts";
 
 /** The parts that make a task. */

@@ -4,7 +4,7 @@ import { BerthError } from "../../../lib/errors.ts";
 import type { Json, JsonDigest, JsonObject } from "../../../lib/json.ts";
 import { LongText } from "../../../lib/long-text.ts";
 import type { CallerContext } from "../../../outcome/context.ts";
-import type { TaskOfUpstream } from "../../../upstream/request.ts";
+import type { TaskOfUpstream } from "../../../upstream/messages/request.ts";
 import { missingCapabilities } from "../questions.ts";
 
 /** A tool call that outlives its request, as it is stored (SEP-2663). Times are milliseconds since the epoch. */

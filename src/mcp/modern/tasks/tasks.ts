@@ -9,7 +9,7 @@ import type { Log } from "../../../lib/log.ts";
 import type { Text } from "../../../lib/long-text.ts";
 import { joinAnswers } from "../../../outcome/answers.ts";
 import { callerContextOf } from "../../../outcome/context.ts";
-import type { TaskOfUpstream } from "../../../upstream/request.ts";
+import type { TaskOfUpstream } from "../../../upstream/messages/request.ts";
 import { logReporter, progressReporter } from "../../methods/calls.ts";
 import type { Client, MethodCall } from "../../protocol.ts";
 import { ANSWER_BYTES, heldBytes, TOO_MANY_ANSWERS } from "../../question-length.ts";

@@ -1,0 +1,338 @@
+import { randomUUID } from "node:crypto";
+import type { SkillContract } from "../../contract/contract.ts";
+import { EXTENSION_SKILLS, EXTENSION_TASKS, relayedExtensions } from "../../contract/extensions.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type JsonObject, type JsonText } from "../../lib/json.ts";
+import type { Limits } from "../../limits/limits.ts";
+import {
+  readPages,
+  problemsOf,
+  fixPrompt,
+  fixResource,
+  fixSkill,
+  fixTemplate,
+  fixTool,
+  readEntries,
+  type UpstreamListed,
+  type ListedPrompt,
+  type ListedResource,
+  type ListedTemplate,
+  type ListedTool,
+} from "../messages/lists.ts";
+import type { LongReader } from "../messages/long-answers.ts";
+import type { UpstreamCallOptions, RequestOptions, RequestParams } from "../messages/request.ts";
+import {
+  LongAnswer,
+  asks,
+  broken,
+  isText,
+  readCompletion,
+  readPromptResult,
+  readResourceResult,
+  readToolResult,
+  shortResult,
+  type AnyResult,
+  type UpstreamResult,
+  type UpstreamCompletion,
+  type UpstreamPromptResult,
+  type ResourceResult,
+  type ToolResult,
+} from "../messages/results.ts";
+import type { Channel, Closed, Peer } from "../transport/channel.ts";
+import { questionBounds, type Questions } from "../transport/questions.ts";
+import { CreatedTask, FollowedTask, isTask, readCreatedTask, type TaskEnd, type TaskPeer } from "./tasks.ts";
+
+/**
+ * One open connection to an upstream over any transport. Any number of requests may be under way at once. Every method
+ * rejects with an `UpstreamError` or with `cancelled`.
+ */
+export class UpstreamConnection implements Peer {
+  readonly era: Peer["era"];
+  /** No other connection has it. */
+  readonly id = randomUUID();
+  readonly #channel: Channel;
+  readonly #peer: Peer;
+  readonly #taskTtlMs: number;
+  readonly #questions: Questions;
+  readonly #long: LongReader | undefined;
+  /** Those of the client, unless a request states others. */
+  readonly #clientCapabilities: JsonObject;
+  /** How a legacy server's tools take calls as tasks, as it last listed them. */
+  #taskSupport: ReadonlyMap<string, "optional" | "required"> = new Map();
+
+  constructor(
+    channel: Channel,
+    peer: Peer,
+    { taskTtlMs }: Pick<Limits, "taskTtlMs">,
+    questions: Questions,
+    long?: LongReader,
+    clientCapabilities: JsonObject = {},
+  ) {
+    this.era = peer.era;
+    this.#clientCapabilities = clientCapabilities;
+    this.#channel = channel;
+    this.#peer = peer;
+    this.#taskTtlMs = taskTtlMs;
+    this.#questions = questions;
+    this.#long = long;
+  }
+
+  get transport(): "stdio" | "http" {
+    return this.#channel.transport;
+  }
+
+  get protocolVersion(): string {
+    return this.#peer.protocolVersion;
+  }
+
+  get serverInfo(): Peer["serverInfo"] {
+    return this.#peer.serverInfo;
+  }
+
+  get capabilities(): JsonObject {
+    return this.#peer.capabilities;
+  }
+
+  get instructions(): string | undefined {
+    return this.#peer.instructions;
+  }
+
+  get closed(): Promise<Closed> {
+    return this.#channel.closed;
+  }
+
+  get stale(): Promise<string> | undefined {
+    return this.#channel.stale;
+  }
+
+  async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
+    const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", fixTool, options);
+    this.#channel.noteTools?.(listed.items);
+    if (this.#takesLegacyTasks) this.#taskSupport = taskSupportOf(listed.items);
+    return listed;
+  }
+
+  listResources(options?: RequestOptions): Promise<UpstreamListed<ListedResource>> {
+    return this.#list("resources", "resources/list", "resources", "The resource", "uri", fixResource, options);
+  }
+
+  listResourceTemplates(options?: RequestOptions): Promise<UpstreamListed<ListedTemplate>> {
+    const method = "resources/templates/list";
+    return this.#list("resources", method, "resourceTemplates", "The template", "uriTemplate", fixTemplate, options);
+  }
+
+  listPrompts(options?: RequestOptions): Promise<UpstreamListed<ListedPrompt>> {
+    return this.#list("prompts", "prompts/list", "prompts", "The prompt", "name", fixPrompt, options);
+  }
+
+  /** Empty for a server without the extension of skills. */
+  async listSkills(options?: RequestOptions): Promise<UpstreamListed<SkillContract>> {
+    if (relayedExtensions(this.capabilities)?.[EXTENSION_SKILLS] === undefined)
+      return { items: [], problems: [], bytes: 0 };
+    return this.#list("resources", "skills/list", "skills", "The skill", "uri", fixSkill, options);
+  }
+
+  /** Calls a tool; where that becomes a task of the server, follows it to its end. */
+  async callTool(name: string, args: JsonObject | JsonText, options: UpstreamCallOptions = {}): Promise<ToolResult> {
+    const result = await this.beginTool(name, args, options);
+    if (!(result instanceof CreatedTask)) return result;
+    options.tasks?.onTask?.(result.task);
+    const end = await this.follow(new FollowedTask(result.task, `calling ${name}`, true), options);
+    if ("error" in end) throw end.error;
+    return end.result;
+  }
+
+  /** The same, but returns the task that the call has become. */
+  async beginTool(
+    name: string,
+    args: JsonObject | JsonText,
+    options: UpstreamCallOptions = {},
+  ): Promise<ToolResult | CreatedTask> {
+    const what = `calling ${name}`;
+    let told = options;
+    let takesTasks = options.tasks?.onTask !== undefined;
+    const task = this.#legacyTask(name, takesTasks);
+    const params: RequestParams = task ? { name, arguments: args, task } : { name, arguments: args };
+    if (takesTasks) told = this.#tellingOfTasks(options);
+    let result: AnyResult;
+    try {
+      result = await this.#rounds("tools/call", params, what, told);
+    } catch (error) {
+      if (this.#channel.needsTools?.(error, name)) await this.listTools(options);
+      else if (takesTasks || options.tasks?.isRefused === true || !isForTasksAlone(error)) throw error;
+      else [takesTasks, told] = [true, this.#tellingOfTasks(options)];
+      result = await this.#rounds("tools/call", params, what, told);
+    }
+    if (result instanceof LongAnswer) return this.#long!.toolResult(what, result);
+    if (!isTask(result, this.era)) return readToolResult(what, shortResult(what, result));
+    if (this.era === "modern" ? !takesTasks : !task) {
+      throw broken(what, "it answered with a task, and was told that there are none");
+    }
+    const program = this.transport === "stdio" ? this.id : undefined;
+    return new CreatedTask(readCreatedTask(what, result, { era: this.era, program }));
+  }
+
+  follow(task: FollowedTask, options: UpstreamCallOptions): Promise<TaskEnd> {
+    return task.over(this.#taskPeer(options), options);
+  }
+
+  /** Tells the server that nobody waits for a task any more. */
+  cancelTask(task: FollowedTask, options: UpstreamCallOptions): Promise<void> {
+    return task.cancel(this.#taskPeer(options));
+  }
+
+  #taskPeer(options: UpstreamCallOptions): TaskPeer {
+    const told = this.#tellingOfTasks(options);
+    return {
+      era: this.era,
+      questions: this.#questions,
+      long: this.#long,
+      send: (method, params, what, own) =>
+        this.#channel.send(method, params, what, { ...own, ...(told.meta && { meta: told.meta }) }),
+    };
+  }
+
+  /** True for a server of 2025-11-25 that takes calls of tools as tasks. */
+  get #takesLegacyTasks(): boolean {
+    if (this.era !== "legacy") return false;
+    const { requests } = (this.capabilities["tasks"] ?? {}) as { requests?: { tools?: { call?: unknown } } };
+    return isObject(requests?.tools?.call);
+  }
+
+  /** The parameter by which a client makes its call a task at a server of 2025-11-25. */
+  #legacyTask(name: string, takesTasks: boolean): JsonObject | undefined {
+    const support = this.#taskSupport.get(name);
+    if (support === undefined || (support === "optional" && !takesTasks)) return undefined;
+    return { ttl: this.#taskTtlMs };
+  }
+
+  /** The options for a request that says that its sender knows tasks. */
+  #tellingOfTasks<Options extends RequestOptions>(options: Options): Options {
+    if (this.era !== "modern") return options;
+    const stated = options.meta?.[CLIENT_CAPABILITIES];
+    const capabilities = isObject(stated) ? stated : this.#clientCapabilities;
+    const { extensions } = capabilities;
+    const known = { ...(isObject(extensions) && extensions), [EXTENSION_TASKS]: {} };
+    return { ...options, meta: { ...options.meta, [CLIENT_CAPABILITIES]: { ...capabilities, extensions: known } } };
+  }
+
+  async readResource(uri: string, options: UpstreamCallOptions = {}): Promise<ResourceResult> {
+    const what = `reading ${uri}`;
+    const result = await this.#rounds("resources/read", { uri }, what, options);
+    if (result instanceof LongAnswer) return this.#long!.resourceResult(what, result);
+    return readResourceResult(what, shortResult(what, result), uri);
+  }
+
+  async getPrompt(
+    name: string,
+    args: Record<string, string>,
+    options: UpstreamCallOptions = {},
+  ): Promise<UpstreamPromptResult> {
+    const what = `getting the prompt ${name}`;
+    const result = await this.#rounds("prompts/get", { name, arguments: args }, what, options);
+    if (result instanceof LongAnswer) return this.#long!.promptResult(what, result);
+    return readPromptResult(what, shortResult(what, result));
+  }
+
+  /** `params` as in the specification: `{ ref, argument, context? }`. */
+  async complete(params: JsonObject, options?: RequestOptions): Promise<UpstreamCompletion> {
+    const what = "completing an argument";
+    const result = await this.#channel.send("completion/complete", params, what, options ?? {});
+    if (result instanceof LongAnswer) return this.#long!.completion(what, result);
+    return readCompletion(what, shortResult(what, result));
+  }
+
+  /** Any other request of the connection's era, such as `logging/setLevel` or `resources/subscribe`. */
+  async request(method: string, params: JsonObject, options: RequestOptions = {}): Promise<UpstreamResult> {
+    return shortResult(method, await this.#channel.send(method, params, method, options));
+  }
+
+  listen(filter: JsonObject, timeoutMs: number): Promise<void> {
+    return this.#channel.listen(filter, timeoutMs);
+  }
+
+  /** Counts the messages from the server so far. */
+  get heard(): number {
+    return this.#channel.heard;
+  }
+
+  /** Pings the server; true if it sends anything within `ms`, even that it knows no ping. */
+  async isThere(ms: number): Promise<boolean> {
+    const before = this.heard;
+    // The newest revision has no ping.
+    const method = this.era === "modern" ? "server/discover" : "ping";
+    const pinged = this.#channel.send(method, {}, method, { timeoutMs: ms });
+    await pinged.catch(() => undefined);
+    return this.heard > before;
+  }
+
+  /**
+   * Ends the connection, and a server that was started for it with everything that it started; `fault` as in `Channel`.
+   */
+  async close(fault?: string): Promise<void> {
+    await this.#channel.close(fault);
+  }
+
+  async #list<T>(
+    capability: string,
+    method: string,
+    key: string,
+    what: string,
+    nameKey: string,
+    fix: Parameters<typeof readEntries<T>>[3],
+    options?: RequestOptions,
+  ): Promise<UpstreamListed<T>> {
+    if (this.capabilities[capability] === undefined) return { items: [], problems: [], bytes: 0 };
+    const channel = this.#channel;
+    const page = (params: RequestParams): Promise<AnyResult> => channel.send(method, params, method, options ?? {});
+    const read = await readPages(method, { key, nameKey }, page);
+    const { items, problems } = await readEntries(what, read.entries, nameKey, fix);
+    const { bytes, failure } = read;
+    return { items, problems: [...problems, ...problemsOf(method, what, read)], bytes, ...(failure && { failure }) };
+  }
+
+  /** Repeats the request for as long as the server asks for more input. */
+  async #rounds(method: string, params: RequestParams, what: string, options: UpstreamCallOptions): Promise<AnyResult> {
+    const { ask, round } = options;
+    const channel = this.#channel;
+    if (round) return channel.send(method, { ...params, ...round }, what, options);
+    const leave = ask && this.#questions.enter(ask);
+    try {
+      let result = await channel.send(method, params, what, options);
+      for (let rounds = 0; asks(result); rounds++) {
+        if (rounds >= questionBounds.upstreamRounds) throw broken(what, `it asked in more than ${rounds} rounds`);
+        const { inputRequests, requestState } = shortResult(what, result);
+        const asked = isObject(inputRequests) ? inputRequests : {};
+        const inputResponses = await this.#questions.answerAll(asked, ask, what, options.signal);
+        const more = { inputResponses, ...(isText(requestState) && { requestState }) };
+        result = await channel.send(method, { ...params, ...more }, what, options);
+      }
+      return result;
+    } finally {
+      leave?.();
+    }
+  }
+}
+
+/** 2026-07-28 `basic`: each request states the client's capabilities. */
+export const CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities";
+
+/** True when a modern server did nothing, since this call has to be a task. */
+function isForTasksAlone(error: unknown): boolean {
+  if (!(error instanceof BerthError) || error.data?.["rpc"] !== MISSING_CAPABILITY) return false;
+  const { requiredCapabilities } = (error.data["data"] ?? {}) as { requiredCapabilities?: unknown };
+  if (!isObject(requiredCapabilities) || Object.keys(requiredCapabilities).length !== 1) return false;
+  const { extensions } = requiredCapabilities;
+  return isObject(extensions) && Object.keys(extensions).length === 1 && isObject(extensions[EXTENSION_TASKS]);
+}
+
+const MISSING_CAPABILITY = -32021;
+
+function taskSupportOf(tools: readonly ListedTool[]): Map<string, "optional" | "required"> {
+  const found = new Map<string, "optional" | "required">();
+  for (const { name, execution } of tools) {
+    const support = isObject(execution) ? execution["taskSupport"] : undefined;
+    if (support === "optional" || support === "required") found.set(name, support);
+  }
+  return found;
+}

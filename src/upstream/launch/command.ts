@@ -1,0 +1,204 @@
+import { accessSync, constants, statSync } from "node:fs";
+import { delimiter, join, resolve } from "node:path";
+import { BerthError } from "../../lib/errors.ts";
+import type { Problem } from "../../lib/problem.ts";
+import {
+  fillTemplate,
+  variablesOf,
+  type ProgramLaunch,
+  type RemoteLaunch,
+  type Template,
+  type VariableLookup,
+} from "./launch.ts";
+import { problemAt } from "./uri-text.ts";
+
+/** A program ready to be started, without a shell. */
+export interface LaunchCommand {
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Absent: a new empty folder. */
+  readonly cwd?: string;
+  /** Values of variables, which are removed from the program's output before that is shown. */
+  readonly secrets: readonly string[];
+}
+
+export interface Surroundings {
+  /** The starter's environment, the source of `PATH` and similar variables. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Resolves `${NAME}`; by default from the environment. */
+  readonly variable?: VariableLookup;
+  /** The base of relative scripts and `cwd`. */
+  readonly folder: string;
+}
+
+/** Passed on if set: programs need them to find their files, caches, certificates and proxies. */
+const inherited =
+  /^(?:PATH|HOME|TMPDIR|LANG|LC_[A-Z]+|TZ|USER|LOGNAME|NODE_EXTRA_CA_CERTS|SSL_CERT_FILE|SSL_CERT_DIR|XDG_[A-Z_]+_HOME|(?:https?|no|all)_proxy|(?:HTTPS?|NO|ALL)_PROXY)$/;
+/** Settings of the launchers themselves, for them alone: they may hold the token of a registry. */
+const launcherSettings = { npx: /^npm_config_/i, uvx: /^UV_/, python: undefined, node: undefined, program: undefined };
+
+/** An unreachable registry costs seconds, not minutes; a person's own settings override these. */
+const npmSettings = {
+  npm_config_audit: "false",
+  npm_config_fund: "false",
+  npm_config_update_notifier: "false",
+  npm_config_fetch_retries: "1",
+  npm_config_fetch_retry_mintimeout: "1000",
+  npm_config_fetch_retry_maxtimeout: "3000",
+};
+
+/** Throws `launcher_invalid` with every problem, or `upstream_not_started` if a program is not installed. */
+export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surroundings): LaunchCommand {
+  const problems: Problem[] = [];
+  const lookUp = variable ?? ((name: string) => env[name]);
+  const given = fillAll(launch.uri, Object.entries(launch.env), lookUp, problems);
+  // Names the paths in the message, so that callers can leave out their folders before they pass it on.
+  let cause: Error | undefined;
+  const missing = (path: string): Error => Object.assign(new Error("it does not exist", { cause }), { path });
+  const cwd = launch.cwd === undefined ? undefined : resolve(folder, launch.cwd);
+  if (cwd !== undefined && !statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) {
+    cause = missing(cwd);
+    problems.push(problemAt(launch.uri, "missing-folder", offsetOf(launch.uri, "cwd="), `There is no folder ${cwd}.`));
+  }
+  const script = resolve(folder, launch.target);
+  if (isScript(launch) && !statSync(script, { throwIfNoEntry: false })?.isFile()) {
+    cause = missing(script);
+    problems.push(
+      problemAt(launch.uri, "missing-script", launch.uri.indexOf("://") + 3, `There is no file ${script}.`),
+    );
+  }
+  if (problems.length > 0) throw invalidLauncher(problems, cause);
+  const base = environmentFor(launch, env);
+  return {
+    ...programOf(launch, script, base["PATH"]),
+    env: { ...base, ...Object.fromEntries(given.values) },
+    ...(cwd !== undefined && { cwd }),
+    secrets: given.secrets,
+  };
+}
+
+export function addressOf(launch: RemoteLaunch, { env, variable }: Surroundings) {
+  const problems: Problem[] = [];
+  const lookUp = variable ?? ((name: string) => env[name]);
+  const headers = fillAll(launch.uri, Object.entries(launch.headers), lookUp, problems);
+  for (const [name, value] of headers.values) {
+    // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+    if (!/[\u0000-\u0008\u000a-\u001f\u007f]|[^\u0000-\u00ff]/.test(value)) continue;
+    const { offset } = launch.headers[name]!;
+    problems.push(
+      problemAt(launch.uri, "bad-header", offset, `The value of ${name} has characters that a header must not have.`),
+    );
+  }
+  const query = fillAll(
+    launch.uri,
+    launch.query.map(({ name, value }) => [name, value] as const),
+    lookUp,
+    problems,
+  );
+  if (problems.length > 0) throw invalidLauncher(problems);
+  const url = new URL(launch.url);
+  for (const [name, value] of query.values) url.searchParams.append(name, value);
+  return { url, headers: Object.fromEntries(headers.values), secrets: [...headers.secrets, ...query.secrets] };
+}
+
+export function invalidLauncher(problems: readonly Problem[], cause?: Error): BerthError {
+  const places = problems.map(({ message, column }) => `${message} (at character ${column})`);
+  return new BerthError("launcher_invalid", places.join(" "), { data: { problems }, cause });
+}
+
+function fillAll(
+  uri: string,
+  templates: readonly (readonly [string, Template])[],
+  lookUp: VariableLookup,
+  problems: Problem[],
+): { values: [string, string][]; secrets: string[] } {
+  const secrets: string[] = [];
+  const values = templates.map(([name, template]): [string, string] => {
+    const { text, unset } = fillTemplate(template, lookUp);
+    for (const missing of unset) {
+      problems.push(problemAt(uri, "unset-variable", template.offset, `The variable ${missing} is not set.`));
+    }
+    const variables = variablesOf(template.text).flatMap((variable) => lookUp(variable) ?? []);
+    if (variables.length > 0) secrets.push(text, ...variables);
+    return [name, text];
+  });
+  return { values, secrets: secrets.filter((secret) => secret.length >= SECRET_LENGTH_MIN) };
+}
+
+/** Shorter ones occur in any text by chance. */
+const SECRET_LENGTH_MIN = 6;
+
+function programOf(
+  launch: ProgramLaunch,
+  script: string,
+  path: string | undefined,
+): { file: string; args: readonly string[] } {
+  const { launcher, target, program, args } = launch;
+  switch (launcher) {
+    case "program": {
+      const file = target.includes("/") ? script : findProgram([target], path);
+      if (!file || !isProgram(file)) throw notInstalled(target, "Install it, or put it on PATH");
+      return { file, args };
+    }
+    case "node":
+      return { file: process.execPath, args: [script, ...args] };
+    case "python": {
+      const file = findProgram(["python3", "python"], path);
+      if (!file) throw notInstalled("python3", "Install Python 3, or put it on PATH");
+      return { file, args: ["-u", script, ...args] };
+    }
+    case "npx": {
+      const file = findProgram(["npx"], path);
+      if (!file) throw notInstalled("npx", "Install Node.js with npm, or put it on PATH");
+      const options = ["--yes", "--prefer-offline"];
+      // `--package` keeps npx from guessing, and from reading the program's arguments as its own.
+      return program === undefined
+        ? { file, args: [...options, "--", target, ...args] }
+        : { file, args: [...options, `--package=${target}`, "--", program, ...args] };
+    }
+    case "uvx": {
+      const from = target.replace(/@(?!latest$)/, "==");
+      const options = ["--from", from, program ?? target.replace(/[@[].*$/, ""), ...args];
+      const uvx = findProgram(["uvx"], path);
+      if (uvx) return { file: uvx, args: options };
+      const uv = findProgram(["uv"], path);
+      if (uv) return { file: uv, args: ["tool", "run", ...options] };
+      throw notInstalled("uvx", "Install uv (https://docs.astral.sh/uv/), or put it on PATH");
+    }
+  }
+}
+
+function notInstalled(program: string, advice: string): BerthError {
+  return new BerthError("upstream_not_started", `the program ${program} was not found. ${advice}.`);
+}
+
+function findProgram(names: readonly string[], path: string | undefined): string | undefined {
+  const folders = (path ?? "").split(delimiter).filter(Boolean);
+  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(isProgram);
+}
+
+function isProgram(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return statSync(file).isFile();
+  } catch {
+    return false;
+  }
+}
+
+function environmentFor(launch: ProgramLaunch, env: Surroundings["env"]): Record<string, string> {
+  const own = launcherSettings[launch.launcher];
+  const passed = Object.entries(env).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && (inherited.test(entry[0]) || !!own?.test(entry[0])),
+  );
+  return { ...(launch.launcher === "npx" && npmSettings), ...Object.fromEntries(passed) };
+}
+
+function isScript({ launcher }: ProgramLaunch): boolean {
+  return launcher === "python" || launcher === "node";
+}
+
+function offsetOf(uri: string, text: string): number {
+  return Math.max(0, uri.search(new RegExp(`(?<=[?&])${text}`)));
+}

@@ -1,0 +1,236 @@
+import { nearestName } from "../../lib/near-names.ts";
+import type { Problem } from "../../lib/problem.ts";
+import type { Launch, Launcher } from "./launch.ts";
+import { readOperation, type Operation } from "./operation.ts";
+import { readProgramKeys, readRemoteKeys } from "./query-keys.ts";
+import { decodePiece, splitQuery, UriProblems, type UriPiece, type QueryPair } from "./uri-text.ts";
+
+/**
+ * Launcher URIs: `mcp+{npx,uvx,python,node,http,https}://…?…`, read strictly. Pure: uses no file, variable or network.
+ * Every problem is found in one pass, with its place. The rules: docs/launcher-uris.md (seeds 000 and 001 give the
+ * form, and leave much open).
+ */
+type ParsedLauncher =
+  | { readonly launch: Launch; readonly operation: Operation; readonly problems?: undefined }
+  | { readonly problems: readonly Problem[]; readonly launch?: undefined };
+
+const launchers: readonly Launcher[] = ["npx", "uvx", "python", "node", "http", "https"];
+const URI_LENGTH_MAX = 64 * 1024;
+
+export function parseLauncher(uri: string): ParsedLauncher {
+  const problems = new UriProblems(uri);
+  const parsed = parse(uri, problems);
+  return parsed === undefined || problems.list.length > 0 ? { problems: problems.list } : parsed;
+}
+
+/** As `parseLauncher`, for an entry, which starts a server and calls nothing. */
+export function parseServer(uri: string): ParsedLauncher {
+  const parsed = parseLauncher(uri);
+  if (parsed.problems) return parsed;
+  const { launch, operation } = parsed;
+  const [{ name } = { name: Object.keys(operation.arguments.json)[0] }] = operation.arguments.texts;
+  const named = operation.target?.kind ?? name;
+  if (named === undefined) return parsed;
+  const problems = new UriProblems(uri);
+  const isOfUrl = !operation.target && (launch.launcher === "http" || launch.launcher === "https");
+  const hint = isOfUrl ? `; write "query.${named}=" for a parameter of the server's URL` : "";
+  const message = `An entry says how to start a server and calls nothing; leave out "${named}="${hint}.`;
+  problems.add("not-a-server", uri.indexOf("?") + 1, message);
+  return { problems: problems.list };
+}
+
+function parse(uri: string, problems: UriProblems): { launch: Launch; operation: Operation } | undefined {
+  if (uri.length > URI_LENGTH_MAX) return problems.add("too-long", 0, `More than ${URI_LENGTH_MAX} characters.`);
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  const control = /[\u0000-\u001f\u007f]/.exec(uri);
+  if (control) return problems.add("bad-character", control.index, "A control character must be percent-encoded.");
+  const scheme = /^mcp\+([^:/?#]*):\/\//.exec(uri);
+  if (!scheme) {
+    const meant = launcherMeant(uri);
+    const suggestion = meant === undefined ? "." : `; did you mean ${meant}?`;
+    return problems.add(
+      "not-a-launcher",
+      0,
+      `A launcher URI begins with ${launchers.map(start).join(", ")}${suggestion}`,
+    );
+  }
+  const launcher = launchers.find((name) => name === scheme[1]);
+  if (launcher === undefined) {
+    const known = launchers.join(", ");
+    const meant = scheme[1] === "npm" ? "npx" : nearestName(scheme[1]!, launchers);
+    const suggestion = meant === undefined ? "" : ` Did you mean mcp+${meant}://?`;
+    return problems.add("unknown-launcher", 4, `There is no launcher "${scheme[1]}"; there are ${known}.${suggestion}`);
+  }
+  const fragment = uri.indexOf("#");
+  if (fragment !== -1) {
+    return problems.add("fragment", fragment, "A launcher URI has no fragment; a literal # is written %23.");
+  }
+
+  const question = uri.indexOf("?");
+  const pathEnd = question === -1 ? uri.length : question;
+  const path: UriPiece = { text: uri.slice(scheme[0].length, pathEnd), offset: scheme[0].length };
+  const query = splitQuery({ text: uri.slice(pathEnd + 1), offset: pathEnd + 1 }, problems);
+  const launch = readLaunch(uri, launcher, path, query, problems);
+  const operation = readOperation(query, problems);
+  return launch && operation && { launch, operation };
+}
+
+/** The launcher URI that a person may have meant who wrote a URL, a script, a package, or the command that starts one. */
+export function launcherMeant(text: string): string | undefined {
+  if (text.length > MEANT_UNITS_MAX) return undefined;
+  const [, command, named] = /^(npx|uvx)(?: +-{1,2}[\w-]+)* +([^ -][^ ]*)/.exec(text) ?? [];
+  if (command !== undefined) return `mcp+${command}://${named}`;
+  if (/\s/.test(text)) return undefined;
+  if (/^(?:npx|uvx|python|node):\/\//.test(text)) return `mcp+${text}`;
+  if (/^https?:\/\//.test(text)) return launcherOfUrl(text.replace(/([?&])query\./g, "$1"));
+  if (text.includes("://")) return undefined;
+  const [, script = "", ending] = /^([^?:]+\.(py|js|mjs|cjs))(?:\?|$)/.exec(text) ?? [];
+  if (script !== "")
+    return `mcp+${ending === "py" ? "python" : "node"}://${/^\.{0,2}\//.test(script) ? "" : "./"}${text}`;
+  if (/^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:\/|$)/.test(text)) return `mcp+http://${text}`;
+  if (/^[\w-]+(?:\.[\w-]+)+(?::\d+)?\//.test(text)) return `mcp+https://${text}`;
+  const [, name = "", version] = /^((?:@[^@/?]+\/)?[^@/?]+)(?:@([^/?]+))?(?:[/?].*)?$/.exec(text) ?? [];
+  const isPackage = forms.npx.name.test(name) && (version === undefined || forms.npx.version.test(version));
+  return isPackage ? `mcp+npx://${text}` : undefined;
+}
+
+/**
+ * The launcher URI that a plain URL stands for: its query is part of the address. Anything else stays as it is, and is
+ * reported where launcher URIs are read.
+ */
+export function launcherOfUrl(text: string): string {
+  if (!/^https?:\/\//i.test(text)) return text;
+  const [address = ""] = text.split(/[?#]/, 1);
+  const rest = text.slice(address.length);
+  const [query = "", ...fragment] = rest.replace(/^\?/, "").split("#");
+  const pairs = [...new URLSearchParams(rest.startsWith("?") ? query : "")].map(
+    ([name, value]) => `query.${encodeURIComponent(name)}=${encodeURIComponent(value)}`,
+  );
+  const asked = pairs.length > 0 ? `?${pairs.join("&")}` : "";
+  return `mcp+${address.replace(/^https?/i, (scheme) => scheme.toLowerCase())}${asked}${fragment.length > 0 ? `#${fragment.join("#")}` : ""}`;
+}
+
+/** A longer text is no mistyped name. */
+const MEANT_UNITS_MAX = 256;
+
+/** The name between `://` and `?`. The folders of a script belong to the host and are hidden from callers. */
+export function launchedName(launcher: string, path: string): string {
+  return launcher === "node" || launcher === "python" ? path.replace(/^.*(?:\/|%2f)(?=.)/is, "") : path;
+}
+
+function readLaunch(
+  uri: string,
+  launcher: Launcher,
+  path: UriPiece,
+  query: readonly QueryPair[],
+  problems: UriProblems,
+): Launch | undefined {
+  const name = launchedName(launcher, path.text);
+  switch (launcher) {
+    case "http":
+    case "https": {
+      const url = readUrl(launcher, path, problems);
+      const keys = readRemoteKeys(query, problems);
+      return url === undefined ? undefined : { uri, name, launcher, url, ...keys };
+    }
+    case "npx":
+    case "uvx": {
+      const found = readPackage(launcher, path, problems);
+      const keys = readProgramKeys(query, problems);
+      return found && { uri, name, launcher, ...found, ...keys };
+    }
+    case "python":
+    case "node": {
+      const keys = readProgramKeys(query, problems);
+      const target = decodePiece(path, problems);
+      if (target === "") {
+        return problems.add("missing-script", path.offset, `Which script? Write ${start(launcher)}./path.`);
+      }
+      return target === undefined ? undefined : { uri, name, launcher, target, ...keys };
+    }
+  }
+}
+
+function readUrl(launcher: "http" | "https", { text, offset }: UriPiece, problems: UriProblems): string | undefined {
+  const authority = text.split("/", 1)[0]!;
+  if (authority === "") return problems.add("missing-host", offset, `Which host? Write ${start(launcher)}host/path.`);
+  if (authority.includes("@")) {
+    return problems.add(
+      "credentials",
+      offset,
+      "Put user names and passwords into header.Authorization=…, not into the URI.",
+    );
+  }
+  const url = tryUrl(`${launcher}://${text}`);
+  return url?.href ?? problems.add("bad-url", offset, `"${launcher}://${text}" is not a URL.`);
+}
+
+function tryUrl(text: string): URL | undefined {
+  try {
+    return new URL(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function start(launcher: Launcher): string {
+  return `mcp+${launcher}://`;
+}
+
+interface FoundPackage {
+  /** With its version, in the launcher's form: `@scope/pkg@1.2.3`, `package==1.2.3`. */
+  readonly target: string;
+  readonly program?: string;
+}
+
+/**
+ * The valid names of packages, versions and programs. None begins with a dash, so none can be taken for an option, and
+ * none can be a path, a URL or a repository.
+ */
+const forms = {
+  npx: {
+    name: /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[A-Za-z0-9~][A-Za-z0-9._~-]*$/,
+    version: /^[A-Za-z0-9^~<>=*][A-Za-z0-9.^~<>=*|+-]*$/,
+    example: "mcp+npx://@scope/package@1.2.3",
+  },
+  uvx: {
+    name: /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?$/,
+    version: /^[A-Za-z0-9][A-Za-z0-9.!+_-]*$/,
+    example: "mcp+uvx://package@1.2.3/program",
+  },
+} as const;
+/** npm and uv take such a name or version for a file in the folder that they start in. */
+const archive = /\.(?:tgz|tar|tar\.\w+|whl|zip)$/i;
+const programForm = /^[A-Za-z0-9_][A-Za-z0-9._-]*$/;
+
+/** `[@scope/]name[@version][/program]`; undefined if it is invalid, with the problem reported. */
+function readPackage(launcher: "npx" | "uvx", path: UriPiece, problems: UriProblems): FoundPackage | undefined {
+  const { name: nameForm, version: versionForm, example } = forms[launcher];
+  const text = decodePiece(path, problems);
+  if (text === undefined) return undefined;
+  if (text === "") return problems.add("missing-package", path.offset, `Which package? Write ${example}.`);
+  const parts = text.split("/");
+  const wanted = text.startsWith("@") && launcher === "npx" ? 2 : 1;
+  if (parts.length < wanted || parts[wanted - 1] === "") {
+    return problems.add("missing-package", path.offset, `"${text}" names a scope but no package; write ${example}.`);
+  }
+  if (parts.length > wanted + 1) {
+    return problems.add("bad-package", path.offset, `"${text}" has too many slashes; write ${example}.`);
+  }
+  const named = parts.slice(0, wanted).join("/");
+  const at = named.indexOf("@", 1);
+  const name = at === -1 ? named : named.slice(0, at);
+  const version = at === -1 ? undefined : named.slice(at + 1);
+  const program = parts[wanted];
+  if (!nameForm.test(name) || archive.test(name)) {
+    return problems.add("bad-package", path.offset, `"${name}" is not a package name; write ${example}.`);
+  }
+  if (version !== undefined && (!versionForm.test(version) || archive.test(version))) {
+    return problems.add("bad-version", path.offset + at + 1, `"${version}" is not a version, a range or a tag.`);
+  }
+  if (program !== undefined && !programForm.test(program)) {
+    const offset = path.offset + named.length + 1;
+    return problems.add("bad-program", offset, `"${program}" is not the name of a package's program.`);
+  }
+  return { target: version === undefined ? name : `${name}@${version}`, ...(program !== undefined && { program }) };
+}

@@ -1,0 +1,97 @@
+import { isObject, type JsonObject, tryParseJson } from "../../lib/json.ts";
+import type { UpstreamContentBlock, UpstreamPromptResult, ResourceResult, ToolResult } from "./results.ts";
+
+/**
+ * Results as records: one JSON object a line, each with its `type` (seed 000, "Terminology"). A tool's structured
+ * content that is a list gives one record for each element; so does an object whose only property is a list, which is
+ * how most servers wrap one. Blocks of text that only repeat the structured content are left out.
+ */
+export function* toolRecords(tool: string, result: ToolResult): Generator<JsonObject> {
+  const record = (fields: object): JsonObject => ({ type: "tool_result", tool, ...fields });
+  const { content } = result;
+  const structured = isOnlyText(result) ? undefined : result.structuredContent;
+  if (structured === undefined) {
+    for (const block of content) yield record(fieldsOf(block));
+    return;
+  }
+  for (const data of listIn(structured) ?? [structured]) yield record({ data, mimeType: "application/json" });
+  const whole = canonical(structured);
+  for (const block of content) if (!repeats(block, whole)) yield record(fieldsOf(block));
+}
+
+export function* resourceRecords({ contents }: ResourceResult): Generator<JsonObject> {
+  for (const { uri, text, blob, mimeType } of contents) {
+    yield { type: "resource", uri, ...pick({ text, blob, mimeType }) };
+  }
+}
+
+export function* promptRecords(prompt: string, { messages }: UpstreamPromptResult): Generator<JsonObject> {
+  for (const { role, content } of messages) yield { type: "prompt_message", prompt, role, ...fieldsOf(content) };
+}
+
+/** Entries of a list, each with its `type`. */
+export function* listRecords(type: string, entries: Iterable<object>): Generator<JsonObject> {
+  for (const entry of entries) yield { type, ...entry };
+}
+
+/** All text of a result, for a message. */
+export function textOf({ content }: ToolResult): string {
+  return content.flatMap(({ text }) => (typeof text === "string" ? [text] : [])).join("\n");
+}
+
+function fieldsOf(block: UpstreamContentBlock): JsonObject {
+  const { type, text, data, mimeType, resource, uri, name, title, description } = block;
+  switch (type) {
+    case "text":
+      return { ...pick({ text }), mimeType: isJsonText(text) ? "application/json" : "text/plain" };
+    case "image":
+    case "audio":
+      return { ...pick({ blob: data, mimeType }) };
+    case "resource": {
+      const inner = isObject(resource) ? resource : {};
+      return pick({ uri: inner["uri"], text: inner["text"], blob: inner["blob"], mimeType: inner["mimeType"] });
+    }
+    case "resource_link":
+      return pick({ link: uri, name, title, description, mimeType });
+    default:
+      return { content: block } as JsonObject;
+  }
+}
+
+function pick(fields: Record<string, unknown>): JsonObject {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject;
+}
+
+/** Structured content such as `{"content": "…"}` that only repeats the text beside it. */
+function isOnlyText({ content, structuredContent }: ToolResult): boolean {
+  const values: unknown[] = isObject(structuredContent) ? Object.values(structuredContent) : [structuredContent];
+  const [only, ...others] = values;
+  const [block, ...blocks] = content;
+  return others.length === 0 && blocks.length === 0 && typeof only === "string" && block?.["text"] === only;
+}
+
+function listIn(value: unknown): readonly unknown[] | undefined {
+  if (Array.isArray(value)) return value;
+  if (!isObject(value)) return undefined;
+  const [only, ...others] = Object.values(value);
+  return others.length === 0 && Array.isArray(only) ? only : undefined;
+}
+
+function repeats({ type, text }: UpstreamContentBlock, structured: string): boolean {
+  if (type !== "text" || typeof text !== "string") return false;
+  try {
+    return canonical(JSON.parse(text)) === structured;
+  } catch {
+    return false;
+  }
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    isObject(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
+  );
+}
+
+function isJsonText(text: unknown): boolean {
+  return typeof text === "string" && /^\s*[[{]/.test(text) && tryParseJson(text) !== undefined;
+}

@@ -1,0 +1,312 @@
+import { rmSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import type { Duplex } from "node:stream";
+import { setTimeout as after } from "node:timers/promises";
+import type { MessageRoom } from "../../lib/message-room.ts";
+import { Outbox } from "../../lib/outbox.ts";
+import { within } from "../../lib/within.ts";
+import { fixed } from "../../limits/fixed.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { endMarked, MARK, newMark } from "../../processes/spawn/marked.ts";
+import { spawnDirectly, type Spawn, type ExitStatus, type SpawnedProcess } from "../../processes/spawn/spawn.ts";
+import { makeTemporary, type MakeFolder } from "../../processes/work-folders.ts";
+import type { LaunchCommand } from "../launch/command.ts";
+import type { LongReader } from "../messages/long-answers.ts";
+import type { Deviate, UpstreamMessage } from "../messages/messages.ts";
+import { ChildOutput } from "./child-output.ts";
+
+/** Interval between the steps that end a program: end of input, SIGTERM, SIGKILL. */
+const bounds = fixed({ upstreamEndMs: 2_000 });
+
+interface ChildStart {
+  readonly limits: ChildLimits;
+  /** By default this process starts it itself, before this returns. */
+  readonly start?: Spawn | undefined;
+  /** By default one below the system's temporary folder. */
+  readonly makeFolder?: MakeFolder | undefined;
+  /** Reads its long messages; by default they are read in place. */
+  readonly long?: LongReader | undefined;
+  readonly rooms?: ChildRooms | undefined;
+  /** Aborted when it is no longer wanted. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Starts a program as a process group of its own, by default in a new empty folder. Rejects with the reason why it
+ * cannot be started, or with the reason of `signal`; then nothing of it is left.
+ */
+export async function startChild(command: LaunchCommand, options: ChildStart): Promise<Child> {
+  const { limits, start = spawnDirectly, makeFolder = makeTemporary, long, rooms, signal } = options;
+  const { file, args, env, cwd, secrets } = command;
+  const folder = cwd === undefined ? makeFolder("upstream-") : undefined;
+  const removeFolder = async (): Promise<void> => {
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  };
+  const mark = newMark();
+  const starting = start({
+    file,
+    args,
+    env: { ...env, [MARK]: mark },
+    cwd: cwd ?? folder!,
+    ...(folder !== undefined && { hasOwnFolder: true }),
+    stdio: ["pipe", "pipe", "pipe"],
+    // Allows ending a launcher together with the processes it starts.
+    group: true,
+    niceness: NICENESS,
+  }).then(
+    (started) => new Child(started, { limits, secrets, folder, long, rooms, endRest: () => endMarked(start, mark) }),
+    async (error: unknown) => {
+      await removeFolder();
+      throw new Error(`it could not be started: ${(error as Error).message}`, { cause: error });
+    },
+  );
+  if (!signal) return starting;
+  const child = await Promise.race([starting, aborted(signal, undefined)]);
+  if (child && !signal.aborted) return child;
+  // Bounded, because the spawn helper may be stuck.
+  const ended = starting.then((late) => late.end()).catch(() => {});
+  await within(3 * bounds.upstreamEndMs, ended);
+  await removeFolder();
+  throw signal.reason;
+}
+
+/** The serving process takes precedence, and starting costs much processor time. */
+const NICENESS = 10;
+
+/** Resolves with the value when the signal is aborted. */
+export function aborted<T>(signal: AbortSignal, value: T): Promise<T> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(value);
+    else signal.addEventListener("abort", () => resolve(value), { once: true });
+  });
+}
+
+type ChildLimits = Pick<Limits, "upstreamMessageBytes">;
+
+/** Why it has ended, for people; `reason` completes "the server …". */
+interface ChildEnd {
+  readonly reason: string;
+  /** The end of its stderr, without values of variables. */
+  readonly stderr: string;
+  /** True when it was asked to end. */
+  readonly expected: boolean;
+}
+
+interface ChildOptions {
+  readonly limits: ChildLimits;
+  /** Values that are removed from its output before that is shown. */
+  readonly secrets: readonly string[];
+  /** A folder made for this process only; it is removed with it. */
+  readonly folder: string | undefined;
+  readonly long: LongReader | undefined;
+  readonly rooms?: ChildRooms | undefined;
+  /** Ends the processes that it started in other groups. */
+  readonly endRest: () => Promise<void>;
+}
+
+/** A tenant's memory for messages from and to upstream processes. */
+export interface ChildRooms {
+  /** For incomplete lines. */
+  readonly unfinished: MessageRoom;
+  /** For messages that the program has not read yet. */
+  readonly backlog: MessageRoom;
+}
+
+/**
+ * An upstream as a running process (`startChild` starts it): the leader of a process group of its own, which
+ * exchanges lines of JSON. It and its group are gone when `ended` resolves, and everything else it started a moment
+ * later.
+ */
+export class Child {
+  readonly ended: Promise<ChildEnd>;
+  readonly #pid: number;
+  readonly #stdin: Duplex;
+  readonly #outputs: readonly Duplex[];
+  readonly #exited: Promise<ExitStatus>;
+  readonly #limits: ChildLimits;
+  readonly #folder: string | undefined;
+  readonly #endRest: () => Promise<void>;
+  #restGoes: Promise<void> | undefined;
+  readonly #output: ChildOutput;
+  readonly #outbox: Outbox;
+  /** Callbacks for messages that are not read yet, in the order of the messages. */
+  readonly #untaken: { readonly message: number; readonly onTaken: () => void }[] = [];
+  #isRunning = true;
+  #fault: string | undefined;
+  /** Set when it was killed because it had closed a pipe. */
+  #closedPipe: string | undefined;
+  #ending: Promise<void> | undefined;
+  #isTerminated = false;
+
+  constructor({ pid, pipes, exited }: SpawnedProcess, { limits, secrets, folder, long, rooms, endRest }: ChildOptions) {
+    const [stdin, stdout, stderr] = pipes as readonly [Duplex, Duplex, Duplex];
+    this.#pid = pid;
+    this.#stdin = stdin;
+    this.#outputs = [stdout, stderr];
+    this.#limits = limits;
+    this.#folder = folder;
+    this.#endRest = endRest;
+    for (const pipe of [stdin, stdout, stderr]) pipe.on("error", () => {});
+    this.#output = new ChildOutput({ stdout, stderr }, limits, secrets, long, rooms?.unfinished, (reason) => {
+      this.#fault = reason;
+      this.#outbox.close();
+      this.#signal("SIGKILL");
+    });
+    this.#outbox = new Outbox({ onTaken: () => this.#tellTaken(), onNoRoom: (why) => this.fail(why) }, rooms?.backlog);
+    this.#outbox.open(stdin);
+    this.#exited = exited.finally(() => (this.#isRunning = false));
+    // A pipe reports its end only while it is read. Bytes that the program writes to its stdin are dropped.
+    stdin.resume();
+    stdin.once("close", () => void this.#endWithoutPipe("closed its stdin"));
+    stdout.once("close", () => void this.#endWithoutPipe("closed its stdout"));
+    this.ended = this.#watch();
+  }
+
+  /** Called for each message, in order; returns true if the message is an answer that a request waits for. */
+  set onMessage(listener: (message: UpstreamMessage) => boolean) {
+    this.#output.onMessage = listener;
+  }
+
+  /** Called for each odd habit that shows in its messages. */
+  set onDeviation(listener: Deviate) {
+    this.#output.onDeviation = listener;
+  }
+
+  /** The beginning of stdout output that is no message, for the error of a server that never answers. */
+  get garbage(): string {
+    return this.#output.garbage;
+  }
+
+  get stderr(): string {
+    return this.#output.stderr;
+  }
+
+  get isRunning(): boolean {
+    return this.#isRunning && this.#stdin.writable;
+  }
+
+  /**
+   * Sends a message as its JSON; `onTaken` is called when the pipe has taken it, or never will. Throws if the process
+   * is gone or reads nothing. Returns the number of the message, for `mayHaveRead`.
+   */
+  send(json: string, onTaken?: () => void): number {
+    if (!this.isRunning) throw new Error("The server has ended.");
+    // One message may have any length; a queue of messages may not.
+    if (this.#outbox.bytes > this.#limits.upstreamMessageBytes) {
+      throw new Error("The server does not read its input.");
+    }
+    const message = this.#outbox.add(`${json}\n`);
+    if (onTaken) this.#untaken.push({ message, onTaken });
+    return message;
+  }
+
+  /** True once the whole message has been handed to the pipe: the server cannot know of it before. */
+  mayHaveRead(message: number): boolean {
+    return this.#outbox.mayHaveRead(message);
+  }
+
+  /** Ends it at once and stops reading; `reason` completes "the server …". */
+  fail(reason: string): void {
+    this.#output.fail(reason);
+  }
+
+  /**
+   * Closes its input, asks it to end, then kills it: each after `upstreamEndMs`. Resolves when everything that it
+   * started is gone.
+   */
+  end(fault?: string): Promise<void> {
+    if (this.#isRunning) this.#fault ??= fault;
+    this.#ending ??= this.#escalate();
+    return this.#ending;
+  }
+
+  /** Kills it at once, for a serving process that is itself ending. */
+  abandon(): void {
+    this.#signal("SIGKILL");
+    void this.#endRest();
+    if (this.#folder !== undefined) rmSync(this.#folder, folderRemoval);
+  }
+
+  async #escalate(): Promise<void> {
+    const { upstreamEndMs } = bounds;
+    this.#outbox.flush();
+    this.#stdin.end();
+    if (!(await within(upstreamEndMs, this.#exited))) {
+      this.#isTerminated = true;
+      this.#signal("SIGTERM");
+      if (!(await within(upstreamEndMs, this.#exited))) this.#signal("SIGKILL");
+    }
+    await this.ended;
+    if (this.#restGoes) await within(REST_GOES_MS, this.#restGoes);
+  }
+
+  /** Kills a program that keeps running without a pipe: no request can be answered any more. */
+  async #endWithoutPipe(reason: string): Promise<void> {
+    // The pipes of a program that exits close before its exit is reported.
+    if (await within(EXIT_FOLLOWS_MS, this.#exited)) return;
+    if (this.#ending || this.#closedPipe !== undefined) return;
+    this.#closedPipe = `${reason} while it was running`;
+    this.#signal("SIGKILL");
+  }
+
+  #tellTaken(): void {
+    while (this.#untaken.length > 0 && this.#outbox.hasTaken(this.#untaken[0]!.message))
+      this.#untaken.shift()!.onTaken();
+  }
+
+  async #watch(): Promise<ChildEnd> {
+    const exit = await this.#exited;
+    if (exit.signal === "SIGKILL") this.#fault ??= this.#closedPipe;
+    this.#outbox.close();
+    for (const { onTaken } of this.#untaken.splice(0)) onTaken();
+    // A launcher's program may still be shutting down when the launcher has gone.
+    if (this.#isTerminated) await this.#groupGoes(bounds.upstreamEndMs);
+    this.#signal("SIGKILL");
+    this.#restGoes = this.#endRest();
+    await this.#outputsClose();
+    // Its last answers count.
+    await this.#output.reading;
+    if (this.#folder !== undefined) await rm(this.#folder, folderRemoval).catch(() => {});
+    return {
+      reason: this.#fault ?? reasonOf(exit),
+      stderr: this.stderr,
+      expected: this.#ending !== undefined && this.#fault === undefined,
+    };
+  }
+
+  /** Its last output may say why it ended. */
+  async #outputsClose(): Promise<void> {
+    const closed = Promise.all(
+      this.#outputs.map((pipe) => new Promise<void>((done) => (pipe.closed ? done() : pipe.once("close", done)))),
+    );
+    for (const pipe of this.#outputs) pipe.resume();
+    await within(PIPES_CLOSE_MS, closed);
+    for (const pipe of [this.#stdin, ...this.#outputs]) pipe.destroy();
+  }
+
+  async #groupGoes(ms: number): Promise<void> {
+    const until = performance.now() + ms;
+    while (this.#signal(0) && performance.now() < until) await after(20);
+  }
+
+  /** True when there was a process to signal. */
+  #signal(signal: NodeJS.Signals | 0): boolean {
+    try {
+      return process.kill(-this.#pid, signal);
+    } catch {
+      return false;
+    }
+  }
+}
+
+/** How long to wait for the exit of a program whose pipe has closed. */
+const EXIT_FOLLOWS_MS = 300;
+/** How long to wait for another process that holds a pipe open after this one has gone. */
+const PIPES_CLOSE_MS = 200;
+/** How long to wait for the rest to end: if the spawn helper is stuck, the rest ends together with this process. */
+const REST_GOES_MS = 10_000;
+const folderRemoval = { recursive: true, force: true, maxRetries: 2 } as const;
+
+function reasonOf({ code, signal }: ExitStatus): string {
+  return signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
+}

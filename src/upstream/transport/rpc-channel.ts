@@ -1,0 +1,390 @@
+import { randomUUID } from "node:crypto";
+import { CallTable } from "../../lib/call-table.ts";
+import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
+import { clock } from "../../lib/clock.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { JsonText, type JsonObject } from "../../lib/json.ts";
+import { Ticker } from "../../lib/ticker.ts";
+import { within } from "../../lib/within.ts";
+import { limitVariable } from "../../limits/limits.ts";
+import type { ListedTool } from "../messages/lists.ts";
+import {
+  readOutcome,
+  readParams,
+  requestNumber,
+  type AnswerMessage,
+  type Deviate,
+  type MessageId,
+  type RequestMessage,
+  type UpstreamMessage,
+} from "../messages/messages.ts";
+import type { Progress, RequestOptions, RequestParams } from "../messages/request.ts";
+import { broken, type AnyResult } from "../messages/results.ts";
+import { refusedByServer, UpstreamError } from "../messages/upstream-error.ts";
+import type { Channel, Closed, ConnectOptions, Peer } from "./channel.ts";
+import type { OpenQuestions, Questions } from "./questions.ts";
+import type { Failure, OutgoingRequest, Receiver, Transport } from "./transport.ts";
+
+/**
+ * JSON-RPC with a server over any transport: numbers requests, matches answers and progress notifications to them, and
+ * keeps every deadline with one timer. Messages that the server sends without being asked go to the inbox. Every message
+ * of the server is hostile until checked.
+ */
+export class RpcChannel implements Channel, Receiver {
+  heard = 0;
+  readonly deviate: Deviate;
+  readonly #transport: Transport;
+  readonly #timeoutMs: number;
+  readonly #inbox: Inbox;
+  readonly #onNotification: ConnectOptions["onNotification"];
+  readonly #calls = new CallTable<Call>();
+  readonly #ticker = new Ticker(() => this.#sweep(clock.now()));
+  #isClosed = false;
+  /** Answers to requests that were given up may come. */
+  #hasGivenUp = false;
+  /** The members that a modern server expects in the `_meta` of each message. */
+  #envelope: JsonObject | undefined;
+
+  constructor(transport: Transport, options: RpcOptions, questions: Questions, asked: OpenQuestions) {
+    const { limits, onNotification, onDeviation } = options;
+    this.#transport = transport;
+    this.#timeoutMs = limits.upstreamCallMs;
+    this.#onNotification = onNotification;
+    this.deviate = onDeviation ?? (() => {});
+    this.#inbox = new Inbox(transport, questions, asked, onNotification);
+    transport.receiver = this;
+    void transport.closed.then(() => this.#closed());
+  }
+
+  #closed(): void {
+    this.#isClosed = true;
+    this.#ticker.stop();
+  }
+
+  get transport(): "stdio" | "http" {
+    return this.#transport.kind;
+  }
+
+  get closed(): Promise<Closed> {
+    return this.#transport.closed;
+  }
+
+  get stale(): Promise<string> | undefined {
+    return this.#transport.stale;
+  }
+
+  close(fault?: string): Promise<void> {
+    return this.#transport.close(fault);
+  }
+
+  /** Completes the handshake. */
+  async agree(peer: Peer, envelope: JsonObject): Promise<void> {
+    if (peer.era === "modern") this.#envelope = envelope;
+    else await within(INITIALIZED_MS, this.notify("notifications/initialized", {}));
+    this.#transport.agreed?.(peer);
+  }
+
+  noteTools(tools: readonly ListedTool[]): void {
+    this.#transport.noteTools?.(tools);
+  }
+
+  needsTools(error: unknown, tool: string): boolean {
+    return this.#transport.needsTools?.(error, tool) ?? false;
+  }
+
+  send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult> {
+    return new Promise((resolve, reject) => {
+      const { signal, onProgress, meta, timeoutMs = this.#timeoutMs } = options;
+      if (signal?.aborted) return reject(new BerthError("cancelled", what));
+      const call = new Call(method, what, onProgress, signal, clock.now() + timeoutMs, resolve, reject);
+      this.#calls.add(call);
+      call.params = this.#completed(params, meta, onProgress && call.id);
+      const json = jsonOf(call.params);
+      call.json = `{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${json}}`;
+      this.#transport.send(call);
+      if (this.#calls.get(call.id) !== call) return;
+      if (timeoutMs !== Infinity) this.#ticker.wake();
+      if (!signal) return;
+      call.onAbort = () => this.#give(call, "cancelled", new BerthError("cancelled", what));
+      signal.addEventListener("abort", call.onAbort);
+    });
+  }
+
+  /**
+   * Subscribes to a modern server's changes (2026-07-28 `basic/patterns/subscriptions`). Resolves when the server has
+   * agreed. When the subscription ends although the connection lasts, it is renewed.
+   */
+  async listen(filter: JsonObject, timeoutMs: number): Promise<void> {
+    const ended = await this.#listenOnce(filter, timeoutMs);
+    void this.#keepListening(filter, timeoutMs, ended);
+  }
+
+  /** Resolves when the server has agreed, with a promise of the end of the subscription. */
+  async #listenOnce(filter: JsonObject, timeoutMs: number): Promise<{ readonly end: Promise<unknown> }> {
+    const what = "listening for changes";
+    const stop = new Cancellation();
+    const said = this.send("subscriptions/listen", { notifications: filter }, what, {
+      timeoutMs: Infinity,
+      signal: stop,
+    }).then(() => "over" as const);
+    const agreed = new Promise<"agreed">((resolve) => (this.#inbox.onAcknowledged = () => resolve("agreed")));
+    const answer = await within(timeoutMs, Promise.race([said, agreed]));
+    const end = said.catch(() => {});
+    if (answer === "agreed") return { end };
+    stop.abort();
+    if (answer === "over") throw broken(what, "it does not start");
+    throw new UpstreamError("upstream_timeout", what);
+  }
+
+  async #keepListening(
+    filter: JsonObject,
+    timeoutMs: number,
+    first: { readonly end: Promise<unknown> },
+  ): Promise<void> {
+    let waitMs = RELISTEN_MS;
+    for (let { end } = first; !this.#isClosed;) {
+      const startedAt = clock.now();
+      await end;
+      waitMs = clock.now() - startedAt > RELISTEN_MAX_MS ? RELISTEN_MS : Math.min(2 * waitMs, RELISTEN_MAX_MS);
+      await new Promise<void>((resolve) => void clock.after(waitMs, resolve).unref());
+      if (this.#isClosed) return;
+      try {
+        ({ end } = await this.#listenOnce(filter, timeoutMs));
+        this.missed();
+      } catch {
+        // It may agree the next time.
+        end = Promise.resolve();
+      }
+    }
+  }
+
+  missed(): void {
+    this.#onNotification?.("notifications/tools/list_changed", {});
+  }
+
+  /** Sends a message that needs no answer. Resolves once the server has taken it, or never will. */
+  notify(method: string, params: JsonObject): Promise<void> {
+    const completed = this.#completed(params, undefined, undefined);
+    return this.#transport.notify(JSON.stringify({ jsonrpc: "2.0", method, params: completed }));
+  }
+
+  #completed(params: RequestParams, meta: JsonObject | undefined, progressToken: number | undefined): RequestParams {
+    const envelope = this.#envelope;
+    if (!envelope && !meta && progressToken === undefined) return params;
+    return { ...params, _meta: { ...envelope, ...meta, ...(progressToken !== undefined && { progressToken }) } };
+  }
+
+  message(message: UpstreamMessage, of?: OutgoingRequest): boolean {
+    this.heard++;
+    if (!("method" in message)) {
+      const call = this.#callFor(message, of);
+      if (call) this.#answered(call, message);
+      return call !== undefined;
+    }
+    if (message.method === PROGRESS) this.#tellProgress(readParams(message));
+    else this.#pass(message);
+    return false;
+  }
+
+  /**
+   * An answer that names no request is for the one that it came in the response to, or else for the only one that it can
+   * be for: a late answer must not reach another caller.
+   */
+  #callFor(message: AnswerMessage, of: OutgoingRequest | undefined): Call | undefined {
+    const id = requestNumber(message);
+    const named = id === undefined ? undefined : this.#calls.get(id);
+    const isOther = typeof message.id === "string" || typeof message.id === "number";
+    if (named || isOther || (!of && this.#hasGivenUp)) return named;
+    const [only, ...others] = of ? [this.#calls.get(of.id)] : this.#calls.all();
+    if (!only || others.length > 0) return undefined;
+    this.deviate("answers without the id of the request");
+    return only;
+  }
+
+  failed({ id }: OutgoingRequest, failure: Failure): void {
+    const call = this.#calls.get(id);
+    if (call) this.#fail(call, failure(call.what));
+  }
+
+  /** An exception of a listener must not end this process from within an event of a socket. */
+  #pass(message: RequestMessage): void {
+    try {
+      this.#inbox.take(message);
+    } catch {
+      // The message is of no use to it.
+    }
+  }
+
+  #answered(call: Call, message: AnswerMessage): void {
+    const outcome = readOutcome(call.method, message, this.deviate);
+    if ("result" in outcome) {
+      this.#forget(call, true);
+      call.resolve(outcome.result as AnyResult);
+    } else if ("error" in outcome) this.#fail(call, refusedByServer(call.what, outcome.error), true);
+    else {
+      this.deviate(outcome.fault.replace(/^it answered/, "answers"));
+      this.#fail(call, broken(call.what, outcome.fault), true);
+    }
+  }
+
+  #tellProgress(params: JsonObject): void {
+    this.#calls.get(Number(params["progressToken"]))?.tell(params);
+  }
+
+  /** Gives a request up and tells the server. */
+  #give(call: Call, reason: string, error: BerthError): void {
+    if (this.#calls.get(call.id) !== call) return;
+    this.#hasGivenUp = true;
+    this.#fail(call, error);
+    if (!this.#transport.cancelsByClosing) void this.notify("notifications/cancelled", { requestId: call.id, reason });
+  }
+
+  #sweep(now: number): boolean {
+    let watched = false;
+    for (const call of this.#calls.all()) {
+      if (now >= call.deadlineAt) {
+        const detail = `${call.what} (${limitVariable("upstreamCallMs")})`;
+        this.#give(call, "it takes too long", new UpstreamError("upstream_timeout", detail));
+      } else watched ||= call.deadlineAt !== Infinity;
+    }
+    return watched;
+  }
+
+  #fail(call: Call, error: BerthError, isAnswered = false): void {
+    this.#forget(call, isAnswered);
+    call.reject(error);
+  }
+
+  #forget(call: Call, isAnswered: boolean): void {
+    this.#calls.remove(call);
+    this.#transport.forget(call, isAnswered);
+    if (call.onAbort) call.signal?.removeEventListener("abort", call.onAbort);
+  }
+}
+
+/** Arguments that are JSON text may also be in `_meta`. */
+function jsonOf(params: RequestParams): string {
+  const { arguments: long } = params;
+  if (!(long instanceof JsonText)) return JSON.stringify(params);
+  const mark = randomUUID();
+  const around = JSON.stringify(params, (_, value: unknown) => (value instanceof JsonText ? mark : value));
+  return around.replaceAll(`"${mark}"`, () => long.text);
+}
+
+const PROGRESS = "notifications/progress";
+const INTERNAL_ERROR = -32603;
+/** How long a server may take to accept that it is initialized. */
+const INITIALIZED_MS = 2_000;
+const RELISTEN_MS = 500;
+const RELISTEN_MAX_MS = 60_000;
+
+/** One request, from its creation to its answer. */
+class Call implements OutgoingRequest {
+  id = 0;
+  json = "";
+  params: RequestParams = {};
+  onAbort: (() => void) | undefined;
+  readonly method: string;
+  readonly what: string;
+  readonly onProgress: RequestOptions["onProgress"];
+  readonly signal: CancelSignal | undefined;
+  readonly deadlineAt: number;
+  readonly resolve: (result: AnyResult) => void;
+  readonly reject: (error: BerthError) => void;
+
+  constructor(
+    method: string,
+    what: string,
+    onProgress: RequestOptions["onProgress"],
+    signal: CancelSignal | undefined,
+    deadlineAt: number,
+    resolve: (result: AnyResult) => void,
+    reject: (error: BerthError) => void,
+  ) {
+    this.method = method;
+    this.what = what;
+    this.onProgress = onProgress;
+    this.signal = signal;
+    this.deadlineAt = deadlineAt;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  /** Reports progress in the server's words. */
+  tell({ progress, total, message }: JsonObject): void {
+    if (!this.onProgress || typeof progress !== "number") return;
+    const event: Progress = {
+      progress,
+      ...(typeof total === "number" && { total }),
+      ...(typeof message === "string" && { message }),
+    };
+    try {
+      this.onProgress(event);
+    } catch {
+      // A listener that throws wants no more of it.
+    }
+  }
+}
+
+/** The messages that a server sends without being asked: questions, which are answered here, and notifications. */
+class Inbox {
+  onAcknowledged = (): void => {};
+  readonly #transport: Transport;
+  readonly #questions: Questions;
+  readonly #asked: OpenQuestions;
+  readonly #onNotification: ConnectOptions["onNotification"];
+  /** Open questions, by the server's own ids. */
+  readonly #open = new Map<MessageId, AbortController>();
+
+  constructor(
+    transport: Transport,
+    questions: Questions,
+    asked: OpenQuestions,
+    onNotification: ConnectOptions["onNotification"],
+  ) {
+    this.#transport = transport;
+    this.#questions = questions;
+    this.#asked = asked;
+    this.#onNotification = onNotification;
+    void transport.closed.then(() => this.#cancelAll());
+    asked.tooMany.addEventListener("abort", () => void transport.close(asked.fault));
+  }
+
+  take(message: RequestMessage): void {
+    if (!this.#asked.mayBeHeard(message)) return;
+    const { method, id } = message;
+    const params = readParams(message);
+    if (id !== undefined) void this.#answer(id, method, params);
+    else if (method === "notifications/cancelled") this.#open.get(params["requestId"] as MessageId)?.abort();
+    else if (method === "notifications/subscriptions/acknowledged") this.onAcknowledged();
+    else this.#onNotification?.(method, params);
+  }
+
+  async #answer(id: MessageId, method: string, params: JsonObject): Promise<void> {
+    const stop = new AbortController();
+    this.#open.set(id, stop);
+    const answer = await this.#answerTo(method, params, stop.signal);
+    if (this.#open.get(id) === stop) this.#open.delete(id);
+    // A cancelled question gets no answer.
+    if (stop.signal.aborted) return;
+    this.#asked.answering(id, this.#transport.answer(JSON.stringify({ jsonrpc: "2.0", id, ...answer })));
+  }
+
+  async #answerTo(method: string, params: JsonObject, signal: AbortSignal): Promise<object> {
+    // Older revisions let either side ping.
+    if (method === "ping") return { result: {} };
+    try {
+      return { result: await this.#questions.answer({ method, params }, signal) };
+    } catch (error) {
+      const { code, message } = error as Error & { code?: unknown };
+      return { error: { code: Number.isSafeInteger(code) ? (code as number) : INTERNAL_ERROR, message } };
+    }
+  }
+
+  #cancelAll(): void {
+    for (const stop of this.#open.values()) stop.abort();
+    this.#open.clear();
+  }
+}
+
+type RpcOptions = Pick<ConnectOptions, "limits" | "onNotification" | "onDeviation">;

@@ -1,0 +1,56 @@
+import type { BerthError } from "../../lib/errors.ts";
+import { fixed } from "../../limits/fixed.ts";
+import type { ListedTool } from "../messages/lists.ts";
+import type { Deviate, UpstreamMessage } from "../messages/messages.ts";
+import type { RequestParams } from "../messages/request.ts";
+import type { Closed, Peer } from "./channel.ts";
+
+/** Concurrent requests to one upstream. */
+export const requestBounds = fixed({ upstreamRequests: 256 });
+
+/** Carries the messages of one connection: over the pipes of a program, Streamable HTTP, or HTTP+SSE. */
+export interface Transport {
+  readonly kind: "stdio" | "http";
+  /** Receives all that comes; set before the first message is sent. */
+  set receiver(receiver: Receiver);
+  /** Sends a request. Its outcome reaches the receiver, now or later: an answer, or a failure. */
+  send(request: OutgoingRequest): void;
+  /** The request is over. Without `isAnswered` it was given up. */
+  forget(request: OutgoingRequest, isAnswered: boolean): void;
+  /** Sends a message that needs no answer. Resolves once the server has taken it, or never will. */
+  notify(json: string): Promise<void>;
+  /** Answers a request of the server; resolves once the server has taken the answer, or never will. */
+  answer(json: string): Promise<void>;
+  /** Called when the handshake is complete. */
+  agreed?(peer: Peer): void;
+  noteTools?(tools: readonly ListedTool[]): void;
+  needsTools?(error: unknown, tool: string): boolean;
+  /** Closing the stream of a request cancels it: no notification says so. */
+  readonly cancelsByClosing?: boolean;
+  readonly closed: Promise<Closed>;
+  /** As `Channel.stale`. */
+  readonly stale?: Promise<string>;
+  close(fault?: string): Promise<void>;
+}
+
+export interface OutgoingRequest {
+  readonly id: number;
+  readonly method: string;
+  readonly params: RequestParams;
+  /** The whole message. */
+  readonly json: string;
+  /** By `clock`. */
+  readonly deadlineAt: number;
+}
+
+export interface Receiver {
+  /** `of` is the request whose response it came in. True if a request waited for it. */
+  message(message: UpstreamMessage, of?: OutgoingRequest): boolean;
+  /** The request has failed; `what` names the action in the error. */
+  failed(request: OutgoingRequest, failure: Failure): void;
+  /** Notifications may have been lost: everything may have changed. */
+  missed(): void;
+  readonly deviate: Deviate;
+}
+
+export type Failure = (what: string) => BerthError;
