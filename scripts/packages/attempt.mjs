@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
-import { packageImports } from "../../dist/src/discover/imports.js";
+import { packageImports } from "../../dist/src/discover/files/imports.js";
 import { openExecutor } from "../../dist/src/executor/open-executor.js";
 import { rawBlock } from "../../dist/src/lib/cid.js";
 import { defaultLimits } from "../../dist/src/limits/limits.js";

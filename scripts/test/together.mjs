@@ -15,7 +15,7 @@ const ALONE = [
   /^access\/rights/,
   /^admission\/abandoned/,
   /^clients\/(reference-servers|setup|stdio)/,
-  /^discover\/(author-mistakes|compiler|fuzz)/,
+  /^discover\/(compiler|fuzz|typescript\/author-mistakes)/,
   /^entry\/bounds/,
   /^host\/(builtin\/explore|calls\/(long-arguments|upstream-(errors|pass|questions|recovery))|upstreams\/upstream-(limits|silence|starts))/,
   /^host\/(offers\/memory|catalog\/(permitted|upstream-(hostile|methods)))/,

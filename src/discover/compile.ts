@@ -1,9 +1,7 @@
 import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { distinctProblems, type Problem, shortProblems } from "../lib/problem.ts";
 import { packageName } from "../packages/package-name.ts";
-import { bundleDefinition } from "./bundle.ts";
-import { readDescribed, undescribed } from "./described-schemas.ts";
-import type { BegunDiscovery } from "./discover.ts";
+import { bundleDefinition } from "./bundle/bundle.ts";
 import {
   nothingFound,
   type Bundling,
@@ -13,12 +11,14 @@ import {
   type Discovery,
   type SchemaRequest,
 } from "./discovery.ts";
-import { HANDLERS } from "./handlers.ts";
-import { importsIn, VALIBOT_CONVERTER } from "./imports.ts";
-import type { PackageFiles } from "./package-files.ts";
-import { isCode, isDeclarations } from "./resolve.ts";
-import { discoverShell } from "./shell.ts";
-import { isSkillFile } from "./skill-files.ts";
+import { importsIn, VALIBOT_CONVERTER } from "./files/imports.ts";
+import { isCode, isDeclarations } from "./files/resolve.ts";
+import { isSkillFile } from "./files/skill-files.ts";
+import type { PackageFiles } from "./packages/package-files.ts";
+import { discoverShell } from "./shell/shell.ts";
+import { readDescribed, undescribed } from "./typescript/described-schemas.ts";
+import type { BegunDiscovery } from "./typescript/discover.ts";
+import { HANDLERS } from "./typescript/handlers.ts";
 
 /** Everything the compiler's child does with a definition. `discover` leaves out the bundle, and tells apart what is wrong with it. */
 export type CompileTask = "compile" | "discover";
@@ -130,7 +130,7 @@ function withoutSkillCode(source: DefinitionSource): DefinitionSource {
 /** The reader of YAML is loaded for what needs it. */
 async function withSkills(source: DefinitionSource, found: Discovery): Promise<Discovery> {
   if (!Object.keys(source.files).some(isSkillFile)) return found;
-  const { findSkills } = await import("./skills.ts");
+  const { findSkills } = await import("./assets/skills.ts");
   const { skills, problems } = findSkills(source);
   return { ...found, problems: [...found.problems, ...problems], ...(skills.length > 0 && { skills }) };
 }
@@ -138,7 +138,7 @@ async function withSkills(source: DefinitionSource, found: Discovery): Promise<D
 /** The checker is loaded for what needs it. */
 async function beginAll(source: DefinitionSource, packages: PackageFiles | undefined): Promise<BegunDiscovery> {
   if (source.language === "shell") return { discovery: discoverShell(source) };
-  const { beginDiscovery } = await import("./discover.ts");
+  const { beginDiscovery } = await import("./typescript/discover.ts");
   return beginDiscovery(source, packages);
 }
 

@@ -1,11 +1,11 @@
 import { Socket } from "node:net";
 import type { Cid } from "../lib/cid.ts";
-import { BundlerEnded, keepBuild } from "./bundle.ts";
+import { BundlerEnded, keepBuild } from "./bundle/bundle.ts";
 import { compileDefinition, type CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader } from "./compiler-frames.ts";
 import type { DefinitionSource, DescribeSchemas } from "./discovery.ts";
-import type { PackageFiles } from "./package-files.ts";
-import type { TarballLimits } from "./tarball.ts";
+import type { PackageFiles } from "./packages/package-files.ts";
+import type { TarballLimits } from "./packages/tarball.ts";
 
 /**
  * The compiler's process: takes one definition at a time from fd 3, answers on fd 4, and ends when fd 3 does.
@@ -72,8 +72,8 @@ function isTarball(frame: unknown): frame is Tarball {
 async function packagesOf({ id, source, ...limits }: Job): Promise<PackageFiles | string | undefined> {
   if (!source.packages) return undefined;
   const [{ PackageFiles, tarballsToSend }, { TarballRefused }] = await Promise.all([
-    import("./package-files.ts"),
-    import("./tarball.ts"),
+    import("./packages/package-files.ts"),
+    import("./packages/tarball.ts"),
   ]);
   const wants = tarballsToSend(source.packages);
   const sent = wants.map(

@@ -21,6 +21,7 @@ import type { NoSandbox } from "../processes/sandbox.ts";
 import { spawnDirectly, type Spawn } from "../processes/spawn/spawn.ts";
 import type { CompileTask } from "./compile.ts";
 import { BUNDLER_ENDED, frame, CompilerFrameReader, FrameTooLarge } from "./compiler-frames.ts";
+import { compilerPackages } from "./compiler-packages.ts";
 import {
   nothingFound,
   type Bundling,
@@ -30,7 +31,6 @@ import {
   type Discovery,
   type SchemaRequest,
 } from "./discovery.ts";
-import { compilerPackages } from "./packages.ts";
 
 /** Time after which the machine is to blame if a definition is not compiled. */
 const bounds = fixed({ compileElapsedMs: 120_000 });

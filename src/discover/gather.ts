@@ -5,11 +5,11 @@ import { codeFrame, positionAt } from "../lib/code-frame.ts";
 import { DATA_FOLDER, isInDataFolder } from "../lib/data-folder.ts";
 import type { Problem } from "../lib/problem.ts";
 import { defaultLimits, type Limits, limitVariable } from "../limits/limits.ts";
-import { uiFiles } from "./app-files.ts";
+import { uiFiles } from "./assets/app-files.ts";
+import { iconFiles } from "./assets/icon-files.ts";
 import { sourceBounds } from "./discovery.ts";
-import { iconFiles } from "./icon-files.ts";
-import { findImports, importsIn } from "./imports.ts";
-import { type PathAliases, readPathAliases, TSCONFIG } from "./path-aliases.ts";
+import { findImports, importsIn } from "./files/imports.ts";
+import { type PathAliases, readPathAliases, TSCONFIG } from "./files/path-aliases.ts";
 import {
   declarationsOf,
   isBytes,
@@ -20,8 +20,8 @@ import {
   type OwnFile,
   resolveOwnFile,
   resolveTagFile,
-} from "./resolve.ts";
-import { isHiddenName, isSkillFile, skillsFolder } from "./skill-files.ts";
+} from "./files/resolve.ts";
+import { isHiddenName, isSkillFile, skillsFolder } from "./files/skill-files.ts";
 
 /**
  * Reads a definition's files from the disk: the entry, whatever it imports by a relative path or an alias, or names with `@ui`, and

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageRoot } from "../config.ts";
 import { jsonBlock, rawBlock, type Cid } from "../lib/cid.ts";
+import { compilerPackages, packageOfFile } from "./compiler-packages.ts";
 import type { DefinitionSource } from "./discovery.ts";
-import { compilerPackages, packageOfFile } from "./packages.ts";
 
 /**
  * The key under which a compiled definition is kept: it changes when the definition does, or when another compiler

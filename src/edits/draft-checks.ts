@@ -1,6 +1,6 @@
 import { sourceBounds, type DefinitionSource } from "../discover/discovery.ts";
-import { isAsset, isBytes } from "../discover/resolve.ts";
-import { isSkillFile } from "../discover/skill-files.ts";
+import { isAsset, isBytes } from "../discover/files/resolve.ts";
+import { isSkillFile } from "../discover/files/skill-files.ts";
 import { entryBounds } from "../entry/entry-bounds.ts";
 import { serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { isOwnPath, languageOf } from "../image/definition.ts";

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { isBytes } from "../discover/resolve.ts";
+import { isBytes } from "../discover/files/resolve.ts";
 import { isStructure, jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";

@@ -1,9 +1,9 @@
 import { lstatSync } from "node:fs";
 import { join } from "node:path";
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { TSCONFIG } from "../discover/path-aliases.ts";
-import { isBytes } from "../discover/resolve.ts";
-import { skillsFolder } from "../discover/skill-files.ts";
+import { TSCONFIG } from "../discover/files/path-aliases.ts";
+import { isBytes } from "../discover/files/resolve.ts";
+import { skillsFolder } from "../discover/files/skill-files.ts";
 import { isCid, isStructure, matches, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { problemAt } from "../lib/json-source.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { DefinitionSource } from "../discover/discovery.ts";
-import { packageImports } from "../discover/imports.ts";
+import { packageImports } from "../discover/files/imports.ts";
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { parseJsonSource, problemAt, type JsonNode } from "../lib/json-source.ts";

@@ -1,5 +1,5 @@
 import type { Compiled, RequestedGrant } from "../discover/discovery.ts";
-import { TSCONFIG } from "../discover/path-aliases.ts";
+import { TSCONFIG } from "../discover/files/path-aliases.ts";
 import { readSourceFields, serverNameProblem, variableNameProblem } from "../entry/fields.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";

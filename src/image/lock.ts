@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, isAbsolute } from "node:path";
-import { TSCONFIG } from "../discover/path-aliases.ts";
+import { TSCONFIG } from "../discover/files/path-aliases.ts";
 import { matches, rawBlock, type Cid } from "../lib/cid.ts";
 import { isObject } from "../lib/json.ts";
 import { compareText, prettyJson } from "../lib/pretty-json.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { discover } from "../../src/discover/discover.ts";
 import type { Discovery } from "../../src/discover/discovery.ts";
-import { discoverShell } from "../../src/discover/shell.ts";
+import { discoverShell } from "../../src/discover/shell/shell.ts";
+import { discover } from "../../src/discover/typescript/discover.ts";
 import { caseNames, caseSource } from "../support/discovery-check.ts";
 import * as fc from "../support/fast-check.ts";
 

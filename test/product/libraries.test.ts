@@ -7,7 +7,7 @@ const jobs: Readonly<Record<string, readonly string[]>> = {
   express: ["http/"],
   // A lock that the system releases with its process: SQLite has the one that works on every system.
   "better-sqlite3": ["store/", "lib/file-lock.ts"],
-  ajv: ["host/checks/", "discover/schema-check.ts"],
+  ajv: ["host/checks/", "discover/typescript/schema-check.ts"],
   esbuild: ["discover/"],
   handlebars: ["http/"],
   multiformats: ["lib/cid.ts"],

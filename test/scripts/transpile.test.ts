@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { describe, it } from "node:test";
 import { temporaryFolder } from "../support/suite.ts";
 
-const FILES = ["discover/key.ts", "discover/imports.ts", "lib/cid.ts", "executor/guest/forwarder.mts"];
+const FILES = ["discover/key.ts", "discover/files/imports.ts", "lib/cid.ts", "executor/guest/forwarder.mts"];
 
 describe("the code that npm start compiles", () => {
   it("is that of the build where an image counts by it, loads elsewhere, and is compiled again only when it changed", async () => {

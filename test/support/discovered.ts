@@ -1,6 +1,6 @@
 import { signatureOf } from "../../src/contract/signature.ts";
-import { discover } from "../../src/discover/discover.ts";
 import type { Discovery } from "../../src/discover/discovery.ts";
+import { discover } from "../../src/discover/typescript/discover.ts";
 
 /** The discovery of a definition with this text, and with further files that it may import. */
 export function found(text: string, more: Record<string, string> = {}): Discovery {

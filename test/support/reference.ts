@@ -6,7 +6,7 @@ import { packageRoot } from "../../src/config.ts";
 import { compileDefinition } from "../../src/discover/compile.ts";
 import type { Compiled, DefinitionSource, DiscoveredTool } from "../../src/discover/discovery.ts";
 import { gatherDefinition } from "../../src/discover/gather.ts";
-import { PackageFiles } from "../../src/discover/package-files.ts";
+import { PackageFiles } from "../../src/discover/packages/package-files.ts";
 import type { GuestLog, GuestValue, HostPort } from "../../src/executor/executor.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import { withPackages } from "../../src/image/folder-packages.ts";

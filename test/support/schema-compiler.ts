@@ -3,7 +3,7 @@ import { join, relative } from "node:path";
 import { packageRoot } from "../../src/config.ts";
 import { openCompiler, type CompilerHelp } from "../../src/discover/compiler.ts";
 import type { Compiled } from "../../src/discover/discovery.ts";
-import { packageImports } from "../../src/discover/imports.ts";
+import { packageImports } from "../../src/discover/files/imports.ts";
 import { describingSchemas } from "../../src/executor/describe-schemas.ts";
 import type { GuestOutcome, GuestProgram } from "../../src/executor/executor.ts";
 import { loadBounds } from "../../src/executor/load-trials.ts";

@@ -1,5 +1,5 @@
 import { isServiceFault, nothingFound, type DefinitionSource } from "../../discover/discovery.ts";
-import { packageImports } from "../../discover/imports.ts";
+import { packageImports } from "../../discover/files/imports.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { claimedNow, compiledHere, type ClaimLookup } from "../../image/claimed.ts";
 import { derivedEntries, derivedKeys, packCompiled, readCompiled, type CompiledResult } from "../../image/compiled.ts";

@@ -1,4 +1,4 @@
-import { packageImports } from "../../discover/imports.ts";
+import { packageImports } from "../../discover/files/imports.ts";
 import { storedDefinition } from "../../image/definition.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Cid } from "../../lib/cid.ts";
