@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { Relisting } from "../../../src/upstream/upstream.ts";
+import { Relisting } from "../../src/upstream/upstream.ts";
 
 /** The waits before each look at a server that keeps reporting changes; nobody waits for real. */
 async function waits(t: TestContext, looks: number, bytes: number): Promise<number[]> {
