@@ -16,6 +16,7 @@ import { openSender } from "../../src/network/public-fetch.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import type { ToolResult } from "../../src/upstream/messages/results.ts";
 import { Upstream } from "../../src/upstream/upstream.ts";
+import { changing, tool } from "../support/hosted-upstreams.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { processesWith } from "../support/processes.ts";
 import { testFolders } from "../support/store.ts";
@@ -217,6 +218,28 @@ describe("the node that runs an upstream for all", () => {
     one.away.isAway = false;
     assert.equal(await say(hostedOn(one), "count"), "2");
     assert.equal(callsMade().filter((line) => line.startsWith("count")).length, 4, "each was carried out once");
+  });
+
+  it("reports a change while its lease is in doubt, and to a node that was taken for gone", async (t) => {
+    const { one, two } = await pair(SHORT_LEASE_MS);
+    const upstream = changing(t, [tool("hello", "first")]);
+    const hostedOn = ({ hosting }: TestNode): HostedUpstream =>
+      hosting.of("acme", "changing", launchOf(upstream.uri), undefined, "once");
+    const offeredOn = (node: TestNode) => hostedOn(node).observed?.contract.tools[0]?.description;
+    await hostedOn(one).start();
+    await hostedOn(two).start();
+    one.away.isAway = true;
+    await until(() => !one.cluster.isSure);
+    upstream.offer([tool("hello", "second")]);
+    await until(() => offeredOn(one) === "second");
+    one.away.isAway = false;
+    await until(() => offeredOn(two) === "second");
+    two.away.isAway = true;
+    await until(() => one.cluster.isGone(two.cluster.id));
+    upstream.offer([tool("hello", "third")]);
+    await until(() => offeredOn(one) === "third");
+    two.away.isAway = false;
+    await until(() => offeredOn(two) === "third");
   });
 
   it("keeps a question of one principal from every other, whichever node the answer reaches", async () => {

@@ -51,6 +51,7 @@ export interface HostedNodes {
 /** How long a call waits for a node to run its upstream, while one ends and the next begins. */
 const OWNER_MS = 2_000;
 const OWNER_LOOK_MS = 200;
+const FOLLOW_RETRY_MS_MAX = 5_000;
 const LEAVE_LOOK_MS = 50;
 
 /**
@@ -72,7 +73,10 @@ export class HostedUpstream {
   #reported: readonly Problem[] = [];
   readonly #onProblems: (problems: readonly Problem[]) => void;
   readonly #onChange: () => void;
-  #isLookingAgain = false;
+  /** The CID of the contract that the node which runs it last reported. */
+  #offeredElsewhere: string | undefined;
+  #isFollowing = false;
+  #isClosed = false;
 
   /** `onChange` is called when the upstream offers something else, or has other problems, than when it was last seen. */
   constructor(
@@ -143,19 +147,35 @@ export class HostedUpstream {
 
   /** Ends it here, for good. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     const close = (): Promise<void> => this.upstream.close();
     await (this.nodes?.owner?.end(close) ?? close());
   }
 
-  /** The upstream offers this on the node that runs it: if that is news, this node looks, too. */
-  heardOffers(offers: string): void {
-    const known = this.#observed?.contract ?? this.remembered?.observed;
-    if (!known || cidOf(known) === offers) return;
-    if (this.#isLookingAgain) return;
-    this.#isLookingAgain = true;
-    // After a failure, the next answer tells it again.
-    const looking = this.start().catch(() => {});
-    void looking.finally(() => (this.#isLookingAgain = false));
+  /**
+   * The node that runs it reports the CID of the contract that it offers: reads that contract if it is another one.
+   * Without a CID, a report may have been missed.
+   */
+  followOffers(offers?: string): void {
+    this.#offeredElsewhere = offers;
+    if (!this.#isFollowing) void this.#follow().finally(() => (this.#isFollowing = false));
+  }
+
+  /** A change is reported once, so a failed read is repeated, and so is one during which another change was reported. */
+  async #follow(): Promise<void> {
+    this.#isFollowing = true;
+    for (let retryMs = OWNER_LOOK_MS; !this.#isClosed; retryMs = Math.min(2 * retryMs, FOLLOW_RETRY_MS_MAX)) {
+      const offers = this.#offeredElsewhere;
+      const known = this.#observed?.contract ?? this.remembered?.observed;
+      if (!known || cidOf(known) === offers) return;
+      const isRead = await this.start().then(
+        () => true,
+        () => false,
+      );
+      if (offers !== this.#offeredElsewhere) continue;
+      if (isRead || this.nodes?.owner?.isHere) return;
+      await after(retryMs, undefined, { ref: false });
+    }
   }
 
   /** Does something on the node that runs the upstream: here, which may mean to run it from now on, or there. */

@@ -152,10 +152,13 @@ export class Hosting {
     });
     cluster.on(OFFERS, (letter) => {
       const { offers, ...name } = letter as unknown as UpstreamName & { offers: string };
-      this.#named.get(nameOf(name))?.hosted.heardOffers(offers);
+      this.#named.get(nameOf(name))?.hosted.followOffers(offers);
     });
     cluster.onLapse(() => {
-      for (const { hosted } of this.#hosted.values()) void hosted.nodes?.owner?.verify();
+      for (const { hosted } of this.#hosted.values()) {
+        void hosted.nodes?.owner?.verify();
+        if (hosted.runsElsewhere) hosted.followOffers();
+      }
     });
   }
 
@@ -319,7 +322,7 @@ export class Hosting {
     return {
       id: cluster.id,
       owner: runs === "once" ? new Owner(lease, cluster, lost, this.#ending.get(lease)) : undefined,
-      elsewhere: new Elsewhere(calls, name, limits, this.#forwarded, (offers) => hosted.heardOffers(offers)),
+      elsewhere: new Elsewhere(calls, name, limits, this.#forwarded, (offers) => hosted.followOffers(offers)),
       takeOverMs: limits.nodeLeaseMs,
       isThere: (node) => cluster.others.has(node),
     };
@@ -353,10 +356,10 @@ export class Hosting {
     }
   }
 
-  /** The nodes that do not run the upstream look again. */
+  /** Reports what the upstream offers to the nodes that do not run it, even while the lease may be another node's. */
   #tellOffers({ tenant, server, digest, runs, hosted }: Known): void {
     const { cluster } = this.#options.nodes ?? {};
-    if (runs !== "once" || !hosted.nodes?.owner?.isHere || !hosted.observed) return;
+    if (runs !== "once" || hosted.runsElsewhere || !hosted.observed) return;
     cluster?.tell(OFFERS, { tenant, server, digest, offers: cidOf(hosted.observed.contract) });
   }
 }
