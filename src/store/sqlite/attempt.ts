@@ -10,6 +10,11 @@ export function attempt<T>(work: () => T): T {
   }
 }
 
+/** A method of the store that runs `work`. */
+export function attempting<Args extends unknown[], T>(work: (...args: Args) => T): (...args: Args) => Promise<T> {
+  return async (...args) => attempt(() => work(...args));
+}
+
 /** As `attempt`, for work in several steps. */
 export async function attemptAll<T>(work: () => Promise<T>): Promise<T> {
   try {

@@ -62,7 +62,7 @@ export function sqliteNames(
   });
 
   return {
-    get(tenant: string, kind: NameKind, name: string): NameRecord | undefined {
+    get: (tenant: string, kind: NameKind, name: string): NameRecord | undefined => {
       const row = statements.name.get(tenant, kind, name);
       return row && record(kind, row);
     },
@@ -81,7 +81,7 @@ export function sqliteNames(
 
     latest: (): number => statements.latest.get() ?? 0,
 
-    changesAfter(tenant: string, kinds: readonly NameKind[], since: number): NameChanges | undefined {
+    changesAfter: (tenant: string, kinds: readonly NameKind[], since: number): NameChanges | undefined => {
       const latest = statements.latest.get() ?? 0;
       if (latest === since) return { latest, changed: [] };
       // A store that replaced this one may not know that change.

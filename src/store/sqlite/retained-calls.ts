@@ -74,7 +74,7 @@ export function sqliteRetainedCalls(database: Database.Database, storedBytes: Pi
     add: (tenant: string, calls: readonly NewRetainedCall[], room: RetainedCallRoom): void =>
       add.immediate(tenant, calls, room),
 
-    list(tenant: string, server: string, part: RetainedCallPart): RetainedCallPage {
+    list: (tenant: string, server: string, part: RetainedCallPart): RetainedCallPage => {
       const { max, after, tool = null, outcomes, since = 0, before = Number.MAX_SAFE_INTEGER } = part;
       const found = statements.list.all({
         tenant,

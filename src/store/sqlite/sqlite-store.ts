@@ -1,15 +1,15 @@
 import { randomBytes } from "node:crypto";
+import type Database from "#better-sqlite3";
 import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
 import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
-import { asStoreFailure } from "../../lib/store-failure.ts";
 import { newAlias } from "../aliases.ts";
 import { ifSound } from "../if-sound.ts";
 import { byName, verified, verifiedInTurns, type ForeignChange } from "../rules.ts";
 import { byServer } from "../state-room.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
-import { atOnce, attempt, attemptAll } from "./attempt.ts";
+import { atOnce, attempt, attemptAll, attempting } from "./attempt.ts";
 import { sqliteAuditLinks } from "./audit.ts";
 import { storeNow } from "./clock.ts";
 import { Collections } from "./collect.ts";
@@ -46,8 +46,8 @@ export interface SqliteStoreOptions {
 const LOG_BYTES = 16 * 1024 * 1024;
 
 /**
- * The store of one machine: a SQLite file, which several processes may have open at once. Each part keeps its own
- * tables; this file decides what waits for the disk, and turns whatever SQLite throws into `store_failed`.
+ * The store of one machine: a SQLite file, which several processes may have open at the same time. Each part owns its
+ * tables; this file decides which writes wait for the disk, and turns all errors of SQLite into `store_failed`.
  */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store & SecretStore> {
   const { dataDir, busyMs = 5_000, logBytes = LOG_BYTES } = options;
@@ -68,34 +68,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const collections = new Collections({ file: database.name, busyMs }, log, storedBytes);
   const pages = database.prepare<[], number>("PRAGMA page_count").pluck();
   const pageBytes = database.prepare<[], number>("PRAGMA page_size").pluck();
-
-  /** Does what a save does and undoes it, then makes a write that nobody reads. */
-  const probe = (): void => {
-    const block = rawBlock(randomBytes(32));
-    const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
-    const trial = database.transaction(() => {
-      names.change(NOBODY, { by: "check", put: [block], set });
-      throw undone;
-    });
-    const both = database.transaction(() => {
-      try {
-        trial();
-      } catch (error) {
-        if (error !== undone) throw error;
-      }
-      records.writeNothing();
-    });
-    both.immediate();
-  };
-
-  const keepSecret = (tenant: string, name: string, work: () => number | undefined): Promise<boolean> => {
-    const kept = log.keep(() => {
-      const changed = work();
-      if (changed !== undefined) foreignChanges.add([changed]);
-      return changed !== undefined;
-    });
-    return foreignChanges.tellIfUnsure([{ tenant, kind: "secret", name }], kept);
-  };
 
   const content = async (tenant: string, cid: Cid): Promise<Uint8Array | undefined> => {
     const bytes = attempt(() => contents.read(tenant, cid));
@@ -138,88 +110,28 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),
     },
 
-    retainedCalls: {
-      async add(tenant, calls, room) {
-        const summing = room.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "lately");
-        if (summing) await summing;
-        await log.write(() => retainedCalls.add(tenant, calls, room));
-      },
-      list: async (tenant, server, part) => attempt(() => retainedCalls.list(tenant, server, part)),
-      get: async (tenant, server, id) => attempt(() => retainedCalls.get(tenant, server, id)),
-      servers: async () => attempt(() => retainedCalls.servers()),
-      remove: (tenant, server, before = Number.MAX_SAFE_INTEGER) =>
-        inSteps(() => log.write(() => retainedCalls.removeSome(tenant, server, before))),
-      // Usually there is nothing to do, and nobody should wait for the lock.
-      removeExpired: async () =>
-        attempt(() => retainedCalls.hasExpired())
-          ? inSteps(() => log.write(() => retainedCalls.removeSomeExpired()))
-          : 0,
-    },
-
-    nodes: {
-      async beat(node, ms) {
-        const beat = await log.write(() => nodes.beat(node, ms));
-        boxes.expect(beat.living.length > 1);
-        foreignChanges.expect(beat.living.length > 1);
-        return beat;
-      },
-      leave: (node) => log.write(() => nodes.leave(node)),
-      post: (from, letters) => log.write(() => nodes.post(from, letters)),
-      take: async (node) => (attempt(() => nodes.hasLetter(node)) ? log.write(() => nodes.take(node)) : []),
-      onLetter: (node, listener) => boxes.listen(node, listener),
-      lease: (name, node) => log.write(() => nodes.lease(name, node)),
-      leased: async (name) => attempt(() => nodes.leased(name)),
-      endLease: (name, node) => log.write(() => nodes.endLease(name, node)),
-    },
+    retainedCalls: retainedCallsStore(retainedCalls, storedBytes, log),
+    nodes: nodesStore(nodes, boxes, foreignChanges, log),
+    ...secretsStore(secrets, foreignChanges, log),
 
     now: storeNow,
 
     content,
+    contents: (tenant, cids) => readContents(cids, (cid) => content(tenant, cid)),
 
-    async contents(tenant, cids) {
-      const found = new Map<Cid, Uint8Array>();
-      const takeTurns = turnTaker();
-      for (const cid of new Set(cids)) {
-        await takeTurns();
-        const bytes = await ifSound(content(tenant, cid));
-        if (bytes) found.set(cid, bytes);
-      }
-      return found;
-    },
-
-    async name(tenant, kind, name) {
-      return attempt(() => names.get(tenant, kind, name));
-    },
-
-    async names(tenant, kind) {
-      return attempt(() => names.list(tenant, kind));
-    },
-
-    async meanings(tenant, asked) {
-      return attempt(() => ({
-        latest: names.latest(),
-        names: [
-          ...asked.kinds.flatMap((kind) => names.list(tenant, kind)),
-          ...asked.names.flatMap(({ kind, name }) => names.get(tenant, kind, name) ?? []),
-        ],
-      }));
-    },
-
-    async latestChange() {
-      return attempt(() => names.latest());
-    },
-
-    async changesAfter(tenant, kinds, since) {
-      return attempt(() => names.changesAfter(tenant, kinds, since));
-    },
-
-    async history(tenant, kind, name, max) {
-      return attempt(() => names.history(tenant, kind, name, max));
-    },
-
-    async had(tenant, kind, name, cid) {
-      return attempt(() => names.had(tenant, kind, name, cid));
-    },
+    name: attempting(names.get),
+    names: attempting(names.list),
+    meanings: attempting((tenant, { kinds, names: asked }) => ({
+      latest: names.latest(),
+      names: [
+        ...kinds.flatMap((kind) => names.list(tenant, kind)),
+        ...asked.flatMap(({ kind, name }) => names.get(tenant, kind, name) ?? []),
+      ],
+    })),
+    latestChange: attempting(names.latest),
+    changesAfter: attempting(names.changesAfter),
+    history: attempting(names.history),
+    had: attempting(names.had),
 
     async change(tenant, change) {
       const summing = change.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "of");
@@ -246,7 +158,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
     async putDerived(tenant, entries) {
       for (const { block } of entries) verified(block.cid, block.bytes);
-      // A result lost in a power cut is made again.
+      // A result that is lost in a power cut is computed again.
       await log.write(() => derived.put(tenant, entries));
     },
 
@@ -254,62 +166,23 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return attempt(() => derived.isHeld(tenant, keys)) || log.write(() => derived.hold(tenant, keys));
     },
 
-    async record(tenant, kind, key) {
-      return attempt(() => records.get(tenant, kind, key));
-    },
-
+    record: attempting(records.get),
     putRecord: (tenant, kind, key, put) => log.keep(() => records.put(tenant, kind, key, put)),
     putRecords: (tenant, kind, puts) => log.write(() => records.putAll(tenant, kind, puts)),
-
-    async secret(tenant, name) {
-      return attempt(() => secrets.get(tenant, name));
-    },
-
-    async secrets(tenant) {
-      return attempt(() => secrets.list(tenant)).sort(byName);
-    },
-
-    async secretKeyId() {
-      return attempt(() => secrets.keyId());
-    },
-
-    async putSecret(tenant, put) {
-      return keepSecret(tenant, put.name, () => secrets.put(tenant, put));
-    },
-
-    async removeSecret(tenant, name, by) {
-      return keepSecret(tenant, name, () => secrets.remove(tenant, name, by));
-    },
-
-    async resealSecrets(reseal, note) {
-      await log.keep(() => secrets.reseal(reseal, note));
-    },
 
     async check() {
       log.check();
       try {
-        await log.keep(() => atOnce(database, busyMs, probe));
+        await log.keep(() => atOnce(database, busyMs, () => probe(database, names, records)));
       } catch (error) {
         // If another process is writing, writing works.
         if (((error as Error).cause as { code?: unknown } | undefined)?.code !== "SQLITE_BUSY") throw error;
       }
     },
 
-    async size() {
-      return attempt(() => pages.get()! * pageBytes.get()!);
-    },
-
-    async use(tenant) {
-      return attemptAll(() => storedBytes.use(tenant));
-    },
-
-    async collect(order) {
-      try {
-        return await collections.collect(order);
-      } catch (error) {
-        throw asStoreFailure(error);
-      }
-    },
+    size: attempting(() => pages.get()! * pageBytes.get()!),
+    use: (tenant) => attemptAll(() => storedBytes.use(tenant)),
+    collect: (order) => attemptAll(() => collections.collect(order)),
 
     async close() {
       await collections.close();
@@ -321,7 +194,29 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   };
 }
 
-/** Takes steps until one has nothing to do; calls go on in between. Returns what all have done. */
+function retainedCallsStore(
+  retainedCalls: ReturnType<typeof sqliteRetainedCalls>,
+  storedBytes: StoredBytes,
+  log: WriteAheadLog,
+): Store["retainedCalls"] {
+  return {
+    async add(tenant, calls, room) {
+      const summing = room.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "lately");
+      if (summing) await summing;
+      await log.write(() => retainedCalls.add(tenant, calls, room));
+    },
+    list: attempting(retainedCalls.list),
+    get: attempting(retainedCalls.get),
+    servers: attempting(retainedCalls.servers),
+    remove: (tenant, server, before = Number.MAX_SAFE_INTEGER) =>
+      inSteps(() => log.write(() => retainedCalls.removeSome(tenant, server, before))),
+    // Usually there is nothing to remove, and then no writer waits for the lock.
+    removeExpired: async () =>
+      attempt(() => retainedCalls.hasExpired()) ? inSteps(() => log.write(() => retainedCalls.removeSomeExpired())) : 0,
+  };
+}
+
+/** Repeats `step` until it has nothing to do, and yields in between. Returns the sum of the results. */
 async function inSteps(step: () => Promise<number>): Promise<number> {
   for (let total = 0; ;) {
     const done = await step();
@@ -329,6 +224,89 @@ async function inSteps(step: () => Promise<number>): Promise<number> {
     total += done;
     await nextTurn();
   }
+}
+
+function nodesStore(
+  nodes: ReturnType<typeof sqliteNodes>,
+  boxes: LetterBoxes,
+  foreignChanges: ForeignChanges,
+  log: WriteAheadLog,
+): Store["nodes"] {
+  return {
+    async beat(node, ms) {
+      const beat = await log.write(() => nodes.beat(node, ms));
+      boxes.expect(beat.living.length > 1);
+      foreignChanges.expect(beat.living.length > 1);
+      return beat;
+    },
+    leave: (node) => log.write(() => nodes.leave(node)),
+    post: (from, letters) => log.write(() => nodes.post(from, letters)),
+    take: async (node) => (attempt(() => nodes.hasLetter(node)) ? log.write(() => nodes.take(node)) : []),
+    onLetter: (node, listener) => boxes.listen(node, listener),
+    lease: (name, node) => log.write(() => nodes.lease(name, node)),
+    leased: attempting(nodes.leased),
+    endLease: (name, node) => log.write(() => nodes.endLease(name, node)),
+  };
+}
+
+function secretsStore(
+  secrets: ReturnType<typeof sqliteSecrets>,
+  foreignChanges: ForeignChanges,
+  log: WriteAheadLog,
+): SecretStore {
+  const change = (tenant: string, name: string, work: () => number | undefined): Promise<boolean> => {
+    const changing = log.keep(() => {
+      const changed = work();
+      if (changed !== undefined) foreignChanges.add([changed]);
+      return changed !== undefined;
+    });
+    return foreignChanges.tellIfUnsure([{ tenant, kind: "secret", name }], changing);
+  };
+  return {
+    secret: attempting(secrets.get),
+    secrets: async (tenant) => attempt(() => secrets.list(tenant)).sort(byName),
+    secretKeyId: attempting(secrets.keyId),
+    putSecret: (tenant, put) => change(tenant, put.name, () => secrets.put(tenant, put)),
+    removeSecret: (tenant, name, by) => change(tenant, name, () => secrets.remove(tenant, name, by)),
+    resealSecrets: (reseal, note) => log.keep(() => secrets.reseal(reseal, note)),
+  };
+}
+
+async function readContents(
+  cids: Iterable<Cid>,
+  read: (cid: Cid) => Promise<Uint8Array | undefined>,
+): Promise<Map<Cid, Uint8Array>> {
+  const found = new Map<Cid, Uint8Array>();
+  const takeTurns = turnTaker();
+  for (const cid of new Set(cids)) {
+    await takeTurns();
+    const bytes = await ifSound(read(cid));
+    if (bytes) found.set(cid, bytes);
+  }
+  return found;
+}
+
+/** Runs and rolls back what a save does, then writes a record that is never read. */
+function probe(
+  database: Database.Database,
+  names: ReturnType<typeof sqliteNames>,
+  records: ReturnType<typeof sqliteRecords>,
+): void {
+  const block = rawBlock(randomBytes(32));
+  const set = [{ kind: "variable", name: block.cid, cid: block.cid }] as const;
+  const trial = database.transaction(() => {
+    names.change(NOBODY, { by: "check", put: [block], set });
+    throw undone;
+  });
+  const both = database.transaction(() => {
+    try {
+      trial();
+    } catch (error) {
+      if (error !== undone) throw error;
+    }
+    records.writeNothing();
+  });
+  both.immediate();
 }
 
 /** No tenant can have this name. */
