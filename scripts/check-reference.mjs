@@ -1,5 +1,5 @@
-// The generated parts of docs/settings.md (limits), docs/reference.md (fields of entries, error codes) and mcps.schema.json
-// (fields of entries) match the code. `--write` updates them.
+// The generated parts of docs/settings.md (limits), docs/reference.md (fields of entries, error codes), mcps.schema.json
+// (fields of entries) and reference_templates/README.md (tags) match the code. `--write` updates them.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -82,11 +82,12 @@ const FIELDS = "src/entry/entry-fields.ts";
 const ABOUT = /\/\*\*((?:(?!\*\/).)*)\*\/\s+(\w+): \{/gs;
 const TYPES = { text: "string", boolean: "boolean", object: "object", list: "array" };
 
-async function entryFields() {
-  const outfile = join(mkdtempSync(join(tmpdir(), "berth-reference-")), "entry-fields.mjs");
+/** The exports of a module of src. */
+async function load(file) {
+  const outfile = join(mkdtempSync(join(tmpdir(), "berth-reference-")), "module.mjs");
   try {
-    await build({ entryPoints: [FIELDS], bundle: true, format: "esm", platform: "node", outfile });
-    return (await import(pathToFileURL(outfile))).entryFieldList;
+    await build({ entryPoints: [file], bundle: true, format: "esm", platform: "node", outfile });
+    return await import(pathToFileURL(outfile));
   } finally {
     rmSync(dirname(outfile), { recursive: true });
   }
@@ -113,13 +114,23 @@ function entrySchema(table) {
 
 const schema = JSON.parse(readFileSync(SCHEMA, "utf8"));
 const { entry } = schema.$defs;
-Object.assign(entry, entrySchema(await entryFields()));
+Object.assign(entry, entrySchema((await load(FIELDS)).entryFieldList));
 const typeOf = ({ type, enum: values }) => (values ? values.map((value) => `\`"${value}"\``).join(", ") : type);
 const fields = Object.entries(entry.properties)
   .toSorted(([one], [other]) => (one < other ? -1 : 1))
   .map(([name, field]) => `| \`${name}\` | ${cell(typeOf(field))} | ${cell(field.description)} |`);
 
+const PLACES = { any: "any comment", argument: "argument, property", function: "function", script: "script" };
+const { tagRules } = await load("src/discover/tags/tags.ts");
+const isOfArgument = ({ at }) => Number(at.includes("argument"));
+const sorted = tagRules.toSorted((one, other) => isOfArgument(one) - isOfArgument(other));
+const tags = sorted.map(({ name, at, form, help }) => {
+  const places = at.map((place) => PLACES[place]).join(", ");
+  return `| \`@${name}${form ? ` ${cell(form)}` : ""}\` | ${places} | ${cell(help)} |`;
+});
+
 const pages = {
+  "reference_templates/README.md": ["| tag | where | meaning |", "| --- | --- | --- |", ...tags].join("\n"),
   [SETTINGS]: groups.join("\n\n"),
   "docs/reference.md": [
     "## Fields of an entry",

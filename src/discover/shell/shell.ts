@@ -12,7 +12,7 @@ import {
   type RequestedGrant,
 } from "../discovery.ts";
 import { distinctRequests, isGrantTag, readRequest } from "../tags/requested-grants.ts";
-import { annotationsOf, constrain, suggestionFor } from "../tags/tags.ts";
+import { annotationsOf, constrain, isReadAt, suggestionFor } from "../tags/tags.ts";
 
 /**
  * A shell definition is one tool, named after its server. The comment at its head says the rest, in the tags that
@@ -86,19 +86,12 @@ const args: ShellParam = {
   description: "Text for the script.",
 };
 
-const toolTags = new Set(
-  (
-    "param noargs title description readonly readonlyhint destructive destructivehint idempotent idempotenthint " +
-    "openworld openworldhint example author license see since version copyright secret network icon"
-  ).split(" "),
-);
-
 function readParams(header: Header | undefined, report: Report): ShellParam[] {
   const tags = header?.tags ?? [];
   const params: ShellParam[] = [];
   for (const tag of tags) {
     if (tag.name === "param") addParam(tag, params, report);
-    else if (!toolTags.has(tag.name)) constrainLast(tag, params, report);
+    else if (!isReadAt("script", tag.name)) constrainLast(tag, params, report);
   }
   const isDocumented = tags.some(({ name }) => name === "param" || name === "noargs");
   return isDocumented ? params : [args];

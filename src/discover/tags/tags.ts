@@ -4,8 +4,8 @@ import type { ToolAnnotations } from "../discovery.ts";
 import { faultOfPattern } from "../pattern.ts";
 
 /**
- * Tags of doc comments, in TypeScript and in the headers of scripts: which ones Berth reads, what a hint or a constraint
- * says, and what is wrong with the others. Knows no types, so that scripts need no checker.
+ * The tags of doc comments, in TypeScript and in the headers of scripts, in one table: parsing, suggestions and the
+ * documentation come from it. Knows no types, so that scripts need no checker.
  */
 
 export interface Tag<Node> {
@@ -18,26 +18,166 @@ export interface Tag<Node> {
   readonly node: Node;
 }
 
+/** Where a tag belongs: to any comment, an argument, a function, the header of a script, or a file and its authors. */
+type Place = "any" | "argument" | "function" | "script" | "file" | "author";
+
+interface TagRule {
+  /** By default at arguments if it takes a value of a constraint, else at functions. */
+  readonly at?: readonly Place[];
+  /** An example of what follows the name. */
+  readonly form?: string;
+  /** One sentence for authors. */
+  readonly help: string;
+  /** Other names. */
+  readonly aliases?: string;
+  /** Names that people try, and that only lead to this one. */
+  readonly mistaken?: string;
+  /** The tag is this keyword of JSON Schema. */
+  readonly takes?: Constraint;
+  readonly hint?: keyof ToolAnnotations;
+}
+
+interface Constraint {
+  readonly type: "number" | "string" | "array" | "object";
+  readonly read: (text: string) => unknown;
+  readonly wants: string;
+}
+
+const aNumber: Constraint = { type: "number", read: readNumber, wants: "a number" };
+const positive: Constraint = { type: "number", read: readPositive, wants: "a number above 0" };
+const characters: Constraint = { type: "string", read: readCount, wants: "a whole number" };
+const expression: Constraint = {
+  type: "string",
+  read: (text) => bare(text) || undefined,
+  wants: "a regular expression",
+};
+const aWord: Constraint = { type: "string", read: (text) => bare(text).split(/\s/)[0] || undefined, wants: "a word" };
+const items: Constraint = { type: "array", read: readCount, wants: "a whole number" };
+const aFlag: Constraint = { type: "array", read: readFlag, wants: "nothing, true or false" };
+const properties: Constraint = { type: "object", read: readCount, wants: "a whole number" };
+
+const everywhere: readonly Place[] = ["function", "script"];
+
+/**
+ * Every tag that Berth reads, in the order in which they are suggested and documented. A constraint and a hint are read
+ * here; the others where their name is looked up.
+ */
+const table: Readonly<Record<string, TagRule>> = {
+  minimum: { takes: aNumber, form: "1", help: "The least value.", mistaken: "min" },
+  maximum: { takes: aNumber, form: "100", help: "The greatest value.", mistaken: "max" },
+  exclusiveMinimum: { takes: aNumber, form: "0", help: "The value must be greater than this." },
+  exclusiveMaximum: { takes: aNumber, form: "1", help: "The value must be less than this." },
+  multipleOf: { takes: positive, form: "5", help: "The value must be a multiple of this.", mistaken: "step" },
+  minLength: { takes: characters, form: "1", help: "The least number of characters." },
+  maxLength: { takes: characters, form: "100", help: "The greatest number of characters." },
+  pattern: { takes: expression, form: "^[a-z]+$", help: "The text must match this.", mistaken: "regex regexp match" },
+  format: { takes: aWord, form: "email", help: "The format of the text, as JSON Schema names it." },
+  contentEncoding: { takes: aWord, form: "base64", help: "The encoding of the text." },
+  contentMediaType: { takes: aWord, form: "image/png", help: "The media type of the text." },
+  minItems: { takes: items, form: "1", help: "The least number of items." },
+  maxItems: { takes: items, form: "10", help: "The greatest number of items." },
+  uniqueItems: { takes: aFlag, help: "No two items may be equal.", mistaken: "unique" },
+  minProperties: { takes: properties, form: "1", help: "The least number of properties." },
+  maxProperties: { takes: properties, form: "10", help: "The greatest number of properties." },
+  integer: { at: ["argument"], help: "The number is a whole number." },
+  default: { at: ["argument"], form: '"mail"', help: "The `default` of the schema, as JSON. It is never filled in." },
+  header: { at: ["argument"], form: "Name", help: "Clients repeat the value in the HTTP header `Mcp-Param-Name`." },
+  param: { at: everywhere, form: "name - words", help: "The description of an argument." },
+  title: { at: everywhere, form: "Find lines", help: "The title for people." },
+  name: { form: "other/name", help: "The published name, instead of the function's own." },
+  signature: { form: "2", help: "The signature that is offered of several (overloads), counted from 1." },
+  description: {
+    at: ["any", "script"],
+    form: "words",
+    help: "The description, if the comment does not begin with it.",
+  },
+  example: { at: everywhere, form: '{ "text": "a" }', help: "An example of the arguments or of the value." },
+  deprecated: { form: "words", help: "Marks the tool as deprecated in its description." },
+  returns: { form: "words", help: "The description of the result.", aliases: "return" },
+  internal: { help: "The exported function stays private.", aliases: "private hidden" },
+  resource: {
+    form: "notes://{year} text/plain",
+    help: "A resource, or a template (RFC 6570) whose variables are the parameters; reading it calls the function.",
+  },
+  prompt: { help: "A prompt: the parameters are its arguments, the result its messages." },
+  completes: { form: "function.argument", help: "Completes an argument of a prompt or template." },
+  inputSchema: {
+    form: '{ "type": "object" }',
+    help: "The arguments in your own JSON Schema 2020-12, instead of the types.",
+  },
+  schema: { form: "Order", help: "The arguments as that schema describes them." },
+  task: { form: "required", help: "Calls can be tasks, must be, or become tasks during the call (`deferred`)." },
+  readOnly: { at: everywhere, hint: "readOnlyHint", help: "Calls change nothing." },
+  destructive: { at: everywhere, hint: "destructiveHint", help: "Calls may delete or overwrite something." },
+  idempotent: { at: everywhere, hint: "idempotentHint", help: "Repeating a call has no further effect." },
+  openWorld: { at: everywhere, hint: "openWorldHint", help: "Calls reach systems outside of the server." },
+  secret: { at: everywhere, form: "API_TOKEN purpose", help: "Requests a secret, which the entry grants." },
+  network: { at: everywhere, form: "api.example.org purpose", help: "Requests a host, which the entry grants." },
+  ui: { form: "board.html app", help: "The HTML file that shows the results, and who may call the tool." },
+  icon: {
+    at: everywhere,
+    form: "add.svg",
+    help: "An icon: a file (at most 16 KiB), a URL or a `data:` URI; then media type, sizes, `light` or `dark`.",
+  },
+  noArgs: { at: ["script"], help: "The script takes no arguments." },
+};
+
+/** With their places and names, for the documentation, too. */
+export const tagRules = Object.entries(table).map(([name, rule]) => {
+  const at: readonly Place[] = [rule.takes ? "argument" : "function"];
+  return Object.assign({ name, at }, rule);
+});
+
+/** Standard tags of JSDoc, TSDoc and TypeDoc, and other names of Berth's own, by where they belong. */
+const foreign: readonly (readonly [names: string, ...at: Place[]])[] = [
+  ["remarks throws examples", "function"],
+  ["see", "function", "script"],
+  ["since version", "script"],
+  ["author copyright license", "script", "author"],
+  ["file fileoverview module overview packagedocumentation", "file"],
+  ["arg argument property prop int defaultvalue"],
+  [
+    "abstract access alias alpha async augments beta borrows callback category categorydescription class " +
+      "classdesc const constant constructor constructs decorator desc document emits enum event " +
+      "eventproperty exception expand experimental exports extends external fields fires func function " +
+      "generator global group groupdescription hideconstructor host ignore implements import include " +
+      "includecode inheritdoc inline inner instance interface jsx jsxfrag jsximportsource jsxruntime kind " +
+      "label lends link linkcode linkplain listens member memberof mergemodulewith method mixes mixin " +
+      "modifies namespace nosideeffects overload override package preserve preventexpand preventinline " +
+      "primaryexport privateremarks protected public pure reexport requires satisfies sealed static " +
+      "subcategory summary suppress template this todo ts tutorial type typedef typeparam usedeclaredtype " +
+      "var variation virtual yield yields eslint istanbul",
+  ],
+];
+
+type NamedTag = Pick<TagRule, "takes" | "hint"> & { readonly name: string; readonly at: readonly string[] };
+
+/** By each name in lower case. */
+const tagsByName = new Map<string, NamedTag>();
+for (const rule of tagRules) {
+  for (const name of [rule.name, ...(rule.aliases?.split(" ") ?? []), rule.hint ?? rule.name])
+    tagsByName.set(name.toLowerCase(), rule);
+}
+for (const [names, ...at] of foreign) for (const name of names.split(" ")) tagsByName.set(name, { name, at });
+
+const suggested = tagRules.map(({ name }) => name).filter((name) => name !== "noArgs");
+const mistaken: ReadonlyMap<string, string> = new Map(
+  tagRules.flatMap(({ name, mistaken }) => (mistaken?.split(" ") ?? []).map((word) => [word, name] as const)),
+);
+
 /** MCP's behaviour hints from tags: `@readOnly`, or `@destructive false` to say that it is not. */
 export function annotationsOf(doc: { readonly tags: readonly Pick<Tag<unknown>, "name" | "text">[] }): ToolAnnotations {
   const annotations: Partial<Record<keyof ToolAnnotations, boolean>> = {};
-  for (const tag of doc.tags) {
-    const hint = hints.get(tag.name.replace(/hint$/, ""));
-    if (hint) annotations[hint] = !/^(false|no)\b/i.test(tag.text);
+  for (const { name, text } of doc.tags) {
+    const hint = tagsByName.get(name)?.hint;
+    if (hint) annotations[hint] = readFlag(text);
   }
   return annotations;
 }
 
-const hints: ReadonlyMap<string, keyof ToolAnnotations> = new Map([
-  ["readonly", "readOnlyHint"],
-  ["destructive", "destructiveHint"],
-  ["idempotent", "idempotentHint"],
-  ["openworld", "openWorldHint"],
-]);
-
 /** Functions that a module must export for other modules, and that are no tools. */
 export function isHidden(name: string, doc: { readonly tags: readonly Pick<Tag<unknown>, "name">[] }): boolean {
-  return name.startsWith("_") || doc.tags.some((tag) => ["internal", "private", "hidden"].includes(tag.name));
+  return name.startsWith("_") || doc.tags.some((tag) => tagsByName.get(tag.name)?.name === "internal");
 }
 
 /**
@@ -58,57 +198,15 @@ interface ConstraintFault<Node> {
   readonly tag: Tag<Node>;
 }
 
-type Reader = (text: string) => unknown;
-
-const number: Reader = (text) => {
-  const found = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=\s|[,;]|$)/.exec(text)?.[0];
-  return found !== undefined && Number.isFinite(Number(found)) ? Number(found) : undefined;
-};
-const count: Reader = (text) => {
-  const value = number(text);
-  return Number.isInteger(value) && (value as number) >= 0 ? value : undefined;
-};
-const positive: Reader = (text) => {
-  const value = number(text);
-  return typeof value === "number" && value > 0 ? value : undefined;
-};
-const flag: Reader = (text) => !/^(false|no)\b/i.test(text);
-const word: Reader = (text) => bare(text).split(/\s/)[0] || undefined;
-const pattern: Reader = (text) => bare(text) || undefined;
-
-const keywords: Readonly<Record<string, { keyword: string; types: readonly string[]; read: Reader; wants: string }>> =
-  Object.fromEntries(
-    (
-      [
-        ["number", number, "a number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]],
-        ["number", positive, "a number above 0", ["multipleOf"]],
-        ["string", count, "a whole number", ["minLength", "maxLength"]],
-        ["string", pattern, "a regular expression", ["pattern"]],
-        ["string", word, "a word", ["format", "contentEncoding", "contentMediaType"]],
-        ["array", count, "a whole number", ["minItems", "maxItems"]],
-        ["array", flag, "nothing, true or false", ["uniqueItems"]],
-        ["object", count, "a whole number", ["minProperties", "maxProperties"]],
-      ] as const
-    ).flatMap(([type, read, wants, names]) =>
-      names.map((keyword) => [
-        keyword.toLowerCase(),
-        { keyword, read, wants, types: type === "number" ? ["number", "integer"] : [type] },
-      ]),
-    ),
-  );
-
-/** The tags that are keywords, as they are written. */
-const constraintTags: readonly string[] = Object.values(keywords).map(({ keyword }) => keyword);
-
 function constrainOne<Node>(
   schema: JsonSchema,
   tag: Tag<Node>,
   onFault: (fault: ConstraintFault<Node>) => void,
 ): JsonSchema {
   if (tag.name === "integer" || tag.name === "int") return applied(schema, ["number"], (it) => integer(it)) ?? schema;
-  const known = Object.hasOwn(keywords, tag.name) ? keywords[tag.name] : undefined;
-  if (!known) return schema;
-  const { keyword, types, read, wants } = known;
+  const { name: keyword, takes } = tagsByName.get(tag.name) ?? {};
+  if (keyword === undefined || !takes) return schema;
+  const { type, read, wants } = takes;
 
   const value = read(tag.text);
   if (value === undefined) {
@@ -124,9 +222,10 @@ function constrainOne<Node>(
       return schema;
     }
   }
+  const types = type === "number" ? ["number", "integer"] : [type];
   const result = applied(schema, types, (it) => ({ ...it, [keyword]: value }));
   if (result) return result;
-  const message = `@${keyword} has no effect here: it is for a ${types[0]}, and this is not one`;
+  const message = `@${keyword} has no effect here: it is for a ${type}, and this is not one`;
   onFault({ code: "constraint-without-effect", message, tag });
   return schema;
 }
@@ -154,69 +253,46 @@ function integer(schema: JsonSchema): JsonSchema {
   return { ...schema, type: Array.isArray(type) ? type.map(swap) : swap(type ?? "number") };
 }
 
+function readNumber(text: string): number | undefined {
+  const found = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=\s|[,;]|$)/.exec(text)?.[0];
+  return found !== undefined && Number.isFinite(Number(found)) ? Number(found) : undefined;
+}
+
+function readPositive(text: string): number | undefined {
+  const value = readNumber(text);
+  return value !== undefined && value > 0 ? value : undefined;
+}
+
+function readCount(text: string): number | undefined {
+  const value = readNumber(text);
+  return Number.isInteger(value) && value! >= 0 ? value : undefined;
+}
+
+function readFlag(text: string): boolean {
+  return !/^(false|no)\b/i.test(text);
+}
+
 /** Without the quotes or backticks that some put around a tag's text. */
 function bare(text: string): string {
   return /^`([^`]*)`$/.exec(text)?.[1] ?? text;
 }
 
-/** Why a tag of a comment says nothing here, unless it is one that Berth reads or one that other tools read. */
+/** Why a tag of a comment has no effect, unless it is one that Berth or another tool reads. */
 export function unknownTag<Node>({ name, written }: Tag<Node>): string | undefined {
-  if (ownNames.has(name) || ofOthers.has(name) || !/^[a-z]/.test(name)) return undefined;
+  if ((tagsByName.has(name) && name !== "noargs") || !/^[a-z]/.test(name)) return undefined;
   return `Berth does not know the tag @${written} and ignores it${suggestionFor(name)}`;
 }
 
 /** `; did you mean @minimum?`, or nothing. */
 export function suggestionFor(name: string): string {
-  const meant = otherWords[name] ?? nearestName(name, own);
+  const meant = mistaken.get(name) ?? nearestName(name, suggested);
   return meant === undefined || meant === name ? "" : `; did you mean @${meant}?`;
 }
 
-/** About an argument or a property, and of no effect in the comment of a function before its first `@param`. */
-export function isAboutArguments({ name }: Pick<Tag<unknown>, "name">): boolean {
-  return aboutArguments.has(name);
+/**
+ * True if a tag is read at that place; `name` is in lower case. One that is read at arguments has no effect in the comment
+ * of a function before its first `@param`.
+ */
+export function isReadAt(place: Place, name: string): boolean {
+  return tagsByName.get(name)?.at.includes(place) ?? false;
 }
-
-const argumentTags = [...constraintTags, "integer", "default", "header"];
-const aboutArguments: ReadonlySet<string> = new Set(argumentTags.map((name) => name.toLowerCase()));
-
-const own: readonly string[] = [
-  ...argumentTags,
-  ...(
-    "param title name signature description example deprecated returns internal resource prompt completes inputSchema schema task " +
-    "readOnly destructive idempotent openWorld secret network ui icon"
-  ).split(" "),
-];
-
-const ownNames: ReadonlySet<string> = new Set([
-  ...own.map((name) => name.toLowerCase()),
-  ...(
-    "arg argument property prop return examples int defaultvalue private hidden " +
-    "readonlyhint destructivehint idempotenthint openworldhint"
-  ).split(" "),
-]);
-
-/** Words that people use for what has another name here. */
-const otherWords: Readonly<Record<string, string>> = Object.assign(Object.create(null), {
-  min: "minimum",
-  max: "maximum",
-  regex: "pattern",
-  regexp: "pattern",
-  match: "pattern",
-  unique: "uniqueItems",
-  step: "multipleOf",
-});
-
-/** Standard tags of JSDoc, TSDoc and TypeDoc. */
-const ofOthers: ReadonlySet<string> = new Set(
-  (
-    "abstract access alias alpha async augments author beta borrows callback category categorydescription class " +
-    "classdesc const constant constructor constructs copyright decorator desc document emits enum event eventproperty " +
-    "exception expand experimental exports extends external fields file fileoverview fires func function generator " +
-    "global group groupdescription hideconstructor host ignore implements import include includecode inheritdoc inline " +
-    "inner instance interface jsx jsxfrag jsximportsource jsxruntime kind label lends license link linkcode linkplain listens member memberof " +
-    "mergemodulewith method mixes mixin modifies module namespace nosideeffects overload override overview package " +
-    "packagedocumentation preserve preventexpand preventinline primaryexport privateremarks protected public pure " +
-    "reexport remarks requires satisfies sealed see since static subcategory summary suppress template this throws todo " +
-    "ts tutorial type typedef typeparam usedeclaredtype var variation version virtual yield yields eslint istanbul"
-  ).split(" "),
-);

@@ -1,6 +1,6 @@
 import ts from "#typescript";
-import { grantFields } from "../tags/requested-grants.ts";
-import type { Tag } from "../tags/tags.ts";
+import { isGrantTag } from "../tags/requested-grants.ts";
+import { isReadAt, type Tag } from "../tags/tags.ts";
 
 /**
  * Doc comments as data. TypeScript has parsed them; here they become a description, tags, and what is said about
@@ -46,13 +46,13 @@ function isHeaderOfFile(comment: ts.JSDoc): boolean {
   const [first] = file.statements;
   if (!first || comment.end > first.getStart(file)) return false;
   const tags = comment.tags?.map(({ tagName }) => tagName.text.toLowerCase()) ?? [];
-  if (tags.some((tag) => tagsOfFunctions.has(tag))) return false;
-  if (tags.some((tag) => tagsOfFiles.has(tag))) return true;
+  if (comment.tags?.some((tag) => ts.isJSDocParameterTag(tag) || ts.isJSDocReturnTag(tag))) return false;
+  if (tags.some((tag) => isReadAt("file", tag))) return true;
   const text = file.text.slice(comment.pos, comment.end);
   if (/^\/\*\*[\s*]*(?:copyright\b|©|SPDX-License-Identifier:)/i.test(text)) return true;
   // A blank line keeps it apart from what is about the declaration.
   const isApart = /^[^\S\n]*\r?\n\s*\n/.test(file.text.slice(comment.end));
-  const tellsOfFile = tags.some((tag) => tagsOfAuthors.has(tag) || tagsOfGrants.has(tag));
+  const tellsOfFile = tags.some((tag) => tag === "licence" || isReadAt("author", tag) || isGrantTag(tag));
   return isApart && (tellsOfFile || licenceWords.test(text));
 }
 
@@ -70,10 +70,6 @@ function docsBefore(statement: ts.Node): Doc[] {
   return statement.getChildren().filter(ts.isJSDoc).map(read);
 }
 
-const tagsOfFunctions: ReadonlySet<string> = new Set("param arg argument returns return".split(" "));
-const tagsOfFiles: ReadonlySet<string> = new Set("file fileoverview module overview packagedocumentation".split(" "));
-const tagsOfAuthors: ReadonlySet<string> = new Set("author copyright license licence".split(" "));
-const tagsOfGrants: ReadonlySet<string> = new Set(Object.keys(grantFields));
 const licenceWords =
   /\bSPDX-License-Identifier:|\bcopyright\s*(?:\(c\)|©|:|\d{4})|©\s*\d{4}|\ball rights reserved\b|\blicensed under\b/i;
 
@@ -122,15 +118,6 @@ interface OpenParam {
   tags: DocTag[];
 }
 
-/** Tags that are about the whole function wherever they stand. */
-const functionTags = new Set(
-  (
-    "title name signature resource prompt completes inputschema schema task readonly readonlyhint destructive destructivehint idempotent " +
-    "idempotenthint openworld openworldhint example examples internal private hidden returns return remarks throws see " +
-    "deprecated secret network ui icon"
-  ).split(" "),
-);
-
 function read(comment: ts.JSDoc): Doc {
   const tags: DocTag[] = [];
   const params = new Map<string, OpenParam>();
@@ -169,7 +156,7 @@ function read(comment: ts.JSDoc): Doc {
     }
     const written = node.tagName.text;
     const tag: DocTag = { name: written.toLowerCase(), written, text: rawText(node) + afterCode(node), node };
-    if (param && !functionTags.has(tag.name)) param.tags.push(tag);
+    if (param && !isReadAt("function", tag.name)) param.tags.push(tag);
     else tags.push(tag);
   }
   const summary =

@@ -3,7 +3,7 @@ import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
 import { nearestName } from "../../lib/near-names.ts";
 import type { BundledValue, CallShape, DescribedSchema, ParsedArgument, Reach } from "../discovery.ts";
-import { isAboutArguments, unknownTag } from "../tags/tags.ts";
+import { isReadAt, unknownTag } from "../tags/tags.ts";
 import { BudgetExceeded } from "./budget.ts";
 import type { Candidate, Parameter, Reading, ToolObject } from "./candidate.ts";
 import { docOf, tagOf, type Doc, type DocTag } from "./doc-comments.ts";
@@ -450,7 +450,7 @@ function reportComment({ doc, implementation, signature }: Candidate, described:
     if (described.isForeign(tag.node.getSourceFile())) continue;
     const unknown = unknownTag(tag);
     if (unknown !== undefined) reporter.add("warning", "unknown-tag", unknown, tag.node);
-    else if (isAboutArguments(tag)) {
+    else if (isReadAt("argument", tag.name)) {
       const message = `@${tag.written} describes an argument and has no effect here; write it below a @param`;
       reporter.add("warning", "constraint-without-effect", message, tag.node);
     }

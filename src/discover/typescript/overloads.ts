@@ -1,6 +1,6 @@
 import ts from "#typescript";
 import { isObject, type JsonSchema } from "../../lib/json.ts";
-import { isAboutArguments } from "../tags/tags.ts";
+import { isReadAt } from "../tags/tags.ts";
 import { Budget } from "./budget.ts";
 import type { Candidate, Parameter, Reading } from "./candidate.ts";
 import { docOf, noDoc, tagOf, type Doc, type DocTag } from "./doc-comments.ts";
@@ -119,7 +119,7 @@ function docOfWhole({ doc, signatures, implementation }: Candidate): Doc {
   const isOfSignature = signatures.some(({ declaration }) => declaration && docOf(declaration).comment === comment);
   if (!isOfSignature) return doc;
   const whole = implementation ? docOf(implementation) : noDoc;
-  const tags = doc.tags.filter((tag) => !isAboutArguments(tag) && !tagsOfSignatures.has(tag.name));
+  const tags = doc.tags.filter((tag) => !isReadAt("argument", tag.name) && !tagsOfSignatures.has(tag.name));
   return { ...whole, tags: [...whole.tags, ...tags] };
 }
 

@@ -4,7 +4,7 @@ import type { RequestedGrant } from "../discovery.ts";
 import { distinctRequests, grantFields, isGrantTag, readRequest } from "../tags/requested-grants.ts";
 import { suggestionFor, unknownTag } from "../tags/tags.ts";
 import type { Candidate } from "./candidate.ts";
-import { docsAtHead, docsOfStatements, type Doc, type DocTag } from "./doc-comments.ts";
+import { docsAtHead, docsOfStatements, type DocTag } from "./doc-comments.ts";
 import type { DefinitionProgram } from "./program.ts";
 import { findPosition, placeIn, problemAt, textPart } from "./reporter.ts";
 
@@ -24,7 +24,7 @@ export function requestsIn(program: DefinitionProgram, candidates: readonly Cand
   const ofFunctions = candidates.flatMap(({ doc }) => doc.tags).filter(({ node }) => own.has(node.getSourceFile()));
   const known = new Set(ofFunctions.map(({ node }) => node));
   const requests: RequestedGrant[] = [];
-  const tags = [...heads.flatMap(tagsOf), ...ofFunctions];
+  const tags = [...heads.flatMap((doc) => doc.tags), ...ofFunctions];
   const read = new Set(tags.map(({ node }) => node));
   const problems = [
     ...heads
@@ -54,10 +54,6 @@ export function requestsIn(program: DefinitionProgram, candidates: readonly Cand
   return { requested, problems: [...new Map(problems.map((each) => [JSON.stringify(each), each])).values()] };
 }
 
-function tagsOf({ tags }: Doc): readonly DocTag[] {
-  return tags;
-}
-
 /** Other tags of a head are for other tools. */
 function misspelt(tag: DocTag, program: DefinitionProgram): Problem[] {
   const message = unknownTag(tag);
@@ -81,9 +77,9 @@ function elsewhere(file: ts.SourceFile, read: ReadonlySet<ts.Node>, program: Def
 function inPlainComments(file: ts.SourceFile, { nameOf }: DefinitionProgram): Problem[] {
   return (ts.getLeadingCommentRanges(file.text, 0) ?? []).flatMap(({ pos, end }): Problem[] => {
     const text = file.text.slice(pos, end);
-    const found = /^(\/\/+|\/\*(?!\*))[\s*]*(@(secret|network))\b/.exec(text);
-    if (!found) return [];
-    const tag = found[2]!;
+    const found = /^(?:\/\/+|\/\*(?!\*))[\s*]*(@([a-z]+))\b/.exec(text);
+    if (!found || !isGrantTag(found[2]!)) return [];
+    const tag = found[1]!;
     const message = `${tag} is read in a comment that begins with /** alone; write /** ${tag} … */`;
     const place = placeIn(file.text, pos + found[0].length - tag.length, tag.length);
     return [{ severity: "warning", code: "unread-tag", message, file: nameOf(file), ...place }];
