@@ -2,6 +2,7 @@ import type { AuditEntry, AuditHead, AuditLink } from "../audit/audit-entry.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { ForeignChange } from "./rules.ts";
 import type { Steps } from "./steps.ts";
+import type { NewRetainedCall } from "./store.ts";
 
 /** The differences between the SQL of the stores. Both have the function `berth_now()`, the clock of the store. */
 export interface Dialect {
@@ -32,6 +33,9 @@ export interface Dialect {
 
   /** The bytes of content, at least one content, that one transaction may remove. */
   readonly removedBytesMax: number;
+
+  /** Adds retained calls, and grows the sums of their servers. */
+  addCalls(tenant: string, calls: readonly NewRetainedCall[]): Steps<void>;
 
   /** Moves the claims on content of the tenant `$1`, and those about to be removed, to `$2`, which has none. */
   readonly moveContentClaims: readonly string[];

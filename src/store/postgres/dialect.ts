@@ -16,6 +16,18 @@ const ADD_LINKS = `INSERT INTO audit (place, at, since, tenant, kind, records, b
     WITH ORDINALITY AS link (place, at, since, tenant, kind, records, bytes, digest, hash, body, turn)
   ORDER BY turn`;
 
+/** Adds retained calls in their order. */
+const ADD_CALLS = `WITH new AS (
+    SELECT * FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[])
+      WITH ORDINALITY AS each (server, at, expires_at, tool, outcome, micros, principal, body, turn)),
+  place AS (
+    INSERT INTO retained_call_server AS before (tenant, server, calls, bytes)
+    SELECT $1, server, count(*), sum(octet_length(body)) FROM new GROUP BY server
+    ON CONFLICT (tenant, server) DO UPDATE SET calls = before.calls + excluded.calls, bytes = before.bytes + excluded.bytes
+    RETURNING id, server)
+  INSERT INTO retained_call (server_id, at, expires_at, tool, outcome, micros, principal, body)
+  SELECT id, at, expires_at, tool, outcome, micros, principal, body FROM new JOIN place USING (server) ORDER BY turn`;
+
 export const postgresDialect: Dialect = {
   oneOf: (column, parameter) => `${column} = ANY (${parameter})`,
   texts: (parameter) => `unnest(${parameter}::text[]) AS each (value)`,
@@ -27,6 +39,11 @@ export const postgresDialect: Dialect = {
   // Other transactions write meanwhile, and each one costs round trips.
   removable: (query) => `SELECT id FROM (${query}) AS found`,
   removedBytesMax: Infinity,
+
+  *addCalls(tenant, calls) {
+    const columns = ["server", "at", "expiresAt", "tool", "outcome", "micros", "principal", "body"] as const;
+    yield* rows(ADD_CALLS, [tenant, ...columns.map((column) => calls.map((call) => call[column]))]);
+  },
 
   moveContentClaims: [
     `WITH noted AS (DELETE FROM left_content WHERE tenant = $1 RETURNING content_id),

@@ -23,6 +23,13 @@ export const sqliteDialect: Dialect = {
     `SELECT id FROM (SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM (${query})) WHERE before < 524288`,
   removedBytesMax: 4 * 1024 * 1024,
 
+  *addCalls(tenant, calls) {
+    for (const { server, at, expiresAt, tool, outcome, micros, principal, body } of calls) {
+      const [place] = yield* rows<{ id: number }>(GROW_CALLS, [tenant, server, Buffer.byteLength(body)]);
+      yield* rows(ADD_CALL, [place!.id, at, expiresAt, tool, outcome, micros, principal, body]);
+    }
+  },
+
   moveContentClaims: [
     "UPDATE tenant_content SET tenant = $2 WHERE tenant = $1",
     "INSERT OR IGNORE INTO tenant_content (tenant, content_id) SELECT $2, content_id FROM left_content WHERE tenant = $1",
@@ -96,3 +103,7 @@ const GROW_CHAIN = `INSERT INTO audit_chain (tenant, place, hash, at, anchored, 
   VALUES ($1, $2, $3, $4, 0, $5, $6)
   ON CONFLICT (tenant) DO UPDATE SET place = excluded.place, hash = excluded.hash, at = excluded.at,
     call_bytes = call_bytes + excluded.call_bytes, other_bytes = other_bytes + excluded.other_bytes`;
+const GROW_CALLS = `INSERT INTO retained_call_server (tenant, server, calls, bytes) VALUES ($1, $2, 1, $3)
+  ON CONFLICT (tenant, server) DO UPDATE SET calls = calls + 1, bytes = bytes + excluded.bytes RETURNING id`;
+const ADD_CALL = `INSERT INTO retained_call (server_id, at, expires_at, tool, outcome, micros, principal, body)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type Database from "#better-sqlite3";
 import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
-import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
 import { newAlias } from "../aliases.ts";
 import { ifSound } from "../if-sound.ts";
@@ -61,7 +61,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database);
   const state = sqliteState(database, storedBytes);
-  const retainedCalls = sqliteRetainedCalls(database, storedBytes);
   const nodes = sqliteNodes(database);
   const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
   const foreignChanges = new ForeignChanges(database, log);
@@ -110,7 +109,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),
     },
 
-    retainedCalls: retainedCallsStore(retainedCalls, storedBytes, log),
+    retainedCalls: sqliteRetainedCalls(database, log, storedBytes),
     nodes: nodesStore(nodes, boxes, foreignChanges, log),
     ...secretsStore(secrets, foreignChanges, log),
 
@@ -192,38 +191,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       closeDatabase(database);
     },
   };
-}
-
-function retainedCallsStore(
-  retainedCalls: ReturnType<typeof sqliteRetainedCalls>,
-  storedBytes: StoredBytes,
-  log: WriteAheadLog,
-): Store["retainedCalls"] {
-  return {
-    async add(tenant, calls, room) {
-      const summing = room.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "lately");
-      if (summing) await summing;
-      await log.write(() => retainedCalls.add(tenant, calls, room));
-    },
-    list: attempting(retainedCalls.list),
-    get: attempting(retainedCalls.get),
-    servers: attempting(retainedCalls.servers),
-    remove: (tenant, server, before = Number.MAX_SAFE_INTEGER) =>
-      inSteps(() => log.write(() => retainedCalls.removeSome(tenant, server, before))),
-    // Usually there is nothing to remove, and then no writer waits for the lock.
-    removeExpired: async () =>
-      attempt(() => retainedCalls.hasExpired()) ? inSteps(() => log.write(() => retainedCalls.removeSomeExpired())) : 0,
-  };
-}
-
-/** Repeats `step` until it has nothing to do, and yields in between. Returns the sum of the results. */
-async function inSteps(step: () => Promise<number>): Promise<number> {
-  for (let total = 0; ;) {
-    const done = await step();
-    if (done === 0) return total;
-    total += done;
-    await nextTurn();
-  }
 }
 
 function nodesStore(
