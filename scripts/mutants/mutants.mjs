@@ -167,16 +167,16 @@ export const mutants = [
     tests: ["test/host/calls/consents.test.ts"],
   },
   {
-    file: "src/host/calls/retained-calls.ts",
+    file: "src/host/journal/retained-calls.ts",
     find: `const own = new Redactor(keeper.grant?.redactor);`,
     replace: `const own = new Redactor();`,
     tests: ["test/http/api/retained-calls.test.ts"],
   },
   {
-    file: "src/host/calls/secret-fields.ts",
+    file: "src/host/journal/secret-fields.ts",
     find: `format === "password" || writeOnly === true);`,
     replace: `format === "password");`,
-    tests: ["test/host/calls/secret-fields.test.ts"],
+    tests: ["test/host/journal/secret-fields.test.ts"],
   },
   {
     file: "src/host/upstreams/drift.ts",

@@ -1,4 +1,4 @@
-import type { CalledTool, Happening, Hide, ObservedCall, ObservedLine } from "../host/calls/observe.ts";
+import type { CalledTool, Happening, Hide, ObservedCall, ObservedLine } from "../host/journal/journal.ts";
 import type { CallResult } from "../host/offers/catalog.ts";
 import { LongResult } from "../host/offers/long-result.ts";
 import { beginningOf, cutText } from "../lib/cut-text.ts";

@@ -1,13 +1,13 @@
 import type { Principal } from "../access/principal.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { Problem } from "../lib/problem.ts";
-import type { Activity } from "./calls/activity.ts";
-import type { RecentLine } from "./calls/recent-lines.ts";
 import type { PreparedServer } from "./catalog/load-catalog.ts";
 import type { Overview, ServerSummary } from "./catalog/overview.ts";
 import type { ReleaseVersion } from "./catalog/releases.ts";
 import type { ContentUser } from "./directory/content-users.ts";
 import type { Directory } from "./directory/directory.ts";
+import type { Activity } from "./journal/activity.ts";
+import type { RecentLine } from "./journal/recent-lines.ts";
 import type { Catalog, ServerChange } from "./offers/catalog.ts";
 import type { UpstreamState } from "./upstreams/hosting.ts";
 

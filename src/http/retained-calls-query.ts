@@ -1,6 +1,6 @@
 import type { Request } from "express";
 import { readTime } from "../audit/filter.ts";
-import { FAILED, type RetainedCallPart, type ListedCalls } from "../host/calls/retained-calls.ts";
+import { FAILED, type RetainedCallPart, type ListedCalls } from "../host/journal/retained-calls.ts";
 import { BerthError } from "../lib/errors.ts";
 import { cursorAfter, readListPage } from "./list-page.ts";
 

@@ -1,7 +1,7 @@
 import type { CompilerHelp } from "../discover/compiler.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
-import type { Observers } from "../host/calls/observe.ts";
+import type { Observers } from "../host/journal/journal.ts";
 import type { HostingStats } from "../host/upstreams/hosting.ts";
 import { droppedLines, type Log } from "../lib/log.ts";
 import { LATE_MS, within } from "../lib/within.ts";

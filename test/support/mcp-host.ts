@@ -10,9 +10,9 @@ import type { Edits } from "../../src/edits/edits.ts";
 import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
 import type { StateEdits } from "../../src/edits/state-edits.ts";
-import { Activity } from "../../src/host/calls/activity.ts";
-import type { RetainedCalls } from "../../src/host/calls/retained-calls.ts";
 import type { Host } from "../../src/host/host.ts";
+import { Activity } from "../../src/host/journal/activity.ts";
+import type { RetainedCalls } from "../../src/host/journal/retained-calls.ts";
 import type {
   CallOptions,
   CallResult,

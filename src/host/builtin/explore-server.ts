@@ -3,20 +3,20 @@ import { text } from "../../contract/content-block.ts";
 import { jsonBlock } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
-import { indentedJson, type Json, type JsonObject } from "../../lib/json.ts";
+import { type Json, type JsonObject, indentedJson } from "../../lib/json.ts";
 import { contractHashInTurns } from "../../upstream/calls/contract-hash.ts";
-import { draftProfile, pinProfile, readGivenProfile } from "../../upstream/profiles/design.ts";
-import { exampleArguments, firstExample, type Example } from "../../upstream/profiles/example.ts";
-import { anchorUri } from "../../upstream/profiles/launch.ts";
-import { listProfiles, readProfile, type ProfileFolder } from "../../upstream/profiles/locate.ts";
-import type { ProfileTool } from "../../upstream/profiles/profile.ts";
-import { checkFiles, saveProfile, type ProfileFiles } from "../../upstream/profiles/save.ts";
 import { textOf } from "../../upstream/messages/result-records.ts";
 import type { ToolResult } from "../../upstream/messages/results.ts";
 import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
+import { draftProfile, pinProfile, readGivenProfile } from "../../upstream/profiles/design.ts";
+import { type Example, exampleArguments, firstExample } from "../../upstream/profiles/example.ts";
+import { anchorUri } from "../../upstream/profiles/launch.ts";
+import { type ProfileFolder, listProfiles, readProfile } from "../../upstream/profiles/locate.ts";
+import type { ProfileTool } from "../../upstream/profiles/profile.ts";
+import { type ProfileFiles, checkFiles, saveProfile } from "../../upstream/profiles/save.ts";
 import { lazyValidator, problemsOf } from "../calls/arguments.ts";
-import type { CallNotes } from "../calls/observe.ts";
-import type { Catalog, CallOptions, CallResult, InputRequired, Prompt, Tool, ToolContract } from "../offers/catalog.ts";
+import type { CallNotes } from "../journal/journal.ts";
+import type { CallOptions, CallResult, Catalog, InputRequired, Prompt, Tool, ToolContract } from "../offers/catalog.ts";
 import { failure } from "../offers/content.ts";
 import { cidOf } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
@@ -24,14 +24,14 @@ import { LongToolResult, resultOf } from "../offers/upstream-results.ts";
 import type { HostedUpstream } from "../upstreams/hosted.ts";
 import {
   callTool,
+  designPrompt,
   draftProfileTool,
   exploreContract,
   exploreTool,
   listProfilesTool,
   saveProfileTool,
-  designPrompt,
 } from "./explore-contract.ts";
-import { ExploredServers, type ExploreSurroundings, type Explored } from "./explored.ts";
+import { type ExploreSurroundings, type Explored, ExploredServers } from "./explored.ts";
 import type { BuiltInServer } from "./with-built-in.ts";
 
 /** The name under which it is served. */

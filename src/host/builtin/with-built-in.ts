@@ -1,8 +1,8 @@
 import type { Block, Cid } from "../../lib/cid.ts";
-import { Activity } from "../calls/activity.ts";
-import { CallNotes, type Observers } from "../calls/observe.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
 import type { Host } from "../host.ts";
+import { Activity } from "../journal/activity.ts";
+import { CallNotes, type Observers } from "../journal/journal.ts";
 import type { Catalog } from "../offers/catalog.ts";
 
 /** A server that comes with Berth rather than from a definition. */

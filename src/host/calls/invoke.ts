@@ -5,11 +5,11 @@ import type { JsonObject, JsonText } from "../../lib/json.ts";
 import { refusal } from "../../outcome/answers.ts";
 import { retryUntilFinal, type FinalResult, type RetryLimits } from "../../outcome/retry.ts";
 import type { Validator } from "../checks/checks.ts";
+import type { CallOutcome } from "../journal/activity.ts";
+import type { CallNotes } from "../journal/journal.ts";
 import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../offers/catalog.ts";
 import { failure } from "../offers/content.ts";
-import type { CallOutcome } from "./activity.ts";
 import type { Checked, Consent } from "./consents.ts";
-import type { CallNotes } from "./observe.ts";
 
 /**
  * The tool of an invocable. Every tool call, of definitions and of upstreams alike, takes the same path: check the

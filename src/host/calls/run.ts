@@ -16,10 +16,10 @@ import type { Grant } from "../../secrets/grants.ts";
 import { argumentTexts } from "../checks/argument-texts.ts";
 import type { Checks, ValidatorOf } from "../checks/checks.ts";
 import { argumentsSchema } from "../checks/defaults.ts";
+import { bothOf } from "../journal/journal.ts";
 import type { CallOptions, ClientFacts } from "../offers/catalog.ts";
 import { endOf } from "../offers/outcomes.ts";
 import type { Granted } from "./granted.ts";
-import { bothOf } from "./observe.ts";
 
 /** Carries out a call whose arguments are valid; `onLine` hears its lines before the caller does. Never rejects. */
 export type Run = (

@@ -4,6 +4,8 @@ import type { RetryLimits } from "../../outcome/retry.ts";
 import { resultNotRead, type ValidatorOf } from "../checks/checks.ts";
 import { argumentsSchema, resultSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
+import type { CallNotes } from "../journal/journal.ts";
+import { placeThrownAt } from "../journal/recent-lines.ts";
 import { sayBroken, guestFailed, messageOf } from "../offers/call-failures.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "../offers/catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "../offers/content.ts";
@@ -11,8 +13,6 @@ import { LongResult } from "../offers/long-result.ts";
 import { withoutEnvelope } from "../offers/outcomes.ts";
 import type { Consent } from "./consents.ts";
 import { invocableTool, rejectWith, type CallEnd, type Invocable } from "./invoke.ts";
-import type { CallNotes } from "./observe.ts";
-import { placeThrownAt } from "./recent-lines.ts";
 import type { Run } from "./run.ts";
 import type { Redirects } from "./uris/redirect.ts";
 

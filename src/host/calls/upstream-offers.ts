@@ -1,5 +1,5 @@
 import { digestOfApp, digestOfFile } from "../../contract/contents-digests.ts";
-import type { Contract, ToolContract, PromptContract, SkillContract } from "../../contract/contract.ts";
+import type { Contract, PromptContract, SkillContract, ToolContract } from "../../contract/contract.ts";
 import { EXTENSION_TASKS } from "../../contract/extensions.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
@@ -11,17 +11,17 @@ import { contextMeta } from "../../outcome/context.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import { appBounds } from "../../upstream/calls/apps.ts";
 import type { ToolResult } from "../../upstream/messages/results.ts";
-import { errorBounds, PassedOnError, UpstreamError } from "../../upstream/messages/upstream-error.ts";
-import type { CallOptions, CallResult, Tool, Completer, Prompt, ReadResult, Resource } from "../offers/catalog.ts";
+import { PassedOnError, UpstreamError, errorBounds } from "../../upstream/messages/upstream-error.ts";
+import type { CallNotes } from "../journal/journal.ts";
+import type { CallOptions, CallResult, Completer, Prompt, ReadResult, Resource, Tool } from "../offers/catalog.ts";
 import { completionOf } from "../offers/completion.ts";
 import { failure, isWrapped } from "../offers/content.ts";
 import { LongObject } from "../offers/long-result.ts";
 import { endedOf, gotPromptOf, readResultOf } from "../offers/upstream-results.ts";
-import { heldBack, type HostedUpstream } from "../upstreams/hosted.ts";
-import { withoutSuspended, type RoundEnd } from "../upstreams/upstream-call.ts";
+import { type HostedUpstream, heldBack } from "../upstreams/hosted.ts";
+import { type RoundEnd, withoutSuspended } from "../upstreams/upstream-call.ts";
 import type { Consent } from "./consents.ts";
-import { invocableTool, type Invocable } from "./invoke.ts";
-import type { CallNotes } from "./observe.ts";
+import { type Invocable, invocableTool } from "./invoke.ts";
 
 /** The parts of an upstream's tool besides its contract. */
 export interface UpstreamToolParts {

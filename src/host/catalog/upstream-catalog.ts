@@ -2,44 +2,44 @@ import { appUriOf } from "../../contract/apps.ts";
 import type { Contract, ToolContract } from "../../contract/contract.ts";
 import { skillFinder, skillUris } from "../../contract/skills.ts";
 import { isOwn } from "../../entry/address.ts";
-import { consentProblems, asksConsent } from "../../entry/consent-field.ts";
+import { asksConsent, consentProblems } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
-import { jsonBlock, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
+import { type Block, type Cid, jsonBlock, rawBlock } from "../../lib/cid.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
-import { sharing, type SharedLimits } from "../../lib/shared-limits.ts";
+import { type SharedLimits, sharing } from "../../lib/shared-limits.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch/launch.ts";
 import { parseServer } from "../../upstream/launch/launcher-uri.ts";
-import type { Activities } from "../calls/activity.ts";
 import type { Consent, Consents } from "../calls/consents.ts";
 import { grantProblems } from "../calls/granted.ts";
-import { CallNotes, gateOf, type Observers } from "../calls/observe.ts";
-import { keptTimeProblems, type RetainedCalls } from "../calls/retained-calls.ts";
 import {
+  type UpstreamToolParts,
+  heldFile,
   heldPrompt,
+  heldTool,
+  mayBecomeTask,
   upstreamCompleter,
   upstreamPrompt,
   upstreamResource,
-  heldFile,
-  heldTool,
-  mayBecomeTask,
   upstreamTool,
-  type UpstreamToolParts,
 } from "../calls/upstream-offers.ts";
 import { uriTester } from "../calls/uris/find-resource.ts";
 import { upstreamProblems } from "../directory/tenant-rules.ts";
+import type { Activities } from "../journal/activity.ts";
+import { CallNotes, type Observers, gateOf } from "../journal/journal.ts";
+import { type RetainedCalls, keptTimeProblems } from "../journal/retained-calls.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
 import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
-import { NOTHING_HELD, type Held } from "../upstreams/drift.ts";
+import { type Held, NOTHING_HELD } from "../upstreams/drift.ts";
 import type { HostedUpstream } from "../upstreams/hosted.ts";
-import { approvedNow, problem, refused, start, type ApprovalDependencies, type Own } from "./approved.ts";
-import { notAmong, type ReleaseParts } from "./release.ts";
+import { type ApprovalDependencies, type Own, approvedNow, problem, refused, start } from "./approved.ts";
+import { type ReleaseParts, notAmong } from "./release.ts";
 
 /** An upstream, ready to serve, and the blocks of its release. */
 interface LoadedUpstream {

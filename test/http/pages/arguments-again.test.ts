@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { FoundCall } from "../../../src/host/calls/retained-calls.ts";
+import type { FoundCall } from "../../../src/host/journal/retained-calls.ts";
 import { argumentsAgain } from "../../../src/http/pages/server-tabs/retained-call.ts";
 import type { Json } from "../../../src/lib/json.ts";
 

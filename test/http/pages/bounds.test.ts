@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Edits } from "../../../src/edits/edits.ts";
-import { Activity } from "../../../src/host/calls/activity.ts";
-import type { RetainedCalls } from "../../../src/host/calls/retained-calls.ts";
 import type { ServerSummary } from "../../../src/host/catalog/overview.ts";
 import type { Host } from "../../../src/host/host.ts";
+import { Activity } from "../../../src/host/journal/activity.ts";
+import type { RetainedCalls } from "../../../src/host/journal/retained-calls.ts";
 import { cidPage } from "../../../src/http/pages/cid.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
 import { mcpPage } from "../../../src/http/pages/mcp.ts";

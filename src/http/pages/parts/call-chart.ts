@@ -1,4 +1,4 @@
-import type { CallCount } from "../../../host/calls/activity.ts";
+import type { CallCount } from "../../../host/journal/activity.ts";
 import { countOf } from "./text.ts";
 
 /** The calls of an hour as `views/partials/servers.hbs` draws them: two paths for an SVG of 60 × 16 units. */

@@ -1,4 +1,4 @@
-import type { FoundCall, ListedCall } from "../../../host/calls/retained-calls.ts";
+import type { FoundCall, ListedCall } from "../../../host/journal/retained-calls.ts";
 import { indentedJson, isObject, type Json } from "../../../lib/json.ts";
 import { printable, printableJson, printableText } from "../../../lib/printable.ts";
 import { callOutcome, msText } from "./health.ts";

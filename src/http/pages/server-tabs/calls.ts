@@ -1,4 +1,4 @@
-import type { ListedCall } from "../../../host/calls/retained-calls.ts";
+import type { ListedCall } from "../../../host/journal/retained-calls.ts";
 import { mayChange, toolsShown } from "../../access/permit.ts";
 import { nextAddress } from "../../list-page.ts";
 import { nextCursor, onlyFailed, readRetainedCallsQuery } from "../../retained-calls-query.ts";

@@ -1,4 +1,4 @@
-import type { FoundCall } from "../../../host/calls/retained-calls.ts";
+import type { FoundCall } from "../../../host/journal/retained-calls.ts";
 import { isObject, type Json } from "../../../lib/json.ts";
 import { HIDDEN } from "../../../lib/redactor.ts";
 import { readingWith } from "../../access/permit.ts";

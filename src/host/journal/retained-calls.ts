@@ -17,7 +17,7 @@ import type { DirectoryEntry } from "../directory/directory.ts";
 import type { ToolContract } from "../offers/catalog.ts";
 import { jsonOf } from "../offers/long-result.ts";
 import type { CallOutcome } from "./activity.ts";
-import type { CalledTool, ObservedCall } from "./observe.ts";
+import type { CalledTool, ObservedCall } from "./journal.ts";
 import { hideSecretFields, markingSecrets } from "./secret-fields.ts";
 
 export type { RetainedCallPart } from "../../store/store.ts";

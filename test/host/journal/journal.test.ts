@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { createPrincipal } from "../../../src/access/principal.ts";
-import { Activity } from "../../../src/host/calls/activity.ts";
-import { CallNotes, Observers, type ObservedCall } from "../../../src/host/calls/observe.ts";
+import { Activity } from "../../../src/host/journal/activity.ts";
+import { CallNotes, Observers, type ObservedCall } from "../../../src/host/journal/journal.ts";
 
 const tool = { tenant: "default", server: "echo", release: "bafyrelease", tool: "say" };
 const principal = createPrincipal({ id: "ada", tenant: "default" }, []);

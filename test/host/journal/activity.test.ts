@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Activities, HOUR_PARTS, type Activity, type CallOutcome } from "../../../src/host/calls/activity.ts";
+import { Activities, HOUR_PARTS, type Activity, type CallOutcome } from "../../../src/host/journal/activity.ts";
 import { lower } from "../../support/lowered-limits.ts";
 
 const MINUTE = 60_000;

@@ -2,7 +2,7 @@ import type { FailureReason } from "../../executor/executor.ts";
 import { beginningOf, cutText } from "../../lib/cut-text.ts";
 import type { LogLevel } from "../../lib/log-level.ts";
 import { fixed } from "../../limits/fixed.ts";
-import type { CalledTool, CallObserver, LineObserver } from "./observe.ts";
+import type { CalledTool, CallObserver, LineObserver } from "./journal.ts";
 
 export interface RecentLine {
   /** Milliseconds since the epoch. */

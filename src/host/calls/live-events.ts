@@ -3,8 +3,8 @@ import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject } from "../../lib/json.ts";
 import { bareHostname } from "../../network/allow-list.ts";
 import { authorityOf, portOf } from "../../network/network-rules.ts";
+import type { CalledTool, Happening, Hide, Observers } from "../journal/journal.ts";
 import type { Prompt, Resource } from "../offers/catalog.ts";
-import type { CalledTool, Happening, Hide, Observers } from "./observe.ts";
 import type { Run } from "./run.ts";
 import type { Open } from "./uris/find-resource.ts";
 

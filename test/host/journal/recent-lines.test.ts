@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { RecentLines } from "../../../src/host/calls/recent-lines.ts";
+import { RecentLines } from "../../../src/host/journal/recent-lines.ts";
 import { apiOf } from "../../support/api.ts";
 import { post, request } from "../../support/berth.ts";
 import { lower } from "../../support/lowered-limits.ts";
