@@ -19,7 +19,7 @@ const SEARCH_LINKS = 1_000;
 
 /** Records what a running service does, apart from changes, which the store records itself. */
 export interface Audit {
-  /** Called for each call that has ended; undefined if calls are not recorded. */
+  /** Takes each finished call; undefined if calls are not recorded. */
   readonly observer: ((call: AuditedCall) => void) | undefined;
   /** A browser keeps a token from now on. Rejects if that cannot be recorded. */
   signedIn(tenant: string, facts: { readonly principal: string; readonly from: string }): Promise<void>;

@@ -1,4 +1,4 @@
-import type { CalledTool, Happening, Hide, ObservedCall, ObservedLine } from "../host/journal/journal.ts";
+import type { CalledTool, CallRecord, Hide, LiveEvent } from "../host/journal/record.ts";
 import type { CallResult } from "../host/offers/catalog.ts";
 import { LongResult } from "../host/offers/long-result.ts";
 import { beginningOf, cutText } from "../lib/cut-text.ts";
@@ -22,7 +22,7 @@ export interface DevViewOptions {
   readonly slowMs?: number;
 }
 
-type Of<Kind extends Happening["kind"]> = Extract<Happening, { kind: Kind }>;
+type Of<Kind extends LiveEvent["kind"]> = Extract<LiveEvent, { kind: Kind }>;
 
 /**
  * Shows what happens on the servers that somebody works on, in lines for their terminal: calls with arguments, time, and result
@@ -38,30 +38,31 @@ export class DevView {
     this.#options = options;
   }
 
-  readonly onHappening = (happening: Happening): void => {
-    switch (happening.kind) {
+  readonly onLiveEvent = (event: LiveEvent): void => {
+    switch (event.kind) {
       case "began":
-        return this.#began(happening);
+        return this.#began(event);
       case "ended":
-        return this.#ended(happening);
+        return this.#ended(event);
       case "used":
-        return this.#used(happening);
+        return this.#used(event);
+      case "line":
+        return this.#line(event);
       case "fetched":
-        return this.#fetched(happening);
+        return this.#fetched(event);
       case "connected":
-        return this.#connected(happening);
+        return this.#connected(event);
     }
   };
 
-  /** A line that a function prints or logs. */
-  readonly onLine = ({ tool, line: { level, message } }: ObservedLine): void => {
+  #line({ tool, line: { level, message } }: Of<"line">): void {
     if (this.#options.isQuiet && !SERIOUS.has(level)) return;
     this.#showBegun(tool.server, tool.tool);
     const { ownFiles } = this.#options;
     const text = ownFiles(tool.server, typeof message === "string" ? message : JSON.stringify(message));
     const colour = SERIOUS.has(level) ? "yellow" : "dim";
     this.#say(nameOf(tool), `${this.#options.style(colour, `${level}:`)} ${printable(text)}`);
-  };
+  }
 
   #began({ tool, beganAt, args, answers, hide }: Of<"began">): void {
     if (this.#options.isQuiet) return;
@@ -72,8 +73,8 @@ export class DevView {
     this.#running.set(tool, [...(this.#running.get(tool) ?? []), running]);
   }
 
-  #ended({ call, asked, hide }: Of<"ended">): void {
-    const { tool, outcome, ms, args, result } = call;
+  #ended({ call, hide }: Of<"ended">): void {
+    const { tool, outcome, ms, args, result, asked } = call;
     this.#forget(tool, call.beganAt);
     const what = nameOf(tool);
     const shown = this.#arguments(args, hide);
@@ -159,7 +160,7 @@ export class DevView {
     return `${this.#cut(text, hide)} `;
   }
 
-  #failure({ tool, failure, result }: ObservedCall, hide: Hide): string {
+  #failure({ tool, failure, result }: CallRecord, hide: Hide): string {
     const said = failure?.stack ?? failure?.message ?? (result && textsIn(result)) ?? "the call was refused";
     return printable(hide(this.#options.ownFiles(tool.server, said)));
   }
@@ -185,13 +186,13 @@ export class DevView {
     if (answer instanceof LongJson) return "a long answer";
     if (!isObject(answer)) return "";
     const { contents, messages, inputRequests } = answer;
-    if (isObject(inputRequests)) return `questions: ${this.#questions(inputRequests as JsonObject, hide)}`;
+    if (isObject(inputRequests)) return `questions: ${this.#questions(inputRequests, hide)}`;
     const [only, more] = (Array.isArray(contents) ? contents : []) as JsonObject[];
     if (only && !more && typeof only["text"] === "string") return this.#value(only["text"], hide);
     return this.#value((contents ?? messages ?? answer) as Json, hide);
   }
 
-  #questions(asked: JsonObject, hide: Hide): string {
+  #questions(asked: object, hide: Hide): string {
     const each = Object.values(asked).map((request) => {
       const { method, params } = request as { readonly method: string; readonly params: JsonObject };
       const { message, requestedSchema, url } = params;

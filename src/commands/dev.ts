@@ -247,8 +247,7 @@ export function follow(berth: Berth, find: FindWatched, { quiet = false, json = 
     isQuiet: quiet,
     ownFiles: ownFilesOf,
   });
-  berth.onHappening(view.onHappening);
-  berth.onLine(view.onLine);
+  berth.onLiveEvent(view.onLiveEvent);
 }
 
 /** Replaces file names by the person's own. */

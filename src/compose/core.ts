@@ -31,7 +31,7 @@ import { KeptCode } from "../host/catalog/cached-code.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-queue.ts";
 import { Checks } from "../host/checks/checks.ts";
 import type { Host } from "../host/host.ts";
-import { logCalls, Observers } from "../host/journal/journal.ts";
+import { Journal } from "../host/journal/journal.ts";
 import { RetainedCalls } from "../host/journal/retained-calls.ts";
 import { openHost } from "../host/open-host.ts";
 import { followChanges, openTenancy, ServedTenants, type Tenancy } from "../host/serving/tenancy.ts";
@@ -94,7 +94,7 @@ export interface Core {
   readonly checks: Checks;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
-  readonly observers: Observers;
+  readonly journal: Journal;
   readonly metrics: Metrics;
   readonly store: Store;
   /** The bytes that a tenant stores, by kind, and the most that it may. */
@@ -176,8 +176,8 @@ export async function openCore(
         log,
       }),
     );
-    const observers = new Observers((error) => log.error({ err: error }, "an observer of calls failed"));
-    const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log, follow: following(observers) }));
+    const journal = new Journal({ log, retainedCalls });
+    const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log, follow: following(journal) }));
     const network = { privateHostsOf: privateHostsOf(config), ownPort, retire: relay.retire };
     const executor = opened(
       await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, network: relay, log }),
@@ -212,10 +212,9 @@ export async function openCore(
     const consents = new Consents({
       sealer: createSealer(keys.seal, () => store.now()),
       records: store,
-      observers,
+      audit,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
     });
-    observers.onConsent((tenant, facts) => audit.consent(tenant, facts));
     const metrics = createMetrics(packageVersion(), config.limits);
     const timed = timeCompiling(metrics);
     const grants = new Grants(secrets, log);
@@ -234,8 +233,7 @@ export async function openCore(
       compiler: compilerCid(),
       keptCode: new KeptCode(),
       log,
-      observers,
-      retainedCalls,
+      journal,
       grants,
       folders: given,
       network,
@@ -331,18 +329,14 @@ export async function openCore(
     tenancy.onEnd((tenant) => {
       for (const part of [admission, metrics.calls, grants, relay]) part.forget(tenant);
     });
-    observers.add(metrics.calls.observer);
-    if (audit.observer) observers.add(audit.observer);
-    if (log.isLevelEnabled("debug")) {
-      observers.add(logCalls(log));
-      observers.addLines(({ tool, line }) => log.debug({ ...tool, line }, "guest log"));
-    }
+    journal.addObserver(metrics.calls.observer);
+    if (audit.observer) journal.addObserver(audit.observer);
     upstreams.answerNodes((tenant) => tenancy.admit(tenant));
     await cluster.join();
     if (explore && cluster.others.size > 0)
       log.warn("other processes serve from this data folder: what explore connects to is known to this process alone");
     if (hosting.writable) closers.push(collectRegularly(store, cluster, limits, log));
-    showParts(metrics, { audit, observers, executor, relay, upstreams, endpoint, store, log });
+    showParts(metrics, { audit, journal, executor, relay, upstreams, endpoint, store, log });
     return {
       host,
       tenancy,
@@ -364,7 +358,7 @@ export async function openCore(
       checks,
       endpoint,
       executor,
-      observers,
+      journal,
       metrics,
       store,
       storedUse: async (tenant) => ({ use: await store.use(tenant), storedBytes: limitsOf(tenant).storedBytes }),
@@ -401,12 +395,12 @@ function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
   return (tenant) => ({ unfinished: unfinished.of(tenant), backlog: backlog.of(tenant) });
 }
 
-function following(observers: Observers): NonNullable<SocketRelayOptions["follow"]> {
+function following(journal: Journal): NonNullable<SocketRelayOptions["follow"]> {
   return {
     get isFollowed() {
-      return observers.isFollowed;
+      return journal.isFollowed;
     },
-    asked: (server, asked) => observers.happened({ kind: "connected", server, item: undefined, ...asked }),
+    asked: (server, asked) => journal.publish({ kind: "connected", server, item: undefined, ...asked }),
   };
 }
 

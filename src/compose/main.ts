@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import type { Config } from "../config.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
-import type { CallObserver, Happening, LineObserver } from "../host/journal/journal.ts";
+import type { LiveEvent } from "../host/journal/record.ts";
 import { ALL_SERVERS } from "../host/serving/aggregate.ts";
 import { SignIns } from "../http/access/sign-in.ts";
 import type { Readiness } from "../http/health.ts";
@@ -46,12 +46,8 @@ export interface Berth {
   server(name: string): Promise<ServerSummary | undefined>;
   /** The problems that keep a served server's definition from loading, which is tried. */
   loadProblems(name: string): Promise<readonly Problem[]>;
-  /** Calls the observer for each tool call that has ended. */
-  onCall(observer: CallObserver): void;
-  /** Calls the observer for each line that a tool logs during a call. */
-  onLine(observer: LineObserver): void;
-  /** Calls the follower for all that happens on servers, as it happens: calls, questions, reads, fetches, connections. */
-  onHappening(follower: (happening: Happening) => void): void;
+  /** Calls the follower for what happens on servers, as it happens: calls, lines, questions, reads, fetches, connections. */
+  onLiveEvent(follower: (event: LiveEvent) => void): void;
   /** Serves the current names in the store. */
   reload(): Promise<void>;
   /** Gives servers another value of a secret with their next call. */
@@ -108,7 +104,7 @@ export async function startBerth(
     server.closeAllConnections();
     throw error;
   });
-  const { host, endpoint, executor, observers, store, cluster, metrics } = core;
+  const { host, endpoint, executor, journal, store, cluster, metrics } = core;
   const sealer = createSealer(core.sealKeys, () => store.now());
   const signIns = new SignIns(sealer, store, config.limits, (id) => cluster.tell(SIGNED_OUT, { id }));
   cluster.on(SIGNED_OUT, ({ id }) => signIns.endedElsewhere(id as string));
@@ -133,9 +129,7 @@ export async function startBerth(
     url: urlOf(server, config.host),
     server: (name) => host.summary(DEFAULT_TENANT, name),
     loadProblems: (name) => core.loadProblems(DEFAULT_TENANT, name),
-    onCall: (observer) => void observers.add(observer),
-    onLine: (observer) => observers.addLines(observer),
-    onHappening: (follower) => observers.follow(follower),
+    onLiveEvent: (follower) => journal.follow(follower),
     reload: () => host.reload(DEFAULT_TENANT),
     secretChanged: (name) => host.secretChanged(DEFAULT_TENANT, name),
     replaced: replacedOf(store),
@@ -198,10 +192,10 @@ async function end(
   waited: Promise<unknown>,
   cut = (): void => {},
 ): Promise<void> {
-  const { endpoint, executor, observers } = core;
+  const { endpoint, executor, journal } = core;
   // A program that ignores SIGTERM would block the closing of the parts that store what is left.
   const killing = setTimeout(() => {
-    const open = { calls: observers.inFlight, tasks: endpoint.stats().tasks };
+    const open = { calls: journal.inFlight, tasks: endpoint.stats().tasks };
     log.warn(open, "the shutdown takes long: processes that still run are killed");
     void spawner.close();
   }, PROCESSES_SHARE * shutdownMs);
@@ -215,8 +209,8 @@ async function end(
 }
 
 /** Resolves when neither a call nor a task goes on, whoever waits for it. */
-async function idle({ observers, endpoint }: Core): Promise<void> {
-  while (observers.inFlight > 0 || endpoint.stats().tasks > 0) await sleep(IDLE_CHECK_MS);
+async function idle({ journal, endpoint }: Core): Promise<void> {
+  while (journal.inFlight > 0 || endpoint.stats().tasks > 0) await sleep(IDLE_CHECK_MS);
 }
 
 const IDLE_CHECK_MS = 100;

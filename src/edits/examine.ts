@@ -18,8 +18,7 @@ import { readDirectory, saidOf, type Directory, type DirectoryEntry } from "../h
 import { changedPackages, serversImporting } from "../host/directory/package-users.ts";
 import { programOf } from "../host/directory/tenant-rules.ts";
 import type { Foreseen, Host } from "../host/host.ts";
-import { Activities } from "../host/journal/activity.ts";
-import { Observers } from "../host/journal/journal.ts";
+import { Journal } from "../host/journal/journal.ts";
 import type { Catalog } from "../host/offers/catalog.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import { guestPort } from "../host/serving/guest-port.ts";
@@ -358,8 +357,7 @@ function loading(examiner: Examiner, store: Store): LoadDependencies {
     ...examiner,
     store,
     serverOf: (tenant, name) => examiner.host.server(tenant, name),
-    activities: new Activities(),
-    observers: new Observers(),
+    journal: new Journal(),
     isTrial: true,
   };
 }

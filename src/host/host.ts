@@ -7,7 +7,6 @@ import type { ReleaseVersion } from "./catalog/releases.ts";
 import type { ContentUser } from "./directory/content-users.ts";
 import type { Directory } from "./directory/directory.ts";
 import type { Activity } from "./journal/activity.ts";
-import type { RecentLine } from "./journal/recent-lines.ts";
 import type { Catalog, ServerChange } from "./offers/catalog.ts";
 import type { UpstreamState } from "./upstreams/hosting.ts";
 
@@ -46,10 +45,8 @@ export interface Host {
   names(tenant: string): readonly string[];
   /** All servers as known before any is loaded; with it, changes are read faster. */
   directory(tenant: string): Directory | undefined;
-  /** A server's calls in flight and its latest calls. */
+  /** A server's calls in progress, and its latest calls and lines. */
   activity(tenant: string, name: string): Activity;
-  /** The latest failures of its functions, and the latest lines that they log or print; newest first. For its authors. */
-  recentLines(tenant: string, name: string): RecentLine[];
   /** The releases of a server, newest first. */
   releases(tenant: string, name: string): Promise<readonly ReleaseVersion[]>;
   /** The bytes of `cid`, where the tenant has them. */

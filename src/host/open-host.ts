@@ -7,39 +7,36 @@ import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import type { AskedNames } from "../store/store.ts";
-import { withBuiltIn, type BuiltInServer } from "./builtin/with-built-in.ts";
+import { type BuiltInServer, withBuiltIn } from "./builtin/with-built-in.ts";
 import { givesOther } from "./calls/granted.ts";
 import { stateRules } from "./calls/guest-state.ts";
 import { approveUpstream, followRemembered } from "./catalog/approved.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
 import { CatalogCache } from "./catalog/catalog-cache.ts";
 import { packageSetOf } from "./catalog/compile-once.ts";
-import { loadCatalog, type PreparedServer } from "./catalog/load-catalog.ts";
+import { type PreparedServer, loadCatalog } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
 import { ReleaseRecorder } from "./catalog/release-recorder.ts";
 import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
-import { readWithdrawn, refuseWithdrawn, type WithdrawnReleases } from "./catalog/withdrawn.ts";
+import { type WithdrawnReleases, readWithdrawn, refuseWithdrawn } from "./catalog/withdrawn.ts";
 import { contentUsers } from "./directory/content-users.ts";
-import { readDirectory, saidOf, withHidden, type Directory, type DirectoryEntry } from "./directory/directory.ts";
+import { type Directory, type DirectoryEntry, readDirectory, saidOf, withHidden } from "./directory/directory.ts";
 import { changedPackages, serversImporting } from "./directory/package-users.ts";
 import { readAhead } from "./directory/read-ahead.ts";
 import { createSetVisible } from "./directory/visibility.ts";
 import type { Foreseen, Host } from "./host.ts";
-import { Activities } from "./journal/activity.ts";
-import { Observers } from "./journal/journal.ts";
-import { RecentLines } from "./journal/recent-lines.ts";
+import { Journal } from "./journal/journal.ts";
 import type { Catalog } from "./offers/catalog.ts";
 import { withAllServers } from "./serving/aggregate.ts";
-import { guestPort, type PortHost } from "./serving/guest-port.ts";
+import { type PortHost, guestPort } from "./serving/guest-port.ts";
 import { NodeUpdates } from "./serving/node-updates.ts";
 import { Watchers } from "./serving/watchers.ts";
 
 export interface HostDependencies extends Omit<
   LoadDependencies,
-  "serverOf" | "networkNow" | "activities" | "observers" | "isTrial" | "claimed"
+  "serverOf" | "networkNow" | "journal" | "isTrial" | "claimed"
 > {
-  /** Hears of each tool call. */
-  readonly observers?: Observers;
+  readonly journal?: Journal;
   /** The other processes of the service, before they are joined. */
   readonly cluster?: Cluster;
   /** A server that comes with Berth, for one tenant. */
@@ -55,10 +52,10 @@ export interface HostDependencies extends Omit<
  * loaded before it resolves, others by `reload`.
  */
 export async function openHost(tenants: readonly string[], dependencies: HostDependencies): Promise<Host> {
-  const { builtIn, log, observers = new Observers() } = dependencies;
-  const host = new StoreHost(dependencies, observers);
+  const { builtIn, log, journal = new Journal() } = dependencies;
+  const host = new StoreHost(dependencies, journal);
   for (const tenant of tenants) await host.reload(tenant);
-  return withAllServers(builtIn ? withBuiltIn(host, builtIn.tenant, builtIn.server, observers) : host, log);
+  return withAllServers(builtIn ? withBuiltIn(host, builtIn.tenant, builtIn.server, journal) : host, log);
 }
 
 /** The members of `Host` are its own properties, so that other hosts can be made from it by spreading it. */
@@ -68,8 +65,7 @@ class StoreHost implements Host, PortHost {
   readonly #catalogs: CatalogCache;
   readonly #watchers: Watchers;
   readonly #nodeUpdates: NodeUpdates | undefined;
-  readonly #activities = new Activities();
-  readonly #recentLines = new RecentLines();
+  readonly #journal: Journal;
   readonly #overviews = new Overviews();
   /** By tenant and server. */
   readonly #withdrawn = new Map<string, ReadonlyMap<string, WithdrawnReleases>>();
@@ -89,8 +85,9 @@ class StoreHost implements Host, PortHost {
   readonly #summarizeOneOfAll: Summarize;
   readonly setVisible: PortHost["setVisible"];
 
-  constructor(dependencies: HostDependencies, observers: Observers) {
+  constructor(dependencies: HostDependencies, journal: Journal) {
     this.#dependencies = dependencies;
+    this.#journal = journal;
     const { log, limits, cluster, upstreams } = dependencies;
     this.#catalogs = new CatalogCache(limits);
     this.#watchers = new Watchers(
@@ -99,13 +96,10 @@ class StoreHost implements Host, PortHost {
         log.warn({ tenant, server }, "too many updated resources are waiting to be announced; some are left out"),
     );
     this.#nodeUpdates = cluster && new NodeUpdates(cluster, this.#watchers, log);
-    observers.add(this.#recentLines.onCall);
-    observers.addLines(this.#recentLines.onLine);
     this.#loading = {
       ...dependencies,
       isTrial: false,
-      activities: this.#activities,
-      observers,
+      journal,
       serverOf: (tenant, name) => this.server(tenant, name),
       networkNow: (tenant, name) => {
         const listed = this.#listed(tenant, name);
@@ -164,9 +158,7 @@ class StoreHost implements Host, PortHost {
 
   readonly directory = (tenant: string): Directory | undefined => this.#directories.get(tenant);
 
-  readonly activity: Host["activity"] = (tenant, name) => this.#activities.of(tenant, name);
-
-  readonly recentLines: Host["recentLines"] = (tenant, name) => this.#recentLines.of(tenant, name);
+  readonly activity: Host["activity"] = (tenant, name) => this.#journal.activities.of(tenant, name);
 
   readonly releases: Host["releases"] = async (tenant, name) => {
     await this.#recorder.settled(tenant, name);
@@ -215,7 +207,7 @@ class StoreHost implements Host, PortHost {
   };
 
   readonly rest = (tenant: string): boolean => {
-    if (this.#watchers.watched(tenant).length > 0 || this.#activities.inFlight(tenant) > 0) return false;
+    if (this.#watchers.watched(tenant).length > 0 || this.#journal.activities.inFlight(tenant) > 0) return false;
     this.#forgetTenant(tenant);
     this.#dependencies.upstreams?.keepOnly(tenant, NOTHING);
     return true;
@@ -371,7 +363,7 @@ class StoreHost implements Host, PortHost {
   }
 
   #replace(tenant: string, known: Directory | undefined, directory: Directory): void {
-    const { executor, log, network, retainedCalls, upstreams } = this.#dependencies;
+    const { executor, log, network, upstreams } = this.#dependencies;
     for (const [server, before] of known?.servers ?? []) {
       const now = directory.servers.get(server);
       if (before !== now && givesOther(before, now)) network?.retire(tenant, server);
@@ -380,9 +372,7 @@ class StoreHost implements Host, PortHost {
     this.#overviews.follow(known?.servers, directory.servers);
     this.#directories.set(tenant, directory);
     this.#catalogs.keepOnly(tenant, directory);
-    this.#activities.keepOnly(tenant, directory.servers);
-    this.#recentLines.keepOnly(tenant, directory.servers);
-    retainedCalls?.follow(tenant, directory.servers);
+    this.#journal.keepOnly(tenant, directory.servers);
     upstreams?.keepOnly(tenant, directory);
     const given = foldersIn(directory);
     executor.withdrawFolders(tenant, (server, folder) => given.get(server)?.includes(folder) ?? false);
@@ -444,17 +434,14 @@ class StoreHost implements Host, PortHost {
   }
 
   #forgetTenant(tenant: string): void {
-    const { network, retainedCalls } = this.#dependencies;
-    network?.retire(tenant);
+    this.#dependencies.network?.retire(tenant);
     this.#directories.delete(tenant);
     this.#packages.delete(tenant);
     this.#affected.delete(tenant);
     this.#withdrawn.delete(tenant);
     this.#readings.delete(tenant);
     this.#catalogs.keepOnly(tenant, NOTHING);
-    this.#activities.keepOnly(tenant, NOTHING.servers);
-    this.#recentLines.keepOnly(tenant, NOTHING.servers);
-    retainedCalls?.forget(tenant);
+    this.#journal.forget(tenant);
     this.#earlier.forget(tenant);
   }
 

@@ -1,6 +1,7 @@
 import type { Request } from "express";
 import { readTime } from "../audit/filter.ts";
-import { FAILED, type RetainedCallPart, type ListedCalls } from "../host/journal/retained-calls.ts";
+import { FAILED } from "../host/journal/record.ts";
+import type { ListedCalls, RetainedCallPart } from "../host/journal/retained-calls.ts";
 import { BerthError } from "../lib/errors.ts";
 import { cursorAfter, readListPage } from "./list-page.ts";
 

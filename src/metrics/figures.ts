@@ -1,7 +1,7 @@
 import type { CompilerHelp } from "../discover/compiler.ts";
 import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
-import type { Observers } from "../host/journal/journal.ts";
+import type { Journal } from "../host/journal/journal.ts";
 import type { HostingStats } from "../host/upstreams/hosting.ts";
 import { droppedLines, type Log } from "../lib/log.ts";
 import { LATE_MS, within } from "../lib/within.ts";
@@ -12,7 +12,7 @@ import type { Metrics } from "./metrics.ts";
 
 export interface MeasuredParts {
   readonly audit: { stats(): { readonly queued: number; readonly dropped: number } };
-  readonly observers: Pick<Observers, "inFlight">;
+  readonly journal: Pick<Journal, "inFlight">;
   readonly executor: { stats(): ExecutorStats };
   readonly relay: { uses(): Readonly<Record<string, SocketUse>> };
   readonly upstreams: { stats(): HostingStats };
@@ -23,12 +23,12 @@ export interface MeasuredParts {
 
 /** Shows the current activity of each part. */
 export function showParts(metrics: Metrics, parts: MeasuredParts): void {
-  const { audit, observers, executor, relay, upstreams, endpoint, store, log } = parts;
+  const { audit, journal, executor, relay, upstreams, endpoint, store, log } = parts;
   let storeBytes = 0;
   metrics.show({
     name: "berth_calls_in_flight",
     help: "Tool calls under way",
-    read: () => observers.inFlight,
+    read: () => journal.inFlight,
   });
   metrics.show({
     name: "berth_guest_processes",

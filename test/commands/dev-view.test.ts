@@ -87,8 +87,7 @@ describe("what berth dev shows of what happens", () => {
         ownFiles: (_, text) => text.replaceAll("definition:", ""),
         slowMs,
       });
-      berth.onHappening(view.onHappening);
-      berth.onLine(view.onLine);
+      berth.onLiveEvent(view.onLiveEvent);
     }
   });
 

@@ -11,7 +11,6 @@ import { Consents } from "../../src/host/calls/consents.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
 import type { Host } from "../../src/host/host.ts";
-import { Observers } from "../../src/host/journal/journal.ts";
 import type { Catalog } from "../../src/host/offers/catalog.ts";
 import { openHost } from "../../src/host/open-host.ts";
 import { jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
@@ -66,7 +65,7 @@ export async function openHosted(
       consents: new Consents({
         sealer,
         records: store,
-        observers: new Observers(),
+        audit: { consent: async () => {} },
         servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       }),
       executor,

@@ -124,10 +124,6 @@ export class MemoryHost implements Host {
     return new Activity();
   }
 
-  recentLines(): [] {
-    return [];
-  }
-
   async releases(): Promise<[]> {
     return [];
   }

@@ -15,7 +15,7 @@ import { type ProfileFolder, listProfiles, readProfile } from "../../upstream/pr
 import type { ProfileTool } from "../../upstream/profiles/profile.ts";
 import { type ProfileFiles, checkFiles, saveProfile } from "../../upstream/profiles/save.ts";
 import { lazyValidator, problemsOf } from "../calls/arguments.ts";
-import type { CallNotes } from "../journal/journal.ts";
+import type { ToolJournal } from "../journal/journal.ts";
 import type { CallOptions, CallResult, Catalog, InputRequired, Prompt, Tool, ToolContract } from "../offers/catalog.ts";
 import { failure } from "../offers/content.ts";
 import { cidOf } from "../offers/contract-cids.ts";
@@ -65,12 +65,9 @@ export function openExplore(options: ExploreOptions): BuiltInServer & { close():
     name: EXPLORE,
     release: release.cid,
     blocks: [contract, release],
-    catalog(notesOf: (tool: string) => CallNotes): Catalog {
+    catalog(journalOf: (tool: ToolContract) => ToolJournal): Catalog {
       const tools = new Map(
-        works.map(([contract, work]) => [
-          contract.name,
-          builtInTool(contract, notesOf(contract.name), work(workplace)),
-        ]),
+        works.map(([contract, work]) => [contract.name, builtInTool(contract, journalOf(contract), work(workplace))]),
       );
       return {
         server: EXPLORE,
@@ -301,33 +298,37 @@ function guideFor(uri: string, name: string | undefined, purpose: string | undef
 /** Carries out a call whose arguments are valid; what it throws is the tool's failure. */
 type Work = (args: JsonObject, options: CallOptions) => Promise<CallResult | InputRequired>;
 
-/** A tool of Berth's own: it checks arguments first, turns failures into results and notes each call. */
-function builtInTool(contract: ToolContract, notes: CallNotes, work: Work): Tool {
+/** A tool of Berth's own: it checks arguments first, turns failures into results and records each call. */
+function builtInTool(contract: ToolContract, journal: ToolJournal, work: Work): Tool {
   const { name } = contract;
   const check = lazyValidator(contract.inputSchema);
   return {
     contract,
     async call(args: JsonObject, options) {
-      const beganAt = performance.now();
+      const call = { args, options, beganAt: performance.now() };
       const invalid = problemsOf(check, args);
       if (invalid) {
-        notes.ended("invalid", beganAt, args, options, undefined);
+        journal.record(call, { outcome: "invalid" });
         if (options.invalidRejects) throw new BerthError("invalid_params", `the tool "${name}": ${invalid}`);
         return failure(`Invalid arguments for the tool "${name}": ${invalid}`);
       }
-      const busy = notes.enter();
-      if (busy !== undefined) return notes.ended("error", beganAt, args, options, failure(busy));
+      const busy = journal.enter();
+      if (busy !== undefined) {
+        const result = failure(busy);
+        journal.record(call, { outcome: "error", result });
+        return result;
+      }
       try {
         const result = await work(args, options);
-        if ("inputRequests" in result) notes.ended("asked", beganAt, args, options, undefined);
-        else notes.ended(result.isError ? "error" : "ok", beganAt, args, options, result);
+        if ("inputRequests" in result) journal.record(call, { outcome: "asked" });
+        else journal.record(call, { outcome: result.isError ? "error" : "ok", result });
         return result;
       } catch (error) {
-        notes.ended("error", beganAt, args, options, undefined);
+        journal.record(call, { outcome: "error" });
         if (!(error instanceof BerthError) || options.failuresReject) throw error;
         return failure(messageOf(error));
       } finally {
-        notes.left();
+        journal.leave();
       }
     },
   };

@@ -2,14 +2,14 @@ import type { Block, Cid } from "../../lib/cid.ts";
 import type { ServerSummary } from "../catalog/overview.ts";
 import type { Host } from "../host.ts";
 import { Activity } from "../journal/activity.ts";
-import { CallNotes, type Observers } from "../journal/journal.ts";
-import type { Catalog } from "../offers/catalog.ts";
+import type { Journal, ToolJournal } from "../journal/journal.ts";
+import type { Catalog, ToolContract } from "../offers/catalog.ts";
 
 /** A server that comes with Berth rather than from a definition. */
 export interface BuiltInServer {
   readonly name: string;
   readonly release: Cid;
-  readonly catalog: (notesOf: (tool: string) => CallNotes) => Catalog;
+  readonly catalog: (journalOf: (tool: ToolContract) => ToolJournal) => Catalog;
   /** The content behind its CIDs. */
   readonly blocks: readonly Block[];
 }
@@ -18,10 +18,11 @@ export interface BuiltInServer {
  * Adds one server to a host for one tenant. A server of that name that the tenant defined takes precedence. Its offer
  * never changes while the process lives.
  */
-export function withBuiltIn(host: Host, tenant: string, server: BuiltInServer, observers: Observers): Host {
+export function withBuiltIn(host: Host, tenant: string, server: BuiltInServer, journal: Journal): Host {
   const { name, release } = server;
   const activity = new Activity();
-  const catalog = server.catalog((tool) => new CallNotes({ tenant, server: name, release, tool }, activity, observers));
+  const released = journal.release({ tenant, server: name, release }, { activity });
+  const catalog = server.catalog((tool) => released.tool(tool));
   const { description } = catalog.contract;
   const summary: ServerSummary = {
     name,

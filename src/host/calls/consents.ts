@@ -7,7 +7,7 @@ import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { CONSENT_KEY, consentQuestion, readConsent } from "../../outcome/consent.ts";
 import { REQUEST_STATE_MS } from "../../outcome/question.ts";
-import type { CalledTool, Observers } from "../journal/journal.ts";
+import type { CalledTool } from "../journal/record.ts";
 import type { CallOptions, InputRequired } from "../offers/catalog.ts";
 import { shownArguments, visible } from "./shown-arguments.ts";
 
@@ -133,7 +133,7 @@ export class Consents {
 
   async #tell({ tool, digest, principal, options }: AskedCall, facts: ConsentOutcome): Promise<void> {
     const { tenant, ...named } = tool;
-    await this.#parts.observers.consent(tenant, {
+    await this.#parts.audit.consent(tenant, {
       ...facts,
       ...named,
       ...(principal !== null && { principal }),
@@ -146,7 +146,8 @@ export class Consents {
 export interface ConsentParts {
   readonly sealer: Sealer;
   readonly records: Pick<Records, "now" | "record" | "putRecord">;
-  readonly observers: Pick<Observers, "consent">;
+  /** Records what happens to consents; a call with consent waits for that. */
+  readonly audit: { consent(tenant: string, facts: JsonObject): Promise<void> };
   /** The CID of the release that a server's name stands for now. */
   readonly servedRelease: (tenant: string, server: string) => Promise<string>;
 }

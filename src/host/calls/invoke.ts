@@ -3,10 +3,10 @@ import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
 import { refusal } from "../../outcome/answers.ts";
-import { retryUntilFinal, type FinalResult, type RetryLimits } from "../../outcome/retry.ts";
+import { type FinalResult, type RetryLimits, retryUntilFinal } from "../../outcome/retry.ts";
 import type { Validator } from "../checks/checks.ts";
-import type { CallOutcome } from "../journal/activity.ts";
-import type { CallNotes } from "../journal/journal.ts";
+import type { ToolJournal } from "../journal/journal.ts";
+import type { CallOutcome } from "../journal/record.ts";
 import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../offers/catalog.ts";
 import { failure } from "../offers/content.ts";
 import type { Checked, Consent } from "./consents.ts";
@@ -17,14 +17,14 @@ import type { Checked, Consent } from "./consents.ts";
  * neither guests nor upstreams: each kind of tool defines how it runs, and how to read what came back.
  */
 export function invocableTool<Returned>(invocable: Invocable<Returned>, task?: TaskSupport): Tool {
-  const { contract, consent, notes, checkArguments } = invocable;
+  const { contract, consent, journal, checkArguments } = invocable;
   return {
     contract,
     ...(task && { task }),
     ...(consent && { asksConsent: () => true }),
     async call(args, options) {
       const call: Invocation<Returned> = { tool: invocable, args, options, beganAt: performance.now() };
-      notes.began(call.beganAt, args, options);
+      journal.began(call);
       const checked = checkArguments?.(args);
       // Awaited only when necessary: most arguments are checked immediately.
       const invalid = checked === undefined ? undefined : await checked;
@@ -57,7 +57,7 @@ async function execute<Returned>(call: Invocation<Returned>): Promise<Answer> {
   if (refused !== undefined) return record(call, { outcome: "error", result: failure(refused) });
   let final: FinalResult<CallEnd>;
   try {
-    const read = tool.read(await tool.run(args, options, tool.notes.onLine), options);
+    const read = tool.read(await tool.run(args, options, tool.journal.onLine), options);
     // Awaited only when necessary, as above.
     const first = read instanceof Promise ? await read : read;
     // Most calls end immediately, with content or with an error that is not transient.
@@ -67,7 +67,7 @@ async function execute<Returned>(call: Invocation<Returned>): Promise<Answer> {
     return record(call, tool.readThrown(error, options));
   } finally {
     // Before the answer: a redirect may lead to another call of this server.
-    tool.notes.left();
+    tool.journal.leave();
   }
   const { result: end, retries, needs } = final;
   return record(call, needs === undefined ? end : { outcome: "error", result: failure(needs) }, retries);
@@ -76,7 +76,7 @@ async function execute<Returned>(call: Invocation<Returned>): Promise<Answer> {
 /** How one kind of tool is executed. */
 export interface Invocable<Returned> {
   readonly contract: ToolContract;
-  readonly notes: CallNotes;
+  readonly journal: ToolJournal;
   readonly limits: RetryLimits;
   /** The time for a call with all of its retries, unless its options give another. */
   readonly callMs: number;
@@ -84,7 +84,7 @@ export interface Invocable<Returned> {
   readonly consent?: Consent | undefined;
   /** Absent where the arguments are checked elsewhere. */
   readonly checkArguments?: Validator;
-  /** Makes one attempt; `onLine` hears its lines before the caller does. */
+  /** Makes one attempt; `onLine` gets its lines before the caller does. */
   run(args: JsonObject | JsonText, options: CallOptions, onLine: OnLine | undefined): Promise<Returned>;
   /** The options for further attempts. */
   optionsToRetry(options: CallOptions): CallOptions;
@@ -141,10 +141,10 @@ function refuseArguments<Returned>(call: Invocation<Returned>, invalid: string):
   return record(call, { ...rejectWith(error), outcome: "invalid" });
 }
 
-/** Begins the call, which lasts until `notes.left`; or returns why it is refused. */
+/** Begins the call, which lasts until `journal.leave`; or returns why it is refused. */
 function admit<Returned>({ tool, options }: Invocation<Returned>): string | undefined {
   const refused = options.answers && refusal(tool.contract.name, options.answers);
-  return refused ?? tool.notes.enter();
+  return refused ?? tool.journal.enter();
 }
 
 function retry<Returned>(call: Invocation<Returned>, first: CallEnd): Promise<FinalResult<CallEnd>> {
@@ -159,21 +159,7 @@ function retry<Returned>(call: Invocation<Returned>, first: CallEnd): Promise<Fi
   return retryUntilFinal(first, attempts, { contract, options: tool.optionsToRetry(options), deadlineAt, limits });
 }
 
-function record<Returned>(
-  { tool, args, options, beganAt }: Invocation<Returned>,
-  end: CallEnd,
-  retries = 0,
-): Answer | Promise<Answer> {
-  tool.notes.ended(
-    end.outcome,
-    beganAt,
-    args,
-    options,
-    end.result,
-    retries,
-    end.failure,
-    end.asked?.inputRequests as JsonObject | undefined,
-    end.rejection,
-  );
+function record<Returned>(call: Invocation<Returned>, end: CallEnd, retries = 0): Answer | Promise<Answer> {
+  call.tool.journal.record(call, end, retries);
   return end.result ?? end.asked ?? end.answer();
 }

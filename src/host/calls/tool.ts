@@ -4,8 +4,8 @@ import type { RetryLimits } from "../../outcome/retry.ts";
 import { resultNotRead, type ValidatorOf } from "../checks/checks.ts";
 import { argumentsSchema, resultSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
-import type { CallNotes } from "../journal/journal.ts";
-import { placeThrownAt } from "../journal/recent-lines.ts";
+import { placeThrownAt } from "../journal/activity.ts";
+import type { ToolJournal } from "../journal/journal.ts";
 import { sayBroken, guestFailed, messageOf } from "../offers/call-failures.ts";
 import type { CallOptions, CallResult, Tool, ToolContract } from "../offers/catalog.ts";
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "../offers/content.ts";
@@ -19,7 +19,7 @@ import type { Redirects } from "./uris/redirect.ts";
 /** The parts of its server that a tool uses. */
 export interface ToolParts {
   readonly redirects: Redirects;
-  readonly notes: CallNotes;
+  readonly journal: ToolJournal;
   readonly consent?: Consent | undefined;
   readonly validatorOf: ValidatorOf;
   /** Reads a result that is too long for the serving thread. */
@@ -38,7 +38,7 @@ export function createTool(
 ): Tool {
   const { task, outputSchema } = own;
   const { name } = contract;
-  const { redirects, notes, consent, validatorOf, limits } = parts;
+  const { redirects, journal, consent, validatorOf, limits } = parts;
   const isOwnOutput = contract.outputSchema !== undefined && contract.outputSchema === outputSchema;
   const promised = isOwnOutput ? resultSchema(contract.outputSchema) : contract.outputSchema;
   const checkOutput = promised && validatorOf(promised);
@@ -47,13 +47,13 @@ export function createTool(
 
   const invocable: Invocable<GuestOutcome> = {
     contract,
-    notes,
+    journal,
     consent,
     limits,
     callMs: limits.callMs,
     checkArguments: validatorOf(argumentsSchema(contract.inputSchema, own)),
     run,
-    optionsToRetry: (options) => notes.heard(options),
+    optionsToRetry: (options) => journal.heard(options),
     read: (outcome, options) =>
       outcome.ok && outcome.value.kind === "unread"
         ? readElsewhere(outcome.value, options)

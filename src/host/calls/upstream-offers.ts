@@ -12,7 +12,7 @@ import type { RetryLimits } from "../../outcome/retry.ts";
 import { appBounds } from "../../upstream/calls/apps.ts";
 import type { ToolResult } from "../../upstream/messages/results.ts";
 import { PassedOnError, UpstreamError, errorBounds } from "../../upstream/messages/upstream-error.ts";
-import type { CallNotes } from "../journal/journal.ts";
+import type { ToolJournal } from "../journal/journal.ts";
 import type { CallOptions, CallResult, Completer, Prompt, ReadResult, Resource, Tool } from "../offers/catalog.ts";
 import { completionOf } from "../offers/completion.ts";
 import { failure, isWrapped } from "../offers/content.ts";
@@ -32,7 +32,7 @@ export interface UpstreamToolParts {
   readonly isTaskTool: boolean;
   /** The options that it finds in its call's context. */
   readonly configured: JsonObject;
-  readonly notes: CallNotes;
+  readonly journal: ToolJournal;
   readonly consent?: Consent | undefined;
   readonly limits: RetryLimits & Pick<Limits, "upstreamCallMs">;
   /** Called when the tool contradicts itself. */
@@ -41,11 +41,11 @@ export interface UpstreamToolParts {
 
 /** A tool that the upstream carries out, and whose arguments it checks. */
 export function upstreamTool(contract: ToolContract, parts: UpstreamToolParts): Tool {
-  const { hosted, original, isTaskTool, configured, notes, consent, limits, warn } = parts;
+  const { hosted, original, isTaskTool, configured, journal, consent, limits, warn } = parts;
   const { name } = original;
   const invocable: Invocable<RoundEnd<ToolResult>> = {
     contract,
-    notes,
+    journal,
     consent,
     limits,
     callMs: limits.upstreamCallMs,
@@ -87,11 +87,11 @@ export function mayBecomeTask({ extensions }: Contract, { execution }: ToolContr
 }
 
 /** A tool that waits for a person: a client that knows it from before is told why it is not called. */
-export function heldTool(contract: ToolContract, notes: CallNotes): Tool {
+export function heldTool(contract: ToolContract, journal: ToolJournal): Tool {
   return {
     contract,
     async call(args, options) {
-      notes.ended("error", performance.now(), args, options, undefined);
+      journal.record({ args, options, beganAt: performance.now() }, { outcome: "error" });
       const held = heldBack("tool", contract.name);
       if (options.failuresReject) throw held;
       return failure(held.message);

@@ -10,12 +10,11 @@ import type { HostPort } from "../../executor/executor.ts";
 import { rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import { valuesIn, type JsonObject } from "../../lib/json.ts";
 import { withoutSetVariables } from "../../lib/problem.ts";
-import { sharing } from "../../lib/shared-limits.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { FetchLimits } from "../../network/fetches.ts";
 import { createCompleter } from "../calls/completer.ts";
 import { acceptanceOf, grantProblems, grantTo, leaveOutNamesakes, type GrantDependencies } from "../calls/granted.ts";
-import { followedPort, followedPrompt, followedResource, heardRun } from "../calls/live-events.ts";
+import { followedPort, followedPrompt, followedResource } from "../calls/live-events.ts";
 import { privateRequests, withOperatorGrants } from "../calls/operator-grants.ts";
 import { writtenPrompt, createPrompt } from "../calls/prompt.ts";
 import { remaking } from "../calls/remake.ts";
@@ -29,7 +28,6 @@ import type { Checks } from "../checks/checks.ts";
 import { argumentsSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { codeProblems } from "../directory/tenant-rules.ts";
-import { CallNotes, gateOf } from "../journal/journal.ts";
 import { keptTimeProblems } from "../journal/retained-calls.ts";
 import type { Catalog, Offer, Tool } from "../offers/catalog.ts";
 import { identitiesOf } from "../offers/identity.ts";
@@ -165,10 +163,11 @@ async function serveRelease(
   const missing = ungranted(requested, entry);
   const subject = { tenant, server, entry };
   const given = await grantTo({ ...subject, requested: missing }, port, dependencies);
-  const { observers } = dependencies;
-  const hide = (text: string): string => given.grant?.redactor.hide(text) ?? text;
-  const followed = { server, hide, observers };
-  const granted = { ...given, port: followedPort(given.port, followed) };
+  const journal = dependencies.journal.release(
+    { tenant, server, release: release.block.cid },
+    { entry, grant: given.grant, sharedLimits: dependencies.sharedLimits },
+  );
+  const granted = { ...given, port: followedPort(given.port, journal) };
   const validatorOf = dependencies.checks.of(tenant);
   const readsAll = entry.variables === undefined;
   const remake = remaking(dependencies.checks, tenant);
@@ -186,20 +185,17 @@ async function serveRelease(
     async (uri) => (await ownResource(uri)) ?? uris.findLed(uri) ?? catalog.resource(uri),
     remake,
   );
-  const activity = dependencies.activities.of(tenant, server);
   const { limits } = dependencies;
   const readResult = (task: ResultTask): Promise<ReadGuestResult> => dependencies.checks.readResult(tenant, task);
   const readOutcome = dependencies.checks.outcomeReader(tenant);
   const fillPrompt = (task: PromptTask) => dependencies.checks.fillPrompt(tenant, task);
   const code = (): Promise<Uint8Array> => dependencies.compileOnce.code(server, definition ?? "", bundle ?? "");
   const runOf = runFactory({ tenant, server, language, bundle, code, granted }, dependencies);
-  const heardRunOf = (callee: Parameters<typeof runOf>[0]): Run =>
-    heardRun(runOf(callee), { tenant, server, release: release.block.cid, tool: callee.name }, observers);
-  const gate = gateOf(
-    server,
-    entry.limits,
-    sharing(dependencies.sharedLimits, tenant, "calls", `${server}@${release.block.cid}`),
-  );
+  /** The run of an item that is no tool: its author sees its lines like those of a tool. */
+  const heardRunOf = (callee: Parameters<typeof runOf>[0]): Run => {
+    const [run, onLine] = [runOf(callee), journal.lines(callee.name)];
+    return (args, options) => run(args, options, onLine);
+  };
   const released = new Map(release.tools.map((tool) => [tool.contract.name, tool]));
   const tools = new Map<string, Tool>();
   /** Made on its first call: most tools are only listed, and what calls need is ten times as large. */
@@ -208,34 +204,33 @@ async function serveRelease(
     if (!tool || tools.has(name)) return tools.get(name);
     const { contract, function: own } = tool;
     const run = runOf({ name, call: own.call, toolOptions: optionsOf(entry, name), takesUnread: true });
-    const called = { tenant, server, release: release.block.cid, tool: name };
-    const notes = new CallNotes(
-      called,
-      activity,
-      observers,
-      gate,
-      hide,
-      dependencies.retainedCalls?.keeperOf(called, { contract, entry, grant: given.grant }),
-    );
     const consent = asksConsent(entry, name, own.name)
-      ? dependencies.consents.of(called, contract.inputSchema)
+      ? dependencies.consents.of({ ...journal.release, tool: name }, contract.inputSchema)
       : undefined;
     const { errorLocations = false } = dependencies;
-    const parts = { redirects, notes, consent, validatorOf, readResult, errorLocations, limits };
+    const parts = {
+      redirects,
+      journal: journal.tool(contract),
+      consent,
+      validatorOf,
+      readResult,
+      errorLocations,
+      limits,
+    };
     tools.set(name, createTool(contract, configuredRun(tool, run, validatorOf), parts, own));
     return tools.get(name);
   };
   const prompts = new Map(
     release.prompts.map(({ contract, source }) => {
       if (source.kind === "written") {
-        return [contract.name, followedPrompt(writtenPrompt(contract, source.prompt, limits, fillPrompt), followed)];
+        return [contract.name, followedPrompt(writtenPrompt(contract, source.prompt, limits, fillPrompt), journal)];
       }
       const { name, call, inputSchema } = source.function;
       const check = validatorOf(argumentsSchema(inputSchema, source.function), { texts: true });
       const run = heardRunOf({ name, call, takesUnread: true });
       return [
         contract.name,
-        followedPrompt(createPrompt(contract, check, run, redirects, readOutcome, remake), followed),
+        followedPrompt(createPrompt(contract, check, run, redirects, readOutcome, remake), journal),
       ];
     }),
   );
@@ -245,18 +240,18 @@ async function serveRelease(
     const found = findable(resource);
     if (source.kind === "function") {
       const run = heardRunOf({ ...source.function, takesUnread: true });
-      return { ...found, open: followedResource(functionResource(found, run, redirects, readOutcome), followed) };
+      return { ...found, open: followedResource(functionResource(found, run, redirects, readOutcome), journal) };
     }
     if (source.kind === "app") {
       const read = (cid: Cid): Promise<Uint8Array | undefined> => dependencies.store.content(tenant, cid);
-      return { ...found, open: followedResource(appResource(source.app, read), followed) };
+      return { ...found, open: followedResource(appResource(source.app, read), journal) };
     }
     const { content } = source;
     const open =
       content.kind === "uri"
         ? linkedResource({ ...found, target: content.uri }, uris)
         : functionResource(found, contentRun(content), redirects, readOutcome);
-    return { ...found, open: followedResource(open, followed) };
+    return { ...found, open: followedResource(open, journal) };
   });
   const offeredResource = bySchemes(resources, (some) => uriFinder(some, validatorOf));
   const ownResource = async (uri: string) =>

@@ -9,7 +9,7 @@ import { type Block, type Cid, jsonBlock, rawBlock } from "../../lib/cid.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
-import { type SharedLimits, sharing } from "../../lib/shared-limits.ts";
+import type { SharedLimits } from "../../lib/shared-limits.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { RetryLimits } from "../../outcome/retry.ts";
 import type { Grants } from "../../secrets/grants.ts";
@@ -30,9 +30,8 @@ import {
 } from "../calls/upstream-offers.ts";
 import { uriTester } from "../calls/uris/find-resource.ts";
 import { upstreamProblems } from "../directory/tenant-rules.ts";
-import type { Activities } from "../journal/activity.ts";
-import { CallNotes, type Observers, gateOf } from "../journal/journal.ts";
-import { type RetainedCalls, keptTimeProblems } from "../journal/retained-calls.ts";
+import type { Journal, ToolJournal } from "../journal/journal.ts";
+import { keptTimeProblems } from "../journal/retained-calls.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
 import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
@@ -52,12 +51,9 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   readonly grants?: Grants;
   /** Tells which tenants other than `default` have servers that may start programs; without it, none. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
-  readonly activities: Activities;
   /** Asks users about calls of the tools that an entry's "consent" names. */
   readonly consents: Consents;
-  readonly observers: Observers;
-  /** Keeps calls for servers whose entries ask for it; without it, none are kept. */
-  readonly retainedCalls?: RetainedCalls;
+  readonly journal: Journal;
   /** By which several processes keep limits together; each has its own without it. */
   readonly sharedLimits?: SharedLimits;
   readonly log: Log;
@@ -103,12 +99,10 @@ export async function loadUpstream(
     contract: listed.cid,
   };
   const release = jsonBlock(parts);
-  const activity = dependencies.activities.of(tenant, server);
   const optionsOf = (tool: string): JsonObject => (Object.hasOwn(entry.options, tool) ? entry.options[tool]! : {});
-  const gate = gateOf(
-    server,
-    entry.limits,
-    sharing(dependencies.sharedLimits, tenant, "calls", `${server}@${release.cid}`),
+  const journal = dependencies.journal.release(
+    { tenant, server, release: release.cid },
+    { entry, grant, sharedLimits: dependencies.sharedLimits },
   );
   const catalog: Catalog = {
     server,
@@ -135,20 +129,10 @@ export async function loadUpstream(
       held,
       skills,
       optionsOf,
-      notesOf: (tool) => {
-        const called = { tenant, server, release: release.cid, tool: tool.name };
-        return new CallNotes(
-          called,
-          activity,
-          dependencies.observers,
-          gate,
-          grant && ((text) => grant.redactor.hide(text)),
-          dependencies.retainedCalls?.keeperOf(called, { contract: tool, entry, grant }),
-        );
-      },
+      journalOf: (tool) => journal.tool(tool),
       consentOf: ({ name, inputSchema }, original) =>
         asksConsent(entry, name, original)
-          ? dependencies.consents.of({ tenant, server, release: release.cid, tool: name }, inputSchema)
+          ? dependencies.consents.of({ ...journal.release, tool: name }, inputSchema)
           : undefined,
       limits: dependencies.limits,
       warn: (tool, message) =>
@@ -198,7 +182,7 @@ interface Served extends Pick<UpstreamToolParts, "limits">, Pick<Own, "skills"> 
   /** The options that a tool finds in its call's context, by the name that clients know. */
   readonly optionsOf: (tool: string) => JsonObject;
   /** For a tool as clients know it. */
-  readonly notesOf: (tool: ToolContract) => CallNotes;
+  readonly journalOf: (tool: ToolContract) => ToolJournal;
   /** For a tool as clients know it, and by its own name at the upstream. */
   readonly consentOf: (tool: ToolContract, original: string) => Consent | undefined;
   /** Called when a tool contradicts itself. */
@@ -208,21 +192,21 @@ interface Served extends Pick<UpstreamToolParts, "limits">, Pick<Own, "skills"> 
 /** The parts of a catalog that the upstream carries out, however it is reached. */
 function upstreamParts(
   hosted: HostedUpstream,
-  { contract, originals, held, skills, optionsOf, notesOf, consentOf, limits, warn }: Served,
+  { contract, originals, held, skills, optionsOf, journalOf, consentOf, limits, warn }: Served,
 ): Pick<Catalog, "tool" | "resource" | "gives" | "hasUnlisted" | "prompt" | "completer"> {
   const partsOf = (tool: ToolContract): UpstreamToolParts => ({
     hosted,
     original: originals.get(tool.name) ?? tool,
     isTaskTool: mayBecomeTask(contract, originals.get(tool.name) ?? tool),
     configured: optionsOf(tool.name),
-    notes: notesOf(tool),
+    journal: journalOf(tool),
     consent: consentOf(tool, originals.get(tool.name)?.name ?? tool.name),
     limits,
     warn: (message) => warn(tool.name, message),
   });
   const tool = foundByName(
     [contract.tools, (tool) => upstreamTool(tool, partsOf(tool))],
-    [held.tools, (tool) => heldTool(tool, notesOf(tool))],
+    [held.tools, (tool) => heldTool(tool, journalOf(tool))],
   );
   const prompt = foundByName(
     [contract.prompts, (prompt) => upstreamPrompt(hosted, prompt)],

@@ -1,285 +1,238 @@
-import type { Principal } from "../../access/principal.ts";
 import { Gate } from "../../admission/gate.ts";
-import type { ServerLimits } from "../../entry/grants-fields.ts";
-import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
-import type { Cid } from "../../lib/cid.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
+import type { GuestLog } from "../../executor/executor.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
-import type { Sharing } from "../../lib/shared-limits.ts";
-import { traceIdOf, type Trace } from "../../lib/trace.ts";
-import type { CallOptions, CallResult } from "../offers/catalog.ts";
+import { sharing, type SharedLimits } from "../../lib/shared-limits.ts";
+import { traceIdOf } from "../../lib/trace.ts";
+import type { Grant } from "../../secrets/grants.ts";
+import type { DirectoryEntry } from "../directory/directory.ts";
+import type { CallOptions, ToolContract } from "../offers/catalog.ts";
 import { sizeOf } from "../offers/content.ts";
-import type { Activity, CallOutcome } from "./activity.ts";
+import { Activities, type Activity } from "./activity.ts";
+import type { CalledTool, CallObserver, CallRecord, LiveEvent } from "./record.ts";
+import type { RetainedCalls } from "./retained-calls.ts";
+
+interface JournalOptions {
+  /** Gets the errors of observers and, at debug level, calls and lines. */
+  readonly log?: Log;
+  /** Retains calls for servers whose entries ask for it; without it, none are retained. */
+  readonly retainedCalls?: RetainedCalls;
+}
 
 /**
- * Reports tool calls to observers, whichever way a call came: MCP of any revision, a task, a native call, `/servers/…`,
- * a redirect or a `server://` URI. It decides who hears of calls and what they hear. It knows nothing of what observers
- * make of that, such as metrics or an audit log.
+ * The record of all calls, whichever way a call came: MCP of any revision, a task, a native call, `/servers/…`, a redirect
+ * or a `server://` URI. A finished call is reported once, and each observer takes what it needs: the activity of its
+ * server, metrics, the audit log, the log of the service, retained calls, and `berth dev`.
  */
-export class Observers {
-  readonly #observers: CallObserver[] = [];
-  readonly #lines: LineObserver[] = [];
-  readonly #consents: ConsentListener[] = [];
-  readonly #followers: ((happening: Happening) => void)[] = [];
-  readonly #onFault: (error: unknown) => void;
-  /** Calls in flight. */
+export class Journal {
+  readonly activities = new Activities();
+  /** Calls in progress. */
   inFlight = 0;
+  readonly #retainedCalls: RetainedCalls | undefined;
+  readonly #log: Log | undefined;
+  readonly #logsCalls: boolean;
+  readonly #observers: CallObserver[] = [];
+  readonly #followers: ((event: LiveEvent) => void)[] = [];
 
-  /** `onFault` hears of an observer that failed; a call never does. */
-  constructor(onFault: (error: unknown) => void = () => {}) {
-    this.#onFault = onFault;
+  constructor({ log, retainedCalls }: JournalOptions = {}) {
+    this.#retainedCalls = retainedCalls;
+    this.#log = log;
+    this.#logsCalls = log?.isLevelEnabled("debug") ?? false;
   }
 
-  /** Hears of what happens to consents; a call with consent waits until that is recorded. */
-  onConsent(listener: ConsentListener): void {
-    this.#consents.push(listener);
+  addObserver(observer: CallObserver): void {
+    this.#observers.push(observer);
   }
 
-  async consent(tenant: string, facts: JsonObject): Promise<void> {
-    for (const listener of this.#consents) await listener(tenant, facts);
-  }
-
-  get any(): boolean {
-    return this.#observers.length > 0;
-  }
-
-  /** True while there are observers of lines. */
-  get anyLines(): boolean {
-    return this.#lines.length > 0;
-  }
-
-  addLines(observer: LineObserver): void {
-    this.#lines.push(observer);
-  }
-
-  tellLine(line: ObservedLine): void {
-    for (const observer of this.#lines) observer(line);
-  }
-
-  /** True while somebody follows all that happens, as it happens. */
+  /** True while there are followers of live events. */
   get isFollowed(): boolean {
     return this.#followers.length > 0;
   }
 
-  follow(follower: (happening: Happening) => void): void {
+  follow(follower: (event: LiveEvent) => void): void {
     this.#followers.push(follower);
   }
 
-  happened(happening: Happening): void {
-    for (const follower of this.#followers) {
-      try {
-        follower(happening);
-      } catch (error) {
-        this.#onFault(error);
-      }
-    }
+  publish(event: LiveEvent): void {
+    for (const follower of this.#followers) this.#give(follower, event);
   }
 
-  /** Returns the function that removes the observer. */
-  add(observer: CallObserver): () => void {
-    this.#observers.push(observer);
-    return () => {
-      const at = this.#observers.indexOf(observer);
-      if (at >= 0) this.#observers.splice(at, 1);
+  /** The journal of one release of a server. */
+  release(release: CalledRelease, parts?: ReleaseParts): ReleaseJournal {
+    return new ReleaseJournal(this, this.#retainedCalls, release, parts);
+  }
+
+  record(record: CallRecord): void {
+    if (this.#logsCalls) logCall(this.#log!, record);
+    for (const observer of this.#observers) this.#give(observer, record);
+  }
+
+  line(tool: CalledTool, line: GuestLog): void {
+    if (this.#logsCalls) this.#log!.debug({ ...tool, line }, "guest log");
+    if (this.isFollowed) this.publish({ kind: "line", tool, line });
+  }
+
+  /** Forgets what a tenant has no more, and follows how long its servers retain calls. */
+  keepOnly(tenant: string, servers: ReadonlyMap<string, DirectoryEntry>): void {
+    this.activities.keepOnly(tenant, servers);
+    this.#retainedCalls?.follow(tenant, servers);
+  }
+
+  /** Forgets a tenant that is no longer served. */
+  forget(tenant: string): void {
+    this.activities.keepOnly(tenant, new Map());
+    this.#retainedCalls?.forget(tenant);
+  }
+
+  /** The failure of a observer affects neither the call nor other observers. */
+  #give<Given>(observer: (given: Given) => void, given: Given): void {
+    try {
+      observer(given);
+    } catch (error) {
+      this.#log?.error({ err: error }, "an observer of calls failed");
+    }
+  }
+}
+
+type CalledRelease = Omit<CalledTool, "tool">;
+
+interface ReleaseParts {
+  /** Default: that of the server. */
+  readonly activity?: Activity;
+  readonly entry?: Pick<ServerEntry, "limits" | "retainCallsMs">;
+  /** The secrets that its server may see; undefined for none. */
+  readonly grant?: Grant | undefined;
+  /** By which several processes enforce limits together. */
+  readonly sharedLimits?: SharedLimits | undefined;
+}
+
+/** The journal of one release of a server: of its tools, and of what its other items do. */
+export class ReleaseJournal {
+  readonly release: CalledRelease;
+  readonly journal: Journal;
+  readonly activity: Activity;
+  /** Admits calls; undefined when the entry does not limit calls of its server. */
+  readonly gate: Gate | undefined;
+  readonly #retainedCalls: RetainedCalls | undefined;
+  readonly #parts: ReleaseParts;
+
+  constructor(
+    journal: Journal,
+    retainedCalls: RetainedCalls | undefined,
+    release: CalledRelease,
+    parts: ReleaseParts = {},
+  ) {
+    this.journal = journal;
+    this.release = release;
+    this.activity = parts.activity ?? journal.activities.of(release.tenant, release.server);
+    this.gate = gateOf(release, parts);
+    this.#retainedCalls = retainedCalls;
+    this.#parts = parts;
+  }
+
+  /** Removes from a text the secrets that the server was given. */
+  readonly hide = (text: string): string => this.#parts.grant?.redactor.hide(text) ?? text;
+
+  tool(contract: Pick<ToolContract, "name" | "inputSchema" | "outputSchema">): ToolJournal {
+    const tool = { ...this.release, tool: contract.name };
+    const { entry, grant } = this.#parts;
+    return new ToolJournal(tool, this, entry && this.#retainedCalls?.retainer(tool, { contract, entry, grant }));
+  }
+
+  /** Takes the lines of a tool, or of another item. */
+  lines(name: string): (line: GuestLog) => void {
+    const { journal, activity } = this;
+    const tool = { ...this.release, tool: name };
+    return (line) => {
+      activity.addLine(name, line);
+      journal.line(tool, line);
     };
   }
-
-  tell(call: ObservedCall): void {
-    for (const observer of this.#observers) {
-      try {
-        observer(call);
-      } catch (error) {
-        this.#onFault(error);
-      }
-    }
-  }
 }
 
-/** Hears of each call that has ended, before its caller has the result. It must be quick, and must not change anything. */
-export type CallObserver = (call: ObservedCall) => void;
-
-type ConsentListener = (tenant: string, facts: JsonObject) => void | Promise<void>;
-
-export interface ObservedCall {
-  /** The same object for all calls of a tool while its release is loaded. */
-  readonly tool: CalledTool;
-  readonly outcome: CallOutcome;
+/** The start of a call, as far as it is recorded; `EndedCall` is its end. */
+interface BegunCall {
+  readonly args: JsonObject | JsonText;
+  readonly options: Pick<CallOptions, "principal" | "trace" | "answers">;
   /** On the process's clock (`performance.now`). */
   readonly beganAt: number;
-  readonly ms: number;
-  /** Retries after transient errors. */
-  readonly retries: number;
-  /** The authenticated caller; undefined when no authentication is required. */
-  readonly principal: Principal | undefined;
-  readonly trace: Trace | undefined;
-  /** The arguments, for observers that take their size or digest, such as the audit log; they keep no reference. */
-  readonly args: JsonObject | JsonText;
-  /** Undefined when there is none: questions, a redirect that is followed elsewhere, or a protocol error. */
-  readonly result: CallResult | undefined;
-  /** Size of the result's content in UTF-16 units; bytes count as their base64. */
-  readonly size: number;
-  /** The message of the error that the caller gets in place of a result. */
-  readonly rejection: string | undefined;
-  /** How the function failed; its stack has the line in its sources, for the operator and the author. */
-  readonly failure: GuestFailure | undefined;
 }
+type EndedCall = Pick<CallRecord, "outcome"> &
+  Partial<Pick<CallRecord, "result" | "rejection" | "failure">> & {
+    readonly asked?: { readonly inputRequests: CallRecord["asked"] } | undefined;
+  };
 
-/** Hears of each line that a function logs, or prints, while it is called. It must be quick. */
-export type LineObserver = (line: ObservedLine) => void;
-
-export interface ObservedLine {
-  readonly tool: CalledTool;
-  readonly line: GuestLog;
-}
-
-/** The tool that was called. */
-export interface CalledTool {
-  readonly tenant: string;
-  readonly server: string;
-  readonly release: Cid;
-  readonly tool: string;
-}
-
-/**
- * Something that happens while servers are used, told at that moment, for whoever writes them (`berth dev`). Nothing is made
- * of it while nobody follows. `hide` removes from a text what its server was given and must stay secret.
- */
-export type Happening =
-  | {
-      readonly kind: "began";
-      readonly tool: CalledTool;
-      /** Identifies the call among those of its tool; on the process's clock. */
-      readonly beganAt: number;
-      readonly args: JsonObject | JsonText;
-      /** The answers to its questions that it was called with. */
-      readonly answers: JsonObject | undefined;
-      readonly hide: Hide;
-    }
-  | {
-      readonly kind: "ended";
-      readonly call: ObservedCall;
-      /** The questions that it ended with, by their keys. */
-      readonly asked: JsonObject | undefined;
-      readonly hide: Hide;
-    }
-  | {
-      readonly kind: "used";
-      readonly what: "resource" | "prompt";
-      readonly server: string;
-      /** The URI of the resource, or the name of the prompt. */
-      readonly name: string;
-      readonly args: JsonObject;
-      readonly ms: number;
-      readonly answer: unknown;
-      readonly failed: { readonly message: string; readonly stack?: string | undefined } | undefined;
-      readonly hide: Hide;
-    }
-  | ({ readonly kind: "fetched"; readonly url: string; readonly method: string; readonly status?: number } & Reached)
-  | ({ readonly kind: "connected"; readonly host: string } & Reached);
-
-interface Reached {
-  readonly server: string;
-  /** The tool, or the function of another item, that reached out; undefined where it is not known. */
-  readonly item: string | undefined;
-  /** Until the head of the answer, or until the connection was there. */
-  readonly ms: number;
-  /** Why nothing was reached. */
-  readonly refused?: string;
-}
-
-export type Hide = (text: string) => string;
-
-/** Notes how the calls of one tool went: for its server's page, and for all observers. */
-export class CallNotes {
+/** Takes the calls of one tool: they begin, may enter and leave, and end with a record. */
+export class ToolJournal {
   readonly #tool: CalledTool;
-  readonly #activity: Activity;
-  readonly #observers: Observers;
-  readonly #gate: Gate | undefined;
-  readonly #hide: Hide;
-  readonly #keep: CallObserver | undefined;
-  /** Shared by all calls, so a call that prints nothing costs no function of its own. */
-  readonly #onLine: OnLog;
+  readonly #of: ReleaseJournal;
+  readonly #retain: CallObserver | undefined;
+  /** Takes the lines of its calls. Shared by all calls, so a call that prints nothing costs no function of its own. */
+  readonly onLine: OnLog;
 
-  /**
-   * `gate` is the server's own, if it has one. `hide` removes what its code was given in secret. `keep` hears of each call
-   * where the server keeps them.
-   */
-  constructor(
-    tool: CalledTool,
-    activity: Activity,
-    observers: Observers,
-    gate?: Gate,
-    hide: Hide = (text) => text,
-    keep?: CallObserver,
-  ) {
+  constructor(tool: CalledTool, of: ReleaseJournal, retain: CallObserver | undefined) {
     this.#tool = tool;
-    this.#keep = keep;
-    this.#gate = gate;
-    this.#hide = hide;
-    this.#activity = activity;
-    this.#observers = observers;
-    this.#onLine = (line) => observers.tellLine({ tool, line });
+    this.#of = of;
+    this.#retain = retain;
+    this.onLine = of.lines(tool.tool);
   }
 
   /** A call has arrived, which may still be refused. */
-  began(beganAt: number, args: JsonObject | JsonText, { answers }: Pick<CallOptions, "answers">): void {
-    if (!this.#observers.isFollowed) return;
-    this.#observers.happened({ kind: "began", tool: this.#tool, beganAt, args, answers, hide: this.#hide });
+  began({ args, options: { answers }, beganAt }: BegunCall): void {
+    const { journal, hide } = this.#of;
+    if (journal.isFollowed) journal.publish({ kind: "began", tool: this.#tool, beganAt, args, answers, hide });
   }
 
-  /** Begins a call, which lasts until `left`; or returns why it is refused, for its caller. */
+  /** Admits a call, which is in progress until `leave`; or returns why it is refused, for its caller. */
   enter(): string | undefined {
+    const { journal, activity, gate } = this.#of;
     try {
-      this.#gate?.enter(performance.now());
+      gate?.enter(performance.now());
     } catch (error) {
       return (error as Error).message;
     }
-    this.#activity.inFlight += 1;
-    this.#observers.inFlight += 1;
+    activity.inFlight += 1;
+    journal.inFlight += 1;
     return undefined;
   }
 
-  left(): void {
-    this.#gate?.leave();
-    this.#activity.inFlight -= 1;
-    this.#observers.inFlight -= 1;
-  }
-
-  /** Hears the lines of the tool's calls; undefined when nobody listens. */
-  get onLine(): OnLog | undefined {
-    return this.#observers.anyLines ? this.#onLine : undefined;
+  leave(): void {
+    const { journal, activity, gate } = this.#of;
+    gate?.leave();
+    activity.inFlight -= 1;
+    journal.inFlight -= 1;
   }
 
   /** The options for a call that does not end at once; copying them for each call would cost it a microsecond. */
   heard(options: CallOptions): CallOptions {
-    const onLog = bothOf(this.onLine, options.onLog);
-    return onLog ? { ...options, onLog } : options;
+    return { ...options, onLog: bothOf(this.onLine, options.onLog)! };
   }
 
-  /** Ends a call that began at `beganAt` (`performance.now`); returns `result`. */
-  ended<Result extends CallResult | undefined>(
-    outcome: CallOutcome,
-    beganAt: number,
-    args: JsonObject | JsonText,
-    { principal, trace }: Pick<CallOptions, "principal" | "trace">,
-    result: Result,
-    retries = 0,
-    failure?: GuestFailure,
-    asked?: JsonObject,
-    rejection?: string,
-  ): Result {
-    const ms = performance.now() - beganAt;
-    const size = result ? sizeOf(result) : 0;
-    const tool = this.#tool;
-    this.#activity.note(tool.tool, outcome, beganAt, ms, size, retries);
-    const observers = this.#observers;
-    if (observers.any || observers.isFollowed || this.#keep) {
-      const call = { tool, outcome, beganAt, ms, retries, principal, trace, args, result, size, rejection, failure };
-      observers.tell(call);
-      this.#keep?.(call);
-      if (observers.isFollowed) observers.happened({ kind: "ended", call, asked, hide: this.#hide });
-    }
-    return result;
+  /** Records the end of a call. */
+  record({ args, options, beganAt }: BegunCall, ended: EndedCall, retries = 0): void {
+    const { principal, trace } = options;
+    const { outcome, result, asked, rejection, failure } = ended;
+    const { journal, activity, hide } = this.#of;
+    const call: CallRecord = {
+      tool: this.#tool,
+      outcome,
+      beganAt,
+      ms: performance.now() - beganAt,
+      retries,
+      size: result ? sizeOf(result) : 0,
+      principal,
+      trace,
+      args,
+      result,
+      asked: asked?.inputRequests,
+      rejection,
+      failure,
+    };
+    activity.record(call);
+    journal.record(call);
+    this.#retain?.(call);
+    if (journal.isFollowed) journal.publish({ kind: "ended", call, hide });
   }
 }
 
@@ -299,27 +252,26 @@ const SETTINGS = {
   requestsPerSecond: '"calls_per_second" of "limits" in its entry in mcps',
 };
 
-/** Undefined when the entry does not limit calls of its server. */
-export function gateOf(server: string, { calls, callsPerSecond }: ServerLimits, shared?: Sharing): Gate | undefined {
+function gateOf({ tenant, server, release }: CalledRelease, { entry, sharedLimits }: ReleaseParts): Gate | undefined {
+  const { calls, callsPerSecond } = entry?.limits ?? {};
   if (calls === undefined && callsPerSecond === undefined) return undefined;
   const limits = { requests: calls ?? Infinity, requestsPerSecond: callsPerSecond ?? 0, requestBurst: 0 };
+  const shared = sharing(sharedLimits, tenant, "calls", `${server}@${release}`);
   return new Gate(`the server "${server}"`, limits, SETTINGS, "calls", shared);
 }
 
-/** Logs one line per call: nothing that was said, except where a function threw. */
-export function logCalls(log: Log): CallObserver {
-  return ({ tool, outcome, ms, retries, size, principal, trace, failure }) => {
-    const line = {
-      requestId: trace?.requestId,
-      traceId: trace && traceIdOf(trace),
-      ...tool,
-      principal: principal?.id,
-      outcome,
-      ms: Math.round(ms * 1000) / 1000,
-      size,
-      retries,
-      ...(failure?.stack !== undefined && { stack: failure.stack }),
-    };
-    log.debug(line, "a tool was called");
+/** Logs one line per call: none of its contents, except where a function threw. */
+function logCall(log: Log, { tool, outcome, ms, retries, size, principal, trace, failure }: CallRecord): void {
+  const line = {
+    requestId: trace?.requestId,
+    traceId: trace && traceIdOf(trace),
+    ...tool,
+    principal: principal?.id,
+    outcome,
+    ms: Math.round(ms * 1000) / 1000,
+    size,
+    retries,
+    ...(failure?.stack !== undefined && { stack: failure.stack }),
   };
+  log.debug(line, "a tool was called");
 }

@@ -16,8 +16,7 @@ import type { RetainedCallFacts, RetainedCallPart, RetainedCallStore, NewRetaine
 import type { DirectoryEntry } from "../directory/directory.ts";
 import type { ToolContract } from "../offers/catalog.ts";
 import { jsonOf } from "../offers/long-result.ts";
-import type { CallOutcome } from "./activity.ts";
-import type { CalledTool, ObservedCall } from "./journal.ts";
+import type { CalledTool, CallOutcome, CallObserver, CallRecord } from "./record.ts";
 import { hideSecretFields, markingSecrets } from "./secret-fields.ts";
 
 export type { RetainedCallPart } from "../../store/store.ts";
@@ -75,9 +74,6 @@ export interface ListedCall extends Omit<RetainedCallFacts, "outcome"> {
 }
 
 export type FoundCall = ListedCall & KeptContents;
-
-/** The outcomes of calls that failed. */
-export const FAILED: readonly CallOutcome[] = ["error", "invalid"];
 
 const DAY_MS = 86_400_000;
 const SWEEP_MS = 60_000;
@@ -138,8 +134,8 @@ export class RetainedCalls {
     return Math.round(this.#options.now());
   }
 
-  /** Keeps the calls of one tool; undefined where its entry does not ask for it. */
-  keeperOf(tool: CalledTool, { contract, entry, grant }: Kept): ((call: ObservedCall) => void) | undefined {
+  /** Retains the calls of one tool; undefined if its entry does not ask for it. */
+  retainer(tool: CalledTool, { contract, entry, grant }: Retained): CallObserver | undefined {
     const ms = retainedMs(entry, this.#options.limits);
     if (ms === 0) return undefined;
     const { inputSchema, outputSchema } = contract;
@@ -149,41 +145,47 @@ export class RetainedCalls {
       inputSchema: markingSecrets(inputSchema),
       outputSchema: markingSecrets(outputSchema),
     };
-    return (call) => {
+    return (record) => {
       try {
-        this.#note(tool, keeper, call);
+        this.#note(tool, keeper, record);
       } catch (error) {
         this.#options.log.error({ err: error }, "a call could not be kept");
       }
     };
   }
 
-  #note({ tenant, server, tool, release }: CalledTool, keeper: Keeper, call: ObservedCall): void {
+  #note({ tenant, server, tool, release }: CalledTool, keeper: Keeper, record: CallRecord): void {
     const { retainedCallBytes, retainedCallDelayMs } = bounds;
-    const args = call.args instanceof JsonText ? call.args.text : JSON.stringify(call.args);
+    const { ms, outcome, retries, principal, trace, failure, rejection } = record;
+    const args = record.args instanceof JsonText ? record.args.text : JSON.stringify(record.args);
     const argumentsBytes = Buffer.byteLength(args);
-    const result = call.result && call.size <= retainedCallBytes ? jsonOf(call.result) : undefined;
+    const result = record.result && record.size <= retainedCallBytes ? jsonOf(record.result) : undefined;
     const resultBytes = result instanceof LongText ? result.bytes : Buffer.byteLength(result ?? "");
-    const { failure, rejection } = call;
+    const at = Math.round(this.#now() - (performance.now() - record.beganAt));
     const waiting: Waiting = {
       keeper,
-      server,
-      tool: storable(tool),
-      release,
-      at: Math.round(this.#now() - (performance.now() - call.beganAt)),
-      ms: call.ms,
-      outcome: call.outcome,
-      retries: call.retries,
-      principal: call.principal ? storable(call.principal.id) : null,
-      requestId: call.trace?.requestId,
-      argumentsBytes,
+      call: {
+        server,
+        at,
+        expiresAt: at + keeper.ms,
+        tool: storable(tool),
+        outcome,
+        micros: Math.round(ms * 1_000),
+        principal: principal ? storable(principal.id) : null,
+      },
+      facts: {
+        release,
+        retries,
+        argumentsBytes,
+        ...(trace && { requestId: trace.requestId }),
+        ...(record.result && { resultBytes: Math.max(resultBytes, record.size) }),
+      },
       args: argumentsBytes <= retainedCallBytes ? args : undefined,
-      ...(call.result && { resultBytes: Math.max(resultBytes, call.size) }),
       result: resultBytes <= retainedCallBytes ? result?.toString() : undefined,
       error: failure ?? (rejection === undefined ? undefined : { message: rejection }),
     };
     const queue = this.#queueOf(tenant);
-    const bytes = CALL_BYTES + (waiting.args?.length ?? 0) + (waiting.result?.length ?? 0);
+    const bytes = bytesOf(waiting);
     if (queue.bytes + bytes > this.#options.limits.queuedRetainedCallBytesPerTenant) {
       queue.dropped += 1;
       return;
@@ -233,18 +235,17 @@ export class RetainedCalls {
       for (const waiting of queue.calls) {
         await takeTurns();
         const call = await kept(waiting, secrets, takeTurns).catch((error: unknown) => {
-          log.error({ err: error, tenant, server: waiting.server }, "a call could not be kept");
+          log.error({ err: error, tenant, server: waiting.call.server }, "a call could not be kept");
         });
         bytes += call?.body.length ?? 0;
         if (calls.length > 0 && bytes > BYTES_AT_ONCE) break;
         taken += 1;
         // Its entry may have changed since.
-        if (call && this.#keepsAny(tenant, waiting.server)) calls.push(call);
+        if (call && this.#keepsAny(tenant, waiting.call.server)) calls.push(call);
         if (calls.length === CALLS_AT_ONCE) break;
       }
       if (calls.length > 0 && !(await this.#add(tenant, queue, () => store.add(tenant, calls, room)))) return;
-      for (const { args, result } of queue.calls.splice(0, taken))
-        queue.bytes -= CALL_BYTES + (args?.length ?? 0) + (result?.length ?? 0);
+      for (const waiting of queue.calls.splice(0, taken)) queue.bytes -= bytesOf(waiting);
       await nextTurn();
     }
   }
@@ -375,8 +376,8 @@ export interface ListedCalls {
   readonly isMore: boolean;
 }
 
-/** The parts that tell how the calls of a tool are kept. */
-interface Kept {
+/** The parts that determine how the calls of a tool are retained. */
+interface Retained {
   readonly contract: Pick<ToolContract, "inputSchema" | "outputSchema">;
   readonly entry: Pick<ServerEntry, "retainCallsMs">;
   /** The secrets that its server may see; undefined for none. */
@@ -399,19 +400,19 @@ interface Queue {
   failures: number;
 }
 
-interface Waiting extends Omit<KeptContents, "arguments" | "result" | "error" | "requestId"> {
+interface Waiting {
   readonly keeper: Keeper;
-  readonly server: string;
-  readonly tool: string;
-  readonly at: number;
-  readonly ms: number;
-  readonly outcome: CallOutcome;
-  readonly principal: string | null;
-  readonly requestId: string | undefined;
+  readonly call: Omit<NewRetainedCall, "body">;
+  readonly facts: KeptContents;
   /** As JSON; undefined where they are too long. */
   readonly args: string | undefined;
   readonly result: string | undefined;
   readonly error: Pick<GuestFailure, "message" | "stack"> | undefined;
+}
+
+/** The bytes that a call takes in the queue. */
+function bytesOf({ args, result }: Waiting): number {
+  return CALL_BYTES + (args?.length ?? 0) + (result?.length ?? 0);
 }
 
 /** `secrets`: those that were read for these calls. */
@@ -420,21 +421,11 @@ async function kept(
   secrets: Map<Grant, Promise<boolean>>,
   takeTurns: () => Promise<void> | undefined,
 ): Promise<NewRetainedCall> {
-  const { keeper, server, tool, at, ms, outcome, principal } = waiting;
-  const { grant } = keeper;
-  // A caller may say a secret that the server has not read yet.
-  const isRead = grant === undefined || (await known(secrets, grant));
-  const body = JSON.stringify(isRead ? await contentsOf(waiting, takeTurns) : { ...factsOf(waiting), isUnread: true });
-  return {
-    server,
-    at,
-    expiresAt: at + keeper.ms,
-    tool,
-    outcome,
-    micros: Math.round(ms * 1_000),
-    principal,
-    body,
-  };
+  const { keeper, call, facts } = waiting;
+  // A caller may name a secret that the server has not read yet.
+  const isRead = keeper.grant === undefined || (await known(secrets, keeper.grant));
+  const contents = isRead ? await contentsOf(waiting, takeTurns) : { ...facts, isUnread: true };
+  return { ...call, body: JSON.stringify(contents) };
 }
 
 function known(secrets: Map<Grant, Promise<boolean>>, grant: Grant): Promise<boolean> {
@@ -449,18 +440,8 @@ function known(secrets: Map<Grant, Promise<boolean>>, grant: Grant): Promise<boo
   return reading;
 }
 
-function factsOf({ release, retries, requestId, argumentsBytes, resultBytes }: Waiting): KeptContents {
-  return {
-    release,
-    retries,
-    argumentsBytes,
-    ...(requestId !== undefined && { requestId }),
-    ...(resultBytes !== undefined && { resultBytes }),
-  };
-}
-
 async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | undefined): Promise<KeptContents> {
-  const { keeper, args, result, error } = waiting;
+  const { keeper, facts, args, result, error } = waiting;
   const own = new Redactor(keeper.grant?.redactor);
   const withoutFields = (schema: JsonSchema | undefined, value: Json): Json => {
     const { value: hidden, found } = hideSecretFields(schema, value);
@@ -480,7 +461,7 @@ async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | und
   if (returned?.["structuredContent"] !== undefined)
     returned["structuredContent"] = withoutFields(keeper.outputSchema, returned["structuredContent"]);
   return {
-    ...factsOf(waiting),
+    ...facts,
     ...(given !== undefined && { arguments: await shown(given) }),
     ...(returned !== undefined && { result: await shown(returned) }),
     ...(error && {

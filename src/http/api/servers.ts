@@ -87,7 +87,7 @@ export function serverRoutes({ edits, host, retainedCalls, access, bodies }: Api
     const name = context.request.params["name"]!;
     const tenant = context.tenant;
     if (!(await host.summary(tenant, name))) throw new BerthError("server_not_found", `"${name}"`);
-    context.response.json({ recent: host.recentLines(tenant, name) });
+    context.response.json({ recent: host.activity(tenant, name).lines() });
   };
 
   const getCalls: RouteHandler = async (context) => {

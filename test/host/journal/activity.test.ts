@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Activities, HOUR_PARTS, type Activity, type CallOutcome } from "../../../src/host/journal/activity.ts";
+import { Activities, HOUR_PARTS, type Activity } from "../../../src/host/journal/activity.ts";
+import type { CallOutcome } from "../../../src/host/journal/record.ts";
 import { lower } from "../../support/lowered-limits.ts";
 
 const MINUTE = 60_000;
@@ -9,7 +10,10 @@ const START = Math.ceil(Date.now() / (5 * MINUTE)) * 5 * MINUTE;
 
 /** Notes a call that ended this long after `START`. */
 function note(activity: Activity, afterMs: number, outcome: CallOutcome = "ok"): void {
-  activity.note("tool", outcome, START + afterMs - performance.timeOrigin, 0, 0, 0);
+  const tool = { tenant: "t", server: "s", release: "r", tool: "tool" };
+  const beganAt = START + afterMs - performance.timeOrigin;
+  const none = { principal: undefined, trace: undefined, result: undefined, asked: undefined, rejection: undefined };
+  activity.record({ tool, outcome, beganAt, ms: 0, size: 0, retries: 0, args: {}, ...none, failure: undefined });
 }
 
 function seen(activity: Activity, afterMs: number): string | undefined {
@@ -64,5 +68,30 @@ describe("the calls of the last hour", () => {
     note(gone, 0);
     activities.keepOnly("t", new Map());
     assert.equal(seen(gone, 0), undefined);
+  });
+});
+
+describe("the latest lines", () => {
+  it("are retained for recentLinesServers servers: those of the longest silent one are forgotten first", (t) => {
+    t.after(lower({ recentLines: 2, recentLinesServers: 2 }));
+    const activities = new Activities();
+    const say = (server: string, message: object | string): void =>
+      activities.of("acme", server).addLine("say", { level: "info", message: message as string });
+    const messages = (server: string): string[] =>
+      activities
+        .of("acme", server)
+        .lines()
+        .map(({ message }) => message);
+    say("one", "first");
+    say("two", { long: Array.from({ length: 100_000 }, (_, index) => index) });
+    for (const message of ["second", "third"]) say("one", message);
+    say("three", "first");
+    assert.deepEqual(messages("two"), []);
+    assert.deepEqual(messages("one"), ["third", "second"]);
+    say("three", { a: [1, "two", null, {}], b: true });
+    assert.deepEqual(messages("three"), ['{"a":[1,"two",null,{}],"b":true}', "first"]);
+    activities.keepOnly("acme", new Map([["one", 1]]));
+    activities.keepOnly("other", new Map());
+    assert.deepEqual([messages("one").length, messages("three")], [2, []]);
   });
 });

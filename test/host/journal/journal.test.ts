@@ -1,26 +1,28 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { pino } from "pino";
 import { createPrincipal } from "../../../src/access/principal.ts";
-import { Activity } from "../../../src/host/journal/activity.ts";
-import { CallNotes, Observers, type ObservedCall } from "../../../src/host/journal/journal.ts";
+import { Journal } from "../../../src/host/journal/journal.ts";
+import type { CallRecord } from "../../../src/host/journal/record.ts";
 
-const tool = { tenant: "default", server: "echo", release: "bafyrelease", tool: "say" };
+const released = { tenant: "default", server: "echo", release: "bafyrelease" };
+const contract = { name: "say", inputSchema: { type: "object" } };
 const principal = createPrincipal({ id: "ada", tenant: "default" }, []);
 const result = { content: [{ type: "text", text: "hello" }] };
 
-describe("calls that are observed", () => {
-  it("an observer hears what was called, how it ended, by whom, what was said and how long it took", () => {
-    const heard: ObservedCall[] = [];
-    const observers = new Observers();
-    observers.add((call) => heard.push(call));
-    const notes = new CallNotes(tool, new Activity(), observers);
+describe("the journal", () => {
+  it("gives observers one record of a finished call: the tool, the outcome, the caller, the contents and the time", () => {
+    const records: CallRecord[] = [];
+    const journal = new Journal();
+    journal.addObserver((record) => records.push(record));
     const beganAt = performance.now() - 5;
-    notes.ended("ok", beganAt, { text: "hello" }, { principal, trace: { requestId: "r1" } }, result, 1);
+    const call = { args: { text: "hello" }, options: { principal, trace: { requestId: "r1" } }, beganAt };
+    journal.release(released).tool(contract).record(call, { outcome: "ok", result }, 1);
 
-    const [{ ms, ...call }] = heard as [ObservedCall];
+    const [{ ms, ...record }] = records as [CallRecord];
     assert.ok(ms >= 5);
-    assert.deepEqual(call, {
-      tool,
+    assert.deepEqual(record, {
+      tool: { ...released, tool: "say" },
       outcome: "ok",
       beganAt,
       retries: 1,
@@ -29,23 +31,24 @@ describe("calls that are observed", () => {
       args: { text: "hello" },
       result,
       size: 5,
+      asked: undefined,
       rejection: undefined,
       failure: undefined,
     });
   });
 
-  it("an observer that fails keeps neither the call nor other observers from going on", () => {
-    const faults: unknown[] = [];
-    const heard: ObservedCall[] = [];
-    const observers = new Observers((error) => faults.push(error));
-    const fault = new Error("the disk is full");
-    observers.add(() => {
-      throw fault;
+  it("goes on when an observer fails, and logs the error", () => {
+    const records: CallRecord[] = [];
+    const lines: string[] = [];
+    const journal = new Journal({ log: pino({ level: "info" }, { write: (line: string) => void lines.push(line) }) });
+    journal.addObserver(() => {
+      throw new Error("the disk is full");
     });
-    observers.add((call) => heard.push(call));
-    new CallNotes(tool, new Activity(), observers).ended("ok", performance.now(), {}, {}, result);
+    journal.addObserver((record) => records.push(record));
+    const call = { args: {}, options: {}, beganAt: performance.now() };
+    journal.release(released).tool(contract).record(call, { outcome: "ok", result });
 
-    assert.deepEqual(faults, [fault]);
-    assert.equal(heard.length, 1);
+    assert.deepEqual([records.length, lines.length], [1, 1]);
+    assert.match(lines[0]!, /the disk is full/);
   });
 });

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { RecentLines } from "../../../src/host/journal/recent-lines.ts";
 import { apiOf } from "../../support/api.ts";
 import { post, request } from "../../support/berth.ts";
-import { lower } from "../../support/lowered-limits.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
@@ -96,27 +94,5 @@ describe("the latest errors and lines of a server", () => {
     assert.equal(body.recent[0].message, `${"x".repeat(1_000)}…`);
     assert.ok(!JSON.stringify(body).includes(SECRET));
     assert.ok(!(await pageOf("chatty", author)).includes(SECRET));
-  });
-
-  it("are kept of recentLinesServers servers; of the one that was silent for longest they are forgotten", (t) => {
-    t.after(lower({ recentLines: 2, recentLinesServers: 2 }));
-    const lines = new RecentLines();
-    const say = (server: string, message: object | string): void =>
-      lines.onLine({
-        tool: { tenant: "acme", server, release: "r", tool: "say" },
-        line: { level: "info", message: message as string },
-      });
-    const said = (server: string): string[] => lines.of("acme", server).map(({ message }) => message);
-    say("one", "first");
-    say("two", { long: Array.from({ length: 100_000 }, (_, index) => index) });
-    for (const message of ["second", "third"]) say("one", message);
-    say("three", "first");
-    assert.deepEqual(said("two"), []);
-    assert.deepEqual(said("one"), ["third", "second"]);
-    say("three", { a: [1, "two", null, {}], b: true });
-    assert.deepEqual(said("three"), ['{"a":[1,"two",null,{}],"b":true}', "first"]);
-    lines.keepOnly("acme", new Map([["one", 1]]));
-    lines.keepOnly("other", new Map());
-    assert.deepEqual([said("one").length, said("three")], [2, []]);
   });
 });

@@ -5,8 +5,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { pino } from "pino";
 import { readEntry } from "../../../src/entry/entry.ts";
 import type { DirectoryEntry } from "../../../src/host/directory/directory.ts";
-import { Activity } from "../../../src/host/journal/activity.ts";
-import { CallNotes, Observers } from "../../../src/host/journal/journal.ts";
+import { Journal } from "../../../src/host/journal/journal.ts";
 import { RetainedCalls, type FoundCall, type RetainedCallLimits } from "../../../src/host/journal/retained-calls.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
@@ -73,12 +72,16 @@ describe("the calls that a server keeps", () => {
   ) => {
     const kept = open(limits, more);
     follow(kept, { notes: { retain_calls: "7d" } });
-    const tool = { tenant: TENANT, server: "notes", release: "cid", tool: "add" };
     const { entry } = readEntry("notes", { retain_calls: "7d" });
-    const keeper = kept.keeperOf(tool, { contract: { inputSchema }, entry, grant });
-    const notes = new CallNotes(tool, new Activity(), new Observers(), undefined, undefined, keeper);
+    const released = { tenant: TENANT, server: "notes", release: "cid" };
+    const journal = new Journal({ retainedCalls: kept })
+      .release(released, { entry, grant })
+      .tool({ name: "add", inputSchema });
     const call = (args: JsonObject | JsonText, text = "done") =>
-      notes.ended("ok", performance.now(), args, {}, { content: [{ type: "text", text }] });
+      journal.record(
+        { args, options: {}, beganAt: performance.now() },
+        { outcome: "ok", result: { content: [{ type: "text", text }] } },
+      );
     return { kept, call };
   };
   const textsOf = async (kept: RetainedCalls): Promise<unknown[]> => {

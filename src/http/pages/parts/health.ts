@@ -1,6 +1,6 @@
 import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
-import type { CallOutcome, RecentCall } from "../../../host/journal/activity.ts";
-import type { RecentLine } from "../../../host/journal/recent-lines.ts";
+import type { RecentCall, RecentLine } from "../../../host/journal/activity.ts";
+import type { CallOutcome } from "../../../host/journal/record.ts";
 import type { Catalog } from "../../../host/offers/catalog.ts";
 import { printable, printableText } from "../../../lib/printable.ts";
 import { pathsOf } from "./paths.ts";

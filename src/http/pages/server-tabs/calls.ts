@@ -26,7 +26,7 @@ export const callsTab: ServerTab = {
     return {
       inFlight: activity.inFlight,
       calls: callViews(activity.recent().filter(({ tool }) => isShown(tool))),
-      lines: mayChange(context, "source", name) ? lineViews(host.recentLines(tenant, name)) : [],
+      lines: mayChange(context, "source", name) ? lineViews(activity.lines()) : [],
       isOneOfSeveral: cluster.others.size > 0,
       keptFor: retainedMs === undefined ? "" : spanText(retainedMs),
       kept: mayRead && retainedMs !== undefined && !call ? await keptView(shown, context, parts) : undefined,
