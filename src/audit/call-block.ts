@@ -1,5 +1,5 @@
 import { digestOfJson } from "../lib/canonical-json.ts";
-import { JsonText, isObject, type JsonDigest } from "../lib/json.ts";
+import { isObject, JsonText, soundObject } from "../lib/json.ts";
 import { LongJson } from "../lib/long-text.ts";
 import type { AuditEntry } from "./audit-entry.ts";
 import type { AuditFilter } from "./filter.ts";
@@ -97,29 +97,13 @@ function indexIn<T>(known: Map<T, number>, value: T): number {
   return index;
 }
 
-/** A recorded call, read back. */
-interface RecordedCall {
-  readonly server: string;
-  readonly release: string;
-  readonly tool: string;
-  readonly principal: string | undefined;
-  readonly outcome: string;
-  /** Milliseconds since the epoch. */
-  readonly endedAt: number;
-  readonly ms: number;
-  readonly retries: number;
-  readonly requestId: string | undefined;
-  readonly arguments: JsonDigest;
-  /** Undefined if there was none: questions, or a protocol error. */
-  readonly result: JsonDigest | undefined;
-}
-
 /** The format that `CallBlock` writes. */
 interface Block {
   readonly tools: readonly (readonly [server: string, release: string, tool: string])[];
   readonly principals: readonly string[];
   readonly dropped: number;
-  readonly calls: readonly BlockCall[];
+  /** Each is a `BlockCall`, unless it is damaged. */
+  readonly calls: readonly unknown[];
 }
 
 type BlockCall = readonly [
@@ -136,25 +120,18 @@ type BlockCall = readonly [
   resultDigest: string | null,
 ];
 
-interface ReadCalls {
-  readonly dropped: number;
-  readonly count: number;
-  /**
-   * The recorded calls, by index, in order; undefined for one that does not match, and "damaged" for one that cannot be
-   * read.
-   */
-  call(index: number, filter: AuditFilter): RecordedCall | "damaged" | undefined;
-}
-
-/** Reads a block; undefined if it is damaged. Most calls are only tested against the filter. */
-export function readCalls(body: string): ReadCalls | undefined {
-  const block = parsed(body);
+/**
+ * Reads a block; undefined if it is damaged. `call` returns a recorded call by its index, undefined if it does not match,
+ * and "damaged" if it cannot be read. Most calls are only tested against the filter.
+ */
+export function readCalls(body: string) {
+  const block = soundObject(body);
   if (!isBlock(block)) return undefined;
   const { tools, principals, dropped, calls } = block;
   return {
     dropped,
     count: calls.length,
-    call(index, filter) {
+    call(index: number, filter: AuditFilter) {
       const call = calls[index];
       if (!isCall(call, tools)) return "damaged";
       const [of, who, outcome, endedAt, ms, retries, requestId, argumentBytes, argumentDigest, bytes, digest] = call;
@@ -176,23 +153,14 @@ export function readCalls(body: string): ReadCalls | undefined {
         retries,
         requestId: requestId ?? undefined,
         arguments: { bytes: argumentBytes, sha256: hexOf(argumentDigest) },
+        // None of a call that ended with questions or a protocol error.
         result: bytes === null || digest === null ? undefined : { bytes, sha256: hexOf(digest) },
       };
     },
   };
 }
 
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body) as unknown;
-  } catch {
-    return undefined;
-  }
-}
-
-function isBlock(
-  value: unknown,
-): value is Pick<Block, "tools" | "principals" | "dropped"> & { readonly calls: readonly unknown[] } {
+function isBlock(value: unknown): value is Block {
   if (!isObject(value)) return false;
   const { tools, principals, dropped, calls } = value;
   return (
