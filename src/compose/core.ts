@@ -54,7 +54,7 @@ import { createMetrics, type Metrics } from "../metrics/metrics.ts";
 import { parseAddresses, type AllowedHost } from "../network/allow-list.ts";
 import { parsePrivateHosts, type PrivateHost } from "../network/private-hosts.ts";
 import { openPublicFetch } from "../network/public-fetch.ts";
-import { SocketRelay, type SocketRelayOptions } from "../network/socket-relay.ts";
+import { SocketRelay } from "../network/socket-relay.ts";
 import { openNpm } from "../packages/npm.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn, Spawner } from "../processes/spawn/spawn.ts";
@@ -177,7 +177,7 @@ export async function openCore(
       }),
     );
     const journal = new Journal({ log, retainedCalls });
-    const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log, follow: following(journal) }));
+    const relay = opened(new SocketRelay({ start, makeFolder, limits, ownPort, log, events: journal }));
     const network = { privateHostsOf: privateHostsOf(config), ownPort, retire: relay.retire };
     const executor = opened(
       await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, network: relay, log }),
@@ -393,15 +393,6 @@ function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
   const unfinished = new MessageRooms(unfinishedUpstream, limits);
   const backlog = new MessageRooms(programBacklog, limits);
   return (tenant) => ({ unfinished: unfinished.of(tenant), backlog: backlog.of(tenant) });
-}
-
-function following(journal: Journal): NonNullable<SocketRelayOptions["follow"]> {
-  return {
-    get isFollowed() {
-      return journal.isFollowed;
-    },
-    asked: (server, asked) => journal.publish({ kind: "connected", server, item: undefined, ...asked }),
-  };
 }
 
 /** The places that no folder of servers may hold. */

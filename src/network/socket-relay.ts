@@ -133,7 +133,7 @@ export class SocketRelay {
           op: "begin",
           limits: { socketBytesPerSecondPerTenant },
           ownPort,
-          tells: this.#options.follow?.isFollowed ?? false,
+          tells: this.#options.events?.isFollowed ?? false,
         });
         for (const [door, outlet] of this.#outlets) this.#openDoor(door, outlet);
       },
@@ -175,7 +175,7 @@ export class SocketRelay {
     if (message.op === "asked") {
       const { door, op: _op, ...asked } = message;
       const { grant } = this.#outlets.get(door) ?? {};
-      if (grant) this.#options.follow?.asked(grant.server, asked);
+      if (grant) this.#options.events?.publish({ kind: "connected", server: grant.server, item: undefined, ...asked });
       return;
     }
     if (message.op === "forgotten") return void this.#uses.delete(message.tenant);
@@ -197,11 +197,14 @@ export interface SocketRelayOptions {
   /** The port at which Berth listens, where it does. */
   readonly ownPort?: number | undefined;
   readonly log?: Pick<Log, "warn" | "error">;
-  /** Hears what the guests of a server ask for, if somebody follows it by the time when the relay starts. */
-  readonly follow?: {
-    readonly isFollowed: boolean;
-    asked(server: string, asked: AskedFor): void;
-  };
+  /** Gets the connections of guests, if they are followed when the relay starts. */
+  readonly events?: { readonly isFollowed: boolean; publish(event: Connected): void };
+}
+
+interface Connected extends AskedFor {
+  readonly kind: "connected";
+  readonly server: string;
+  readonly item: undefined;
 }
 
 /** The way out of one guest process: a folder for its sandbox, in which a socket appears once it is bound. */
