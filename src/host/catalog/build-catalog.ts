@@ -28,7 +28,7 @@ import type { Checks } from "../checks/checks.ts";
 import { argumentsSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { codeProblems } from "../directory/tenant-rules.ts";
-import { keptTimeProblems } from "../journal/retained-calls.ts";
+import { retentionProblems } from "../journal/retained-calls.ts";
 import type { Catalog, Offer, Tool } from "../offers/catalog.ts";
 import { identitiesOf } from "../offers/identity.ts";
 import {
@@ -287,7 +287,7 @@ async function serveRelease(
         ? privateRequests(requested, dependencies.operatorGrants)
         : requestProblems(server, entry.raw, missing, acceptanceOf(tenant, server))),
       ...(await grantProblems({ ...subject, requested }, granted.grant, dependencies)),
-      ...keptTimeProblems(server, entry, limits),
+      ...retentionProblems(server, entry, limits),
     ],
     ...(missing.length > 0 && { ungranted: missing }),
     tool: toolOf,

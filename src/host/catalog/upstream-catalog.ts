@@ -31,7 +31,7 @@ import {
 import { uriTester } from "../calls/uris/find-resource.ts";
 import { upstreamProblems } from "../directory/tenant-rules.ts";
 import type { Journal, ToolJournal } from "../journal/journal.ts";
-import { keptTimeProblems } from "../journal/retained-calls.ts";
+import { retentionProblems } from "../journal/retained-calls.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
 import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";
@@ -115,7 +115,7 @@ export async function loadUpstream(
     problems: [
       ...problems,
       ...(await grantProblems({ tenant, server, entry }, grant)),
-      ...keptTimeProblems(server, entry, dependencies.limits),
+      ...retentionProblems(server, entry, dependencies.limits),
       ...consentProblems(server, entry, [...contract.tools, ...held.tools, ...hidden]),
     ],
     identity: identitiesOf(contract.tools, (tool) => ({

@@ -41,39 +41,34 @@ interface RetainedCallsOptions {
   readonly now: () => number;
   /** The most that a tenant may store of all kinds. */
   readonly storedBytesOf?: (tenant: string) => number;
-  /** Tells if this process is the one of several that removes what is to be kept no longer. Default: it is. */
+  /** True if this process is the one of several that removes expired calls. Default: it is. */
   readonly mayRemove?: () => Promise<boolean>;
   readonly limits: RetainedCallLimits;
   readonly log: Log;
 }
 
-/** The contents of a call, as its server keeps them: without secrets. */
-export interface KeptContents {
+/** The contents of a call as they are stored: without secrets. */
+export interface RetainedContents {
   readonly release: Cid;
   readonly retries: number;
   readonly requestId?: string;
-  /** Absent where they are too long, or were not kept because the server's secrets could not be read. */
+  /** Absent if they are too long, or if the server's secrets could not be read. */
   readonly arguments?: Json;
   readonly argumentsBytes: number;
-  /** Absent likewise, and where there was none: questions, or an error in its place. */
+  /** Also absent if there was none: questions, or an error in its place. */
   readonly result?: Json;
   readonly resultBytes?: number;
-  readonly error?: KeptError;
-  /** True where nothing of it was kept, as the server's secrets could not be read. */
+  /** The stack is the function's own, with places in its sources. */
+  readonly error?: { readonly message: string; readonly stack?: string };
+  /** True if none of them is stored, as the server's secrets could not be read. */
   readonly isUnread?: boolean;
-}
-
-export interface KeptError {
-  readonly message: string;
-  /** The function's own stack, with places in its sources. */
-  readonly stack?: string;
 }
 
 export interface ListedCall extends Omit<RetainedCallFacts, "outcome"> {
   readonly outcome: CallOutcome;
 }
 
-export type FoundCall = ListedCall & KeptContents;
+export type FoundCall = ListedCall & RetainedContents;
 
 const DAY_MS = 86_400_000;
 const SWEEP_MS = 60_000;
@@ -88,7 +83,7 @@ const ATTEMPTS = 10;
 /** How often the log tells that a tenant's calls find no room. */
 const TOLD_EVERY_MS = 60_000;
 
-/** How long a server's calls are kept by its entry, within the limit. */
+/** How long the entry of a server has its calls retained, within the limit. */
 function retainedMs(
   { retainCallsMs }: Pick<ServerEntry, "retainCallsMs">,
   { retainedCallDays }: RetainedCallLimits,
@@ -96,7 +91,7 @@ function retainedMs(
   return Math.min(retainCallsMs ?? 0, retainedCallDays * DAY_MS);
 }
 
-export function keptTimeProblems(
+export function retentionProblems(
   server: string,
   { retainCallsMs = 0 }: Pick<ServerEntry, "retainCallsMs">,
   { retainedCallDays }: Pick<RetainedCallLimits, "retainedCallDays">,
@@ -108,13 +103,13 @@ export function keptTimeProblems(
 }
 
 /**
- * Keeps calls with their arguments and results for servers whose entries ask for it, and finds them again. A call waits for
- * nothing: what was said in it is written shortly after, many calls at a time, without the secrets that its server may see.
- * The queue is bounded for each tenant; calls that find no room in it are not kept, and the log says how many.
+ * Retains calls with their contents for servers whose entries ask for it. No call waits for it: contents are written
+ * shortly after, many calls at a time, without the secrets that their server may see. The queue is bounded for each tenant;
+ * calls beyond that are dropped, and the log says how many.
  */
 export class RetainedCalls {
   readonly #options: RetainedCallsOptions;
-  /** How long each server keeps calls, by tenant and server; only those that keep any. */
+  /** How long each server retains calls, by tenant and server; only those that retain any. */
   readonly #tenants = new Map<string, ReadonlyMap<string, number>>();
   readonly #queues = new Map<string, Queue>();
   /** When the log last told that a tenant's calls find no room. */
@@ -241,7 +236,7 @@ export class RetainedCalls {
         if (calls.length > 0 && bytes > BYTES_AT_ONCE) break;
         taken += 1;
         // Its entry may have changed since.
-        if (call && this.#keepsAny(tenant, waiting.call.server)) calls.push(call);
+        if (call && this.#retainsAny(tenant, waiting.call.server)) calls.push(call);
         if (calls.length === CALLS_AT_ONCE) break;
       }
       if (calls.length > 0 && !(await this.#add(tenant, queue, () => store.add(tenant, calls, room)))) return;
@@ -250,7 +245,7 @@ export class RetainedCalls {
     }
   }
 
-  /** False where it is to be tried again later. */
+  /** False if it should be tried again later. */
   async #add(tenant: string, queue: Queue, add: () => Promise<void>): Promise<boolean> {
     const { log } = this.#options;
     try {
@@ -273,17 +268,17 @@ export class RetainedCalls {
     }
   }
 
-  /** True for a tenant that is not known here, too, whose last calls are on their way. */
-  #keepsAny(tenant: string, server: string): boolean {
+  /** Also true for a tenant that is not served here any more, whose last calls are not written yet. */
+  #retainsAny(tenant: string, server: string): boolean {
     return this.#tenants.get(tenant)?.has(server) ?? true;
   }
 
-  /** Follows the entries of a tenant: what a server is to keep no longer, or not as long, is removed. */
+  /** Follows the entries of a tenant: removes calls that a server retains no more, or not as long. */
   follow(tenant: string, servers: ReadonlyMap<string, DirectoryEntry>): void {
     const before = this.#tenants.get(tenant);
     const now = new Map<string, number>();
     for (const [server, { entry, refused }] of servers) {
-      // It is not known what a wrong entry means.
+      // Keep the previous setting while the entry is invalid.
       const ms =
         refused && entry.retainCallsMs === undefined
           ? (before?.get(server) ?? 0)
@@ -295,13 +290,13 @@ export class RetainedCalls {
       if ((now.get(server) ?? 0) < ms) void this.#removeLater(tenant, server, now.get(server));
   }
 
-  /** Forgets a tenant that is served no more. */
+  /** Forgets a tenant that is no longer served. */
   forget(tenant: string): void {
     this.#tenants.delete(tenant);
     this.#told.delete(tenant);
   }
 
-  /** Those that could not be removed now are removed by the next sweep. */
+  /** The next sweep removes those that could not be removed now. */
   async #removeLater(tenant: string, server: string, ms: number | undefined): Promise<void> {
     try {
       await this.#writing;
@@ -314,12 +309,12 @@ export class RetainedCalls {
   async #removeOlder(tenant: string, server: string, ms: number | undefined): Promise<void> {
     const { store } = this.#options;
     const before = ms === undefined ? undefined : this.#now() - ms;
-    // Usually there is nothing to do, and nobody should wait for a write.
+    // Usually there is nothing to remove, and a write would make others wait.
     if ((await store.list(tenant, server, { max: 1, before })).calls.length > 0)
       await store.remove(tenant, server, before);
   }
 
-  /** Removes what is to be kept no longer. Never rejects. */
+  /** Removes calls that are retained no more. Never rejects. */
   async sweep(): Promise<void> {
     const { store, mayRemove, log } = this.#options;
     try {
@@ -327,7 +322,7 @@ export class RetainedCalls {
       await store.removeExpired();
       for (const { tenant, server } of await store.servers()) {
         const known = this.#tenants.get(tenant);
-        // What a tenant keeps that is not served here expires.
+        // Calls of a tenant that is not served here expire.
         if (known && !this.#isClosed) await this.#removeOlder(tenant, server, known.get(server));
       }
     } catch (error) {
@@ -335,16 +330,16 @@ export class RetainedCalls {
     }
   }
 
-  /** How long a server's calls are kept, in milliseconds; undefined where they are not. */
+  /** How long a server's calls are retained, in milliseconds; undefined if they are not. */
   retainedMs(tenant: string, server: string): number | undefined {
     return this.#tenants.get(tenant)?.get(server);
   }
 
-  /** The newest first; none of a server that is to keep none. */
+  /** Newest first; none of a server that retains none. */
   async list(tenant: string, server: string, part: RetainedCallPart): Promise<ListedCalls> {
     const ms = this.retainedMs(tenant, server);
     if (ms === undefined) return { calls: [], isMore: false };
-    // Whoever looks sees what has just happened here.
+    // A reader sees the calls that have just ended here.
     if (this.#queues.has(tenant)) await this.write();
     const since = Math.max(part.since ?? 0, this.#now() - ms);
     return (await this.#options.store.list(tenant, server, { ...part, since })) as ListedCalls;
@@ -355,7 +350,7 @@ export class RetainedCalls {
     const found = ms === undefined ? undefined : await this.#options.store.get(tenant, server, id);
     if (!found || found.at < this.#now() - ms!) return undefined;
     const { body, ...facts } = found;
-    return { ...(facts as ListedCall), ...(JSON.parse(body) as KeptContents) };
+    return { ...(facts as ListedCall), ...(JSON.parse(body) as RetainedContents) };
   }
 
   async close(): Promise<void> {
@@ -366,7 +361,7 @@ export class RetainedCalls {
   }
 }
 
-/** A store may take neither NUL nor half a surrogate pair. */
+/** Replaces NUL and lone surrogates, which not every store takes. */
 function storable(text: string): string {
   return Buffer.from(text).toString().replaceAll("\0", "\ufffd");
 }
@@ -387,7 +382,7 @@ interface Retained {
 interface Keeper {
   readonly ms: number;
   readonly grant: Grant | undefined;
-  /** Those that mark secrets. */
+  /** Only schemas that mark secrets. */
   readonly inputSchema: JsonSchema | undefined;
   readonly outputSchema: JsonSchema | undefined;
 }
@@ -403,8 +398,8 @@ interface Queue {
 interface Waiting {
   readonly keeper: Keeper;
   readonly call: Omit<NewRetainedCall, "body">;
-  readonly facts: KeptContents;
-  /** As JSON; undefined where they are too long. */
+  readonly facts: RetainedContents;
+  /** As JSON; undefined if they are too long. */
   readonly args: string | undefined;
   readonly result: string | undefined;
   readonly error: Pick<GuestFailure, "message" | "stack"> | undefined;
@@ -440,7 +435,7 @@ function known(secrets: Map<Grant, Promise<boolean>>, grant: Grant): Promise<boo
   return reading;
 }
 
-async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | undefined): Promise<KeptContents> {
+async function contentsOf(waiting: Waiting, takeTurns: () => Promise<void> | undefined): Promise<RetainedContents> {
   const { keeper, facts, args, result, error } = waiting;
   const own = new Redactor(keeper.grant?.redactor);
   const withoutFields = (schema: JsonSchema | undefined, value: Json): Json => {
