@@ -2,7 +2,6 @@ import { setTimeout as after } from "node:timers/promises";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { stateBounds } from "../lib/state-rules.ts";
 import { LaterAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
@@ -30,8 +29,8 @@ const operations: readonly HostOperation[] = [
 const REQUESTS_MAX = 64;
 /** The longest request carries a part of a body to send, a third longer in base64, with an address and headers. */
 const REQUEST_UNITS_MAX = 128 * 1024;
-/** A value of state may be a text in which each character is escaped. Its key and the frame take some, too. */
-const UNITS_PER_STATE_BYTE = 2;
+/** A value to store has at most 64 KiB, and each of its characters may be escaped. Its key and the frame need space, too. */
+const STORE_UNITS_MAX = REQUEST_UNITS_MAX + 2 * 64 * 1024;
 /** An answer is never charged more than its length warrants, however busy the service was with others meanwhile. */
 const ANSWER_BYTES_PER_MS = 128 * 1024;
 
@@ -42,7 +41,6 @@ interface AskingProcess extends Pick<GuestProcess, "taken" | "spend" | "kill"> {
 /** The requests of one process to the host, made by its calls. */
 export class HostRequests {
   readonly #process: AskingProcess;
-  readonly #valueUnitsMax: number;
   #waiting = 0;
   #isOver = false;
   /** Long answers are read and written one after the other. */
@@ -51,7 +49,6 @@ export class HostRequests {
 
   constructor(process: AskingProcess) {
     this.#process = process;
-    this.#valueUnitsMax = REQUEST_UNITS_MAX + UNITS_PER_STATE_BYTE * stateBounds.stateValueBytes;
   }
 
   /** Carries a request out and writes the answer to the guest; `units` is the length of the frame. */
@@ -70,12 +67,7 @@ export class HostRequests {
 
   async #carryOut(call: PendingCall, frame: readonly unknown[], units: number): Promise<void> {
     const [, , id] = frame;
-    const asked = carryOut(
-      call.program.port,
-      frame,
-      { units, valueUnitsMax: this.#valueUnitsMax, waiting: this.#waiting },
-      call,
-    );
+    const asked = carryOut(call.program.port, frame, { units, waiting: this.#waiting }, call);
     const answer = await asked.catch((error: unknown) => refusal(id, error));
     if (answer instanceof LaterAnswer) await this.#inOrder(() => this.#writeLong(id, answer));
     else this.#send(answer instanceof Refusal ? answer.frame : JSON.stringify([toGuest.reply, id, 1, answer]));
@@ -109,11 +101,7 @@ export class HostRequests {
 async function carryOut(
   port: HostPort | undefined,
   frame: readonly unknown[],
-  {
-    units,
-    valueUnitsMax,
-    waiting,
-  }: { readonly units: number; readonly valueUnitsMax: number; readonly waiting: number },
+  { units, waiting }: { readonly units: number; readonly waiting: number },
   call: AskingCall,
 ): Promise<HostAnswer> {
   const [, , id, name, params] = frame;
@@ -122,7 +110,7 @@ async function carryOut(
   if (!operation || !isObject(params)) throw new Error("the host does not know this request");
   if (!port) throw new Error(`this program may not ask the host (${operation})`);
   if (waiting > REQUESTS_MAX) throw new Error(`more than ${REQUESTS_MAX} requests are already waiting for the host`);
-  const unitsMax = operation === "stateSet" ? valueUnitsMax : REQUEST_UNITS_MAX;
+  const unitsMax = operation === "stateSet" ? STORE_UNITS_MAX : REQUEST_UNITS_MAX;
   if (units > unitsMax) throw new Error(`a request has at most ${unitsMax} characters`);
   return port.request(operation, params as JsonObject, call);
 }
