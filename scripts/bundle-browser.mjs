@@ -1,9 +1,10 @@
-// Makes what browsers load, in dist/browser/: the scripts of src/browser/, the style sheet and the icon of views/.
+// Makes what browsers load, in dist/browser/: the scripts of src/browser/, the style sheet and the icon of views/, and
+// src/features/<name>/browser.ts as <name>.js.
 // Each name holds the hash of the content, so that browsers can keep it for ever; gzip and brotli stand beside it.
 // assets.json there: {entries: {"page.js": "page.HASH.js", …}, files: every file that may be asked for}. With --quick
 // nothing is compressed well, and `quick` there says so.
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { basename, join, parse, resolve } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { LICENSES, writeLicenses } from "./licenses.mjs";
@@ -31,8 +32,14 @@ const standIns = {
   },
 };
 
+const scripts = filesOf("src/browser", /\.ts$/).map((file) => [file, basename(file, ".ts")]);
+const ofFeatures = readdirSync("src/features")
+  .map((name) => [join("src/features", name, "browser.ts"), name])
+  .filter(([file]) => existsSync(file));
+const styles = filesOf("views", /\.(css|svg)$/).map((file) => [file, parse(file).name]);
+
 const { outputFiles, metafile } = await build({
-  entryPoints: [...filesOf("src/browser", /\.ts$/), ...filesOf("views", /\.(css|svg)$/)],
+  entryPoints: [...scripts, ...ofFeatures, ...styles].map(([file, out]) => ({ in: file, out })),
   entryNames: "[name].[hash]",
   chunkNames: "[name].[hash]",
   outdir: out,
@@ -60,7 +67,7 @@ const { outputFiles, metafile } = await build({
 
 const entries = {};
 for (const [file, { entryPoint }] of Object.entries(metafile.outputs)) {
-  if (entryPoint) entries[basename(entryPoint).replace(/\.ts$/, ".js")] = basename(file);
+  if (entryPoint) entries[basename(file).replace(/\.\w+(\.\w+)$/, "$1")] = basename(file);
 }
 const files = outputFiles.map(({ path }) => basename(path));
 const kept = new Set(["assets.json", LICENSES, ...files.flatMap((file) => [file, `${file}.gz`, `${file}.br`])]);

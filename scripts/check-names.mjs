@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** Scripts of pages run in browsers, among names that their libraries and pages give them. */
-const APART = /^browser\//;
+const APART = /^browser\/|^features\/\w+\/browser\.ts$/;
 const EXPORTED = /^export (?:abstract )?(?:interface|type|class|enum) ([A-Za-z0-9_]+)/gm;
 
 const files = new Map();

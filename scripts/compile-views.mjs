@@ -1,7 +1,8 @@
 // Compiles the templates of views/ to functions, in dist/views.cjs: {layout, partials: {"tools": …, "pages/meta": …}},
 // each as `handlebars.template` takes it. So the serving process needs neither a compiler for them nor time to compile.
+// Features have theirs in their folders: src/features/state/keys.page.hbs is "pages/keys", and keys.partial.hbs "keys".
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { transformSync } from "esbuild";
 import handlebars from "handlebars";
 
@@ -20,18 +21,26 @@ const OPTIONS = {
  */
 const LOCATIONS = /, ?(?:"loc":)?\{"start":\{"line":\d+,"column":\d+\},"end":\{"line":\d+,"column":\d+\}\}/g;
 
-const partials = ["partials", "pages"].flatMap((folder) =>
-  readdirSync(join(VIEWS, folder))
-    .sort()
-    .map((file) => {
-      const name = file.replace(/\.hbs$/, "");
-      return `${JSON.stringify(folder === "pages" ? `pages/${name}` : name)}: ${compiled(join(folder, file))}`;
-    }),
-);
-const script = `"use strict"; module.exports = { layout: ${compiled("layout.hbs")}, partials: { ${partials.join(", ")} } };`;
+const FEATURES = "src/features";
+const templates = [
+  ...filesOf(join(VIEWS, "partials")).map((file) => [basename(file, ".hbs"), file]),
+  ...filesOf(join(VIEWS, "pages")).map((file) => [`pages/${basename(file, ".hbs")}`, file]),
+  ...filesOf(FEATURES, /\.partial\.hbs$/).map((file) => [basename(file, ".partial.hbs"), file]),
+  ...filesOf(FEATURES, /\.page\.hbs$/).map((file) => [`pages/${basename(file, ".page.hbs")}`, file]),
+];
+const partials = templates.map(([name, file]) => `${JSON.stringify(name)}: ${compiled(file)}`);
+const layout = compiled(join(VIEWS, "layout.hbs"));
+const script = `"use strict"; module.exports = { layout: ${layout}, partials: { ${partials.join(", ")} } };`;
 mkdirSync("dist", { recursive: true });
 writeFileSync("dist/views.cjs", transformSync(script, { minify: true, target: "node20.19" }).code);
 
+function filesOf(folder, pattern = /\.hbs$/) {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => pattern.test(name))
+    .sort((one, other) => (one < other ? -1 : 1))
+    .map((name) => join(folder, name));
+}
+
 function compiled(file) {
-  return handlebars.precompile(readFileSync(join(VIEWS, file), "utf8"), OPTIONS).replaceAll(LOCATIONS, "");
+  return handlebars.precompile(readFileSync(file, "utf8"), OPTIONS).replaceAll(LOCATIONS, "");
 }

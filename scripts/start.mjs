@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 process.argv.push("--quick");
 await build("code", "transpile.mjs");
-await build("pages", "compile-views.mjs", "dist/views.cjs", ["views"]);
+await build("pages", "compile-views.mjs", "dist/views.cjs", ["src/features", "views"]);
 await build("browser scripts", "bundle-browser.mjs", "dist/browser/assets.json", ["src", "views"]);
 await build("commands", "bundle-commands.mjs", "dist/bin/berth.cjs", ["src"]);
 process.stderr.write("Checking the boot image and starting Berth …\n");

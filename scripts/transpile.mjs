@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { dirname, join } from "node:path";
 import { build } from "esbuild";
 
-const BROWSER = join("src", "browser");
+const BROWSER = /^src[\\/](?:browser[\\/]|features[\\/]\w+[\\/]browser\.ts$)/;
 const COMPILER = join("src", "discover");
 
 const stale = readdirSync("src", { recursive: true, encoding: "utf8" })
@@ -13,7 +13,7 @@ const stale = readdirSync("src", { recursive: true, encoding: "utf8" })
   .filter((file) => /\.m?ts$/.test(file) && !/\.d\.m?ts$/.test(file))
   .filter((file) => {
     const output = outputOf(file);
-    if (!existsSync(output)) return !file.startsWith(BROWSER);
+    if (!existsSync(output)) return !BROWSER.test(file);
     return statSync(output).mtimeMs < statSync(file).mtimeMs;
   });
 const exact = stale.filter((file) => file.startsWith(COMPILER));

@@ -383,7 +383,7 @@ function addSecretCommands(): void {
 function addStateCommands(): void {
   const tenantOption = ["--tenant <name>", "tenant of the state", "default"] as const;
   const state = program.command("state").description("Show and change the values that servers store between calls.");
-  const load = () => import("./commands/state.ts");
+  const load = () => import("./features/state/commands.ts");
 
   state
     .command("list")

@@ -3,7 +3,7 @@ import { after, describe, it } from "node:test";
 import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../src/executor/executor.ts";
 import { HostRequests } from "../../src/executor/host-requests.ts";
 import { PendingCall } from "../../src/executor/pending-call.ts";
-import type { StateRules } from "../../src/host/calls/guest-state.ts";
+import type { StateRules } from "../../src/features/state/guest-requests.ts";
 import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
 import { nextTurn, turnAmongAll } from "../../src/lib/event-loop.ts";
 import type { Store } from "../../src/store/store.ts";

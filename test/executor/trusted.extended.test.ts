@@ -14,7 +14,7 @@ await import("./schemas.test.ts");
 await import("./scratch.test.ts");
 await import("../examples/postgres.extended.test.ts");
 await import("../host/calls/folders.test.ts");
-await import("../host/calls/state.test.ts");
+await import("../features/state/guest-requests.test.ts");
 await import("../network/cuts.test.ts");
 await import("../network/guest-sockets.test.ts");
 await import("../packages/npm-attacks.test.ts");

@@ -4,13 +4,13 @@ import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../edits/edits.ts";
 import type { PackageEdits } from "../../edits/package-edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
-import type { StateEdits } from "../../edits/state-edits.ts";
+import type { StateEdits } from "../../features/state/edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import type { RetainedCalls } from "../../host/journal/retained-calls.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Bodies } from "../body.ts";
-import { routed, type Permit, type RouteHandler } from "../routed.ts";
+import { type Permit, type RouteHandler, routed } from "../routed.ts";
 
 /** The parts that routes of the API are made with. */
 export interface ApiOptions {

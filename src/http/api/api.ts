@@ -1,5 +1,6 @@
 import { Router } from "express";
 import type { Audit } from "../../audit/audit.ts";
+import { stateRoutes } from "../../features/state/api.ts";
 import { administering } from "../access/permit.ts";
 import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
@@ -7,7 +8,6 @@ import { addRoute, type ApiOptions } from "./add-route.ts";
 import { packageRoutes } from "./packages.ts";
 import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
-import { stateRoutes } from "./state.ts";
 import { subjectRoutes } from "./subjects.ts";
 import { tokenRoutes } from "./tokens.ts";
 

@@ -4,11 +4,11 @@ import { serverNameProblem, variableNameProblem } from "../../entry/fields.ts";
 import { isCid, isStructure, matches, type Cid } from "../../lib/cid.ts";
 import { isObject, nestsTooDeep, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
-import { stateBounds, stateKeyProblem, stateValueProblem } from "../../lib/state-rules.ts";
 import { isTenantName } from "../../lib/tenant-name.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { nameFault } from "../../secrets/secret-rules.ts";
+import { stateBounds, stateKeyProblem, stateValueProblem } from "../../store/state-rules.ts";
 import type { TenantStaging, NamedChange, KeptState } from "../../store/store.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 import {

@@ -1,12 +1,12 @@
 import { buffer } from "node:stream/consumers";
-import { tenantLimits } from "../admission/tenant-limits.ts";
-import { createStateEdits, type StateEdits } from "../edits/state-edits.ts";
-import { stateRules } from "../host/calls/guest-state.ts";
-import { readDirectory } from "../host/directory/directory.ts";
-import { BerthError } from "../lib/errors.ts";
-import { printableJson, printableLine, printableText } from "../lib/printable.ts";
-import { stateBounds } from "../lib/state-rules.ts";
-import { withStore } from "./with-store.ts";
+import { tenantLimits } from "../../admission/tenant-limits.ts";
+import { withStore } from "../../commands/with-store.ts";
+import { readDirectory } from "../../host/directory/directory.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { printableJson, printableLine, printableText } from "../../lib/printable.ts";
+import { stateBounds } from "../../store/state-rules.ts";
+import { createStateEdits, type StateEdits } from "./edits.ts";
+import { stateRules } from "./guest-requests.ts";
 
 export interface StateOptions {
   readonly tenant: string;

@@ -1,8 +1,8 @@
 import { LaterAnswer, type HostAnswer } from "../../executor/executor.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { stateBounds, stateKeyProblem, stateValueProblem } from "../../lib/state-rules.ts";
 import type { Limits } from "../../limits/limits.ts";
+import { stateBounds, stateKeyProblem, stateValueProblem } from "../../store/state-rules.ts";
 import type { StateEntry, StateItem, StateRoom, StateStore } from "../../store/store.ts";
 
 /**

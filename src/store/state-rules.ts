@@ -1,5 +1,5 @@
+import { NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
 import { fixed } from "../limits/fixed.ts";
-import { NESTING_MAX, nestsTooDeep } from "./json.ts";
 
 /** The rules of state that a server keeps. Each function returns a sentence about what is wrong; undefined if nothing is. */
 export const stateBounds = fixed({

@@ -1,8 +1,8 @@
-import type { StateRules } from "../host/calls/guest-state.ts";
-import type { Directory } from "../host/directory/directory.ts";
-import { BerthError } from "../lib/errors.ts";
-import { stateKeyProblem, stateValueProblem } from "../lib/state-rules.ts";
-import type { StateEntry, StateItem, StatePage, StatePart, StateSize, StateStore } from "../store/store.ts";
+import type { Directory } from "../../host/directory/directory.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { stateKeyProblem, stateValueProblem } from "../../store/state-rules.ts";
+import type { StateEntry, StateItem, StatePage, StatePart, StateSize, StateStore } from "../../store/store.ts";
+import type { StateRules } from "./guest-requests.ts";
 
 export type { StateEntry, StateItem };
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { berthInProcess } from "../support/in-process.ts";
-import { AMPLE, withStore } from "../support/store.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
-import { addTenant } from "../support/tenants.ts";
+import { berthInProcess } from "../../support/in-process.ts";
+import { AMPLE, withStore } from "../../support/store.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
+import { addTenant } from "../../support/tenants.ts";
 
 describe("berth state", () => {
   const data = temporaryFolder();

@@ -1,12 +1,12 @@
-import type { KeptBy, StateEdits, StateEntry, StateItem } from "../../edits/state-edits.ts";
+import { listing, mayChange, named, readingWith } from "../../http/access/permit.ts";
+import { cursorAfter, nextAddress, readListPage } from "../../http/list-page.ts";
+import { inGroups, type Pages } from "../../http/pages/pages.ts";
+import { pathsOf } from "../../http/pages/parts/paths.ts";
+import { bytesText, countOf, timeView } from "../../http/pages/parts/text.ts";
+import type { PageRoute, RoutedContext } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { indentedJson } from "../../lib/json.ts";
-import { listing, mayChange, named, readingWith } from "../access/permit.ts";
-import { cursorAfter, nextAddress, readListPage } from "../list-page.ts";
-import type { PageRoute, RoutedContext } from "../routed.ts";
-import { inGroups, type Pages } from "./pages.ts";
-import { pathsOf } from "./parts/paths.ts";
-import { bytesText, countOf, timeView } from "./parts/text.ts";
+import type { KeptBy, StateEdits, StateEntry, StateItem } from "./edits.ts";
 
 export interface StatePageOptions {
   readonly state: StateEdits;

@@ -1,12 +1,12 @@
 import { Router, type Request } from "express";
-import type { StateChange, StateEntry, StateItem, StateValue } from "../../edits/state-edits.ts";
+import { changing, mayChange, named, readingWith } from "../../http/access/permit.ts";
+import { addRoute, type ApiOptions, type Permits } from "../../http/api/add-route.ts";
+import { requirePrecondition, writerOf } from "../../http/api/preconditions.ts";
+import { cursorAfter, readListPage } from "../../http/list-page.ts";
+import type { RoutedContext, RouteHandler } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { stateBounds } from "../../lib/state-rules.ts";
-import { changing, mayChange, named, readingWith } from "../access/permit.ts";
-import { cursorAfter, readListPage } from "../list-page.ts";
-import type { RoutedContext, RouteHandler } from "../routed.ts";
-import { addRoute, type ApiOptions, type Permits } from "./add-route.ts";
-import { requirePrecondition, writerOf } from "./preconditions.ts";
+import { stateBounds } from "../../store/state-rules.ts";
+import type { StateChange, StateEntry, StateItem, StateValue } from "./edits.ts";
 
 /**
  * `/api/state`: what servers keep by key. Reading takes the right to change the server, whose code could tell all of it

@@ -3,11 +3,11 @@
  * the JSON API.
  */
 
-import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
-import { ask } from "./shared/ask.ts";
-import { element, showScripted } from "./shared/dom.ts";
-import { openNotices } from "./shared/notices.ts";
-import { refreshPage } from "./shared/refresh-page.ts";
+import { askToken, asksForToken, withTyped } from "../../browser/shared/ask-token.ts";
+import { ask } from "../../browser/shared/ask.ts";
+import { element, showScripted } from "../../browser/shared/dom.ts";
+import { openNotices } from "../../browser/shared/notices.ts";
+import { refreshPage } from "../../browser/shared/refresh-page.ts";
 
 const list = document.querySelector<HTMLElement>("#state, #keys");
 const form = document.querySelector<HTMLFormElement>("#value");
