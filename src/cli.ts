@@ -8,7 +8,9 @@ import { makeConsolePrintable } from "./commands/print.ts";
 import { run } from "./commands/run.ts";
 import type { ServeOptions } from "./commands/serve.ts";
 import { registerUpstreamCommands } from "./commands/upstream/register.ts";
+import { features } from "./compose/features.ts";
 import { packageVersion } from "./config.ts";
+import type { WithStore } from "./features/feature.ts";
 import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 closeInherited(process.argv.slice(2));
@@ -33,6 +35,8 @@ const dataOption = [
   "--data <folder>",
   "folder of the store (BERTH_DATA; default: .berth, or .berth/data in a folder with an mcps.json)",
 ] as const;
+const withStore: WithStore = async (options, work) =>
+  (await import("./commands/with-store.ts")).withStore(options, work);
 
 program
   .command("serve")
@@ -255,7 +259,7 @@ async function serveOnce(path: string | undefined, given: ServeOptions): Promise
 addAuditCommands();
 addPackageCommands();
 addSecretCommands();
-addStateCommands();
+for (const { commands } of features) commands?.(program, { run, withStore, dataOption });
 addTenantCommands();
 addTokenCommands();
 registerUpstreamCommands(program, () => import("./commands/upstream/pipes.ts"));
@@ -377,51 +381,6 @@ function addSecretCommands(): void {
     .description("Encrypt the secrets of all tenants with a new key; works while Berth runs.")
     .option(...dataOption)
     .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
-}
-
-/** `berth state list|get|set|delete` (docs/state.md), while Berth serves or not. */
-function addStateCommands(): void {
-  const tenantOption = ["--tenant <name>", "tenant of the state", "default"] as const;
-  const state = program.command("state").description("Show and change the values that servers store between calls.");
-  const load = () => import("./features/state/commands.ts");
-
-  state
-    .command("list")
-    .description("List servers with state, or the keys of one server.")
-    .argument("[server]")
-    .option("--prefix <text>", "only keys with this prefix")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .action(async (server, options) => run((await load()).listState(server, options)));
-
-  state
-    .command("get")
-    .description("Print the value of a key.")
-    .argument("<server>")
-    .argument("<key>")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .action(async (server, key, options) => run((await load()).getState(server, key, options)));
-
-  state
-    .command("set")
-    .description("Set the value of a key, read as JSON from standard input.")
-    .argument("<server>")
-    .argument("<key>")
-    .option("--bytes", "store the input as bytes")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .action(async (server, key, options) => run((await load()).setState(server, key, options)));
-
-  state
-    .command("delete")
-    .description("Delete a key.")
-    .argument("<server>")
-    .argument("[key]")
-    .option("--all", "delete all keys of the server")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .action(async (server, key, options) => run((await load()).deleteState(server, key, options)));
 }
 
 /** `berth tenant …` (docs/tenants.md). A running Berth on the same data sees changes within a second. */

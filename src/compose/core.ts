@@ -21,8 +21,7 @@ import { type SecretEdits, createSecretEdits } from "../edits/secret-edits.ts";
 import { describingSchemas } from "../executor/describe-schemas.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
-import { type StateEdits, createStateEdits } from "../features/state/edits.ts";
-import { stateRules } from "../features/state/guest-requests.ts";
+import type { FeatureParts } from "../features/feature.ts";
 import { type OwnPlaces, openFolders } from "../folders/folders.ts";
 import { openExplore } from "../host/builtin/explore-server.ts";
 import { Consents } from "../host/calls/consents.ts";
@@ -30,10 +29,12 @@ import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { KeptCode } from "../host/catalog/cached-code.ts";
 import { QUICK_COMPILE_MS, compilingInTurn } from "../host/catalog/compile-queue.ts";
 import { Checks } from "../host/checks/checks.ts";
+import type { Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
 import { Journal } from "../host/journal/journal.ts";
 import { RetainedCalls } from "../host/journal/retained-calls.ts";
 import { openHost } from "../host/open-host.ts";
+import type { GuestRequests } from "../host/serving/guest-port.ts";
 import { ServedTenants, type Tenancy, followChanges, openTenancy } from "../host/serving/tenancy.ts";
 import { Hosting } from "../host/upstreams/hosting.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -65,6 +66,7 @@ import { openStore } from "../store/open-store.ts";
 import type { Store, StoredUse } from "../store/store.ts";
 import type { ChildRooms } from "../upstream/transport/child.ts";
 import { collectRegularly } from "./collecting.ts";
+import { features } from "./features.ts";
 import { openKeys } from "./keys.ts";
 import { exploring, hostedOpener } from "./open-upstreams.ts";
 
@@ -89,7 +91,7 @@ export interface Core {
   readonly edits: Edits;
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
-  readonly state: StateEdits;
+  readonly features: readonly FeatureParts[];
   readonly retainedCalls: RetainedCalls;
   readonly checks: Checks;
   readonly endpoint: Endpoint;
@@ -218,6 +220,11 @@ export async function openCore(
     const metrics = createMetrics(packageVersion(), config.limits);
     const timed = timeCompiling(metrics);
     const grants = new Grants(secrets, log);
+    const writable = config.image !== "readonly";
+    const directory = (tenant: string): Directory | undefined => host.directory(tenant);
+    const parts = await Promise.all(
+      features.map((feature) => feature.open({ store, limits, limitsOf, writable, directory })),
+    );
     const hosting = {
       store,
       cluster,
@@ -240,10 +247,10 @@ export async function openCore(
       operatorGrants: ownGrants,
       upstreams,
       mayStartPrograms: (tenant: string) => mayStartPrograms(config, tenant),
-      writable: config.image !== "readonly",
+      writable,
       sharedLimits,
       storedBytesOf: (tenant: string) => limitsOf(tenant).storedBytes,
-      stateBytesOf: (tenant: string) => limitsOf(tenant).stateBytes,
+      guestRequests: Object.assign({}, ...parts.map(({ guestRequests }) => guestRequests)) as GuestRequests,
       errorLocations: config.errorLocations,
       limits: config.limits,
     };
@@ -279,19 +286,14 @@ export async function openCore(
       supply,
       writable: hosting.writable,
       mayHave,
-      directory: (tenant) => host.directory(tenant),
+      directory,
     });
     const secretEdits = createSecretEdits({
       store,
       secrets,
       writable: hosting.writable,
-      directory: (tenant) => host.directory(tenant),
+      directory,
       onChange: (tenant, name) => host.secretChanged(tenant, name),
-    });
-    const state = createStateEdits({
-      ...stateRules(hosting),
-      store: store.state,
-      directory: (tenant) => host.directory(tenant),
     });
     const access = opened(
       accessOf(
@@ -353,7 +355,7 @@ export async function openCore(
       },
       packages,
       secrets: secretEdits,
-      state,
+      features: parts,
       retainedCalls,
       checks,
       endpoint,

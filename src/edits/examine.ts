@@ -7,7 +7,6 @@ import { relaxesConsent } from "../entry/consent-field.ts";
 import { type EntryField, entryFields } from "../entry/entry-fields.ts";
 import { type ServerEntry, unnamedEntry } from "../entry/entry.ts";
 import { loadProblem } from "../executor/load-problem.ts";
-import { stateRules } from "../features/state/guest-requests.ts";
 import { environmentForTrial } from "../host/calls/environment.ts";
 import type { LoadDependencies } from "../host/catalog/build-catalog.ts";
 import { compilingOnce } from "../host/catalog/compile-once.ts";
@@ -342,7 +341,7 @@ async function stateOf(
   if (!listed) return { kind: "absent", problems: [] };
   if (!listed.enabled) return { kind: "disabled", problems: listed.problems };
   try {
-    const port = guestPort(tenant, name, quiet(examiner.host), store, stateRules(examiner));
+    const port = guestPort(tenant, name, quiet(examiner.host), store, examiner.guestRequests);
     const loaded = await loadCatalog(tenant, name, listed, port, loading(examiner, store));
     return { kind: "served", ...loaded, problems: loaded.catalog.problems };
   } catch (error) {

@@ -192,7 +192,7 @@ export type FailureReason =
  * - `resourceUpdated`: `{uri}` → null; subscribers of the resource are notified.
  * - `offers`: `{}` → `{kind, name, visible}[]`, the tools and prompts of the server.
  * - `hide`, `show`: `{name}` → null; shows a tool or a prompt to clients, or hides it.
- * - `stateGet`, `stateSet`, `stateDelete`, `stateList`: as `host/calls/guest-state.ts` has them.
+ * - `stateGet`, `stateSet`, `stateDelete`, `stateList`: as `features/state/guest-requests.ts` has them.
  */
 export interface HostPort {
   request(op: HostOperation, params: JsonObject, call: AskingCall): Promise<HostAnswer>;

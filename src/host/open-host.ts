@@ -2,7 +2,6 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { URI_UNITS_MAX } from "../discover/uri-template.ts";
 import { unnamedEntry } from "../entry/entry.ts";
 import type { HostPort } from "../executor/executor.ts";
-import { stateRules } from "../features/state/guest-requests.ts";
 import type { Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -28,7 +27,7 @@ import type { Foreseen, Host } from "./host.ts";
 import { Journal } from "./journal/journal.ts";
 import type { Catalog } from "./offers/catalog.ts";
 import { withAllServers } from "./serving/aggregate.ts";
-import { type PortHost, guestPort } from "./serving/guest-port.ts";
+import { type GuestRequests, type PortHost, guestPort } from "./serving/guest-port.ts";
 import { NodeUpdates } from "./serving/node-updates.ts";
 import { Watchers } from "./serving/watchers.ts";
 
@@ -41,8 +40,8 @@ export interface HostDependencies extends Omit<
   readonly cluster?: Cluster;
   /** A server that comes with Berth, for one tenant. */
   readonly builtIn?: { readonly tenant: string; readonly server: BuiltInServer };
-  /** A tenant's own limit of the bytes of its servers' state. */
-  readonly stateBytesOf?: (tenant: string) => number;
+  /** The requests of guest code that features answer. */
+  readonly guestRequests: GuestRequests;
   readonly limits: Limits;
 }
 
@@ -288,7 +287,7 @@ class StoreHost implements Host, PortHost {
   }
 
   #portOf(tenant: string, server: string): HostPort {
-    return guestPort(tenant, server, this, this.#dependencies.store, stateRules(this.#dependencies));
+    return guestPort(tenant, server, this, this.#dependencies.store, this.#dependencies.guestRequests);
   }
 
   #load(tenant: string, name: string, options?: InspectOptions & { ifRoom: boolean }): Catalog | Promise<Catalog> {

@@ -2,7 +2,6 @@ import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, Request, RequestHandler } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
-import { serverStatePage, statePage } from "../features/state/pages.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -46,7 +45,7 @@ import { contextOf, handOn, routed, type RouteHandler } from "./routed.ts";
 import { serversRoute, type ServersRouteOptions } from "./servers-route.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
 
-/** Every page but those of errors and of signing in: each is a file in `pages/`, with its template in `views/pages/`. */
+/** Every page of the core but those of errors and of signing in: each is a file in `pages/`, with its template in `views/pages/`. */
 const allPages = [
   auditPage,
   cidPage,
@@ -58,8 +57,6 @@ const allPages = [
   secretsPage,
   serverPage,
   serversPage,
-  serverStatePage,
-  statePage,
   variablePage,
   variablesPage,
 ];
@@ -91,7 +88,9 @@ interface AppOptions extends AppParts {
 export function createApp(options: AppOptions): Route {
   const app = express();
   const assets = openAssets();
-  const pages = createPages(assets, options.writable);
+  const added = options.features.flatMap(({ pages = [] }) => pages);
+  const sections = options.features.flatMap(({ sections = [] }) => sections);
+  const pages = createPages(assets, options.writable, sections);
   const parts = { ...options, pages };
   app.disable("x-powered-by");
   app.use((request, response, next) => {
@@ -122,7 +121,7 @@ export function createApp(options: AppOptions): Route {
   app.get("/metrics", routed(metricsRoute(options)));
   // A page of a server has the address of its function: what does not ask for a page is a call.
   app.use(serversRoute(options));
-  for (const page of allPages) app.get(page.path, routed(page.create(parts), page.permit));
+  for (const page of [...allPages, ...added]) app.get(page.path, routed(page.create(parts), page.permit));
   app.get(MCP_PATH, showServer);
   app.all(MCP_PATH, refuseMethod);
   app.use("/api", createApi(options));

@@ -3,7 +3,6 @@ import { after, describe, it } from "node:test";
 import { LaterAnswer, type GuestProgram, type HostAnswer, type HostPort } from "../../src/executor/executor.ts";
 import { HostRequests } from "../../src/executor/host-requests.ts";
 import { PendingCall } from "../../src/executor/pending-call.ts";
-import type { StateRules } from "../../src/features/state/guest-requests.ts";
 import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
 import { nextTurn, turnAmongAll } from "../../src/lib/event-loop.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -159,7 +158,7 @@ describe("what a guest is told of all servers", () => {
       names: () => Array.from({ length: servers }, (_, at) => `s${at}`),
       summary: async (_: string, name: string) => ({ name, state: "ready", catalog: { contract }, problems: [] }),
     } as unknown as PortHost;
-    const port = guestPort("default", "ask", host, {} as Store, {} as StateRules);
+    const port = guestPort("default", "ask", host, {} as Store, {});
     const call = { caller: undefined, onOver: () => {} };
     const answer = await port.request("variable", { name: "berth:servers" }, call);
     assert.ok(answer instanceof LaterAnswer);

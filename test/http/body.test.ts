@@ -3,8 +3,6 @@ import { Readable } from "node:stream";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import type { ApiOptions } from "../../src/http/api/add-route.ts";
-import { apiRoutes } from "../../src/http/api/api.ts";
 import { Bodies } from "../../src/http/body.ts";
 import { readingBounds } from "../../src/lib/reading-bounds.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
@@ -14,6 +12,7 @@ import { post, request, startTestBerth, type TestBerth } from "../support/berth.
 import { startRig } from "../support/mcp-host.ts";
 import { connectRaw, rawPost, type RawConnection } from "../support/raw-http.ts";
 import { contextOf } from "../support/request-context.ts";
+import { allRoutes } from "../support/routes.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { turnsIn } from "../support/turns-in.ts";
@@ -48,7 +47,7 @@ describe("a body of the JSON API", () => {
   beforeEach(() => void (parsedUnits = 0));
 
   const long = members(2 * readingBounds.inlineBodyBytes);
-  const writes = apiRoutes({ access: {} } as ApiOptions).flatMap(([path, { stack }]) =>
+  const writes = allRoutes.flatMap(([path, { stack }]) =>
     stack.flatMap(({ route }) =>
       ["PUT", "POST", "DELETE"]
         .filter((method) => route!.stack.some((layer) => layer.method === method.toLowerCase()))

@@ -2,11 +2,13 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Compiled, DefinitionSource } from "../../src/discover/discovery.ts";
 import { compileKey, compilerCid } from "../../src/discover/key.ts";
 import { createEdits } from "../../src/edits/create-edits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
+import { stateRequests, stateRules } from "../../src/features/state/guest-requests.ts";
 import { Consents } from "../../src/host/calls/consents.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
@@ -60,6 +62,7 @@ export async function openHosted(
     const executor = await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 1 } });
     const checks = new Checks(defaultLimits);
     const sealer = createSealer([randomBytes(32)]);
+    const limits = { ...defaultLimits, ...overrides };
     const hosting = {
       store,
       consents: new Consents({
@@ -76,7 +79,8 @@ export async function openHosted(
       compiler: compiler.identity,
       log: createLog("silent"),
       writable,
-      limits: { ...defaultLimits, ...overrides },
+      limits,
+      guestRequests: stateRequests(stateRules({ store, limits, limitsOf: () => tenantLimits(limits), writable })),
     };
     const host = await openHost([TENANT], hosting);
     return { store, executor, checks, host, edits: createEdits({ ...hosting, host }) };

@@ -9,7 +9,6 @@ import type { Errands } from "../../src/cluster/errands.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
-import type { StateEdits } from "../../src/features/state/edits.ts";
 import type { Host } from "../../src/host/host.ts";
 import { Activity } from "../../src/host/journal/activity.ts";
 import type { RetainedCalls } from "../../src/host/journal/retained-calls.ts";
@@ -205,7 +204,7 @@ export async function startRig(
     edits: {} as Edits,
     packages: {} as PackageEdits,
     secrets: {} as SecretEdits,
-    state: {} as StateEdits,
+    features: [],
     retainedCalls: {} as RetainedCalls,
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),

@@ -6,13 +6,13 @@ import { cursorAfter, readListPage } from "../../http/list-page.ts";
 import type { RoutedContext, RouteHandler } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { stateBounds } from "../../store/state-rules.ts";
-import type { StateChange, StateEntry, StateItem, StateValue } from "./edits.ts";
+import type { StateChange, StateEdits, StateEntry, StateItem, StateValue } from "./edits.ts";
 
 /**
  * `/api/state`: what servers keep by key. Reading takes the right to change the server, whose code could tell all of it
  * anyway. Keys stand in the query, since a path is no place for any text.
  */
-export function stateRoutes({ state, bodies }: ApiOptions): Router {
+export function stateRoutes(state: StateEdits, bodies: ApiOptions["bodies"]): Router {
   const getServers: RouteHandler = async (context) => {
     const kept = await state.sizes(context.tenant);
     context.response.json({ servers: kept.filter(({ server }) => mayChange(context, "state", server)) });

@@ -1,14 +1,14 @@
 import { buffer } from "node:stream/consumers";
 import { tenantLimits } from "../../admission/tenant-limits.ts";
-import { withStore } from "../../commands/with-store.ts";
 import { readDirectory } from "../../host/directory/directory.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { printableJson, printableLine, printableText } from "../../lib/printable.ts";
 import { stateBounds } from "../../store/state-rules.ts";
+import type { WithStore } from "../feature.ts";
 import { createStateEdits, type StateEdits } from "./edits.ts";
 import { stateRules } from "./guest-requests.ts";
 
-export interface StateOptions {
+interface StateOptions {
   readonly tenant: string;
   readonly data?: string;
 }
@@ -18,10 +18,11 @@ const LINE_FEED = 10;
 
 /** `berth state list`: the servers that keep something; `berth state list SERVER`: the keys of one. */
 export function listState(
+  withStore: WithStore,
   server: string | undefined,
   options: StateOptions & { readonly prefix?: string },
 ): Promise<number> {
-  return withState(options, async (state) => {
+  return withState(withStore, options, async (state) => {
     if (server === undefined) {
       for (const { server: name, keys, bytes, exists } of await state.sizes(options.tenant)) {
         print([name, `${keys} keys`, `${bytes} bytes`, exists ? "" : "removed"]);
@@ -44,8 +45,8 @@ export function listState(
 }
 
 /** `berth state get SERVER KEY`: the value alone, as JSON, or as bytes, of which a terminal gets what it can show. */
-export function getState(server: string, key: string, options: StateOptions): Promise<number> {
-  return withState(options, async (state) => {
+export function getState(withStore: WithStore, server: string, key: string, options: StateOptions): Promise<number> {
+  return withState(withStore, options, async (state) => {
     const { value, isJson } = await state.read(options.tenant, server, key);
     const text = (): string => Buffer.from(value).toString();
     if (isJson) process.stdout.write(`${printableJson(text())}\n`);
@@ -56,11 +57,12 @@ export function getState(server: string, key: string, options: StateOptions): Pr
 
 /** `berth state set SERVER KEY`: the value comes from standard input. */
 export function setState(
+  withStore: WithStore,
   server: string,
   key: string,
   options: StateOptions & { readonly bytes?: boolean },
 ): Promise<number> {
-  return withState(options, async (state) => {
+  return withState(withStore, options, async (state) => {
     const given = await buffer(process.stdin);
     const isJson = !options.bytes;
     // An editor, or `echo`, ends the text with a line break.
@@ -79,11 +81,12 @@ export function setState(
 
 /** `berth state delete SERVER KEY`, or `--all` that it keeps. */
 export function deleteState(
+  withStore: WithStore,
   server: string,
   key: string | undefined,
   options: StateOptions & { readonly all?: boolean },
 ): Promise<number> {
-  return withState(options, async (state) => {
+  return withState(withStore, options, async (state) => {
     if ((key === undefined) !== (options.all ?? false)) {
       throw new BerthError("invalid_params", "name one key, or give --all for everything that the server keeps");
     }
@@ -95,6 +98,7 @@ export function deleteState(
 }
 
 function withState(
+  withStore: WithStore,
   { tenant, ...options }: StateOptions,
   work: (state: StateEdits) => Promise<number>,
 ): Promise<number> {
@@ -102,13 +106,11 @@ function withState(
     const found = await store.tenants.find(tenant);
     if (!found) throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
     const directory = await readDirectory(store, tenant);
-    const { stateBytes, storedBytes } = tenantLimits(limits, found.limits);
     const rules = stateRules({
       store,
       limits,
+      limitsOf: () => tenantLimits(limits, found.limits),
       writable: true,
-      stateBytesOf: () => stateBytes,
-      storedBytesOf: () => storedBytes,
     });
     return work(createStateEdits({ ...rules, store: store.state, directory: () => directory }));
   });

@@ -1,19 +1,12 @@
 import { LaterAnswer, type HostAnswer } from "../../executor/executor.ts";
+import type { GuestRequests, Requester } from "../../host/serving/guest-port.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
 import { stateBounds, stateKeyProblem, stateValueProblem } from "../../store/state-rules.ts";
-import type { StateEntry, StateItem, StateRoom, StateStore } from "../../store/store.ts";
+import type { StateEntry, StateItem, StateRoom } from "../../store/store.ts";
+import type { FeatureCore } from "../feature.ts";
 
-/**
- * The state that a server keeps under its own name, for its code. Tenant and server are fixed here: no message can name
- * another. Every request goes to the store, so that it fails (`store_failed`) when the store does.
- *
- * - `stateGet`: `{key}` → `{version, changedAt, expiresAt?, json | base64}`, or null when there is none.
- * - `stateSet`: `{key, json | base64, expected?, expiresInMs?}` → the new version, or null when the version is another.
- * - `stateDelete`: `{key, expected?}` → true; false when there is none, or its version is another.
- * - `stateList`: `{prefix?, after?, limit?, values?}` → `{items, next?}`, each item with its key and its bytes.
- */
+/** What a process that serves allows servers to store. */
 export interface StateRules {
   readonly roomOf: (tenant: string) => StateRoom;
   /** False on a read-only instance. */
@@ -22,45 +15,50 @@ export interface StateRules {
   readonly now: () => number;
 }
 
-export type StateRoomLimits = Pick<Limits, "stateBytesPerServer" | "stateBytesPerTenant">;
-
-export function stateRules(dependencies: {
-  readonly limits: StateRoomLimits;
-  readonly stateBytesOf?: ((tenant: string) => number) | undefined;
-  readonly storedBytesOf?: ((tenant: string) => number) | undefined;
-  readonly writable: boolean;
-  readonly store: { now(): number };
-}): StateRules {
-  const { store, limits, stateBytesOf, storedBytesOf, writable } = dependencies;
-  const { stateBytesPerServer, stateBytesPerTenant } = limits;
-  const roomOf = (tenant: string): StateRoom => ({
-    keysPerServer: stateBounds.stateKeysPerServer,
-    bytesPerServer: stateBytesPerServer,
-    bytesPerTenant: stateBytesOf?.(tenant) ?? stateBytesPerTenant,
-    storedBytesMax: storedBytesOf?.(tenant),
-  });
+export function stateRules({
+  store,
+  limits,
+  limitsOf,
+  writable,
+}: Pick<FeatureCore, "store" | "limits" | "limitsOf" | "writable">): StateRules {
+  const roomOf = (tenant: string): StateRoom => {
+    const { stateBytes, storedBytes } = limitsOf(tenant);
+    return {
+      keysPerServer: stateBounds.stateKeysPerServer,
+      bytesPerServer: limits.stateBytesPerServer,
+      bytesPerTenant: stateBytes,
+      storedBytesMax: storedBytes,
+    };
+  };
   return { roomOf, writable, now: () => store.now() };
 }
 
-export type StateRequest = "stateGet" | "stateSet" | "stateDelete" | "stateList";
-
-/** A longer answer is written in its turn. */
+/** The host sends one longer answer at a time. */
 const SHORT_BYTES = 8 * 1024;
 
-export function guestState(tenant: string, server: string, store: StateStore, rules: StateRules) {
-  const { roomOf, writable, now } = rules;
+/**
+ * Answers requests of a server's code for its own state. Every request goes to the store, so it fails (`store_failed`)
+ * when the store does.
+ *
+ * - `stateGet`: `{key}` → `{version, changedAt, expiresAt?, json | base64}`, or null when there is none.
+ * - `stateSet`: `{key, json | base64, expected?, expiresInMs?}` → the new version, or null when the version is another.
+ * - `stateDelete`: `{key, expected?}` → true; false when there is none, or its version is another.
+ * - `stateList`: `{prefix?, after?, limit?, values?}` → `{items, next?}`, each item with its key and its bytes.
+ */
+export function stateRequests({ roomOf, writable, now }: StateRules): GuestRequests {
   const mayWrite = (): void => {
     if (!writable) throw new BerthError("read_only", "its servers can read their state, and not change it");
   };
 
-  async function get(key: string): Promise<HostAnswer> {
-    const entry = await store.get(tenant, server, key);
+  async function get({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
+    const entry = await store.state.get(tenant, server, keyIn(params));
     if (!entry) return null;
     if (entry.value.length <= SHORT_BYTES) return viewOf(entry);
     return new LaterAnswer("json", async () => Buffer.from(JSON.stringify(viewOf(entry))));
   }
 
-  async function set(key: string, params: JsonObject): Promise<HostAnswer> {
+  async function set({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
+    const key = keyIn(params);
     mayWrite();
     const { isJson, value } = valueIn(params);
     const problem = stateValueProblem({ isJson, bytes: value });
@@ -69,10 +67,17 @@ export function guestState(tenant: string, server: string, store: StateStore, ru
     const expected = optionalNumber(params, "expected");
     const expiresAt = expiryOf(optionalNumber(params, "expiresInMs"), now());
     const room = roomOf(tenant);
-    return (await store.set(tenant, server, key, { value, isJson, expected, expiresAt, room })) ?? null;
+    return (await store.state.set(tenant, server, key, { value, isJson, expected, expiresAt, room })) ?? null;
   }
 
-  async function list(params: JsonObject): Promise<HostAnswer> {
+  async function remove({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
+    const key = keyIn(params);
+    mayWrite();
+    const expected = optionalNumber(params, "expected");
+    return (await store.state.delete(tenant, server, key, { expected })) ?? false;
+  }
+
+  async function list({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
     const { prefix = "", after, values = false } = params;
     if (typeof prefix !== "string" || (after !== undefined && typeof after !== "string")) {
       throw new TypeError('"prefix" and "after" of a list of state are strings');
@@ -84,26 +89,12 @@ export function guestState(tenant: string, server: string, store: StateStore, ru
     const max = Math.min(wanted, stateListKeys);
     const valueBytesMax = values === true ? stateListBytes : undefined;
     return new LaterAnswer("json", async () => {
-      const { items, next } = await store.list(tenant, server, { prefix, after, max, valueBytesMax });
+      const { items, next } = await store.state.list(tenant, server, { prefix, after, max, valueBytesMax });
       return Buffer.from(JSON.stringify({ items: items.map(itemView), next }));
     });
   }
 
-  return async (op: StateRequest, params: JsonObject): Promise<HostAnswer> => {
-    if (op === "stateList") return list(params);
-    const key = keyIn(params);
-    switch (op) {
-      case "stateGet":
-        return get(key);
-      case "stateSet":
-        return set(key, params);
-      case "stateDelete": {
-        mayWrite();
-        const expected = optionalNumber(params, "expected");
-        return (await store.delete(tenant, server, key, { expected })) ?? false;
-      }
-    }
-  };
+  return { stateGet: get, stateSet: set, stateDelete: remove, stateList: list };
 }
 
 /** The time at which something expires that lasts this long; null for ever. */

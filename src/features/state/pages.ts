@@ -1,6 +1,7 @@
 import { listing, mayChange, named, readingWith } from "../../http/access/permit.ts";
+import type { PageKit } from "../../http/feature-routes.ts";
 import { cursorAfter, nextAddress, readListPage } from "../../http/list-page.ts";
-import { inGroups, type Pages } from "../../http/pages/pages.ts";
+import { inGroups } from "../../http/pages/pages.ts";
 import { pathsOf } from "../../http/pages/parts/paths.ts";
 import { bytesText, countOf, timeView } from "../../http/pages/parts/text.ts";
 import type { PageRoute, RoutedContext } from "../../http/routed.ts";
@@ -8,52 +9,50 @@ import { BerthError } from "../../lib/errors.ts";
 import { indentedJson } from "../../lib/json.ts";
 import type { KeptBy, StateEdits, StateEntry, StateItem } from "./edits.ts";
 
-export interface StatePageOptions {
+interface StatePageOptions extends PageKit {
   readonly state: StateEdits;
-  readonly pages: Pages;
-  /** False on a read-only instance. */
-  readonly writable: boolean;
 }
 
-/** `GET /state`: the servers that keep something, of those that the reader may change. */
-export const statePage: PageRoute<StatePageOptions> = {
-  path: "/state",
-  permit: listing,
-  create({ state, pages, writable }) {
-    return async (context) => {
-      const { tenant, base } = context;
-      const kept = (await state.sizes(tenant)).filter(({ server }) => mayChange(context, "state", server));
-      const view = ({ server, keys, bytes, exists }: KeptBy): object => ({
-        writable,
-        name: server,
-        href: addressOf(base, server),
-        page: exists ? pathsOf(base, server).page : "",
-        keys: countOf(keys, "key"),
-        size: bytesText(bytes),
-      });
-      await pages.send(context, "state", {
-        title: "State",
-        section: "state",
-        scripts: ["state.js"],
-        servers: kept.length > 0 ? await pages.fragment("state", inGroups(kept, view)) : undefined,
-        writable,
-      });
-    };
-  },
-};
+export function statePages(state: StateEdits): PageRoute<PageKit>[] {
+  return [
+    {
+      path: "/state",
+      permit: listing,
+      create: (kit) => (context) => sendServers({ ...kit, state }, context),
+    },
+    {
+      path: "/state/:name",
+      permit: readingWith("state", named),
+      create: (kit) => (context) => {
+        const key = textIn(context, "key");
+        return key === "" ? sendKeys({ ...kit, state }, context) : sendValue({ ...kit, state }, context, key);
+      },
+    },
+  ];
+}
 
-/** `GET /state/:name`: the keys of a server, or with `?key=` one of them and its value. */
-export const serverStatePage: PageRoute<StatePageOptions> = {
-  path: "/state/:name",
-  permit: readingWith("state", named),
-  create(options) {
-    return async (context) => {
-      const key = textIn(context, "key");
-      await (key === "" ? sendKeys(options, context) : sendValue(options, context, key));
-    };
-  },
-};
+/** `GET /state`: the servers that store something, of those that the reader may change. */
+async function sendServers({ state, pages, writable }: StatePageOptions, context: RoutedContext): Promise<void> {
+  const { tenant, base } = context;
+  const kept = (await state.sizes(tenant)).filter(({ server }) => mayChange(context, "state", server));
+  const view = ({ server, keys, bytes, exists }: KeptBy): object => ({
+    writable,
+    name: server,
+    href: addressOf(base, server),
+    page: exists ? pathsOf(base, server).page : "",
+    keys: countOf(keys, "key"),
+    size: bytesText(bytes),
+  });
+  await pages.send(context, "state", {
+    title: "State",
+    section: "state",
+    scripts: ["state.js"],
+    servers: kept.length > 0 ? await pages.fragment("state", inGroups(kept, view)) : undefined,
+    writable,
+  });
+}
 
+/** `GET /state/:name`: the keys of a server. */
 async function sendKeys({ state, pages, writable }: StatePageOptions, context: RoutedContext): Promise<void> {
   const { request, tenant, base } = context;
   const server = named(context)!;
@@ -85,6 +84,7 @@ async function sendKeys({ state, pages, writable }: StatePageOptions, context: R
   });
 }
 
+/** `GET /state/:name?key=`: a key and its value. */
 async function sendValue({ state, pages, writable }: StatePageOptions, context: RoutedContext, key: string) {
   const { tenant, base } = context;
   const server = named(context)!;

@@ -1,8 +1,7 @@
 import type { Principal } from "../../access/principal.ts";
 import type { ToolContract } from "../../contract/contract.ts";
 import { faultOfUri, URI_UNITS_MAX } from "../../discover/uri-template.ts";
-import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
-import { guestState, type StateRules } from "../../features/state/guest-requests.ts";
+import { LaterAnswer, type HostAnswer, type HostOperation, type HostPort } from "../../executor/executor.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { basePathOf } from "../../lib/tenant-name.ts";
@@ -24,9 +23,9 @@ export function guestPort(
   server: string,
   host: PortHost,
   store: Store,
-  stateRules: StateRules,
+  requests: GuestRequests,
 ): HostPort {
-  const state = guestState(tenant, server, store.state, stateRules);
+  const requester = { tenant, server, store };
   return {
     async request(op, params, { caller }) {
       switch (op) {
@@ -53,11 +52,11 @@ export function guestPort(
         case "show":
           await host.setVisible(tenant, server, textParam(params, "name"), op === "show");
           return null;
-        case "stateGet":
-        case "stateSet":
-        case "stateDelete":
-        case "stateList":
-          return state(op, params);
+        default: {
+          const answer = requests[op];
+          if (answer) return answer(requester, params);
+          throw new Error(`"${op}" is unavailable: this Berth was built without the feature that answers it`);
+        }
       }
     },
   };
@@ -81,6 +80,18 @@ export function guestPort(
     ];
     return Buffer.from(JSON.stringify(offered));
   }
+}
+
+/** The requests of guest code that features answer, by operation. */
+export type GuestRequests = Readonly<
+  Partial<Record<HostOperation, (requester: Requester, params: JsonObject) => Promise<HostAnswer>>>
+>;
+
+/** The server whose code makes a request. No message can name another one. */
+export interface Requester {
+  readonly tenant: string;
+  readonly server: string;
+  readonly store: Store;
 }
 
 /** The servers that guest code may know of, and what a server's functions may do to the server itself. */

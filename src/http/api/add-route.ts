@@ -4,12 +4,12 @@ import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../edits/edits.ts";
 import type { PackageEdits } from "../../edits/package-edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
-import type { StateEdits } from "../../features/state/edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import type { RetainedCalls } from "../../host/journal/retained-calls.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Bodies } from "../body.ts";
+import type { FeatureRoutes } from "../feature-routes.ts";
 import { type Permit, type RouteHandler, routed } from "../routed.ts";
 
 /** The parts that routes of the API are made with. */
@@ -17,13 +17,13 @@ export interface ApiOptions {
   readonly edits: Edits;
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
-  readonly state: StateEdits;
   readonly retainedCalls: RetainedCalls;
   readonly host: Host;
   readonly access: Access;
   readonly audit: Audit;
   readonly storedUse: (tenant: string) => Promise<TenantUse>;
   readonly bodies: Bodies;
+  readonly features: readonly FeatureRoutes[];
   /** Reads long drafts. */
   readonly checks: Pick<Checks, "readDraft">;
 }

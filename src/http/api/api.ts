@@ -1,6 +1,5 @@
 import { Router } from "express";
 import type { Audit } from "../../audit/audit.ts";
-import { stateRoutes } from "../../features/state/api.ts";
 import { administering } from "../access/permit.ts";
 import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
@@ -33,7 +32,7 @@ export function apiRoutes(options: ApiOptions): readonly (readonly [path: string
     ["/packages", packageRoutes(options)],
     ["/secrets", secretRoutes(options)],
     ["/servers", serverRoutes(options)],
-    ["/state", stateRoutes(options)],
+    ...options.features.flatMap(({ api = [] }) => api).map(({ path, create }) => [path, create(options)] as const),
     ["/tokens", tokenRoutes(options)],
     ["/audit", auditRoutes(options)],
     ["/use", useRoutes(options)],

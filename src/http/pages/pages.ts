@@ -35,7 +35,7 @@ export interface Pages {
 export interface Page {
   readonly title: string;
   /** The entry of the main navigation that the page belongs to. */
-  readonly section?: "mcp" | "variables" | "packages" | "secrets" | "state" | "audit";
+  readonly section?: string;
   /** Leaves out the main navigation, for a person who may go nowhere yet. */
   readonly bare?: boolean;
   /** The path from the top to this page; the last crumb has no `href`. */
@@ -56,24 +56,22 @@ interface Crumb {
   readonly href?: string;
 }
 
-const SECTIONS = [
-  { section: "mcp", label: "Servers", href: "/mcp" },
-  { section: "variables", label: "Variables", href: "/variables" },
-  { section: "packages", label: "Packages", href: "/packages" },
-  { section: "secrets", label: "Secrets", href: "/secrets" },
-  { section: "state", label: "State", href: "/state" },
-  { section: "audit", label: "Audit", href: "/audit" },
-] as const;
+/** An entry of the main navigation. */
+export interface Section {
+  readonly section: string;
+  readonly label: string;
+  readonly href: string;
+  /** False if its page would refuse the principal. */
+  readonly isShown: (principal: Principal | undefined) => boolean;
+}
 
-/** Hides sections that would refuse the principal: a link that leads to a refusal helps nobody. */
-const NEEDS: Record<NonNullable<Page["section"]>, (principal: Principal | undefined) => boolean> = {
-  mcp: () => true,
-  variables: (principal) => mayKnow(principal),
-  packages: (principal) => mayKnow(principal),
-  secrets: (principal) => mayKnow(principal),
-  state: (principal) => !principal || principal.permits("edit"),
-  audit: (principal) => mayAdminister(principal),
-};
+const SECTIONS: readonly Section[] = [
+  { section: "mcp", label: "Servers", href: "/mcp", isShown: () => true },
+  { section: "variables", label: "Variables", href: "/variables", isShown: mayKnow },
+  { section: "packages", label: "Packages", href: "/packages", isShown: mayKnow },
+  { section: "secrets", label: "Secrets", href: "/secrets", isShown: mayKnow },
+];
+const AUDIT: Section = { section: "audit", label: "Audit", href: "/audit", isShown: mayAdminister };
 
 /** Only our own scripts, styles and addresses, and no framing by other sites. */
 const POLICY = [
@@ -107,12 +105,13 @@ export function* inGroups<Item>(items: readonly Item[], viewOf: (item: Item) => 
 
 const TOGETHER = 4;
 
-export function createPages(assets: Assets, isWritable = true): Pages {
+export function createPages(assets: Assets, isWritable = true, added: readonly Section[] = []): Pages {
+  const sections = [...SECTIONS, ...added, AUDIT];
   const views = openViews(assets);
   const version = packageVersion();
 
   function render(view: string, page: Page, { base, isSignedIn, principal }: RoutedContext): Buffer {
-    const shown = SECTIONS.filter(({ section }) => page.bare !== true && NEEDS[section](principal));
+    const shown = sections.filter(({ isShown }) => page.bare !== true && isShown(principal));
     const nav = shown.map(({ section, label, href }) => ({
       label,
       href: base + href,

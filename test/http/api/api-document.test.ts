@@ -3,9 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
-import type { ApiOptions } from "../../../src/http/api/add-route.ts";
-import { apiRoutes } from "../../../src/http/api/api.ts";
 import { post } from "../../support/berth.ts";
+import { allRoutes } from "../../support/routes.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
 const document = readFileSync(join(packageRoot, "docs", "api.md"), "utf8");
@@ -34,10 +33,9 @@ describe("the document of the JSON API", () => {
   });
 
   it("leaves no address out", () => {
-    const options = { access: {} } as ApiOptions;
     const shapeOf = (address: string): string => address.replaceAll(/<\w+>|:\w+/g, "*").replace(/\/$/, "");
     const named = new Set([...documented.keys()].map(shapeOf));
-    for (const [path, { stack }] of apiRoutes(options)) {
+    for (const [path, { stack }] of allRoutes) {
       for (const { route } of stack) {
         const likewise = path.replace(/^\/(?:definitions|entries)$/, "/variables");
         assert.ok(named.has(shapeOf(`/api${likewise}${route!.path}`)), `${path}${route!.path}`);

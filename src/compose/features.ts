@@ -1,0 +1,5 @@
+import type { Feature } from "../features/feature.ts";
+import { stateFeature } from "../features/state/feature.ts";
+
+/** All features, in the order of their entries in the navigation of pages. */
+export const features: readonly Feature[] = [stateFeature];

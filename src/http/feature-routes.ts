@@ -1,0 +1,24 @@
+import type { Router } from "express";
+import type { ApiOptions } from "./api/add-route.ts";
+import type { Pages, Section } from "./pages/pages.ts";
+import type { PageRoute } from "./routed.ts";
+
+/** What a feature adds to the API and to the pages. */
+export interface FeatureRoutes {
+  readonly api?: readonly FeatureApi[];
+  readonly pages?: readonly PageRoute<PageKit>[];
+  /** Its entries in the main navigation, after those of the core that are for everyone. */
+  readonly sections?: readonly Section[];
+}
+
+interface FeatureApi {
+  /** The path below `/api`. */
+  readonly path: string;
+  readonly create: (kit: Pick<ApiOptions, "access" | "bodies">) => Router;
+}
+
+export interface PageKit {
+  readonly pages: Pages;
+  /** False on a read-only instance. */
+  readonly writable: boolean;
+}

@@ -1,0 +1,11 @@
+import { features } from "../../src/compose/features.ts";
+import type { FeatureCore } from "../../src/features/feature.ts";
+import type { ApiOptions } from "../../src/http/api/add-route.ts";
+import { apiRoutes } from "../../src/http/api/api.ts";
+
+const core = { store: {} } as FeatureCore;
+const opened = await Promise.all(features.map((feature) => feature.open(core)));
+const added = await Promise.all(opened.map(({ routes }) => routes?.() ?? {}));
+
+/** All routes of the API, those of features included, to list but not to call. */
+export const allRoutes = apiRoutes({ access: {}, features: added } as unknown as ApiOptions);
