@@ -1,12 +1,13 @@
-import { packageVersion, type Config } from "../config.ts";
-import type { ExploreOptions } from "../host/builtin/explore-server.ts";
+import { type Config, packageVersion } from "../config.ts";
+import { type ExploreOptions, openExplore } from "../host/builtin/explore-server.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import { longReader } from "../host/checks/long-reader.ts";
-import type { HostingOptions } from "../host/upstreams/hosting.ts";
+import { Hosting, type HostingOptions } from "../host/upstreams/hosting.ts";
 import type { Log } from "../lib/log.ts";
+import { MessageRooms, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { Limits } from "../limits/limits.ts";
-import { openSender, openPublicSender } from "../network/public-fetch.ts";
+import { openPublicSender, openSender } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
 import { hostedVariables } from "../upstream/launch/launch.ts";
@@ -19,6 +20,26 @@ import { Upstream } from "../upstream/upstream.ts";
  */
 const clientInfo = { name: "berth", version: packageVersion() };
 
+interface UpstreamParts extends Omit<Starting, "roomsOf">, Pick<HostingOptions, "nodes" | "limitsOf"> {
+  readonly log: Log;
+}
+
+/** The upstreams that tenants host, and the server `explore`, if the configuration has it. */
+export function openUpstreams(config: Config, { nodes, limitsOf, log, ...parts }: UpstreamParts) {
+  const { limits } = config;
+  const starting = { ...parts, roomsOf: childRoomsOf(limits) };
+  const upstreams = new Hosting({ nodes, open: hostedOpener(limits, starting), limitsOf, limits, log });
+  const explore = config.explore ? openExplore(exploring(config, log, starting)) : undefined;
+  return {
+    upstreams,
+    explore,
+    async close(): Promise<void> {
+      await explore?.close();
+      await upstreams.close();
+    },
+  };
+}
+
 interface Starting {
   readonly start: Spawn;
   readonly makeFolder: MakeFolder;
@@ -26,11 +47,14 @@ interface Starting {
   readonly roomsOf: (tenant: string) => ChildRooms;
 }
 
-export function exploring(
-  { limits }: Config,
-  log: Log,
-  { start, makeFolder, checks, roomsOf }: Starting,
-): ExploreOptions {
+/** The memory that messages between Berth and upstream programs may take, by tenant. */
+function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
+  const unfinished = new MessageRooms(unfinishedUpstream, limits);
+  const backlog = new MessageRooms(programBacklog, limits);
+  return (tenant) => ({ unfinished: unfinished.of(tenant), backlog: backlog.of(tenant) });
+}
+
+function exploring({ limits }: Config, log: Log, { start, makeFolder, checks, roomsOf }: Starting): ExploreOptions {
   const [env, folder] = [process.env, process.cwd()];
   const variables = async () => hostedVariables(env);
   // Upstreams may offer less to clients that cannot be asked. A profile records what commands see, and they cannot.
@@ -62,7 +86,7 @@ export function exploring(
  * Hosted upstreams get their secrets. Those of `default` also get what they request of the environment, and may be
  * anywhere; every other tenant's must be at public addresses.
  */
-export function hostedOpener(limits: Limits, { start, makeFolder, checks, roomsOf }: Starting): HostingOptions["open"] {
+function hostedOpener(limits: Limits, { start, makeFolder, checks, roomsOf }: Starting): HostingOptions["open"] {
   const { env } = process;
   const [own, open] = [openSender(), openPublicSender()];
   return (launch, listener, { tenant, grant }) => {

@@ -1,0 +1,44 @@
+import type { Config } from "../config.ts";
+import { openCompiler, type Compiler } from "../discover/compiler.ts";
+import { compileKey, compilerCid } from "../discover/key.ts";
+import { describingSchemas } from "../executor/describe-schemas.ts";
+import type { Executor } from "../executor/executor.ts";
+import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-queue.ts";
+import type { Log } from "../lib/log.ts";
+import { confinementBy } from "../processes/own-program.ts";
+import type { Spawn } from "../processes/spawn/spawn.ts";
+
+/** Most definitions compile in less, and on a machine that is always busy this delays a request only slightly. */
+const LOW_PRIORITY_AFTER_MS = 2_000;
+
+/**
+ * A compiler for what takes little time, and one for the rest, so that no short compilation waits for a long one. With
+ * `berth dev` (`isInteractive`) nothing else needs the CPU, and long compilations keep their priority.
+ */
+export function openCompilers({ limits, guests }: Config, start: Spawn, log: Log, isInteractive: boolean) {
+  let isLogged = false;
+  const onTrusted = (reason: string): void => {
+    if (!isLogged) log.warn({ reason }, "definitions are compiled outside of the sandbox");
+    isLogged = true;
+  };
+  const givesWayMs = isInteractive ? 0 : LOW_PRIORITY_AFTER_MS;
+  const parts = { start, givesWayMs, mode: confinementBy(guests), onTrusted };
+  const open = (compileMs: number): Compiler => openCompiler({ ...limits, compileMs }, parts);
+  const [quick, patient] = [open(Math.min(QUICK_COMPILE_MS, limits.compileMs)), open(limits.compileMs)];
+  return {
+    /** What the host compiles with; `timed` measures each compilation. */
+    compiling: (executor: Executor, timed: (compile: Compiler["compile"]) => Compiler["compile"]) => ({
+      compile: compilingInTurn(
+        timed((source, help) => quick.compile(source, help)),
+        timed((source, help) => patient.compile(source, help)),
+        (tenant) => describingSchemas((program) => executor.load(program), tenant),
+      ),
+      compileKey,
+      compiler: compilerCid(),
+    }),
+    async close(): Promise<void> {
+      await patient.close();
+      await quick.close();
+    },
+  };
+}
