@@ -1,7 +1,9 @@
+import { BerthError } from "../lib/errors.ts";
 import { NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
 import { fixed } from "../limits/fixed.ts";
+import type { StateRoom, StateSize } from "./store.ts";
 
-/** The rules of state that a server keeps. Each function returns a sentence about what is wrong; undefined if nothing is. */
+/** The limits of the state of servers, and how every store counts, bounds and sorts it. */
 export const stateBounds = fixed({
   /** A key of the state that a server stores, and the value under it. */
   stateKeyBytes: 512,
@@ -13,7 +15,7 @@ export const stateBounds = fixed({
   stateListBytes: 256 * 1024,
 });
 
-/** Keys are shown to people and stand in addresses and files, so they are text that survives all of these. */
+/** Returns what is wrong with a key. Keys are shown to people and written to URLs and files, so they must survive these. */
 export function stateKeyProblem(key: string): string | undefined {
   const { stateKeyBytes } = stateBounds;
   if (key === "") return "a key of state is not empty";
@@ -58,3 +60,55 @@ function shown(key: string): string {
 }
 
 const SHOWN_UNITS = 40;
+
+interface StateSums {
+  readonly keys: number;
+  readonly bytes: number;
+}
+
+/** The bytes of state that count. */
+export function sizeOf(key: string, value: Uint8Array): number {
+  return Buffer.byteLength(key) + value.length;
+}
+
+/** Returns which limit of its server a change would exceed, as the end of a sentence. */
+export function whatIsFull(
+  place: StateSums,
+  more: StateSums,
+  { keysPerServer, bytesPerServer }: StateRoom,
+): string | undefined {
+  const [keys, bytes] = [place.keys + more.keys, place.bytes + more.bytes];
+  if (more.keys > 0 && keys > keysPerServer) {
+    return `would keep ${keys} keys, and may keep ${keysPerServer}`;
+  }
+  if (more.bytes > 0 && bytes > bytesPerServer) {
+    return `would keep ${bytes} bytes, and may keep ${bytesPerServer} (BERTH_STATE_BYTES_PER_SERVER)`;
+  }
+  return undefined;
+}
+
+export function serverFull(server: string, full: string): BerthError {
+  return new BerthError("state_full", `the server "${server}" ${full}`);
+}
+
+export function tenantStateFull(bytes: number, bytesPerTenant: number): BerthError {
+  const limit = `${bytesPerTenant} (BERTH_STATE_BYTES_PER_TENANT, or the tenant's own limit stateBytes)`;
+  return new BerthError("state_full", `all servers of the tenant would keep ${bytes} bytes, and may keep ${limit}`);
+}
+
+/** Returns the first text by code points after all that begin with `prefix`; undefined if there is none. */
+export function endOf(prefix: string): string | undefined {
+  const points = Array.from(prefix, (character) => character.codePointAt(0)!);
+  for (let last = points.pop(); last !== undefined; last = points.pop()) {
+    if (last === LAST_POINT) continue;
+    return String.fromCodePoint(...points, last === BEFORE_SURROGATES ? AFTER_SURROGATES : last + 1);
+  }
+  return undefined;
+}
+
+const LAST_POINT = 0x10_ff_ff;
+const [BEFORE_SURROGATES, AFTER_SURROGATES] = [0xd7_ff, 0xe0_00];
+
+export function byServer(a: StateSize, b: StateSize): number {
+  return a.server < b.server ? -1 : 1;
+}

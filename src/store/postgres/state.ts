@@ -1,7 +1,7 @@
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
 import type { BerthError } from "../../lib/errors.ts";
 import { newAlias } from "../aliases.ts";
-import { byServer, endOf, serverFull, sizeOf, tenantStateFull, whatIsFull } from "../state-room.ts";
+import { byServer, endOf, serverFull, sizeOf, tenantStateFull, whatIsFull } from "../state-rules.ts";
 import type {
   KeptState,
   StateEntry,

@@ -4,7 +4,7 @@ import { BerthError } from "../../lib/errors.ts";
 import { aliasOf } from "../aliases.ts";
 import { leftIds } from "../left-claims.ts";
 import { contentMissing, verifiedInTurns } from "../rules.ts";
-import { sizeOf } from "../state-room.ts";
+import { sizeOf } from "../state-rules.ts";
 import { rows, type Steps } from "../steps.ts";
 import type { KeptState, NamedChange, TenantStaging } from "../store.ts";
 import type { TenantChanges } from "../tenants.ts";

@@ -7,7 +7,7 @@ import type { Log } from "../../lib/log.ts";
 import { newAlias } from "../aliases.ts";
 import { ifSound } from "../if-sound.ts";
 import { byName, verified, verifiedInTurns, type ForeignChange } from "../rules.ts";
-import { byServer } from "../state-room.ts";
+import { byServer } from "../state-rules.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
 import { atOnce, attempt, attemptAll, attempting } from "./attempt.ts";
 import { sqliteAuditLinks } from "./audit.ts";

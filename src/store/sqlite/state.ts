@@ -1,6 +1,6 @@
 import type Database from "#better-sqlite3";
 import { actorOf, entryOf } from "../../audit/audit-entry.ts";
-import { endOf, serverFull, sizeOf, tenantStateFull, whatIsFull } from "../state-room.ts";
+import { endOf, serverFull, sizeOf, tenantStateFull, whatIsFull } from "../state-rules.ts";
 import type {
   KeptState,
   StateEntry,

@@ -10,7 +10,7 @@ import { inLock, lockFile } from "../../lib/file-lock.ts";
 import { aliasOf } from "../aliases.ts";
 import { leftIds, removeClaims } from "../left-claims.ts";
 import { contentMissing, verified } from "../rules.ts";
-import { sizeOf } from "../state-room.ts";
+import { sizeOf } from "../state-rules.ts";
 import { rows, type Steps, type Write } from "../steps.ts";
 import type { KeptState, NamedChange, TenantStaging } from "../store.ts";
 import type { Changed, TenantChanges } from "../tenants.ts";
