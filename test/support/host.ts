@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
+import { openFeatures } from "../../src/compose/open-features.ts";
 import type { Compiled, DefinitionSource } from "../../src/discover/discovery.ts";
 import { compileKey, compilerCid } from "../../src/discover/key.ts";
 import { createEdits } from "../../src/edits/create-edits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
-import { stateRequests, stateRules } from "../../src/features/state/guest-requests.ts";
 import { Consents } from "../../src/host/calls/consents.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
@@ -63,6 +63,13 @@ export async function openHosted(
     const checks = new Checks(defaultLimits);
     const sealer = createSealer([randomBytes(32)]);
     const limits = { ...defaultLimits, ...overrides };
+    const { guestRequests } = await openFeatures({
+      store,
+      limits,
+      limitsOf: () => tenantLimits(limits),
+      writable,
+      directory: () => undefined,
+    });
     const hosting = {
       store,
       consents: new Consents({
@@ -80,7 +87,7 @@ export async function openHosted(
       log: createLog("silent"),
       writable,
       limits,
-      guestRequests: stateRequests(stateRules({ store, limits, limitsOf: () => tenantLimits(limits), writable })),
+      guestRequests,
     };
     const host = await openHost([TENANT], hosting);
     return { store, executor, checks, host, edits: createEdits({ ...hosting, host }) };
