@@ -26,7 +26,7 @@ export function openCompilers({ limits, guests }: Config, start: Spawn, log: Log
   const open = (compileMs: number): Compiler => openCompiler({ ...limits, compileMs }, parts);
   const [quick, patient] = [open(Math.min(QUICK_COMPILE_MS, limits.compileMs)), open(limits.compileMs)];
   return {
-    /** What the host compiles with; `timed` measures each compilation. */
+    /** The dependencies of the host that compile definitions; `timed` measures each compilation. */
     compiling: (executor: Executor, timed: (compile: Compiler["compile"]) => Compiler["compile"]) => ({
       compile: compilingInTurn(
         timed((source, help) => quick.compile(source, help)),

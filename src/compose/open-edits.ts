@@ -17,7 +17,7 @@ import type { MakeFolder } from "../processes/work-folders.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { SecretStore, Store } from "../store/store.ts";
 
-/** What people and programs change. */
+/** The changes that people and programs make, by kind. */
 export interface Editing {
   readonly edits: Edits;
   readonly packages: PackageEdits;

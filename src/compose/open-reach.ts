@@ -7,8 +7,6 @@ import type { Log } from "../lib/log.ts";
 import { parsePrivateHosts, type PrivateHost } from "../network/private-hosts.ts";
 import { SocketRelay, type SocketRelayOptions } from "../network/socket-relay.ts";
 
-/** What guest code may reach of this machine and of the network. */
-
 export function openOwnFolders(config: Config): ReturnType<typeof openFolders> {
   return openFolders(config.folders, ownPlaces(config));
 }

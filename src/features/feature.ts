@@ -19,7 +19,7 @@ export interface Feature {
   open(core: FeatureCore): Promise<FeatureParts>;
 }
 
-/** What a serving process gives to a feature. */
+/** The parts of a serving process that features use. */
 export interface FeatureCore {
   readonly store: Store;
   readonly limits: Limits;
@@ -30,7 +30,7 @@ export interface FeatureCore {
   readonly directory: (tenant: string) => Directory | undefined;
 }
 
-/** What a feature adds to a serving process; `openCore` merges it into plain tables. */
+/** The contributions of a feature to a serving process, which merges them into plain tables. */
 export interface FeatureParts {
   /** The requests of guest code that it answers. */
   readonly guestRequests?: GuestRequests;
@@ -38,7 +38,7 @@ export interface FeatureParts {
   readonly routes?: () => Promise<FeatureRoutes>;
 }
 
-/** What the command line gives to a feature. */
+/** The parts of the command line that features use. */
 export interface CommandKit {
   /** Turns the exit code of a command, or its failure, into that of the process. */
   readonly run: (command: Promise<number>) => Promise<void>;

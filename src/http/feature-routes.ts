@@ -3,7 +3,7 @@ import type { ApiOptions } from "./api/add-route.ts";
 import type { Pages, Section } from "./pages/pages.ts";
 import type { PageRoute } from "./routed.ts";
 
-/** What a feature adds to the API and to the pages. */
+/** The contributions of a feature to the API and the pages. */
 export interface FeatureRoutes {
   readonly api?: readonly FeatureApi[];
   readonly pages?: readonly PageRoute<PageKit>[];

@@ -6,7 +6,7 @@ import { stateBounds, stateKeyProblem, stateValueProblem } from "../../store/sta
 import type { StateEntry, StateItem, StateRoom } from "../../store/store.ts";
 import type { FeatureCore } from "../feature.ts";
 
-/** What a process that serves allows servers to store. */
+/** The limits of what servers store, in this process. */
 export interface StateRules {
   readonly roomOf: (tenant: string) => StateRoom;
   /** False on a read-only instance. */
