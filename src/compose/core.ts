@@ -205,16 +205,7 @@ export async function openCore(
       ...hosting,
       ...(explore && { builtIn: { tenant: DEFAULT_TENANT, server: explore } }),
     });
-    const { close: closeEdits, ...editing } = openEdits(config, {
-      host,
-      hosting,
-      secrets,
-      limitsOf,
-      start,
-      makeFolder,
-      log,
-    });
-    closers.push(closeEdits);
+    const editing = opened(openEdits(config, { host, hosting, secrets, limitsOf, start, makeFolder, log }));
     const access = opened(
       accessOf(config, { store, oauthOf: (tenant) => served.oauthOf(tenant), limitsOf, sharedLimits, log }),
     );

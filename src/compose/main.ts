@@ -109,7 +109,7 @@ export async function startBerth(
   const signIns = new SignIns(sealer, store, config.limits, (id) => cluster.tell(SIGNED_OUT, { id }));
   cluster.on(SIGNED_OUT, ({ id }) => signIns.endedElsewhere(id as string));
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
-  const features = await Promise.all(core.features.map(({ routes }) => routes?.() ?? {}));
+  const features = await Promise.all(core.features.map(async ({ routes }) => (await routes?.()) ?? {}));
   http.serve({
     ...core,
     features,

@@ -1,5 +1,5 @@
 import type { Router } from "express";
-import type { ApiOptions } from "./api/add-route.ts";
+import type { Bodies } from "./body.ts";
 import type { Pages, Section } from "./pages/pages.ts";
 import type { PageRoute } from "./routed.ts";
 
@@ -14,7 +14,7 @@ export interface FeatureRoutes {
 interface FeatureApi {
   /** The path below `/api`. */
   readonly path: string;
-  readonly create: (kit: Pick<ApiOptions, "access" | "bodies">) => Router;
+  readonly create: (kit: { readonly bodies: Bodies }) => Router;
 }
 
 export interface PageKit {

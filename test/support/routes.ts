@@ -5,7 +5,7 @@ import { apiRoutes } from "../../src/http/api/api.ts";
 
 const core = { store: {} } as FeatureCore;
 const opened = await Promise.all(features.map((feature) => feature.open(core)));
-const added = await Promise.all(opened.map(({ routes }) => routes?.() ?? {}));
+const added = await Promise.all(opened.map(async ({ routes }) => (await routes?.()) ?? {}));
 
 /** All routes of the API, those of features included, to list but not to call. */
 export const allRoutes = apiRoutes({ access: {}, features: added } as unknown as ApiOptions);
