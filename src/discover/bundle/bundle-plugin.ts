@@ -227,11 +227,21 @@ function loadPackageFile(file: LockedFile, packages: PackageFiles): OnLoadResult
   if (extension === ".wasm") return { contents, loader: "binary", pluginData: file };
   const loader = extension === ".json" ? "json" : TEXTS.has(extension) ? "text" : "js";
   return {
-    contents: loader === "js" ? withoutPatterns(withoutMapReferences(packages.text(file.path)!)) : contents,
+    contents: loader === "js" ? withoutMap(withoutPatterns(withoutMapReferences(packages.text(file.path)!))) : contents,
     loader,
     pluginData: file,
   };
 }
+
+/**
+ * Adds a source map of one position, so that esbuild maps nothing else of the file. `keepSources` deletes positions in
+ * packages anyway, and they are most of a map.
+ */
+function withoutMap(code: string): string {
+  return `${code}\n//# sourceMappingURL=data:application/json,${ONE_POSITION}`;
+}
+
+const ONE_POSITION = encodeURIComponent(JSON.stringify({ version: 3, sources: [""], names: [], mappings: "A" }));
 
 function refuse(code: RefusedImport["code"], text: string): { errors: PartialMessage[] } {
   const detail: RefusedImport = { code };

@@ -58,6 +58,9 @@ const options: ts.CompilerOptions & { stableTypeOrdering: boolean } = {
   stableTypeOrdering: true,
 };
 
+/** The program of the last definition, if it has packages. */
+let last: { readonly packages: PackageFiles; readonly program: ts.Program } | undefined;
+
 const library = new Map<string, ts.SourceFile>();
 
 /** Throws `TooManyDeclarations`. */
@@ -69,9 +72,12 @@ export function openProgram(source: DefinitionSource, packages?: PackageFiles): 
   const program = ts.createProgram({
     // Declarations that nothing imports are for everything.
     rootNames: [ambientName, ...[...own.keys()].filter(isDeclarations), entryName],
+    // Reuses the resolved imports of the packages' own files.
+    ...(last && last.packages === packages && { oldProgram: last.program }),
     options: packages?.hasFolder(`${packagesRoot}${NODE_TYPES}`) ? { ...options, types: ["node"] } : options,
     host: hostFor(own, aliases, packages),
   });
+  last = packages && { packages, program };
   const entry = program.getSourceFile(entryName);
   if (!entry) throw new Error(`the entry ${source.entry} is not among the files of the definition`);
   return {
