@@ -130,7 +130,9 @@ export class LoadTrials {
           case toHost.loadFailed:
             return settle({ kind: "failed", error: loadFailed(frame, {}) });
           case toHost.described:
-            return settle(describedIn(frame));
+            settle(describedIn(frame));
+            // The save that waits for the schemas does not wait for the process to end.
+            return resolve(outcome!);
           case toHost.failed:
             return settle(rejected ? { kind: "rejected", error: rejected } : { kind: "loaded" });
           case toHost.log:
