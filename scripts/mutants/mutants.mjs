@@ -285,8 +285,8 @@ export const mutants = [
     tests: ["test/access/principals.test.ts"],
   },
   {
-    file: "src/mcp/stdio/lines.ts",
-    find: `    if (!isUtf8(bytes)) return this.#handlers.onBadLine("not UTF-8");\n`,
+    file: "src/mcp/stdio/stdio.ts",
+    find: `    if (!isUtf8(bytes)) return this.#refuse(null, new BerthError("parse_error", "it is not UTF-8"));\n`,
     replace: ``,
     tests: ["test/mcp/stdio/stdio.test.ts"],
   },

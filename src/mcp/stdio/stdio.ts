@@ -1,7 +1,9 @@
+import { isUtf8 } from "node:buffer";
 import type { Readable, Writable } from "node:stream";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
+import { LineReader } from "../../lib/line-reader.ts";
 import type { Log } from "../../lib/log.ts";
 import { beginTrace } from "../../lib/trace.ts";
 import { limitVariable } from "../../limits/limits.ts";
@@ -10,7 +12,7 @@ import { errorText, idOf, readMessage, type Message, type Request, type RequestI
 import { isNativeName } from "../native.ts";
 import type { Answer, Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
-import { StdioLineReader, HeldInput, LineOutput } from "./lines.ts";
+import { HeldInput, LineOutput } from "./lines.ts";
 
 /**
  * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
@@ -64,12 +66,12 @@ class Connection {
     const { input, output, limits } = options;
     this.#input = new HeldInput(input);
     this.#output = new LineOutput(output, this.#input);
-    const lines = new StdioLineReader(limits.bodyBytes, {
-      onLine: (line) => {
-        this.#answering++;
-        this.#take(line);
+    const lines = new LineReader(limits.bodyBytes, {
+      onLine: (line) => this.#read(line),
+      onTooLong: () => {
+        const most = `a line has at most ${limits.bodyBytes} bytes (${limitVariable("bodyBytes")})`;
+        this.#refuse(null, new BerthError("body_too_large", most));
       },
-      onBadLine: (reason) => this.#refuse(null, badLine(reason, limits.bodyBytes)),
     });
     input.on("data", (chunk: Buffer) => lines.push(chunk));
     input.once("end", () => {
@@ -85,6 +87,14 @@ class Connection {
     this.#isClosing = true;
     if (this.#answering > 0 && !this.#output.isBroken) await new Promise<void>((resolve) => (this.#onIdle = resolve));
     if (this.#output.room) await this.#output.room;
+  }
+
+  #read(bytes: Buffer): void {
+    if (!isUtf8(bytes)) return this.#refuse(null, new BerthError("parse_error", "it is not UTF-8"));
+    const line = bytes.toString();
+    if (line.trim() === "") return;
+    this.#answering++;
+    this.#take(line);
   }
 
   #take(line: string): void {
@@ -241,12 +251,6 @@ function isModernRequest({ method, params }: Request): boolean {
 
 function isInitialized(body: unknown): boolean {
   return isObject(body) && body["method"] === "notifications/initialized";
-}
-
-function badLine(reason: "too long" | "not UTF-8", lineBytes: number): BerthError {
-  if (reason === "too long")
-    return new BerthError("body_too_large", `a line has at most ${lineBytes} bytes (${limitVariable("bodyBytes")})`);
-  return new BerthError("parse_error", "it is not UTF-8");
 }
 
 /** The methods that a legacy client may use before the handshake. */
