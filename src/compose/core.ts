@@ -25,7 +25,7 @@ import { createSealer } from "../lib/seal.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { TenantLimits } from "../limits/limits.ts";
-import { type Endpoint, createEndpoint } from "../mcp/endpoint.ts";
+import { Endpoint } from "../mcp/endpoint.ts";
 import { inParts } from "../mcp/records-in-parts.ts";
 import { showParts, timeCompiling } from "../metrics/figures.ts";
 import { type Metrics, createMetrics } from "../metrics/metrics.ts";
@@ -210,7 +210,7 @@ export async function openCore(
       accessOf(config, { store, oauthOf: (tenant) => served.oauthOf(tenant), limitsOf, sharedLimits, log }),
     );
     const errands = opened(new Errands({ cluster, records: inParts(store), log }));
-    const endpoint = createEndpoint({
+    const endpoint = new Endpoint({
       cluster,
       errands,
       host,

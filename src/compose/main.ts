@@ -22,7 +22,7 @@ import { createSealer } from "../lib/seal.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import { endsWithin, within } from "../lib/within.ts";
 import type { Limits } from "../limits/limits.ts";
-import { openStdio } from "../mcp/stdio/stdio.ts";
+import { StdioConnection } from "../mcp/stdio/stdio.ts";
 import type { Figures } from "../metrics/metrics.ts";
 import { openGuarded } from "../processes/spawn/guard.ts";
 import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
@@ -170,7 +170,8 @@ export async function startStdio(
   await orClose(core, async () => core.host.server(DEFAULT_TENANT, server));
   const { endpoint, store } = core;
   const { limits } = config;
-  const connection = openStdio({ endpoint, tenant: DEFAULT_TENANT, server, nativeOnly, input, output, limits, log });
+  const place = { tenant: DEFAULT_TENANT, server };
+  const connection = new StdioConnection({ endpoint, ...place, nativeOnly, input, output, limits, log });
   return {
     ended: Promise.race([connection.ended, replacedOf(store)]),
     async close(hurry) {

@@ -24,34 +24,6 @@ import type { Answer, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 
-/**
- * The MCP endpoint of every server, for both eras. It owns the path of a message: JSON-RPC → era → method → answer. The
- * differences between eras are in `modern.ts` and `legacy.ts`; a method that neither has may be a tool's own
- * (`native.ts`). It knows no HTTP library and no socket.
- */
-export interface Endpoint {
-  /** Answers one POST to one server. Never rejects: an error becomes an answer. */
-  post(tenant: string, server: string, post: Post): Promise<Answer>;
-  /** Parses a body; a long one by a promise. Throws, or rejects with, the reason why it is not JSON or too much. */
-  read(tenant: string, body: string): unknown;
-  /** Like `post`, for a transport that has parsed the body already. */
-  receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer>;
-  /** Opens the stream of a legacy session on `listen.events`, or returns an answer instead. Never rejects. */
-  listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined>;
-  /** Ends a legacy session. Never rejects. */
-  end(tenant: string, server: string, post: Pick<Post, "headers" | "headerless" | "principal">): Promise<Answer>;
-  /** Figures for metrics. */
-  stats(): EndpointStats;
-  /** Ends a tenant's open subscriptions, and the calls of its sessions. */
-  endTenant(tenant: string): void;
-  /**
-   * Ends everything that stays open by itself, such as subscriptions, each with its result; calls in progress go on.
-   */
-  close(): void;
-  /** Resolves when the outcomes of ended tasks, and the events that clients of streams have missed, are stored. */
-  settled(): Promise<void>;
-}
-
 export interface EndpointStats {
   /** The sessions that this process remembers. */
   readonly sessions: number;
@@ -82,11 +54,12 @@ export interface EndpointOptions {
   readonly limits?: Limits;
 }
 
-export function createEndpoint(options: EndpointOptions): Endpoint {
-  return new McpEndpoint(options);
-}
-
-class McpEndpoint implements Endpoint {
+/**
+ * The MCP endpoint of every server, for both eras. It owns the path of a message: JSON-RPC → era → method → answer. The
+ * differences between eras are in `modern.ts` and `legacy.ts`; a method that neither has may be a tool's own
+ * (`native.ts`). It knows no HTTP library and no socket.
+ */
+export class Endpoint {
   readonly #host: Host;
   readonly #checks: EndpointOptions["checks"];
   readonly #log: Log;
@@ -110,6 +83,7 @@ class McpEndpoint implements Endpoint {
     this.#legacy = createLegacy(parts);
   }
 
+  /** Answers one POST to one server. Never rejects: an error becomes an answer. */
   async post(tenant: string, server: string, post: Post): Promise<Answer> {
     let body: unknown;
     try {
@@ -121,12 +95,14 @@ class McpEndpoint implements Endpoint {
     return this.receive(tenant, server, body, post);
   }
 
+  /** Parses a body; a long one by a promise. Throws, or rejects with, the reason why it is not JSON or too much. */
   read(tenant: string, body: string): unknown {
     const checks = this.#checks;
     const isLong = checks !== undefined && (body.length > readingBounds.inlineBodyBytes || hasInexactNumbers(body));
     return isLong ? checks.readMessage(tenant, body) : parseJson(body);
   }
 
+  /** Like `post`, for a transport that has parsed the body already. */
   async receive(tenant: string, server: string, body: unknown, post: Post): Promise<Answer> {
     const host = this.#host;
     try {
@@ -152,6 +128,7 @@ class McpEndpoint implements Endpoint {
     }
   }
 
+  /** Opens the stream of a legacy session on `listen.events`, or returns an answer instead. Never rejects. */
   async listen(tenant: string, server: string, listen: Listen): Promise<Answer | undefined> {
     try {
       admit(listen.principal, server);
@@ -162,7 +139,8 @@ class McpEndpoint implements Endpoint {
     }
   }
 
-  async end(tenant: string, server: string, post: Parameters<Endpoint["end"]>[2]): Promise<Answer> {
+  /** Ends a legacy session. Never rejects. */
+  async end(tenant: string, server: string, post: Pick<Post, "headers" | "headerless" | "principal">): Promise<Answer> {
     try {
       admit(post.principal, server);
       await this.#host.server(tenant, server);
@@ -172,6 +150,7 @@ class McpEndpoint implements Endpoint {
     }
   }
 
+  /** Figures for metrics. */
   stats(): EndpointStats {
     return {
       sessions: this.#legacy.sessions.size,
@@ -180,17 +159,20 @@ class McpEndpoint implements Endpoint {
     };
   }
 
+  /** Ends a tenant's open subscriptions, and the calls of its sessions. */
   endTenant(tenant: string): void {
     this.#modern.listeners.endTenant(tenant);
     this.#legacy.sessions.forgetTenant(tenant);
   }
 
+  /** Ends subscriptions and other open streams, each with its result; calls in progress continue. */
   close(): void {
     this.#modern.closing.abort();
     this.#modern.listeners.close();
     closeLegacy(this.#legacy);
   }
 
+  /** Resolves when the outcomes of ended tasks, and the events that clients of streams have missed, are stored. */
   async settled(): Promise<void> {
     await this.#modern.tasks.settled();
     await this.#legacy.store.close();

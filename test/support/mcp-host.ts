@@ -31,7 +31,7 @@ import type { NodeStore } from "../../src/lib/node-store.ts";
 import type { Records } from "../../src/lib/records.ts";
 import { createSealer } from "../../src/lib/seal.ts";
 import { type Limits, defaultLimits } from "../../src/limits/limits.ts";
-import { type EndpointOptions, createEndpoint } from "../../src/mcp/endpoint.ts";
+import { Endpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
 import { createMetrics } from "../../src/metrics/metrics.ts";
 import { MODERN_META } from "./berth.ts";
 import { read } from "./legacy-client.ts";
@@ -195,7 +195,7 @@ export async function startRig(
   const log = createLog("silent");
   const { records = memoryRecords(), nodes } = options;
   const { cluster, errands } = memoryNode(records, nodes, options.limits);
-  const endpoint = createEndpoint({ berthVersion: "0", log, records, cluster, errands, ...options, host });
+  const endpoint = new Endpoint({ berthVersion: "0", log, records, cluster, errands, ...options, host });
   const limits = { ...defaultLimits, ...some };
   const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
   http.serve({

@@ -14,11 +14,6 @@ import type { Answer, Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
 import { HeldInput, LineOutput } from "./lines.ts";
 
-/**
- * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
- * native calls, which need no handshake. It owns what HTTP gives for free: requests by their ids, cancellation, the
- * end. The meaning of a message is up to the endpoint.
- */
 export interface StdioOptions {
   readonly endpoint: Endpoint;
   readonly tenant: string;
@@ -32,19 +27,13 @@ export interface StdioOptions {
   readonly log: Log;
 }
 
-export interface StdioConnection {
+/**
+ * One connection of newline-delimited messages, in both eras (`basic/transports/stdio`, `basic/lifecycle`), and of
+ * native calls, which need no handshake. It owns what HTTP gives for free: requests by their ids, cancellation, the
+ * end. The meaning of a message is up to the endpoint.
+ */
+export class StdioConnection {
   /** Resolves when the other side sends nothing more, or no longer reads. */
-  readonly ended: Promise<void>;
-  /** Accepts no further requests; resolves when those in progress are answered. */
-  close(): Promise<void>;
-}
-
-export function openStdio(options: StdioOptions): StdioConnection {
-  const connection = new Connection(options);
-  return { ended: connection.ended, close: () => connection.close() };
-}
-
-class Connection {
   readonly ended: Promise<void>;
   readonly #options: StdioOptions;
   /** Requests in progress, by their ids. */
@@ -83,6 +72,7 @@ class Connection {
     output.once("close", () => this.#break());
   }
 
+  /** Accepts no further requests; resolves when those in progress are answered. */
   async close(): Promise<void> {
     this.#isClosing = true;
     if (this.#answering > 0 && !this.#output.isBroken) await new Promise<void>((resolve) => (this.#onIdle = resolve));

@@ -6,8 +6,8 @@ import { setImmediate } from "node:timers/promises";
 import { Cancellation } from "../../../src/lib/cancellation.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { createLog } from "../../../src/lib/log.ts";
-import { createEndpoint } from "../../../src/mcp/endpoint.ts";
-import { openStdio } from "../../../src/mcp/stdio/stdio.ts";
+import { Endpoint } from "../../../src/mcp/endpoint.ts";
+import { StdioConnection } from "../../../src/mcp/stdio/stdio.ts";
 import { modern, MODERN_META, request } from "../../support/berth.ts";
 import { loneNode, MemoryHost, openStream, startRig, type OpenStream, type Rig } from "../../support/mcp-host.ts";
 import { stopwatch } from "../../support/stopwatch.ts";
@@ -206,7 +206,7 @@ describe("streams that listen", () => {
   it("a change reaches a thousand of them, and little is kept for each", async () => {
     const host = new MemoryHost();
     host.offer("server", offered);
-    const endpoint = createEndpoint({ host, berthVersion: "0", log: createLog("silent"), ...loneNode() });
+    const endpoint = new Endpoint({ host, berthVersion: "0", log: createLog("silent"), ...loneNode() });
     const count = 1000;
     const received = Array.from({ length: count }, () => 0);
     const headers = { "mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen" };
@@ -234,10 +234,18 @@ describe("subscriptions/listen on stdio", () => {
     const host = new MemoryHost();
     host.offer("server", offered);
     const log = createLog("silent");
-    const endpoint = createEndpoint({ host, berthVersion: "0", log, ...loneNode() });
+    const endpoint = new Endpoint({ host, berthVersion: "0", log, ...loneNode() });
     const [input, output] = [new PassThrough(), new PassThrough()];
     const limits = { bodyBytes: 100_000 };
-    const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
+    const connection = new StdioConnection({
+      endpoint,
+      tenant: "default",
+      server: "server",
+      input,
+      output,
+      limits,
+      log,
+    });
     const lines = createInterface({ input: output })[Symbol.asyncIterator]();
     const next = async () => JSON.parse((await lines.next()).value as string);
     const say = (message: unknown): unknown => input.write(`${JSON.stringify(message)}\n`);

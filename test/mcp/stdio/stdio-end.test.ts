@@ -6,8 +6,8 @@ import { setImmediate } from "node:timers/promises";
 import type { CallOptions } from "../../../src/host/offers/catalog.ts";
 import { createLog } from "../../../src/lib/log.ts";
 import { readingBounds } from "../../../src/lib/reading-bounds.ts";
-import { createEndpoint } from "../../../src/mcp/endpoint.ts";
-import { openStdio } from "../../../src/mcp/stdio/stdio.ts";
+import { Endpoint } from "../../../src/mcp/endpoint.ts";
+import { StdioConnection } from "../../../src/mcp/stdio/stdio.ts";
 import { request } from "../../support/berth.ts";
 import { loneNode, MemoryHost } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
@@ -18,10 +18,10 @@ it("once its end has begun a connection answers what is under way, and everythin
   const slow = (): Promise<string> => new Promise((resolve) => (finish = resolve));
   host.offer("server", { tools: { slow } });
   const log = createLog("silent");
-  const endpoint = createEndpoint({ host, berthVersion: "0", log, ...loneNode() });
+  const endpoint = new Endpoint({ host, berthVersion: "0", log, ...loneNode() });
   const [input, output] = [new PassThrough(), new PassThrough()];
   const limits = { bodyBytes: 100_000 };
-  const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
+  const connection = new StdioConnection({ endpoint, tenant: "default", server: "server", input, output, limits, log });
   const lines = createInterface({ input: output })[Symbol.asyncIterator]();
   const next = async () => JSON.parse((await lines.next()).value as string);
   const say = (message: unknown): unknown => input.write(`${JSON.stringify(message)}\n`);
@@ -71,10 +71,10 @@ it("a long line is read where long messages are, and what comes with it and afte
     },
     scalarsIn: assert.fail,
   };
-  const endpoint = createEndpoint({ host, berthVersion: "0", log, ...loneNode(), checks });
+  const endpoint = new Endpoint({ host, berthVersion: "0", log, ...loneNode(), checks });
   const [input, output] = [new PassThrough(), new PassThrough()];
   const limits = { bodyBytes: 1_000_000 };
-  const connection = openStdio({ endpoint, tenant: "default", server: "server", input, output, limits, log });
+  const connection = new StdioConnection({ endpoint, tenant: "default", server: "server", input, output, limits, log });
   const lines = createInterface({ input: output })[Symbol.asyncIterator]();
   const next = async () => JSON.parse((await lines.next()).value as string);
   const lengthy = "x".repeat(readingBounds.inlineBodyBytes);
