@@ -5,12 +5,12 @@ import { limitVariable } from "../../limits/limits.ts";
 import { addressOf, commandOf } from "../launch/command.ts";
 import type { Launch, ProgramLaunch } from "../launch/launch.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
-import type { ConnectOptions, Opened, Peer } from "../transport/channel.ts";
+import type { ConnectOptions, Peer } from "../transport/channel.ts";
 import { aborted, type Child, startChild } from "../transport/child.ts";
 import { discover, envelopeOf, handshakeBounds, initialize } from "../transport/handshake.ts";
 import { OpenQuestions, Questions } from "../transport/questions.ts";
 import { openRemote } from "../transport/remote.ts";
-import { RpcChannel } from "../transport/rpc-channel.ts";
+import { RpcChannel, type Opened } from "../transport/rpc-channel.ts";
 import { StdioTransport } from "../transport/stdio-transport.ts";
 import { UpstreamConnection } from "./connection.ts";
 

@@ -38,8 +38,9 @@ import {
   type ResourceResult,
   type ToolResult,
 } from "../messages/results.ts";
-import type { Channel, Closed, Peer } from "../transport/channel.ts";
+import type { Closed, Peer } from "../transport/channel.ts";
 import { questionBounds, type Questions } from "../transport/questions.ts";
+import type { RpcChannel } from "../transport/rpc-channel.ts";
 import { CreatedTask, FollowedTask, isTask, readCreatedTask, type TaskEnd, type TaskPeer } from "./tasks.ts";
 
 /**
@@ -50,7 +51,7 @@ export class UpstreamConnection implements Peer {
   readonly era: Peer["era"];
   /** No other connection has it. */
   readonly id = randomUUID();
-  readonly #channel: Channel;
+  readonly #channel: RpcChannel;
   readonly #peer: Peer;
   readonly #taskTtlMs: number;
   readonly #questions: Questions;
@@ -61,7 +62,7 @@ export class UpstreamConnection implements Peer {
   #taskSupport: ReadonlyMap<string, "optional" | "required"> = new Map();
 
   constructor(
-    channel: Channel,
+    channel: RpcChannel,
     peer: Peer,
     { taskTtlMs }: Pick<Limits, "taskTtlMs">,
     questions: Questions,
@@ -107,7 +108,7 @@ export class UpstreamConnection implements Peer {
 
   async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
     const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", fixTool, options);
-    this.#channel.noteTools?.(listed.items);
+    this.#channel.noteTools(listed.items);
     if (this.#takesLegacyTasks) this.#taskSupport = taskSupportOf(listed.items);
     return listed;
   }
@@ -158,7 +159,7 @@ export class UpstreamConnection implements Peer {
     try {
       result = await this.#rounds("tools/call", params, what, told);
     } catch (error) {
-      if (this.#channel.needsTools?.(error, name)) await this.listTools(options);
+      if (this.#channel.needsTools(error, name)) await this.listTools(options);
       else if (takesTasks || options.tasks?.isRefused === true || !isForTasksAlone(error)) throw error;
       else [takesTasks, told] = [true, this.#tellingOfTasks(options)];
       result = await this.#rounds("tools/call", params, what, told);
@@ -267,7 +268,7 @@ export class UpstreamConnection implements Peer {
   }
 
   /**
-   * Ends the connection, and a server that was started for it with everything that it started; `fault` as in `Channel`.
+   * Ends the connection, and a server that was started for it with everything that it started; `fault` as in `RpcChannel`.
    */
   async close(fault?: string): Promise<void> {
     await this.#channel.close(fault);

@@ -4,45 +4,10 @@ import type { Limits } from "../../limits/limits.ts";
 import type { Spawn } from "../../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../../processes/work-folders.ts";
 import type { Surroundings } from "../launch/command.ts";
-import type { ListedTool } from "../messages/lists.ts";
 import type { LongReader } from "../messages/long-answers.ts";
 import type { Deviate } from "../messages/messages.ts";
-import type { Ask, RequestOptions, RequestParams } from "../messages/request.ts";
-import type { AnyResult } from "../messages/results.ts";
+import type { Ask } from "../messages/request.ts";
 import type { Child, ChildRooms } from "./child.ts";
-
-/** An open connection to one upstream over one transport. */
-export interface Channel {
-  readonly transport: "stdio" | "http";
-  /**
-   * Sends a request. `what` names the action in errors: "calling echo". Resolves with the server's result as it is: an
-   * object, not checked further. Rejects with an `UpstreamError` or with `cancelled`.
-   */
-  send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult>;
-  /** Counts the messages from the server so far. */
-  readonly heard: number;
-  /** Called with the server's tools each time they are listed. */
-  noteTools?(tools: readonly ListedTool[]): void;
-  /** True when a call of this tool failed because its tools were not listed yet. */
-  needsTools?(error: unknown, tool: string): boolean;
-  /** A modern server sends change notifications only while the client listens; they go to `onNotification`. */
-  listen(filter: JsonObject, timeoutMs: number): Promise<void>;
-  /** Resolves once the connection is gone for whatever reason. Never rejects. */
-  readonly closed: Promise<Closed>;
-  /**
-   * Resolves when new requests need another connection, though those in progress may still be answered: a session was
-   * lost, or the server cannot be reached. Completes "the server …".
-   */
-  readonly stale?: Promise<string> | undefined;
-  /** `fault` completes "the server …" if it is the cause: then the end counts as unexpected. */
-  close(fault?: string): Promise<void>;
-}
-
-/** A channel whose handshake is complete. */
-export interface Opened {
-  readonly channel: Channel;
-  readonly peer: Peer;
-}
 
 /** The facts that a server states about itself when the connection opens. */
 export interface Peer {

@@ -4,7 +4,7 @@ import { within } from "../../lib/within.ts";
 import { limitVariable } from "../../limits/limits.ts";
 import type { RemoteLaunch } from "../launch/launch.ts";
 import { UpstreamError } from "../messages/upstream-error.ts";
-import type { ConnectOptions, Opened, Peer } from "./channel.ts";
+import type { ConnectOptions, Peer } from "./channel.ts";
 import { aborted } from "./child.ts";
 import { discover, envelopeOf, handshakeBounds, initialize, MODERN_VERSION } from "./handshake.ts";
 import { networkFailure, type RemoteAddress } from "./http-error.ts";
@@ -12,7 +12,7 @@ import { HttpLink } from "./http-link.ts";
 import { HttpSse } from "./http-sse.ts";
 import { Inflow } from "./inflow.ts";
 import { OpenQuestions, type Questions } from "./questions.ts";
-import { RpcChannel } from "./rpc-channel.ts";
+import { RpcChannel, type Opened } from "./rpc-channel.ts";
 import { StreamableHttp } from "./streamable-http.ts";
 
 /**

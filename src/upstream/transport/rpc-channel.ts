@@ -18,10 +18,10 @@ import {
   type RequestMessage,
   type UpstreamMessage,
 } from "../messages/messages.ts";
-import type { Progress, RequestOptions, RequestParams } from "../messages/request.ts";
+import type { RequestOptions, RequestParams } from "../messages/request.ts";
 import { broken, type AnyResult } from "../messages/results.ts";
 import { refusedByServer, UpstreamError } from "../messages/upstream-error.ts";
-import type { Channel, Closed, ConnectOptions, Peer } from "./channel.ts";
+import type { Closed, ConnectOptions, Peer } from "./channel.ts";
 import type { OpenQuestions, Questions } from "./questions.ts";
 import type { Failure, OutgoingRequest, Receiver, Transport } from "./transport.ts";
 
@@ -30,7 +30,8 @@ import type { Failure, OutgoingRequest, Receiver, Transport } from "./transport.
  * keeps every deadline with one timer. Messages that the server sends without being asked go to the inbox. Every message
  * of the server is hostile until checked.
  */
-export class RpcChannel implements Channel, Receiver {
+export class RpcChannel implements Receiver {
+  /** Counts the messages from the server so far. */
   heard = 0;
   readonly deviate: Deviate;
   readonly #transport: Transport;
@@ -65,6 +66,7 @@ export class RpcChannel implements Channel, Receiver {
     return this.#transport.kind;
   }
 
+  /** Resolves once the connection is gone for whatever reason. Never rejects. */
   get closed(): Promise<Closed> {
     return this.#transport.closed;
   }
@@ -73,6 +75,7 @@ export class RpcChannel implements Channel, Receiver {
     return this.#transport.stale;
   }
 
+  /** `fault` completes "the server …" if it is the cause: then the end counts as unexpected. */
   close(fault?: string): Promise<void> {
     return this.#transport.close(fault);
   }
@@ -84,19 +87,39 @@ export class RpcChannel implements Channel, Receiver {
     this.#transport.agreed?.(peer);
   }
 
+  /** Called with the server's tools each time they are listed. */
   noteTools(tools: readonly ListedTool[]): void {
     this.#transport.noteTools?.(tools);
   }
 
+  /** True when a call of this tool failed because its tools were not listed yet. */
   needsTools(error: unknown, tool: string): boolean {
     return this.#transport.needsTools?.(error, tool) ?? false;
   }
 
+  /**
+   * `what` names the action in errors: "calling echo". Resolves with the server's result as it is: an object, not checked
+   * further. Rejects with an `UpstreamError` or with `cancelled`.
+   */
   send(method: string, params: RequestParams, what: string, options: RequestOptions): Promise<AnyResult> {
     return new Promise((resolve, reject) => {
       const { signal, onProgress, meta, timeoutMs = this.#timeoutMs } = options;
       if (signal?.aborted) return reject(new BerthError("cancelled", what));
-      const call = new Call(method, what, onProgress, signal, clock.now() + timeoutMs, resolve, reject);
+      const deadlineAt = clock.now() + timeoutMs;
+      // One literal: spreading an object into it would cost more than all of this.
+      const call: Call = {
+        id: 0,
+        json: "",
+        params,
+        onAbort: undefined,
+        method,
+        what,
+        onProgress,
+        signal,
+        deadlineAt,
+        resolve,
+        reject,
+      };
       this.#calls.add(call);
       call.params = this.#completed(params, meta, onProgress && call.id);
       const json = jsonOf(call.params);
@@ -227,8 +250,19 @@ export class RpcChannel implements Channel, Receiver {
     }
   }
 
-  #tellProgress(params: JsonObject): void {
-    this.#calls.get(Number(params["progressToken"]))?.tell(params);
+  /** Reports progress in the server's words. */
+  #tellProgress({ progressToken, progress, total, message }: JsonObject): void {
+    const { onProgress } = this.#calls.get(Number(progressToken)) ?? {};
+    if (!onProgress || typeof progress !== "number") return;
+    try {
+      onProgress({
+        progress,
+        ...(typeof total === "number" && { total }),
+        ...(typeof message === "string" && { message }),
+      });
+    } catch {
+      // A listener that throws wants no more of it.
+    }
   }
 
   /** Gives a request up and tells the server. */
@@ -262,6 +296,12 @@ export class RpcChannel implements Channel, Receiver {
   }
 }
 
+/** A channel whose handshake is complete. */
+export interface Opened {
+  readonly channel: RpcChannel;
+  readonly peer: Peer;
+}
+
 /** Arguments that are JSON text may also be in `_meta`. */
 function jsonOf(params: RequestParams): string {
   const { arguments: long } = params;
@@ -279,51 +319,16 @@ const RELISTEN_MS = 500;
 const RELISTEN_MAX_MS = 60_000;
 
 /** One request, from its creation to its answer. */
-class Call implements OutgoingRequest {
-  id = 0;
-  json = "";
-  params: RequestParams = {};
+interface Call extends OutgoingRequest {
+  id: number;
+  json: string;
+  params: RequestParams;
   onAbort: (() => void) | undefined;
-  readonly method: string;
   readonly what: string;
   readonly onProgress: RequestOptions["onProgress"];
   readonly signal: CancelSignal | undefined;
-  readonly deadlineAt: number;
   readonly resolve: (result: AnyResult) => void;
   readonly reject: (error: BerthError) => void;
-
-  constructor(
-    method: string,
-    what: string,
-    onProgress: RequestOptions["onProgress"],
-    signal: CancelSignal | undefined,
-    deadlineAt: number,
-    resolve: (result: AnyResult) => void,
-    reject: (error: BerthError) => void,
-  ) {
-    this.method = method;
-    this.what = what;
-    this.onProgress = onProgress;
-    this.signal = signal;
-    this.deadlineAt = deadlineAt;
-    this.resolve = resolve;
-    this.reject = reject;
-  }
-
-  /** Reports progress in the server's words. */
-  tell({ progress, total, message }: JsonObject): void {
-    if (!this.onProgress || typeof progress !== "number") return;
-    const event: Progress = {
-      progress,
-      ...(typeof total === "number" && { total }),
-      ...(typeof message === "string" && { message }),
-    };
-    try {
-      this.onProgress(event);
-    } catch {
-      // A listener that throws wants no more of it.
-    }
-  }
 }
 
 /** The messages that a server sends without being asked: questions, which are answered here, and notifications. */

@@ -28,7 +28,10 @@ export interface Transport {
   /** Closing the stream of a request cancels it: no notification says so. */
   readonly cancelsByClosing?: boolean;
   readonly closed: Promise<Closed>;
-  /** As `Channel.stale`. */
+  /**
+   * Resolves when new requests need another connection, though those in progress may still be answered: a session was
+   * lost, or the server cannot be reached. Completes "the server …".
+   */
   readonly stale?: Promise<string>;
   close(fault?: string): Promise<void>;
 }
