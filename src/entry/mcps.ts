@@ -1,4 +1,3 @@
-import { parseJsonSource, placedIn } from "../lib/json-source.ts";
 import { parseInTurns, type ObjectBounds } from "../lib/json-spans.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -6,12 +5,9 @@ import { complain, inside, type ConfigPlace } from "./config-place.ts";
 import { entryBounds } from "./entry-bounds.ts";
 import { readEntry, type EntryReading, type ReadEntry } from "./entry.ts";
 import { SCHEMA_KEY, serverNameProblem } from "./fields.ts";
-import { knownFaults, type FaultOf } from "./tool-fields.ts";
+import { knownFaults } from "./tool-fields.ts";
 
-/**
- * The variable `mcps` as a text: a JSON object of entries by server name. `parseMcps` is for serving and takes
- * microseconds per entry; `checkMcps` is for the author of the text and tells where each problem stands.
- */
+/** The variable `mcps`: a JSON object of entries by server name. */
 export interface ParsedMcps {
   readonly entries: JsonObject;
   readonly problems: Problem[];
@@ -83,47 +79,6 @@ export function readNamedEntry(server: string, raw: Json, options: EntryReading 
   const problems: Problem[] = [];
   complain(inside({ pointer: "", problems }, server), "bad-name", wrong);
   return { ...readEntry(server, {}), problems, refused: true };
-}
-
-export interface CheckedMcps {
-  /** All problems, in the order of the text, with line, column, frame and JSON pointer. */
-  readonly problems: readonly Problem[];
-  /** Entries as they stand in the text; a `config_cid` is not followed. Empty when the text is no object. */
-  readonly entries: ReadonlyMap<string, ReadEntry>;
-}
-
-/** Checks a text for the variable `mcps`. Pure. `file` names the text in problems. */
-export function checkMcps(text: string, faultOf: FaultOf, file = "mcps"): CheckedMcps {
-  const parsed = parseJsonSource(file, text);
-  const { root } = parsed;
-  if (!root) return { problems: parsed.problems, entries: new Map() };
-  const problems: Problem[] = [];
-  const entries = entriesIn(JSON.parse(text), { pointer: "", problems });
-  const read = Object.entries(entries).map(([name, raw]) => [name, readWritten(name, raw, faultOf)] as const);
-  const found = [...problems, ...read.flatMap(([, { problems }]) => problems)];
-  return { problems: [...parsed.problems, ...placedIn(root, found)].sort(byPosition), entries: new Map(read) };
-}
-
-/** Checks a text for the entry of one server. Pointers begin at the entry. */
-export function checkEntry(server: string, text: string, faultOf: FaultOf, file = `${server}.json`): CheckedMcps {
-  const { root, problems } = parseJsonSource(file, text);
-  if (!root) return { problems, entries: new Map() };
-  const read = readWritten(server, root.value, faultOf);
-  const start = inside({ pointer: "", problems: [] }, server).pointer.length;
-  const own = read.problems.map((problem) => ({ ...problem, pointer: problem.pointer?.slice(start) ?? "" }));
-  return { problems: [...problems, ...placedIn(root, own)].sort(byPosition), entries: new Map([[server, read]]) };
-}
-
-/** An entry that only refers elsewhere is correct as it is: its target is checked where it is read. */
-function readWritten(server: string, raw: Json, faultOf: FaultOf): ReadEntry {
-  if (isObject(raw) && typeof raw["config_cid"] === "string" && Object.keys(raw).length === 1) {
-    return { ...readNamedEntry(server, {}), refused: false };
-  }
-  return readNamedEntry(server, raw, { faultOf });
-}
-
-function byPosition(one: Problem, other: Problem): number {
-  return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
 }
 
 /** Like `readNamedEntry`, with its schemas checked by `look`, where there is time for it. */

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { checkEntry, checkMcps } from "../../src/entry/mcps.ts";
-import { faultOfSchema } from "../../src/host/calls/arguments.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { summariesOf } from "../support/host.ts";
 import { rows } from "../support/rows.ts";
@@ -154,49 +152,5 @@ describe("what is wrong with an entry of mcps", () => {
     const changed = (await hosted.catalog("plain")).identity("add")!;
     assert.equal(changed.contract, plain.add.contract);
     assert.notEqual(changed.implementation, plain.add.implementation);
-  });
-});
-
-describe("the text of mcps", () => {
-  it("has each problem where it stands, with its line, column and pointer", () => {
-    const text = `{
-  "$schema": "./mcps.schema.json",
-  "echo": {
-    "tools": { "echo": { "title": 7 } },
-    "enabled": "yes"
-  },
-  "echo": {},
-  "a b": {},
-  "filed": { "config_cid": "bafkqaaa" }
-}`;
-    const { problems, entries } = checkMcps(text, faultOfSchema);
-    assert.deepEqual(rows(problems, "file", "line", "column", "pointer", "code", "tool"), [
-      "mcps 7 3 /echo duplicate-key -",
-      "mcps 8 10 /a b bad-name -",
-    ]);
-    assert.deepEqual([...entries.keys()], ["echo", "a b", "filed"]);
-    const once = checkMcps(text.replace('  "echo": {},\n', ""), faultOfSchema);
-    assert.deepEqual(rows(once.problems, "line", "column", "pointer", "code", "tool"), [
-      "4 35 /echo/tools/echo/title wrong-type echo",
-      "5 16 /echo/enabled wrong-type -",
-      "7 10 /a b bad-name -",
-    ]);
-    assert.match(once.problems[0]!.frame!, /"title": 7/);
-  });
-
-  it("that is no JSON, or no object, says so with its place", () => {
-    assert.deepEqual(rows(checkMcps('{\n  "a": }', faultOfSchema).problems, "line", "column", "code"), [
-      "2 8 invalid-json",
-    ]);
-    assert.deepEqual(told(checkMcps("[]", faultOfSchema).problems), ["wrong-type  error"]);
-    assert.deepEqual(told(checkMcps('{"$schema": 1}', faultOfSchema).problems), ["wrong-type /$schema error"]);
-  });
-
-  it("of one entry has pointers that begin at the entry", () => {
-    const { problems, entries } = checkEntry("a/b", '{ "tools": { "x": 1 } }', faultOfSchema);
-    assert.deepEqual(told(problems), ["bad-name  error"]);
-    assert.equal(entries.size, 1);
-    const { problems: own } = checkEntry("echo", '{\n "tools": { "x": 1 } }', faultOfSchema);
-    assert.deepEqual(rows(own, "file", "line", "column", "pointer"), ["echo.json 2 18 /tools/x"]);
   });
 });

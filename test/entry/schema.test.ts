@@ -2,11 +2,13 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { packageRoot } from "../../src/config.ts";
-import { checkMcps } from "../../src/entry/mcps.ts";
+import { parseMcps, readNamedEntry } from "../../src/entry/mcps.ts";
 import { faultOfSchema } from "../../src/host/calls/arguments.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
+import type { Problem } from "../../src/lib/problem.ts";
 
 const read = (path: string): object => JSON.parse(readFileSync(join(packageRoot, path), "utf8")) as object;
 const schema = read("reference_templates/mcps.schema.json");
@@ -153,19 +155,26 @@ const bad: Record<string, unknown> = {
 };
 
 describe("mcps.schema.json", () => {
-  const errorsOf = (value: unknown): boolean =>
-    checkMcps(JSON.stringify(value, null, 2), faultOfSchema).problems.some(({ severity }) => severity === "error");
+  const problemsOf = async (value: unknown): Promise<Problem[]> => {
+    const { entries, problems } = await parseMcps(JSON.stringify(value));
+    // The target of a reference is checked where it is read.
+    const own = Object.entries(entries).filter(([, raw]) => !isDeepStrictEqual(raw, { config_cid: cid }));
+    return [
+      ...problems,
+      ...own.flatMap(([name, raw]) => readNamedEntry(name, raw, { faultOf: faultOfSchema }).problems),
+    ];
+  };
 
   for (const [name, value] of Object.entries(good)) {
-    it(`takes ${name}, as Berth does`, () => {
+    it(`takes ${name}, as Berth does`, async () => {
       assert.ok(validate(value), JSON.stringify(validate.errors));
-      assert.deepEqual(checkMcps(JSON.stringify(value), faultOfSchema).problems, []);
+      assert.deepEqual(await problemsOf(value), []);
     });
   }
   for (const [name, value] of Object.entries(bad)) {
-    it(`refuses ${name}, as Berth does`, () => {
+    it(`refuses ${name}, as Berth does`, async () => {
       assert.equal(validate(value), false);
-      assert.ok(errorsOf(value));
+      assert.ok((await problemsOf(value)).some(({ severity }) => severity === "error"));
     });
   }
 
