@@ -18,14 +18,6 @@ export function parseEnvelope(text: string): Outcome | undefined {
   return readOutcome(tryParseJson(text));
 }
 
-/** Writes the envelope; `parseEnvelope` gives the same outcome back. */
-export function writeEnvelope(outcome: Outcome): string {
-  if (outcome.type !== "needs_input") return JSON.stringify(outcome);
-  const { id, text, answerType, default: otherwise } = outcome.question;
-  const question = { id, text, answer_type: answerType, ...(otherwise !== undefined && { default: otherwise }) };
-  return JSON.stringify({ type: "needs_input", question });
-}
-
 /** The outcome of an envelope that is already parsed. */
 export function readOutcome(value: unknown): Outcome | undefined {
   if (!isObject(value)) return undefined;
