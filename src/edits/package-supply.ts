@@ -43,14 +43,15 @@ interface Resolved {
  */
 export class PackageSupply {
   readonly #source: PackageSource | undefined;
-  readonly #tarballs: FetchedTarballs;
+  /** Tarballs that no save has put into the store yet. */
+  readonly #tarballs: BoundedMap<string, Block>;
   readonly #resolved = new BoundedMap<string, Resolved>(RESOLVED_MAX);
   readonly #busy = new Set<string>();
 
   /** Without a source, only sets whose tarballs the tenant holds already can be had. */
   constructor(source: PackageSource | undefined, { reviewedPackageBytes }: Pick<Limits, "reviewedPackageBytes">) {
     this.#source = source;
-    this.#tarballs = new FetchedTarballs(reviewedPackageBytes);
+    this.#tarballs = new BoundedMap(reviewedPackageBytes, ({ bytes }) => bytes.length);
   }
 
   /** Rejects with `packages_refused`, `packages_unavailable` or `too_many_requests`. */
@@ -88,7 +89,7 @@ export class PackageSupply {
     for (const locked of Object.values(set.packages)) {
       if (isVariant(locked) || held.has(locked.integrity) || missing.has(locked.integrity)) continue;
       const { integrity, tarball } = locked;
-      const fetched = this.#tarballs.get(tenant, locked);
+      const fetched = this.#tarballs.get(keyOf(tenant, locked));
       if (fetched) {
         marks.set(identityOf(locked), false);
         held.set(integrity, fetched.cid);
@@ -111,7 +112,7 @@ export class PackageSupply {
         marks.set(identityOf(locked), false);
         held.set(locked.integrity, block.cid);
         blocks.set(block.cid, block);
-        this.#tarballs.add(tenant, locked, block);
+        this.#tarballs.set(keyOf(tenant, locked), block);
       }
     }
     const packages: Record<string, LockedPackage> = {};
@@ -153,33 +154,6 @@ function withTarball(locked: LockedPackage, cid: Cid | undefined, isSupplied: bo
 async function isHeld(store: Store, tenant: string, tarball: Cid, integrity: string): Promise<boolean> {
   const bytes = await ifSound(store.content(tenant, tarball));
   return bytes !== undefined && `sha512-${(await hashedInTurns(bytes, "sha512")).toString("base64")}` === integrity;
-}
-
-/** Tarballs that no save has put into the store yet, the latest as far as they fit. */
-class FetchedTarballs {
-  readonly #bytesMax: number;
-  readonly #blocks = new Map<string, Block>();
-  #bytes = 0;
-
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
-
-  get(tenant: string, locked: LockedPackage): Block | undefined {
-    return this.#blocks.get(keyOf(tenant, locked));
-  }
-
-  add(tenant: string, locked: LockedPackage, block: Block): void {
-    const key = keyOf(tenant, locked);
-    if (this.#blocks.has(key)) return;
-    this.#blocks.set(key, block);
-    this.#bytes += block.bytes.length;
-    for (const [oldest, { bytes }] of this.#blocks) {
-      if (this.#bytes <= this.#bytesMax) break;
-      this.#blocks.delete(oldest);
-      this.#bytes -= bytes.length;
-    }
-  }
 }
 
 function keyOf(tenant: string, locked: LockedPackage): string {

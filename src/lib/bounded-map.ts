@@ -1,17 +1,32 @@
-/** Keeps at most `max` entries: a further one takes the place of the one that was set longest ago. */
+/** Stores entries of a total weight of at most `max`. Where a new one exceeds that, those set longest ago are dropped. */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;
+  readonly #weigh: (value: Value) => number;
+  #weight = 0;
 
-  constructor(max: number) {
+  /** By default each entry weighs 1. */
+  constructor(max: number, weigh: (value: Value) => number = () => 1) {
     super();
     this.#max = max;
+    this.#weigh = weigh;
   }
 
   /** An entry that is set again counts as new. */
   override set(key: Key, value: Value): this {
     this.delete(key);
     super.set(key, value);
-    if (this.size > this.#max) this.delete(this.keys().next().value!);
+    this.#weight += this.#weigh(value);
+    while (this.#weight > this.#max) this.delete(this.keys().next().value!);
     return this;
+  }
+
+  override delete(key: Key): boolean {
+    if (this.has(key)) this.#weight -= this.#weigh(this.get(key)!);
+    return super.delete(key);
+  }
+
+  override clear(): void {
+    super.clear();
+    this.#weight = 0;
   }
 }

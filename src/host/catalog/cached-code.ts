@@ -1,3 +1,4 @@
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { fixed } from "../../limits/fixed.ts";
 
@@ -10,25 +11,13 @@ const bounds = fixed({ keptCodeBytes: 32 * 1024 * 1024 });
  */
 export class KeptCode {
   /** The least recently used first. */
-  readonly #kept = new Map<string, Uint8Array>();
-  #bytes = 0;
+  readonly #kept = new BoundedMap<string, Uint8Array>(bounds.keptCodeBytes, ({ length }) => length);
 
   async of(tenant: string, bundle: Cid, read: () => Promise<Uint8Array>): Promise<Uint8Array> {
     const key = `${tenant} ${bundle}`;
     const code = this.#kept.get(key) ?? (await read());
-    this.#drop(key);
-    if (code.length > bounds.keptCodeBytes) return code;
-    this.#kept.set(key, code);
-    this.#bytes += code.length;
-    for (const [oldest] of this.#kept) {
-      if (this.#bytes <= bounds.keptCodeBytes) break;
-      this.#drop(oldest);
-    }
+    // Setting one that is too long would drop all others.
+    if (code.length <= bounds.keptCodeBytes) this.#kept.set(key, code);
     return code;
-  }
-
-  #drop(key: string): void {
-    this.#bytes -= this.#kept.get(key)?.length ?? 0;
-    this.#kept.delete(key);
   }
 }

@@ -7,6 +7,7 @@ import { filledPrompt } from "../../entry/prompt-fields.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import { readValue } from "../../executor/guest-value.ts";
+import { BoundedMap } from "../../lib/bounded-map.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
 import { parseDraft } from "../../lib/draft.ts";
 import { errors, type BerthError } from "../../lib/errors.ts";
@@ -92,8 +93,7 @@ const KEPT_UNITS = getHeapStatistics().heap_size_limit / 16;
 /** The code that ends at the first error, and the one that finds all. */
 const CODES = 2;
 
-const ready = new Map<string, ReadySchema>();
-let readyUnits = 0;
+const ready = new BoundedMap<string, ReadySchema>(KEPT_UNITS, ({ units }) => units);
 
 const tasks = new Socket({ fd: 3, readable: true, writable: false });
 const reports = new Socket({ fd: 4, readable: false, writable: true });
@@ -169,12 +169,6 @@ function readyFor(schema: string, texts: boolean): ReadySchema {
   const judging = judgeOf(JSON.parse(schema) as JsonSchema, { texts });
   const made = { ...judging, units: key.length + CODES * judging.quick.code.length };
   ready.set(key, made);
-  readyUnits += made.units;
-  for (const [oldest, { units }] of ready) {
-    if (readyUnits <= KEPT_UNITS) break;
-    ready.delete(oldest);
-    readyUnits -= units;
-  }
   return made;
 }
 
