@@ -30,7 +30,8 @@ const VERSIONS_MAX = 1_000;
 
 export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastEntriesBytes">): Past {
   const entries = new PastEntries(store, pastEntriesBytes);
-  const elsewhere = new DefinitionsElsewhere();
+  /** The definitions of entries that `config_cid` refers to: an entry may have had thousands. */
+  const referredDefinitions = new BoundedMap<string, Cid | null>(REFERRED_MAX);
 
   async function entryHistory(tenant: string, server: string): Promise<Version[]> {
     const versions: Version[] = [];
@@ -78,11 +79,12 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
 
   async function entryDefinition(tenant: string, { definition, referred }: EntryChange): Promise<Cid | null> {
     if (referred === undefined) return definition;
-    const known = elsewhere.get(tenant, referred);
+    const key = `${tenant} ${referred}`;
+    const known = referredDefinitions.get(key);
     if (known !== undefined) return known;
     const { entry } = await resolveEntry(store, tenant, { config_cid: referred });
     const found = isObject(entry) ? definitionIn(entry) : null;
-    elsewhere.set(tenant, referred, found);
+    referredDefinitions.set(key, found);
     return found;
   }
 
@@ -204,10 +206,12 @@ class PastEntries {
     const { isNew, changes } = await this.#changesAfter(tenant, known.last);
     const walk = isNew ? newWalk() : known;
     const takeTurns = turnTaker();
-    const reading = new LastRead();
+    // Saves may alternate between two values.
+    const read = new BoundedMap<Cid, RawEntries | undefined>(2);
     for (const change of changes) {
       const { cid } = change;
-      const entries = cid === null ? nothing : await reading.of(cid, () => this.#read(tenant, cid));
+      if (cid !== null && !read.has(cid)) read.set(cid, await this.#read(tenant, cid));
+      const entries = cid === null ? nothing : read.get(cid);
       walk.last = change;
       if (cid !== null && !entries) walk.damaged.push(cid);
       if (!entries) continue;
@@ -271,37 +275,8 @@ function isSame(one: NameChange, other: NameChange): boolean {
   return one.cid === other.cid && one.changedAt === other.changedAt && one.by === other.by;
 }
 
-/** The last two values read: saves may alternate between two. */
-class LastRead {
-  readonly #known = new BoundedMap<Cid, RawEntries | undefined>(2);
-
-  async of(cid: Cid, read: () => Promise<RawEntries | undefined>): Promise<RawEntries | undefined> {
-    if (this.#known.has(cid)) return this.#known.get(cid);
-    const entries = await read();
-    this.#known.set(cid, entries);
-    return entries;
-  }
-}
-
-/** Remembers the definitions of entries that stand in content of their own: an entry may have had thousands. */
-class DefinitionsElsewhere {
-  readonly #known = new Map<string, Cid | null>();
-
-  get(tenant: string, content: Cid): Cid | null | undefined {
-    return this.#known.get(`${tenant} ${content}`);
-  }
-
-  set(tenant: string, content: Cid, definition: Cid | null): void {
-    this.#known.set(`${tenant} ${content}`, definition);
-    for (const oldest of this.#known.keys()) {
-      if (this.#known.size <= ELSEWHERE_MAX) break;
-      this.#known.delete(oldest);
-    }
-  }
-}
-
 /** These take some megabytes. */
-const ELSEWHERE_MAX = 20_000;
+const REFERRED_MAX = 20_000;
 
 /** The progress of reading the values, from the oldest on. */
 interface Walk {
