@@ -119,8 +119,14 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
     resources: await soundItems("resource", "uri", value["resources"]),
     resourceTemplates: await soundItems("template", "uriTemplate", value["resourceTemplates"]),
     prompts: await soundItems("prompt", "name", value["prompts"]),
-    ...(value["skills"] !== undefined && { skills: await soundSkills(value["skills"]) }),
-    ...(value["apps"] !== undefined && { apps: soundApps(value["apps"]) }),
+    ...(value["skills"] !== undefined && {
+      skills: await soundList(value["skills"], (skill) => (faultOfSkill(skill) === undefined ? skill : undefined)),
+    }),
+    ...(value["apps"] !== undefined && {
+      apps: await soundList(value["apps"], (app) =>
+        isObject(app) && isKey(app["uri"]) && isText(app["cid"]) ? app : undefined,
+      ),
+    }),
   };
   const isSound = Object.entries(lists).every(([list, items]) => items === value[list]);
   const isTold = description === undefined || isText(description);
@@ -132,36 +138,26 @@ export async function soundContract(value: unknown): Promise<Contract | undefine
   } as unknown as Contract;
 }
 
-function soundApps(items: unknown): unknown {
-  if (!Array.isArray(items)) return [];
-  const sound = (items as unknown[]).filter((item) => isObject(item) && isKey(item["uri"]) && isText(item["cid"]));
-  return sound.length === items.length ? items : sound;
-}
-
-async function soundSkills(items: unknown): Promise<unknown> {
-  if (!Array.isArray(items)) return [];
-  const takeTurns = turnTaker();
-  const sound: unknown[] = [];
-  for (const item of items as unknown[]) {
-    await takeTurns();
-    if (faultOfSkill(item) === undefined) sound.push(item);
-  }
-  return sound.length === items.length ? items : sound;
-}
-
-async function soundItems(kind: ListedKind, key: string, items: unknown): Promise<unknown> {
-  if (!Array.isArray(items)) return [];
-  const takeTurns = turnTaker();
-  const sound: unknown[] = [];
-  for (const item of items as unknown[]) {
-    await takeTurns();
-    if (!isObject(item) || !isKey(item[key])) continue;
+function soundItems(kind: ListedKind, key: string, items: unknown): Promise<unknown> {
+  return soundList(items, (item) => {
+    if (!isObject(item) || !isKey(item[key])) return undefined;
     const { inputSchema } = item;
-    if (kind === "tool" && (!isObject(inputSchema) || faultsOfHeaders(inputSchema).length > 0)) continue;
-    sound.push(soundItem(kind, isText(item["name"]) ? item : { ...item, name: item[key] }));
+    if (kind === "tool" && (!isObject(inputSchema) || faultsOfHeaders(inputSchema).length > 0)) return undefined;
+    return soundItem(kind, isText(item["name"]) ? item : { ...item, name: item[key] });
+  });
+}
+
+/** The items that `soundOf` gives, without undefined ones; the same list if they are its own. */
+async function soundList(items: unknown, soundOf: (item: unknown) => unknown): Promise<unknown> {
+  if (!Array.isArray(items)) return [];
+  const takeTurns = turnTaker();
+  const sound: unknown[] = [];
+  for (const item of items as unknown[]) {
+    await takeTurns();
+    const own = soundOf(item);
+    if (own !== undefined) sound.push(own);
   }
-  const isSame = sound.length === items.length && sound.every((item, index) => item === (items as unknown[])[index]);
-  return isSame ? items : sound;
+  return isSameList(items, sound) ? items : sound;
 }
 
 function soundItem(kind: ListedKind, item: Record<string, unknown>): Record<string, unknown> {
@@ -169,9 +165,11 @@ function soundItem(kind: ListedKind, item: Record<string, unknown>): Record<stri
   const args = sound["arguments"];
   if (kind !== "prompt" || args === undefined) return sound;
   const soundArgs = soundArguments(Array.isArray(args) ? (args as unknown[]) : []);
-  const isSame =
-    Array.isArray(args) && args.length === soundArgs.length && soundArgs.every((one, at) => one === args[at]);
-  return isSame ? sound : { ...sound, arguments: soundArgs };
+  return isSameList(args, soundArgs) ? sound : { ...sound, arguments: soundArgs };
+}
+
+function isSameList(list: unknown, other: readonly unknown[]): boolean {
+  return Array.isArray(list) && list.length === other.length && other.every((item, at) => item === list[at]);
 }
 
 /** Drops fields of the wrong type; returns the same object if there are none. */
