@@ -26,22 +26,19 @@ export class Findings {
 
   /** Fewer values are valid. `is` ends the sentence "x is …". */
   narrowed(pointer: string, is: string): void {
-    const consequence = this.direction === "sent" ? ": calls with other values are refused" : "";
-    this.add(
-      pointer,
-      this.direction === "sent" ? "breaking" : "compatible",
-      `${subject(pointer)} is ${is}${consequence}.`,
-    );
+    this.#limited(pointer, is, "sent", "calls with other values are refused");
   }
 
   /** More values are valid. */
   widened(pointer: string, is: string): void {
-    const consequence = this.direction === "read" ? ": readers get values that they could not get before" : "";
-    this.add(
-      pointer,
-      this.direction === "read" ? "breaking" : "compatible",
-      `${subject(pointer)} is ${is}${consequence}.`,
-    );
+    this.#limited(pointer, is, "read", "readers get values that they could not get before");
+  }
+
+  /** A change that breaks one of the directions, with this consequence. */
+  #limited(pointer: string, is: string, broken: Direction, consequence: string): void {
+    const sentence = `${subject(pointer)} is ${is}`;
+    if (this.direction === broken) this.add(pointer, "breaking", `${sentence}: ${consequence}.`);
+    else this.add(pointer, "compatible", `${sentence}.`);
   }
 
   /** Other values are valid; only a person can tell which. */
@@ -99,6 +96,12 @@ export function subject(pointer: string): string {
     }
   }
   return name === "" ? "The value as a whole" : quoted(name);
+}
+
+/** Names the difference: new, removed or changed. */
+export function verb(before: unknown, after: unknown): string {
+  if (before === undefined) return "new";
+  return after === undefined ? "removed" : "changed";
 }
 
 /** A name, quoted for a message. */

@@ -8,6 +8,7 @@ import {
   type Direction,
   type Finding,
   type Walk,
+  verb,
 } from "./compare-findings.ts";
 import { compareObjects, objectKeywords } from "./compare-names.ts";
 import {
@@ -110,11 +111,6 @@ function compareTexts(before: JsonSchema, after: JsonSchema, pointer: string, fi
 function ofSubject(pointer: string): string {
   const name = subject(pointer);
   return name.startsWith('"') ? ` of ${name}` : "";
-}
-
-function verb(before: unknown, after: unknown): string {
-  if (before === undefined) return "new";
-  return after === undefined ? "removed" : "changed";
 }
 
 /** Compares two schemas without alternatives. */

@@ -1,7 +1,7 @@
 import { turnTaker } from "../lib/event-loop.ts";
 import { isObject, type JsonSchema } from "../lib/json.ts";
 import type { ContractChange } from "./change.ts";
-import { shown, shownJson, type Finding } from "./compare-findings.ts";
+import { shown, shownJson, verb, type Finding } from "./compare-findings.ts";
 import { findRenamed } from "./compare-names.ts";
 import { canonical, isSame, demands, isAnnotation } from "./compare-normal.ts";
 import { compareSchemas } from "./compare-schemas.ts";
@@ -239,20 +239,11 @@ const SKILL_FIELDS: ReadonlySet<string> = new Set(["uri", "frontmatter", "resour
 
 /** Other fields than these two are for hosts, such as the tools that the skill may use unasked (`allowed-tools`). */
 function frontmatterChanges(before: SkillFrontmatter, after: SkillFrontmatter): Part[] {
-  const texts = (["name", "description"] as const).filter((field) => before[field] !== after[field]);
-  return [
-    ...texts.map((field) => ({
-      pointer: `/frontmatter/${field}`,
-      effect: "review" as const,
-      isText: true as const,
-      message: `The ${field} is changed.`,
-    })),
-    ...otherChanges(before, after, new Set(["name", "description"])).map(({ pointer = "", message }) => ({
-      pointer: `/frontmatter${pointer}`,
-      effect: "review" as const,
-      message,
-    })),
-  ];
+  const fields = ["name", "description"] as const;
+  const parts = [...texts(before, after, fields), ...otherChanges(before, after, new Set(fields))];
+  return parts.map((part) =>
+    Object.assign(part, { pointer: `/frontmatter${part.pointer}`, effect: "review" as const }),
+  );
 }
 
 function fileChanges(before: SkillContract, after: SkillContract): Part[] {
@@ -266,10 +257,9 @@ function fileChanges(before: SkillContract, after: SkillContract): Part[] {
   spend(old.size + now.size);
   const nameOf = (uri: string): string => uri.slice(after.uri.lastIndexOf("/") + 1);
   const files = [...new Set([...old.keys(), ...now.keys()])].filter((uri) => old.get(uri) !== now.get(uri));
-  const shownFiles = files.slice(0, FILES_TOLD_MAX).map((uri) => {
-    const verb = !old.has(uri) ? "new" : !now.has(uri) ? "removed" : "changed";
-    return `${nameOf(uri)} is ${verb}`;
-  });
+  const shownFiles = files
+    .slice(0, FILES_TOLD_MAX)
+    .map((uri) => `${nameOf(uri)} is ${verb(old.get(uri), now.get(uri))}`);
   const more = files.length > FILES_TOLD_MAX ? `, and ${files.length - FILES_TOLD_MAX} more files are other ones` : "";
   if (files.length === 0) return [];
   const message = `Its files: ${shownFiles.join(", ")}${more}.`;
@@ -323,11 +313,10 @@ function otherChanges(before: object, after: object, judged: ReadonlySet<string>
   return fields.sort().flatMap((field) => {
     const [old, now] = [before, after].map((item) => (item as Readonly<Record<string, unknown>>)[field]);
     if (isSame(old, now)) return [];
-    const verb = old === undefined ? "new" : now === undefined ? "removed" : "changed";
     const pointer = `/${shown(field)}`;
     // It changes with the content, which no contract covers.
     const effect = field === "size" ? ("compatible" as const) : ("review" as const);
-    return [{ pointer, effect, message: `The ${shown(field)} is ${verb}.` }];
+    return [{ pointer, effect, message: `The ${shown(field)} is ${verb(old, now)}.` }];
   });
 }
 
@@ -365,16 +354,14 @@ function partOf({ pointer, effect, message, renamedTo, textual }: Finding): Part
   };
 }
 
-function texts(
-  before: { readonly title?: string; readonly description?: string },
-  after: { readonly title?: string; readonly description?: string },
-): Part[] {
-  return (["title", "description"] as const).flatMap((field) => {
-    if (before[field] === after[field]) return [];
-    const verb = before[field] === undefined ? "new" : after[field] === undefined ? "removed" : "changed";
-    return [
-      { pointer: `/${field}`, effect: "review" as const, isText: true as const, message: `The ${field} is ${verb}.` },
-    ];
+type Texts = { readonly [Field in TextField]?: string };
+type TextField = "name" | "title" | "description";
+
+function texts(before: Texts, after: Texts, fields: readonly TextField[] = ["title", "description"]): Part[] {
+  const differing = fields.filter((field) => before[field] !== after[field]);
+  return differing.map((field) => {
+    const message = `The ${field} is ${verb(before[field], after[field])}.`;
+    return { pointer: `/${field}`, effect: "review", isText: true, message };
   });
 }
 
