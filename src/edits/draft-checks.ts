@@ -7,6 +7,7 @@ import { isOwnPath, languageOf } from "../image/definition.ts";
 import type { Draft } from "../lib/draft.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Problem } from "../lib/problem.ts";
+import { TenantCounts } from "../lib/tenant-counts.ts";
 import { fixed } from "../limits/fixed.ts";
 import { type Limits, limitVariable } from "../limits/limits.ts";
 import type { Subject } from "./edits.ts";
@@ -108,8 +109,8 @@ const RETRY_AFTER_S = 1;
  */
 export class DraftRoom {
   readonly #limits: DraftRoomLimits;
-  readonly #heldBy = new Map<string, { drafts: number; units: number }>();
-  #units = 0;
+  readonly #drafts = new TenantCounts();
+  readonly #units = new TenantCounts();
 
   constructor(limits: DraftRoomLimits) {
     this.#limits = limits;
@@ -122,35 +123,28 @@ export class DraftRoom {
   async hold<T>(tenant: string, draft: Draft | null, work: () => Promise<T>): Promise<T> {
     const units = draft ? unitsOf(draft) : 0;
     this.#check(tenant, units);
-    this.#count(tenant, 1, units);
+    this.#drafts.add(tenant, 1);
+    this.#units.add(tenant, units);
     try {
       return await work();
     } finally {
-      this.#count(tenant, -1, -units);
+      this.#drafts.add(tenant, -1);
+      this.#units.add(tenant, -units);
     }
   }
 
   #check(tenant: string, units: number): void {
     const { draftsPerTenant } = bounds;
     const { draftBytes, draftBytesPerTenant } = this.#limits;
-    const held = this.#heldBy.get(tenant) ?? { drafts: 0, units: 0 };
-    if (held.drafts >= draftsPerTenant) throw full(`${draftsPerTenant} saves and reviews`);
+    if (this.#drafts.of(tenant) >= draftsPerTenant) throw full(`${draftsPerTenant} saves and reviews`);
     if (units === 0) return;
-    if (held.units > 0 && held.units + units > draftBytesPerTenant) {
+    const own = this.#units.of(tenant);
+    if (own > 0 && own + units > draftBytesPerTenant) {
       throw full(`drafts of ${draftBytesPerTenant} characters in this tenant`);
     }
-    if (this.#units > 0 && this.#units + units > draftBytes) {
+    if (this.#units.all > 0 && this.#units.all + units > draftBytes) {
       throw full(`drafts of ${draftBytes} characters`);
     }
-  }
-
-  #count(tenant: string, drafts: number, units: number): void {
-    const held = this.#heldBy.get(tenant) ?? { drafts: 0, units: 0 };
-    this.#units += units;
-    held.drafts += drafts;
-    held.units += units;
-    if (held.drafts === 0) this.#heldBy.delete(tenant);
-    else this.#heldBy.set(tenant, held);
   }
 }
 

@@ -1,3 +1,5 @@
+import { TenantCounts } from "./tenant-counts.ts";
+
 /**
  * A cap on running jobs over all tenants, one on each tenant's part of it, and turns: when there is room, the waiting
  * tenants are served one job each in rotation, so that one tenant's long queue does not delay another's only job.
@@ -7,8 +9,7 @@ export class FairSemaphore {
   readonly #runningMaxOf: (tenant: string) => number;
   readonly #queuedPerTenant: number;
   readonly #waiting = new Map<string, Set<(mayRun: boolean) => void>>();
-  readonly #running = new Map<string, number>();
-  #runningTotal = 0;
+  readonly #running = new TenantCounts();
 
   /** `runningMaxOf` tells how many jobs of one tenant may run. */
   constructor(runningMax: number, queuedPerTenant: number, runningMaxOf: (tenant: string) => number) {
@@ -23,7 +24,7 @@ export class FairSemaphore {
    */
   enter(tenant: string, onQueued: (leaveQueue: () => void) => void): Promise<boolean> | undefined {
     if (this.#mayRun(tenant)) {
-      this.#count(tenant, 1);
+      this.#running.add(tenant, 1);
       return Promise.resolve(true);
     }
     const queue = this.#waiting.get(tenant) ?? new Set();
@@ -41,27 +42,20 @@ export class FairSemaphore {
 
   /** A job of the tenant is over: the next waiting jobs get their turn. */
   leave(tenant: string): void {
-    this.#count(tenant, -1);
+    this.#running.add(tenant, -1);
     for (const [next, queue] of this.#waiting) {
       if (!this.#mayRun(next)) continue;
       const [resolve] = queue;
       queue.delete(resolve!);
       this.#waiting.delete(next);
       if (queue.size > 0) this.#waiting.set(next, queue);
-      this.#count(next, 1);
+      this.#running.add(next, 1);
       resolve!(true);
       return;
     }
   }
 
   #mayRun(tenant: string): boolean {
-    return this.#runningTotal < this.#runningMax && (this.#running.get(tenant) ?? 0) < this.#runningMaxOf(tenant);
-  }
-
-  #count(tenant: string, by: 1 | -1): void {
-    this.#runningTotal += by;
-    const running = (this.#running.get(tenant) ?? 0) + by;
-    if (running > 0) this.#running.set(tenant, running);
-    else this.#running.delete(tenant);
+    return this.#running.all < this.#runningMax && this.#running.of(tenant) < this.#runningMaxOf(tenant);
   }
 }

@@ -1,6 +1,7 @@
 import { BerthError } from "../../lib/errors.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
+import { TenantCounts } from "../../lib/tenant-counts.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { RequestId } from "../json-rpc.ts";
 import type { EventSink } from "../protocol.ts";
@@ -22,9 +23,9 @@ export class Streams {
    * Streams without a connection, by tenant, with the time at which they are forgotten; the first to go comes first.
    */
   readonly #resting = new Map<string, Map<Stream, { session: Session; until: number }>>();
-  readonly #kept = new TenantBytes();
+  readonly #kept = new TenantCounts();
   /** Bytes that cannot be dropped: they wait for answers on open streams. Some are kept as well. */
-  readonly #held = new TenantBytes();
+  readonly #held = new TenantCounts();
 
   constructor(store: StreamStore, limits: SessionStreamLimits) {
     this.#store = store;
@@ -48,7 +49,7 @@ export class Streams {
           return full;
         },
       },
-      letGo: () => this.#held.count(tenant, -held),
+      letGo: () => this.#held.add(tenant, -held),
     };
   }
 
@@ -87,11 +88,11 @@ export class Streams {
         this.#makeRoom(session.tenant);
       },
       onKept: (bytes) => {
-        this.#kept.count(session.tenant, bytes);
+        this.#kept.add(session.tenant, bytes);
         if (bytes > 0) this.#makeRoom(session.tenant);
       },
       hold: (bytes) => this.#hold(session.tenant, bytes),
-      letGo: (bytes) => this.#held.count(session.tenant, -bytes),
+      letGo: (bytes) => this.#held.add(session.tenant, -bytes),
       onChange: (stream) => this.#store.change(stream, session),
       onClear: (stream) => {
         this.#wake(stream, session);
@@ -162,7 +163,7 @@ export class Streams {
         : `all questions may have ${replayBytes / 2} bytes together`;
       return new BerthError("too_many_questions", `${most}; try again once earlier ones are answered`);
     }
-    this.#held.count(tenant, bytes);
+    this.#held.add(tenant, bytes);
     return undefined;
   }
 
@@ -171,13 +172,13 @@ export class Streams {
     const resting = this.#resting.get(tenant) ?? new Map<Stream, { session: Session; until: number }>();
     if (!session.hasStream(stream) || resting.has(stream)) return;
     this.#resting.set(tenant, resting.set(stream, { session, until: performance.now() + streamBounds.replayMs }));
-    this.#kept.count(tenant, STREAM_BYTES);
+    this.#kept.add(tenant, STREAM_BYTES);
   }
 
   #wake(stream: Stream, { tenant }: Session): void {
     const resting = this.#resting.get(tenant);
     if (!resting?.delete(stream)) return;
-    this.#kept.count(tenant, -STREAM_BYTES);
+    this.#kept.add(tenant, -STREAM_BYTES);
     if (resting.size === 0) this.#resting.delete(tenant);
   }
 
@@ -186,23 +187,6 @@ export class Streams {
     stream.end();
     stream.clear();
     if (isToListen(stream) && session.listeners.length === 0) session.stopWatching();
-  }
-}
-
-/** The bytes of each tenant, and of all. */
-class TenantBytes {
-  readonly tenants = new Map<string, number>();
-  all = 0;
-
-  of(tenant: string): number {
-    return this.tenants.get(tenant) ?? 0;
-  }
-
-  count(tenant: string, bytes: number): void {
-    this.all += bytes;
-    const own = this.of(tenant) + bytes;
-    if (own === 0) this.tenants.delete(tenant);
-    else this.tenants.set(tenant, own);
   }
 }
 
