@@ -5,8 +5,7 @@ import type { Log } from "./log.ts";
 /** The same error, with the paths of host files in the system's message cut to their last part. */
 export function withoutPaths<E extends Error>(error: E): E {
   let { message } = error;
-  let depth = 0;
-  for (let each: unknown = error; each instanceof Error && depth < CAUSES_MAX; each = each.cause, depth++) {
+  for (const each of causesOf(error)) {
     const { path, dest } = each as { path?: unknown; dest?: unknown };
     for (const file of [path, dest]) {
       if (typeof file === "string" && isAbsolute(file)) message = message.replaceAll(file, basename(file));
@@ -16,17 +15,18 @@ export function withoutPaths<E extends Error>(error: E): E {
   return error;
 }
 
-/** The causes of an error may form a circle. */
+/** An error and its causes, outermost first; a bounded number of them, because they may form a circle. */
+export function causesOf(error: unknown): Error[] {
+  const causes: Error[] = [];
+  for (let each = error; each instanceof Error && causes.length < CAUSES_MAX; each = each.cause) causes.push(each);
+  return causes;
+}
+
 const CAUSES_MAX = 10;
 
 /** True if the cause is a lack of file descriptors, in this process or the system, which others will release. */
 export function lacksDescriptor(error: unknown): boolean {
-  let depth = 0;
-  for (let each = error; each instanceof Error && depth < CAUSES_MAX; each = each.cause, depth++) {
-    const { code } = each as NodeJS.ErrnoException;
-    if (code === "EMFILE" || code === "ENFILE") return true;
-  }
-  return false;
+  return causesOf(error).some(({ code }: NodeJS.ErrnoException) => code === "EMFILE" || code === "ENFILE");
 }
 
 export function noDescriptors(cause?: unknown): BerthError {

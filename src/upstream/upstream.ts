@@ -2,7 +2,7 @@ import type { PromptContract, SkillContract, ToolContract } from "../contract/co
 import { relayedExtensions } from "../contract/extensions.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
 import { clock, type Timer } from "../lib/clock.ts";
-import { lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
+import { causesOf, lacksDescriptor, noDescriptors, withoutPaths } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, JsonText, valuesIn, type Json, type JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -564,19 +564,14 @@ const LOG_VALUES_MAX = 10_000;
 function hideInError(error: unknown, hide: ((value: Json) => Json) | undefined): unknown {
   if (!hide) return error;
   const hidden = (text: string): string => hide(text) as string;
-  let depth = 0;
-  for (let each: unknown = error; each instanceof Error && depth < CAUSES_MAX; each = each.cause) {
+  for (const each of causesOf(error)) {
     each.message = hidden(each.message);
     if (each.stack !== undefined) each.stack = hidden(each.stack);
     if ("stderr" in each && typeof each.stderr === "string") Object.assign(each, { stderr: hidden(each.stderr) });
     if (each instanceof BerthError && each.data) Object.assign(each, { data: hide(plain(each.data)) });
-    depth++;
   }
   return error;
 }
-
-/** Bounds the search, because causes may form a circle. */
-const CAUSES_MAX = 10;
 
 function plain(data: Readonly<Record<string, unknown>>): Json {
   return JSON.parse(JSON.stringify(data)) as Json;
