@@ -1,4 +1,5 @@
 import { turnTaker } from "./event-loop.ts";
+import { endOfString } from "./json.ts";
 
 /**
  * The places of the members of a JSON object in its text. Their contents are skipped, not parsed: for a configuration
@@ -157,16 +158,6 @@ function structureSpan(text: string, start: number): ValueSpan {
 
 const [SPACE_CODE, QUOTE, COMMA] = [0x20, 0x22, 0x2c];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
-
-/** The offset after the closing quote: one with an even number of backslashes before it. */
-export function endOfString(text: string, start: number): number {
-  for (let quote = text.indexOf('"', start + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
-    let first = quote;
-    while (text[first - 1] === "\\") first -= 1;
-    if ((quote - first) % 2 === 0) return quote + 1;
-  }
-  return text.length;
-}
 
 function afterSpace(text: string, start: number): number {
   return matchAt(SPACE, text, start);

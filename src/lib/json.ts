@@ -94,26 +94,25 @@ export function hasMoreValues(json: string, most: number): boolean {
   let values = 0;
   for (let at = 0; at < json.length; at++) {
     const unit = json.charCodeAt(at);
-    if (unit === QUOTE) at = endOfText(json, at);
+    if (unit === QUOTE) at = endOfString(json, at) - 1;
     else if ((unit === COMMA || unit === BRACKET || unit === BRACE) && ++values > most) return true;
   }
   return false;
 }
 
-/** Most texts have no escapes, and finding their end is faster than looking at each unit. */
-function endOfText(json: string, start: number): number {
-  const first = json.indexOf('"', start + 1);
-  if (first < 0) return json.length;
-  if (json.charCodeAt(first - 1) !== BACKSLASH) return first;
-  let at = start + 1;
-  for (let unit; at < json.length && (unit = json.charCodeAt(at)) !== QUOTE; at++) if (unit === BACKSLASH) at++;
-  return at;
+/** The offset after the closing quote: one with an even number of backslashes before it. */
+export function endOfString(text: string, start: number): number {
+  for (let quote = text.indexOf('"', start + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
+    let first = quote;
+    while (text[first - 1] === "\\") first -= 1;
+    if ((quote - first) % 2 === 0) return quote + 1;
+  }
+  return text.length;
 }
 
 const QUOTE = 34;
 const COMMA = 44;
 const BRACKET = 91;
-const BACKSLASH = 92;
 const BRACE = 123;
 
 /** True if a value has more levels. The recursion itself goes no deeper than `levels`. */

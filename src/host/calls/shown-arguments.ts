@@ -1,4 +1,4 @@
-import { endOfString } from "../../lib/json-spans.ts";
+import { endOfString } from "../../lib/json.ts";
 /**
  * Shows the arguments of a call to the person who decides on it. They are a stranger's, and whatever shows them may read
  * Markdown: nothing in them may hide, reorder or imitate anything. One line for each member, as JSON in which everything
