@@ -94,3 +94,14 @@ export function scalarsAt(args: unknown, paths: readonly (readonly string[])[]):
     return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? value : undefined;
   });
 }
+
+/** The parameter that the header `Mcp-Name` repeats (2026-07-28 `basic/transports/streamable-http`). */
+export const NAMED_BY: ReadonlyMap<string, string> = new Map([
+  ["tools/call", "name"],
+  ["prompts/get", "name"],
+  ["resources/read", "uri"],
+  // SEP-2663, "Routing Headers".
+  ["tasks/get", "taskId"],
+  ["tasks/update", "taskId"],
+  ["tasks/cancel", "taskId"],
+]);

@@ -1,4 +1,4 @@
-import { headerMarks, scalarsAt, type HeaderMark, type Scalar } from "../../contract/parameter-headers.ts";
+import { headerMarks, NAMED_BY, scalarsAt, type HeaderMark, type Scalar } from "../../contract/parameter-headers.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Tool } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -76,17 +76,6 @@ function logLevelOf(level: unknown): LogLevel | undefined {
   if (isLogLevel(level)) return level;
   throw new BerthError("invalid_params", `"${META_LOG_LEVEL}" must be one of ${LOG_LEVELS.join(", ")}`);
 }
-
-/** Methods whose `Mcp-Name` header repeats a parameter (2026-07-28 `basic/transports/streamable-http`). */
-const NAMED_BY: ReadonlyMap<string, "name" | "uri" | "taskId"> = new Map([
-  ["tools/call", "name"],
-  ["prompts/get", "name"],
-  ["resources/read", "uri"],
-  // SEP-2663, "Routing Headers".
-  ["tasks/get", "taskId"],
-  ["tasks/update", "taskId"],
-  ["tasks/cancel", "taskId"],
-]);
 
 /** The standard headers of a modern request must match its body. Throws `header_mismatch`. */
 function checkStandardHeaders(headers: Post["headers"], request: Request): void {

@@ -1,4 +1,4 @@
-import { headerMarks, scalarsAt, type Scalar } from "../../contract/parameter-headers.ts";
+import { headerMarks, NAMED_BY, scalarsAt, type Scalar } from "../../contract/parameter-headers.ts";
 import { clock } from "../../lib/clock.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { HttpRequestInit } from "../../lib/http-sender.ts";
@@ -361,16 +361,6 @@ function headerValue(value: string): string {
     /^[\u0021-\u007E](?:[\u0020-\u007E]*[\u0021-\u007E])?$/.test(value) && !/^=\?base64\?.*\?=$/.test(value);
   return isPlain || value === "" ? value : `=?base64?${Buffer.from(value).toString("base64")}?=`;
 }
-
-/** The parameter that the header `Mcp-Name` repeats; of tasks SEP-2663, "Routing Headers". */
-const NAMED_BY: ReadonlyMap<string, string> = new Map([
-  ["tools/call", "name"],
-  ["prompts/get", "name"],
-  ["resources/read", "uri"],
-  ["tasks/get", "taskId"],
-  ["tasks/update", "taskId"],
-  ["tasks/cancel", "taskId"],
-]);
 
 const EVENT_STREAM = "text/event-stream";
 const ACCEPTED = 202;
