@@ -3,7 +3,7 @@ import { jsonOf } from "../../host/offers/long-result.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isLogLevel, LOG_LEVELS } from "../../lib/log-level.ts";
 import type { Text } from "../../lib/long-text.ts";
-import { completion, requestedPrompt, requestedResource, requestedTool } from "../methods/calls.ts";
+import { completion, requestedPrompt, requestedResource, requestedTool, uriOf } from "../methods/calls.ts";
 import { listPage } from "../methods/lists.ts";
 import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
 import { callNatively, isNativeName } from "../native.ts";
@@ -125,11 +125,6 @@ const URI_CHARACTERS_MAX = 2_048;
 async function unsubscribe({ sessions }: Legacy, call: LegacyCall): Promise<string> {
   await sessions.change(sessionOf(call), { unsubscribe: uriOf(call) });
   return "{}";
-}
-
-function uriOf({ params: { uri } }: LegacyCall): string {
-  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
-  return uri;
 }
 
 function sessionOf({ client, method }: LegacyCall): Session {

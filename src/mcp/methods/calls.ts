@@ -53,12 +53,16 @@ export function requestedPrompt({ catalog, params }: MethodCall): { prompt: Prom
 }
 
 /** The resource that `resources/read` names. 2026-07-28 requires -32602 for an unknown URI, with the URI in `data`. */
-export async function requestedResource({ catalog, params }: MethodCall): Promise<Resource> {
-  const { uri } = params;
-  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
-  const resource = await catalog.resource(uri);
+export async function requestedResource(call: MethodCall): Promise<Resource> {
+  const uri = uriOf(call);
+  const resource = await call.catalog.resource(uri);
   if (!resource) throw new BerthError("resource_not_found", uri, { data: { uri } });
   return resource;
+}
+
+export function uriOf({ params: { uri } }: Pick<MethodCall, "params">): string {
+  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
+  return uri;
 }
 
 /**

@@ -4,6 +4,7 @@ import { skillFolders } from "../../contract/skills.ts";
 import type { Catalog } from "../../host/offers/catalog.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { MethodCall } from "../protocol.ts";
+import { uriOf } from "./calls.ts";
 import { cursorOf, pageBounds, startOf } from "./lists.ts";
 
 /** The skills extension (SEP-2640), as both eras carry it out. `skills/list` is a list as all others. */
@@ -15,8 +16,7 @@ export function checkSkills({ catalog, method }: Pick<MethodCall, "catalog" | "m
 
 /** The result of `skills/get`: the entry of a skill. */
 export function requestedSkill({ catalog, params }: Pick<MethodCall, "catalog" | "params">): SkillContract {
-  const { uri } = params;
-  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
+  const uri = uriOf({ params });
   const skill = catalog.contract.skills?.find((each) => each.uri === uri);
   if (!skill) throw new BerthError("invalid_params", `No skill is served at ${uri}`, { data: { uri } });
   return skill;
@@ -27,8 +27,8 @@ export function folderPage({ catalog, params }: Pick<MethodCall, "catalog" | "pa
   readonly resources: readonly ResourceContract[];
   readonly nextCursor?: string;
 } {
-  const { uri, cursor } = params;
-  if (typeof uri !== "string") throw new BerthError("invalid_params", '"uri" must be a string');
+  const uri = uriOf({ params });
+  const { cursor } = params;
   const children = foldersOf(catalog).get(uri);
   if (!children) throw new BerthError("invalid_params", `${uri} is no folder of a skill`, { data: { uri } });
   const start = cursor === undefined ? 0 : startOf(cursor, FOLDER, children.length);
