@@ -161,16 +161,8 @@ function readUrl(launcher: "http" | "https", { text, offset }: UriPiece, problem
       "Put user names and passwords into header.Authorization=…, not into the URI.",
     );
   }
-  const url = tryUrl(`${launcher}://${text}`);
-  return url?.href ?? problems.add("bad-url", offset, `"${launcher}://${text}" is not a URL.`);
-}
-
-function tryUrl(text: string): URL | undefined {
-  try {
-    return new URL(text);
-  } catch {
-    return undefined;
-  }
+  const url = `${launcher}://${text}`;
+  return URL.canParse(url) ? new URL(url).href : problems.add("bad-url", offset, `"${url}" is not a URL.`);
 }
 
 function start(launcher: Launcher): string {

@@ -1,3 +1,4 @@
+import { canonicalJson } from "../../lib/canonical-json.ts";
 import { isObject, type JsonObject, tryParseJson } from "../../lib/json.ts";
 import type { UpstreamContentBlock, UpstreamPromptResult, ResourceResult, ToolResult } from "./results.ts";
 
@@ -15,7 +16,7 @@ export function* toolRecords(tool: string, result: ToolResult): Generator<JsonOb
     return;
   }
   for (const data of listIn(structured) ?? [structured]) yield record({ data, mimeType: "application/json" });
-  const whole = canonical(structured);
+  const whole = canonicalJson(structured);
   for (const block of content) if (!repeats(block, whole)) yield record(fieldsOf(block));
 }
 
@@ -79,17 +80,8 @@ function listIn(value: unknown): readonly unknown[] | undefined {
 
 function repeats({ type, text }: UpstreamContentBlock, structured: string): boolean {
   if (type !== "text" || typeof text !== "string") return false;
-  try {
-    return canonical(JSON.parse(text)) === structured;
-  } catch {
-    return false;
-  }
-}
-
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    isObject(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner,
-  );
+  const value = tryParseJson(text);
+  return value !== undefined && canonicalJson(value) === structured;
 }
 
 function isJsonText(text: unknown): boolean {
