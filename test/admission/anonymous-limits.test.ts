@@ -8,15 +8,16 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { AddressInfo } from "node:net";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { newToken } from "../../src/access/token-text.ts";
 import { AnonymousLimits } from "../../src/admission/anonymous-limits.ts";
 import { peerOf } from "../../src/http/peer.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { post, request, startTestBerth, type Reply, type TestBerth } from "../support/berth.ts";
+import { post, request, startTestBerth, type Reply } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -30,13 +31,8 @@ const LIMITS = {
 };
 
 describe("a caller without a token", () => {
-  let berth: TestBerth;
-  before(async () => {
-    const env = { BERTH_ACCESS: "required", ...LIMITS };
-    berth = await startTestBerth({ texts: { "one.ts": SAY }, env });
-    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { one: SAY } }));
-  });
-  after(() => berth?.close());
+  const berth = berthInSuite({ texts: { "one.ts": SAY }, env: { BERTH_ACCESS: "required", ...LIMITS } });
+  before(() => onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { one: SAY } })));
 
   const flood = (count: number, send: (index: number) => Promise<number>): Promise<number[]> =>
     Promise.all(Array.from({ length: count }, (_, index) => send(index)));

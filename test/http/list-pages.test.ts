@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { namesOnPage, readListPage } from "../../src/http/list-page.ts";
-import { apiOf, type Api } from "../support/api.ts";
-import { modern, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { apiOf } from "../support/api.ts";
+import { modern } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
 const prompted = { prompts: { ask: { description: "Asks", messages: [{ role: "user", content: "Hello" }] } } };
@@ -48,19 +49,14 @@ describe("a page of a list", () => {
 describe("lists of a Berth with thousands of servers", () => {
   const SERVERS = 1_200;
   const SECRETS = ["FIRST", "SECOND", "THIRD"];
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    const names = Array.from({ length: SERVERS }, (_, index) => nameOf(index));
-    berth = await startTestBerth({
-      mcps: {
-        ...Object.fromEntries(names.map((name) => [name, prompted])),
-        [nameOf(0)]: { ...prompted, secrets: SECRETS },
-      },
-    });
-    api = apiOf(berth);
+  const names = Array.from({ length: SERVERS }, (_, index) => nameOf(index));
+  const berth = berthInSuite({
+    mcps: {
+      ...Object.fromEntries(names.map((name) => [name, prompted])),
+      [nameOf(0)]: { ...prompted, secrets: SECRETS },
+    },
   });
-  after(() => berth?.close());
+  const api = apiOf(berth);
 
   const everyPage = async (path: string, list: string): Promise<string[]> => {
     const names: string[] = [];

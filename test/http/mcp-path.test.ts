@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
-import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { startAuthorizationServer } from "../support/authorization-server.ts";
+import { post, request } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
+import { berthInSuite, inSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 
@@ -15,21 +16,19 @@ const named = (name: string): string =>
   `/** Says its server's name. */\nexport const whose = (): string => "${name}";\n`;
 
 describe("the address of a server with one more /mcp at its end", () => {
-  let berth: TestBerth;
+  const names = ["one", "mcp", "sse", "messages"];
+  const berth = berthInSuite({
+    texts: Object.fromEntries(names.map((name) => [`${name}.ts`, named(name)])),
+    env: { BERTH_ALLOWED_ORIGINS: ORIGIN },
+  });
   let release: string;
   before(async () => {
-    const names = ["one", "mcp", "sse", "messages"];
-    berth = await startTestBerth({
-      texts: Object.fromEntries(names.map((name) => [`${name}.ts`, named(name)])),
-      env: { BERTH_ALLOWED_ORIGINS: ORIGIN },
-    });
     await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { one: named("acme's one") } }));
     const listed = (await (await fetch(`${berth.url}/api/servers`)).json()) as {
       servers: { name: string; release: string }[];
     };
     release = listed.servers.find(({ name }) => name === "one")!.release;
   });
-  after(() => berth.close());
 
   const whose = async (path: string): Promise<unknown> => {
     const { body, status } = await post(`${berth.url}${path}`, request("tools/call", { name: "whose", arguments: {} }));
@@ -106,24 +105,16 @@ describe("the address of a server with one more /mcp at its end", () => {
 });
 
 describe("attacks by the address with one more /mcp", () => {
-  let issuer: AuthorizationServer;
-  let berth: TestBerth;
-  before(async () => {
-    issuer = await startAuthorizationServer();
-    berth = await startTestBerth({
-      texts: { "one.ts": named("one"), "two.ts": named("two"), "mcp.ts": named("mcp") },
-      env: {
-        BERTH_ACCESS: "required",
-        BERTH_OAUTH_ISSUER: issuer.issuer,
-        BERTH_OAUTH_PRIVATE_ISSUERS: new URL(issuer.issuer).host,
-      },
-    });
-    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { one: named("acme's one") } }));
-  });
-  after(async () => {
-    await berth?.close();
-    await issuer?.close();
-  });
+  const issuer = inSuite(startAuthorizationServer);
+  const berth = berthInSuite(() => ({
+    texts: { "one.ts": named("one"), "two.ts": named("two"), "mcp.ts": named("mcp") },
+    env: {
+      BERTH_ACCESS: "required",
+      BERTH_OAUTH_ISSUER: issuer.issuer,
+      BERTH_OAUTH_PRIVATE_ISSUERS: new URL(issuer.issuer).host,
+    },
+  }));
+  before(() => onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { one: named("acme's one") } })));
 
   const statusOf = async (path: string, token?: string): Promise<number> => {
     const call = request("tools/call", { name: "whose", arguments: {} });

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { request as httpRequest } from "node:http";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
 import { startTestBerth, type TestBerth } from "../support/berth.ts";
+import { berthInSuite } from "../support/suite.ts";
 
 const TEXTS = { "hello.ts": 'export function hello(): string { return "hello"; }' };
 const PUBLIC = "https://mcp.example.com";
@@ -26,12 +27,8 @@ async function toldAt(berth: TestBerth, headers: Record<string, string>): Promis
 
 describe("the address that pages tell clients", () => {
   describe("behind a proxy that BERTH_PUBLIC_URL names", () => {
-    let berth: TestBerth;
-    before(async () => {
-      const env = { BERTH_PUBLIC_URL: `${PUBLIC}/`, BERTH_ALLOWED_HOSTS: "other.example" };
-      berth = await startTestBerth({ texts: TEXTS, env });
-    });
-    after(() => berth.close());
+    const env = { BERTH_PUBLIC_URL: `${PUBLIC}/`, BERTH_ALLOWED_HOSTS: "other.example" };
+    const berth = berthInSuite({ texts: TEXTS, env });
 
     it("is the public one, whether the proxy hands on the host or its own (C6)", async () => {
       const forwarded = { "X-Forwarded-Proto": "https" };

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
-import { after, before, describe, it, type TestContext } from "node:test";
+import { before, describe, it, type TestContext } from "node:test";
 import type { Limits } from "../../src/limits/limits.ts";
 import { read, type EventReader } from "../support/legacy-client.ts";
 import { lowerInSuite } from "../support/lower-in-suite.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { startRig, type Rig } from "../support/mcp-host.ts";
+import { inSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 describe("a connection of HTTP+SSE whose client reads nothing", () => {
@@ -93,11 +94,10 @@ describe("a connection of HTTP+SSE whose client reads nothing", () => {
 
 describe("HTTP+SSE, the transport of 2024-11-05", () => {
   lowerInSuite({ sseConnections: 3 });
-  let rig: Rig;
+  const rig = inSuite(startRig);
   let sse: string;
   let stopped = 0;
-  before(async () => {
-    rig = await startRig();
+  before(() => {
     sse = `${rig.url("one")}/sse`;
     rig.host.offer("one", {
       tools: {
@@ -112,7 +112,6 @@ describe("HTTP+SSE, the transport of 2024-11-05", () => {
       },
     });
   });
-  after(() => rig.close());
 
   /** A connection, and its address for messages. */
   async function open(url = sse): Promise<{ stream: EventReader; messages: string }> {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { describe, it } from "node:test";
+import { apiOf } from "../../support/api.ts";
+import { call } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const SOURCE = `
 import prices from "./prices.csv";
@@ -15,16 +16,11 @@ const PIXEL = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0xff, 0x00]);
 const OTHER = Buffer.from([0xff, 0xfe, 0x01]);
 
 describe("a definition with files of texts and bytes", () => {
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "shop.ts": SOURCE },
-      beside: { "prices.csv": "bread,1\n", "pixel.png": PIXEL },
-    });
-    api = apiOf(berth);
+  const berth = berthInSuite({
+    texts: { "shop.ts": SOURCE },
+    beside: { "prices.csv": "bread,1\n", "pixel.png": PIXEL },
   });
-  after(() => berth.close());
+  const api = apiOf(berth);
 
   const list = async (): Promise<string> => (await call(`${berth.url}/mcp/shop`, "list")).content[0].text as string;
   const show = async (): Promise<unknown> => (await call(`${berth.url}/mcp/shop`, "show")).structuredContent;

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { rawBlock } from "../../../src/lib/cid.ts";
 import { apiOf } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 import { until } from "../../support/until.ts";
@@ -12,10 +13,9 @@ export const shout = (text: string): string => text.toUpperCase();
 `;
 
 describe("the page of the audit log", () => {
-  let berth: TestBerth;
+  const env = { BERTH_AUDIT: "all", BERTH_AUDIT_DELAY_MS: "5" };
+  const berth = berthInSuite({ texts: { "notes.ts": NOTES }, env });
   before(async () => {
-    const env = { BERTH_AUDIT: "all", BERTH_AUDIT_DELAY_MS: "5" };
-    berth = await startTestBerth({ texts: { "notes.ts": NOTES }, env });
     for (let n = 0; n < 60; n++) await call(`${berth.url}/mcp/notes`, "shout", { text: `call ${n}` });
     await onStoreOf(berth, async (store) => {
       await addTenant(store, "acme", { variables: { motto: "theirs" } });
@@ -28,7 +28,6 @@ describe("the page of the audit log", () => {
       return body.records.length === 60;
     });
   });
-  after(() => berth?.close());
 
   const html = async (path: string, headers: Record<string, string> = {}): Promise<string> =>
     (await fetch(berth.url + path, { headers: { Accept: "text/html", ...headers } })).text();

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, beforeEach, describe, it } from "node:test";
+import { before, beforeEach, describe, it } from "node:test";
 import type { InputRequest } from "../../../src/host/offers/catalog.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { modern } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
-import { declaring, rigFor, startRig, type Rig } from "../../support/mcp-host.ts";
+import { declaring, rigFor, startRig } from "../../support/mcp-host.ts";
+import { inSuite } from "../../support/suite.ts";
 
 const FORM: InputRequest = {
   method: "elicitation/create",
@@ -28,12 +29,11 @@ const ROOTS: InputRequest = { method: "roots/list", params: {} };
 const ALL = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: { listChanged: true } };
 
 describe("questions to legacy clients", () => {
-  let rig: Rig;
+  const rig = inSuite(() => startRig({ limits: { ...defaultLimits, answerMs: 60_000 } }));
   let url: string;
   let asked: Record<string, InputRequest>;
   let runs: JsonObject[];
-  before(async () => {
-    rig = await startRig({ limits: { ...defaultLimits, answerMs: 60_000 } });
+  before(() => {
     url = rig.url("one");
     const code = (_args: JsonObject, { answers = {} }: { answers?: JsonObject }) => {
       runs.push(answers);
@@ -46,7 +46,6 @@ describe("questions to legacy clients", () => {
     asked = { q: FORM };
     runs = [];
   });
-  after(() => rig.close());
 
   it("a tool's question is elicitation/create on its stream, and the tool runs again with the answer (S11)", async () => {
     for (const version of ["2025-11-25", "2025-06-18"]) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { createPrincipal } from "../../../src/access/principal.ts";
 import { Cancellation } from "../../../src/lib/cancellation.ts";
 import type { Records } from "../../../src/lib/records.ts";
@@ -10,22 +10,21 @@ import { Sessions } from "../../../src/mcp/legacy/sessions.ts";
 import { post, request } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { loneNode, memoryRecords, MemoryHost, rigFor, startRig, type Rig } from "../../support/mcp-host.ts";
+import { loneNode, memoryRecords, MemoryHost, rigFor, startRig } from "../../support/mcp-host.ts";
+import { inSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 const VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] as const;
 
 describe("legacy sessions", () => {
-  let rig: Rig;
+  const rig = inSuite(() => startRig({ sealKeys: [KEY] }));
   let url: string;
-  before(async () => {
-    rig = await startRig({ sealKeys: [KEY] });
+  before(() => {
     rig.host.offer("one", { tools: { hello: () => "hello" }, resources: { "test://a": "a" } });
     rig.host.offer("two", { release: "1", description: "Everyday things" });
     url = rig.url("one");
   });
-  after(() => rig.close());
 
   it("initialize gives a session, whose id is visible ASCII and holds for all later requests (T9.5)", async () => {
     for (const version of VERSIONS) {

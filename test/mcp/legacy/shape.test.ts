@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { post, request } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
-import { startRig, type Rig } from "../../support/mcp-host.ts";
+import { startRig } from "../../support/mcp-host.ts";
+import { inSuite } from "../../support/suite.ts";
 
 const AUDIO = { type: "audio", data: "AAAA", mimeType: "audio/wav" };
 const LINK = { type: "resource_link", uri: "test://a", name: "a", description: "The first" };
@@ -18,10 +19,9 @@ const META = { "example.org/mark": 1 };
  * Each revision's own form of results, and how others are converted: the schemas of the specification differ in this.
  */
 describe("results in each legacy revision", () => {
-  let rig: Rig;
+  const rig = inSuite(startRig);
   let url: string;
-  before(async () => {
-    rig = await startRig();
+  before(() => {
     url = rig.url("one");
     rig.host.offer("one", {
       tools: {
@@ -48,7 +48,6 @@ describe("results in each legacy revision", () => {
       prompts: { talk: () => "hello" },
     });
   });
-  after(() => rig.close());
 
   const rich = async (version: string): Promise<{ tool: JsonObject; result: JsonObject }> => {
     const client = await LegacyClient.start(url, version);

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api } from "../../support/api.ts";
-import { modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { describe, it } from "node:test";
+import { apiOf } from "../../support/api.ts";
+import { modern, post, request, startTestBerth } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 const NOTES = "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n";
@@ -52,18 +53,13 @@ const eras: Record<string, (url: string, headers?: Record<string, string>) => As
 };
 
 describe("skills of definitions", () => {
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    const script = "#!/bin/sh\n# Says hello.\necho hello\n";
-    berth = await startTestBerth({
-      texts: { "notes.ts": NOTES, "hello.sh": script, "bare.ts": NOTES },
-      beside: { ...FILES, "hello.skills/greet/SKILL.md": SKILL.replace("tidy", "greet") },
-      mcps: { twin: { definition: "notes.ts" } },
-    });
-    api = apiOf(berth);
+  const script = "#!/bin/sh\n# Says hello.\necho hello\n";
+  const berth = berthInSuite({
+    texts: { "notes.ts": NOTES, "hello.sh": script, "bare.ts": NOTES },
+    beside: { ...FILES, "hello.skills/greet/SKILL.md": SKILL.replace("tidy", "greet") },
+    mcps: { twin: { definition: "notes.ts" } },
   });
-  after(() => berth.close());
+  const api = apiOf(berth);
 
   for (const [era, askAt] of Object.entries(eras)) {
     describe(`in ${era}`, () => {

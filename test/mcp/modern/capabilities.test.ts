@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { modern } from "../../support/berth.ts";
-import { startRig, type Offer, type Rig } from "../../support/mcp-host.ts";
+import { startRig, type Offer } from "../../support/mcp-host.ts";
 import { stopwatch } from "../../support/stopwatch.ts";
+import { inSuite } from "../../support/suite.ts";
 import { inOneOf } from "../../support/until.ts";
 
 const TOOLS: Offer = { tools: { echo: () => "echo" } };
@@ -11,11 +12,7 @@ const RESOURCES: Offer = { resources: { "test://a": "A" } };
 const TEMPLATES: Offer = { resources: { "notes://{year}/{+title*}{?page}": "A" } };
 
 describe("what a modern server says of itself", () => {
-  let rig: Rig;
-  before(async () => {
-    rig = await startRig();
-  });
-  after(() => rig.close());
+  const rig = inSuite(startRig);
 
   const discover = async (offer: Offer): Promise<Record<string, unknown>> => {
     rig.host.offer("server", offer);

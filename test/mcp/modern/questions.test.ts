@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { InputRequests } from "../../../src/executor/executor.ts";
 import type { CallOptions, CallResult, InputRequired } from "../../../src/host/offers/catalog.ts";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
 import { modern, type Reply } from "../../support/berth.ts";
-import { declaring, MemoryHost, startRig, type Rig } from "../../support/mcp-host.ts";
+import { declaring, MemoryHost, startRig } from "../../support/mcp-host.ts";
+import { inSuite } from "../../support/suite.ts";
 
 const EVERYTHING = declaring({ elicitation: { form: {}, url: {} }, sampling: { tools: {}, context: {} }, roots: {} });
 
@@ -40,9 +41,8 @@ const inTurn = (_args: JsonObject, { answers = {} }: CallOptions): CallResult | 
 
 describe("questions in the modern era", () => {
   const sealKey = randomBytes(32);
-  let rig: Rig;
-  before(async () => {
-    rig = await startRig({ sealKeys: [sealKey] });
+  const rig = inSuite(() => startRig({ sealKeys: [sealKey] }));
+  before(() => {
     rig.host.offer("asks", {
       tools: {
         who: asking({ user: NAME }),
@@ -67,7 +67,6 @@ describe("questions in the modern era", () => {
       },
     });
   });
-  after(() => rig.close());
 
   const ask = (name: string, params: JsonObject = {}): Promise<Reply> =>
     modern(rig.url("asks"), "tools/call", { name, arguments: {}, _meta: EVERYTHING, ...params });

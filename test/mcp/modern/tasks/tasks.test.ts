@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { type JsonObject } from "../../../../src/lib/json.ts";
 import { ended, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
 import { modern, type Reply } from "../../../support/berth.ts";
 import { longJsonIn } from "../../../support/long-json.ts";
-import { openStream, startRig, type Rig } from "../../../support/mcp-host.ts";
+import { openStream, startRig } from "../../../support/mcp-host.ts";
+import { inSuite } from "../../../support/suite.ts";
 import {
   EXTENSION,
   WITH_TASKS,
@@ -19,12 +20,8 @@ import {
 import { until } from "../../../support/until.ts";
 
 describe("tasks", () => {
-  let rig: Rig;
-  before(async () => {
-    rig = await startRig();
-    rig.host.offer("server", OFFER);
-  });
-  after(() => rig.close());
+  const rig = inSuite(startRig);
+  before(() => void rig.host.offer("server", OFFER));
 
   const send = (method: string, params: JsonObject, _meta: JsonObject = WITH_TASKS): Promise<Reply> =>
     modern(rig.url("server"), method, { _meta, ...params }, nameOf(params));
