@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, beforeEach, describe, it } from "node:test";
+import { before, beforeEach, describe, it, type TestContext } from "node:test";
 import { clock } from "../../../src/lib/clock.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { LegacyClient, read } from "../../support/legacy-client.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { rigFor, startRig, type Rig } from "../../support/mcp-host.ts";
+import { rigFor, startRig, type Offer, type Rig } from "../../support/mcp-host.ts";
+import { inSuite } from "../../support/suite.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
@@ -29,15 +30,19 @@ class Work {
     });
 }
 
+/** A session with a rig of its own, which is closed after the test. */
+async function rigOf(t: TestContext, offer: Offer = {}, version?: string): Promise<{ rig: Rig; client: LegacyClient }> {
+  const rig = await rigFor(t);
+  rig.host.offer("one", offer);
+  return { rig, client: await LegacyClient.start(rig.url("one"), version) };
+}
+
 describe("streams of legacy sessions", () => {
   lowerInSuite({ silentCallMs: 20, streamRetryMs: 25, streamEvents: 50 });
-  let rig: Rig;
+  const rig = inSuite(() => startRig({ sealKeys: [KEY] }));
   let url: string;
   let work: Work;
-  before(async () => {
-    rig = await startRig({ sealKeys: [KEY] });
-    url = rig.url("one");
-  });
+  before(() => void (url = rig.url("one")));
   beforeEach(() => {
     work = new Work();
     rig.host.offer("one", {
@@ -45,7 +50,6 @@ describe("streams of legacy sessions", () => {
       resources: { "test://a": "a" },
     });
   });
-  after(() => rig.close());
 
   it("a call that has nothing to say before its result is answered with JSON", async () => {
     const client = await LegacyClient.start(url);
@@ -223,9 +227,7 @@ describe("streams of legacy sessions", () => {
 
   it("more than streamsPerSession streams are refused, and calls then answer without one", async (t) => {
     t.after(lower({ streamsPerSession: 1 }));
-    const small = await rigFor(t);
-    small.host.offer("one", { tools: { work: work.tool as never } });
-    const client = await LegacyClient.start(small.url("one"));
+    const { client } = await rigOf(t, { tools: { work: work.tool as never } });
     const open = await client.listen();
     assert.equal((await client.listen()).status, 503);
     const waiting = client.call("work");
@@ -240,9 +242,7 @@ describe("streams of legacy sessions", () => {
 
   it("a client that comes back without saying where it was does not run out of streams", async (t) => {
     t.after(lower({ streamsPerSession: 1 }));
-    const small = await rigFor(t);
-    small.host.offer("one", {});
-    const client = await LegacyClient.start(small.url("one"), "2025-06-18");
+    const { client } = await rigOf(t, {}, "2025-06-18");
     for (let times = 0; times < 3; times++) {
       // The last connection ends a moment after the client has closed it.
       const stream = await until(async () => {
@@ -272,9 +272,7 @@ describe("streams of legacy sessions", () => {
 
   it("of what a client missed at most streamBytes are kept, and the answer in any case", async (t) => {
     t.after(lower({ streamBytes: 2_000 }));
-    const small = await rigFor(t, { sealKeys: [KEY] });
-    small.host.offer("one", { tools: { work: work.tool as never } });
-    const client = await LegacyClient.start(small.url("one"));
+    const { client } = await rigOf(t, { tools: { work: work.tool as never } });
     const reader = await client.call("work");
     const first = await reader.next();
     reader.close();
@@ -377,9 +375,7 @@ describe("streams of legacy sessions", () => {
 
   it("a subscription to what is no resource is -32002, and one beyond subscriptionsPerSession -32602", async (t) => {
     t.after(lower({ subscriptionsPerSession: 1 }));
-    const small = await rigFor(t);
-    small.host.offer("one", { resources: { "test://a": "a", "test://b": "b" } });
-    const client = await LegacyClient.start(small.url("one"), "2025-06-18");
+    const { client } = await rigOf(t, { resources: { "test://a": "a", "test://b": "b" } }, "2025-06-18");
     const missing = await client.result("resources/subscribe", { uri: "test://none" });
     assert.deepEqual([missing.error.code, missing.error.data], [-32002, { uri: "test://none" }]);
     assert.deepEqual(await client.result("resources/subscribe", { uri: "test://a" }), {});
@@ -524,19 +520,15 @@ describe("streams of legacy sessions", () => {
 
   it("a watch ends when nobody has come back to listen for replayMs", async (t) => {
     t.after(lower({ replayMs: 30 }));
-    const forgetful = await rigFor(t);
-    forgetful.host.offer("one", {});
-    const client = await LegacyClient.start(forgetful.url("one"));
+    const { client, rig: forgetful } = await rigOf(t);
     const stream = await client.listen();
     assert.equal(forgetful.host.watchers.get("one")?.size, 1);
     stream.close();
     await until(() => forgetful.host.watchers.get("one")?.size === 0);
   });
 
-  it("the end of the service ends the streams of sessions", async () => {
-    const ending = await startRig();
-    ending.host.offer("one", {});
-    const client = await LegacyClient.start(ending.url("one"));
+  it("the end of the service ends the streams of sessions", async (t) => {
+    const { client, rig: ending } = await rigOf(t);
     const stream = await client.listen();
     await stream.next();
     await ending.close();
