@@ -49,6 +49,13 @@ describe("tasks and the process that runs them", () => {
     rigs.push(rig);
     return rig;
   };
+  /** Nodes whose heartbeats fail while `cut.isAway`. */
+  const cuttable = (): { cut: { isAway: boolean }; cutNodes: NodeStore } => {
+    const cut = { isAway: false };
+    const beat: NodeStore["beat"] = (...heartbeat) =>
+      cut.isAway ? Promise.reject(new Error("no connection")) : nodes.beat(...heartbeat);
+    return { cut, cutNodes: { ...nodes, beat } };
+  };
   /** A host with the usual tools. */
   const offering = (): MemoryHost => {
     const host = new MemoryHost();
@@ -146,12 +153,8 @@ describe("tasks and the process that runs them", () => {
     host.offer("server", { tools: { held: { task: OPTIONAL, run: held }, repeatable } });
     const records = memoryRecords();
     const limits = { nodeLeaseMs: 2_500 };
-    let isAlive = true;
-    const mortal: NodeStore = {
-      ...nodes,
-      beat: (...sign) => (isAlive ? nodes.beat(...sign) : Promise.reject(new Error("no connection"))),
-    };
-    const [first, second] = [await start(host, records, limits, mortal), await start(host, records, limits)];
+    const { cut, cutNodes } = cuttable();
+    const [first, second] = [await start(host, records, limits, cutNodes), await start(host, records, limits)];
     await until(() => first.cluster.others.size === 1);
     const taskIds: string[] = [];
     for (const name of ["held", "held", "repeatable"])
@@ -167,7 +170,7 @@ describe("tasks and the process that runs them", () => {
     const { params } = await stream.next();
     assert.deepEqual([params.taskId, params.status, params.result.content[0].text], [taskIds[0], "completed", "done"]);
 
-    isAlive = false;
+    cut.isAway = true;
     const lost = [await stream.next(), await stream.next()].map(({ params: task }) => task);
     assert.deepEqual(
       lost.map(({ taskId, status, error }) => [taskId, status, error.data.retriable]),
@@ -184,24 +187,20 @@ describe("tasks and the process that runs them", () => {
     const host = offering();
     const records = memoryRecords();
     const limits = { nodeLeaseMs: 2_500 };
-    let isAway = false;
-    const cut: NodeStore = {
-      ...nodes,
-      beat: (...sign) => (isAway ? Promise.reject(new Error("no connection")) : nodes.beat(...sign)),
-    };
-    const [first, second] = [await start(host, records, limits), await start(host, records, limits, cut)];
+    const { cut, cutNodes } = cuttable();
+    const [first, second] = [await start(host, records, limits), await start(host, records, limits, cutNodes)];
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     const stream = await openStream(second.url("server"), "subscriptions/listen", {
       _meta: WITH_TASKS,
       notifications: { taskIds: [taskId] },
     });
     for (let message = 0; message < 2; message++) await stream.next();
-    isAway = true;
+    cut.isAway = true;
     await until(() => first.cluster.others.size === 0);
     release.pop()!("done");
     await untilIs(first, taskId, "completed");
-    isAway = false;
-    // A node that may count as gone tells how the task stands as often as it looks, and that may be before.
+    cut.isAway = false;
+    // A node that may count as gone reports the task each time it polls, which may be earlier.
     await until(async () => (await stream.next()).params.status === "completed");
     stream.close();
   });
@@ -235,7 +234,7 @@ describe("tasks and the process that runs them", () => {
     });
     const taskIds: string[] = [];
     for (let n = 0; n < 5; n++) taskIds.push((await send(rig, "tools/call", { name: "fails" })).result.taskId);
-    await until(async () => (await send(rig, "tasks/get", { taskId: taskIds[4]! })).result.status === "completed");
+    await untilIs(rig, taskIds[4]!, "completed");
     most = 0;
     const stream = await openStream(rig.url("server"), "subscriptions/listen", {
       _meta: WITH_TASKS,
@@ -443,21 +442,16 @@ describe("tasks and the process that runs them", () => {
     const held: (() => void)[] = [];
     host.offer("server", { tools: { tells: { task: OPTIONAL, run: tell("half", held) } } });
     const { taskId } = (await send(first, "tools/call", { name: "tells" })).result;
-    const is = async (rig: Rig, status: string): Promise<Reply["body"]> =>
-      until(async () => {
-        const task = (await send(rig, "tasks/get", { taskId })).result;
-        return task.status === status ? task : undefined;
-      });
-    await is(first, "input_required");
+    await untilIs(first, taskId, "input_required");
     await send(first, "tasks/update", { taskId, inputResponses: { sure: YES } });
     await until(() => held.length === 1);
     counted.tasks = counted.others = 0;
     await until(() => counted.others > 1, "its process looks if it was stopped");
     assert.equal(counted.tasks, 0);
     // Another process reports its messages.
-    assert.equal((await is(second, "working")).statusMessage, "half");
+    assert.equal((await untilIs(second, taskId, "working")).statusMessage, "half");
     held[0]!();
-    assert.equal((await is(second, "completed")).statusMessage, undefined);
+    assert.equal((await untilIs(second, taskId, "completed")).statusMessage, undefined);
   });
 
   it("runningTaskBytesPerTenant: arguments that are too much with those of other tasks are refused for now", async () => {
