@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { chmod, link, mkdir, mkdtemp, readdir, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, link, mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { GuestProgram, ScriptOutcome } from "../../src/executor/executor.ts";
 import type { HostFolder } from "../../src/folders/folders.ts";
 import type { Json } from "../../src/lib/json.ts";
 import { failureOf, programWith, scriptRun, shape, useRig, valueOf } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 const CODE = `
 import fs from "node:fs";
@@ -111,11 +111,10 @@ const mode = GUESTS;
 
 describe(`the folders of a ${mode} guest`, () => {
   const rig = useRig(mode);
-  let home: string;
+  const home = temporaryFolder();
   let given: HostFolder[];
   let program: GuestProgram;
   before(async () => {
-    home = await realpath(await mkdtemp(join(tmpdir(), "berth-given-")));
     // Root's guests are nobody.
     await chmod(home, 0o755);
     for (const name of ["docs/deep", "docs-secret", "out", "other"]) {
@@ -133,7 +132,6 @@ describe(`the folders of a ${mode} guest`, () => {
     ];
     program = { ...programWith(CODE), folders: given };
   });
-  after(() => rm(home, { recursive: true }));
 
   const value = (name: string, args: Record<string, Json> = {}): Promise<Json> =>
     rig.value(shape(name, Object.keys(args)), args, { program });

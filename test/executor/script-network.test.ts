@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { chmod, mkdtemp, realpath, rm } from "node:fs/promises";
+import { chmod, rm } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
 import type { Executor, ScriptOutcome, ScriptRun } from "../../src/executor/executor.ts";
@@ -14,6 +13,7 @@ import { giveFolder, makeTemporary } from "../../src/processes/work-folders.ts";
 import { assertNothingLeft, failureOf, networkOf, openRig, scriptRun } from "../support/executor.ts";
 import { listening } from "../support/listening.ts";
 import { descendants } from "../support/processes.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const skip = process.platform !== "linux" ? "there is no sandbox here" : false;
@@ -21,10 +21,8 @@ const skip = process.platform !== "linux" ? "there is no sandbox here" : false;
 describe("a script's network in the sandbox", { skip }, () => {
   const doors: FakeDoor[] = [];
   let executor: Executor;
-  let home: string;
 
   before(async () => {
-    home = await realpath(await mkdtemp(join(tmpdir(), "berth-script-network-")));
     await chmod(home, 0o755);
     const network: GuestNetwork = {
       open(user) {
@@ -40,9 +38,9 @@ describe("a script's network in the sandbox", { skip }, () => {
   afterEach(() => void doors.splice(0));
   after(async () => {
     await executor.close();
-    await rm(home, { recursive: true });
     await assertNothingLeft();
   });
+  const home = temporaryFolder();
 
   const LISTED = ["db.test:5432", "db.test:22", "*.wild.test:443", "*.wild.test:5432", "127.0.0.9:80"];
   const run = (script: string, more: Partial<ScriptRun> = {}, listed = LISTED): Promise<ScriptOutcome> =>
@@ -152,7 +150,7 @@ describe("a script's network in the sandbox", { skip }, () => {
     assert.equal(said, "256\n64\n1\n");
   });
 
-  it("contains nothing of the machine, of other scripts, or of its own setup", async () => {
+  it("contains nothing of the machine, of other scripts, or of its own setup", async (t) => {
     const abstract = createServer((socket) => socket.end("the machine's")).listen("\0berth-test-abstract");
     const perl = (code: string): string => `perl -MSocket -e '${code}'`;
     const toAbstract = perl(
@@ -161,17 +159,14 @@ describe("a script's network in the sandbox", { skip }, () => {
     const udp = perl('socket(my $s, AF_INET, SOCK_DGRAM, 0) or print "no UDP: $!"');
     const raw = perl('socket(my $s, AF_INET, SOCK_RAW, 1) or print "no raw: $!"');
     const mptcp = perl('socket(my $s, AF_INET, SOCK_STREAM, 262) or print "no MPTCP: $!"');
-    try {
-      assert.match(await printed(toAbstract), /^none: Connection refused$/);
-      assert.match(await printed(`${udp}; ${raw}; ${mptcp}`), /^no UDP: .*no raw: .*no MPTCP: /);
-      assert.equal(await printed("ls /sbx"), "script\n");
-      assert.doesNotMatch(await printed("cat /proc/[0-9]*/comm"), /node/);
-      assert.match(await printed("cat /proc/self/status"), /^CapEff:\s+0{16}$/m);
-      assert.match(await printed("echo 4096 1 9999999 > /proc/sys/net/ipv4/tcp_rmem || :"), /Permission|Read-only/);
-      assert.equal(await printed("unshare -Ur true 2>/dev/null || echo refused"), "refused\n");
-    } finally {
-      abstract.close();
-    }
+    t.after(() => abstract.close());
+    assert.match(await printed(toAbstract), /^none: Connection refused$/);
+    assert.match(await printed(`${udp}; ${raw}; ${mptcp}`), /^no UDP: .*no raw: .*no MPTCP: /);
+    assert.equal(await printed("ls /sbx"), "script\n");
+    assert.doesNotMatch(await printed("cat /proc/[0-9]*/comm"), /node/);
+    assert.match(await printed("cat /proc/self/status"), /^CapEff:\s+0{16}$/m);
+    assert.match(await printed("echo 4096 1 9999999 > /proc/sys/net/ipv4/tcp_rmem || :"), /Permission|Read-only/);
+    assert.equal(await printed("unshare -Ur true 2>/dev/null || echo refused"), "refused\n");
   });
 
   it("lets a script listen where only the script itself can connect", async () => {
@@ -190,19 +185,18 @@ describe("a script's network in the sandbox", { skip }, () => {
   });
 });
 
-it("a trusted script has the network of the machine, whatever its entry lists", async () => {
+it("a trusted script has the network of the machine, whatever its entry lists", async (t) => {
   const rig = await openRig("trusted", { guestSpareProcesses: 0 });
   const server = createServer((socket) => socket.end("reached"));
   const port = await listening(server);
-  try {
-    const script = `#!/bin/bash\ncat < /dev/tcp/127.0.0.1/${port}; printenv https_proxy`;
-    const outcome = await rig.executor.runScript(scriptRun(script, { network: networkOf("db.invalid:5432") }));
-    assert.ok(outcome.ok && outcome.exitCode === 1);
-    assert.equal(String(outcome.stdout), "reached");
-  } finally {
+  t.after(async () => {
     await rig.close();
     server.close();
-  }
+  });
+  const script = `#!/bin/bash\ncat < /dev/tcp/127.0.0.1/${port}; printenv https_proxy`;
+  const outcome = await rig.executor.runScript(scriptRun(script, { network: networkOf("db.invalid:5432") }));
+  assert.ok(outcome.ok && outcome.exitCode === 1);
+  assert.equal(String(outcome.stdout), "reached");
 });
 
 /** Speaks as the relay does; whoever is connected gets the host and the port, and then what it sends, back. */
