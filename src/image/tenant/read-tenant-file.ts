@@ -65,61 +65,32 @@ export async function readTenantFile(
 ): Promise<ReadTenantFile> {
   const { importBytes, importLineBytes } = bounds;
   const checks = new TenantFileChecks(into, options);
-  const bounded = new BoundedSource(source, importBytes);
-  for await (const line of linesOf(bounded, importLineBytes)) {
-    await takeLine(checks, line, importLineBytes);
+  let isTooLong = false as boolean;
+  const pieces = bounded(source, importBytes, () => (isTooLong = true));
+  for await (const line of linesOf(pieces, importLineBytes)) {
+    await checks.takeLine(line, importLineBytes);
     // If this is no tenant file, further problems would not help.
     if (!checks.header || checks.problems.length >= PROBLEMS_MAX) break;
     if (line.number === 1) await options.onHeader?.(checks.header);
   }
-  if (bounded.isTooLong) {
-    checks.complain("file-too-long", `The file has more than ${importBytes} bytes`);
-  } else if (checks.problems.length < PROBLEMS_MAX) checks.end();
+  if (isTooLong) checks.complain("file-too-long", `The file has more than ${importBytes} bytes`);
+  else if (checks.problems.length < PROBLEMS_MAX) checks.end();
   const { problems, header, counts, bytes, mcps, secretNames } = checks;
   if (problems.length > 0 || !header) return { problems };
   return { problems: undefined, header, counts, bytes, mcps, secretNames };
 }
 
-async function takeLine(
-  checks: TenantFileChecks,
-  { number, bytes, isWhole }: Line,
-  importLineBytes: number,
-): Promise<void> {
-  checks.line = number;
-  if (!bytes) {
-    checks.leaveOut("line-too-long", `The line has more than ${importLineBytes} bytes`);
-  } else if (!isWhole && number > 1) {
-    checks.leaveOut("cut-line", "The line is cut off: its end and the rest of the file are missing");
-  } else if (number === 1) {
-    checks.takeHeader(bytes);
-  } else {
-    const start = Buffer.from(bytes.subarray(0, 16)).toString("latin1");
-    const [what] = Object.entries(lineStarts).find(([, text]) => start.startsWith(text)) ?? [];
-    await checks.take(what as keyof typeof lineStarts | undefined, bytes);
-  }
-}
-
-/** Ends after a number of bytes. */
-class BoundedSource {
-  isTooLong = false;
-  readonly #source: AsyncIterable<Uint8Array>;
-  readonly #bytesMax: number;
-
-  constructor(source: AsyncIterable<Uint8Array>, bytesMax: number) {
-    this.#source = source;
-    this.#bytesMax = bytesMax;
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    let total = 0;
-    for await (const piece of this.#source) {
-      total += piece.length;
-      if (total > this.#bytesMax) {
-        this.isTooLong = true;
-        return;
-      }
-      yield piece;
-    }
+/** Yields at most a number of bytes; calls `onTooLong` if there are more. */
+async function* bounded(
+  source: AsyncIterable<Uint8Array>,
+  bytesMax: number,
+  onTooLong: () => void,
+): AsyncGenerator<Uint8Array> {
+  let total = 0;
+  for await (const piece of source) {
+    total += piece.length;
+    if (total > bytesMax) return onTooLong();
+    yield piece;
   }
 }
 
@@ -136,16 +107,16 @@ const AHEAD_MS_MAX = 24 * 60 * 60 * 1000;
 /** The order of sections; `end` is the last line. */
 const order = ["content", "change", "secret", "state", "end"] as const satisfies (keyof typeof lineStarts)[];
 
-/** Takes the lines of a file one after the other, and remembers what later lines are compared with. */
+/** Checks the lines of a file in order, and stores what later lines are compared with. */
 class TenantFileChecks {
-  /** The number of the current line. */
-  line = 0;
   header: TenantFileHeader | undefined;
   bytes = 0;
   /** The value of the variable `mcps`. */
   mcps: Cid | undefined;
   readonly problems: Problem[] = [];
   readonly secretNames: string[] = [];
+  /** The number of the current line. */
+  #line = 0;
   readonly #into: Into;
   readonly #options: CheckOptions;
   readonly #digest = createHash("sha256");
@@ -171,54 +142,70 @@ class TenantFileChecks {
   }
 
   complain(code: string, message: string): void {
-    this.problems.push({ code, message, severity: "error", ...(this.line > 0 && { line: this.line }) });
+    this.problems.push({ code, message, severity: "error", ...(this.#line > 0 && { line: this.#line }) });
   }
 
-  /** Notes a line that cannot be read. */
-  leaveOut(code: string, message: string): void {
+  async takeLine({ number, bytes, isWhole }: Line, bytesMax: number): Promise<void> {
+    this.#line = number;
+    if (!bytes) return this.#leaveOut("line-too-long", `The line has more than ${bytesMax} bytes`);
+    if (number === 1) return this.#takeHeader(bytes);
+    if (isWhole) return this.#take(bytes);
+    this.#leaveOut("cut-line", "The line is cut off: its end and the rest of the file are missing");
+  }
+
+  /** Reports a line that cannot be read. */
+  #leaveOut(code: string, message: string): void {
     this.#isPartial = true;
     this.complain(code, message);
   }
 
-  takeHeader(bytes: Uint8Array): void {
-    this.#hash(bytes);
-    const { header, problems } = readHeader(bytes, this.#options.limitProblems);
-    for (const { code, message } of problems) this.complain(code, message);
-    this.header = header;
-  }
-
-  async take(what: keyof typeof lineStarts | undefined, bytes: Uint8Array): Promise<void> {
-    if (this.#counts.end > 0) {
-      this.complain("after-end", "Nothing may follow the line that ends the file");
-      return;
-    }
+  async #take(bytes: Uint8Array): Promise<void> {
+    const start = Buffer.from(bytes.subarray(0, 16)).toString("latin1");
+    const what = order.find((each) => start.startsWith(lineStarts[each]));
+    if (this.#counts.end > 0) return this.complain("after-end", "Nothing may follow the line that ends the file");
     if (what !== "end") this.#hash(bytes);
-    if (what === undefined) {
-      this.complain("unknown-line", "This is not a line of a tenant's file");
-      return;
-    }
+    if (what === undefined) return this.complain("unknown-line", "This is not a line of a tenant's file");
     const section = order.indexOf(what);
     if (section < this.#section) {
-      this.complain("wrong-order", `A line of "${what}" follows one of "${order[this.#section]}"`);
-      return;
+      return this.complain("wrong-order", `A line of "${what}" follows one of "${order[this.#section]}"`);
     }
     if (section > this.#section) this.#before = "";
     this.#section = section;
     const expected = this.counts;
     this.#counts[what] += 1;
-    if (what === "content") {
-      await this.#takeContent(bytes);
-      return;
-    }
-    if (what === "state") {
-      await this.#takeState(bytes);
-      return;
-    }
+    if (what === "content") return this.#takeContent(bytes);
+    if (what === "state") return this.#takeState(bytes);
     const value = shortLine(bytes);
     if (!isObject(value)) this.#malformed();
     else if (what === "change") await this.#takeChange(value, bytes);
     else if (what === "secret") this.#takeSecret(value, bytes);
     else this.#takeEnd(value, bytes, expected);
+  }
+
+  /**
+   * Reads the first line. Without a header, it does not begin a file of this version, and nothing that follows can be
+   * checked.
+   */
+  #takeHeader(bytes: Uint8Array): void {
+    this.#hash(bytes);
+    const value = shortLine(bytes);
+    if (!isObject(value) || value["format"] !== FORMAT) {
+      return this.complain("no-tenant-file", "This is not a file from `berth tenant export`");
+    }
+    const { format, version, berth, tenant, changedAt, limits } = value;
+    if (version !== FORMAT_VERSION) {
+      const found = JSON.stringify(version)?.slice(0, 40);
+      const message = `The file has version ${found} and this Berth reads version ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
+      return this.complain("other-version", message);
+    }
+    if (!isSame(bytes, JSON.stringify({ format, version, berth, tenant, changedAt, limits }))) this.#malformed();
+    if (typeof tenant !== "string" || !isTenantName(tenant)) {
+      this.complain("bad-name", "This is not the name of a tenant");
+    }
+    if (!isObject(limits)) this.complain("wrong-type", `"limits" must be an object`);
+    else for (const wrong of this.#options.limitProblems(limits as JsonObject)) this.complain("bad-limit", wrong);
+    if (changedAt !== null && !isTime(changedAt)) this.complain("bad-time", `"changedAt" must be a time, or null`);
+    this.header = value as unknown as TenantFileHeader;
   }
 
   /** Makes the checks that need the whole file. */
@@ -231,23 +218,17 @@ class TenantFileChecks {
       this.complain("cut-file", "The file is cut off: the line that ends it is missing");
     }
     if (this.header.changedAt !== this.#changedAt && this.problems.length === 0) {
-      this.line = 1;
+      this.#line = 1;
       this.complain("wrong-time", `"changedAt" is not the time of the last change in the file`);
     }
   }
 
   async #takeContent(bytes: Uint8Array): Promise<void> {
     const content = readContent(bytes);
-    if (!content) {
-      this.#malformed();
-      return;
-    }
+    if (!content) return this.#malformed();
     const { cid } = content;
     this.#follows(cid, false, `the content ${cid}`);
-    if (!matches(cid, content.bytes)) {
-      this.complain("wrong-content", `The bytes do not match ${cid}`);
-      return;
-    }
+    if (!matches(cid, content.bytes)) return this.complain("wrong-content", `The bytes do not match ${cid}`);
     if (isStructure(cid)) {
       const wrong = structureProblem(content.bytes);
       if (wrong !== undefined) this.complain("bad-structure", `The structure ${cid} cannot be kept: ${wrong}`);
@@ -260,13 +241,9 @@ class TenantFileChecks {
     const { change: kind, name, cid, at, by } = value;
     const isRight =
       typeof name === "string" && (cid === null || typeof cid === "string") && isTime(at) && typeof by === "string";
-    if (!isRight) {
-      this.#malformed();
-      return;
-    }
+    if (!isRight) return this.#malformed();
     if (!isKind(kind)) {
-      this.complain("unknown-kind", `There are no names of the kind ${JSON.stringify(kind)?.slice(0, 40)}`);
-      return;
+      return this.complain("unknown-kind", `There are no names of the kind ${JSON.stringify(kind)?.slice(0, 40)}`);
     }
     const change: NamedChange = { kind, name, cid, changedAt: Date.parse(at), by };
     if (!isSame(bytes, changeLine(change))) this.#malformed();
@@ -286,8 +263,7 @@ class TenantFileChecks {
   async #checkMeaning(kind: NamedChange["kind"], name: string, cid: Cid): Promise<void> {
     const bytes = isCid(cid) ? await this.#into.content(cid) : undefined;
     if (!bytes) {
-      this.complain("missing-content", `The name leads to ${cid.slice(0, 100)}, which the file does not have`);
-      return;
+      return this.complain("missing-content", `The name leads to ${cid.slice(0, 100)}, which the file does not have`);
     }
     if (kind === "variable") this.#checkSize(name, bytes.length);
     const has = async (each: Cid): Promise<boolean> => (await this.#into.content(each)) !== undefined;
@@ -317,14 +293,10 @@ class TenantFileChecks {
     // A value as text may be escaped wherever it has a quote, and a key everywhere.
     const lineBytesMax = 2 * stateValueBytes + ESCAPED_BYTES * stateKeyBytes + SHORT_LINE_BYTES;
     if (bytes.length > lineBytesMax) {
-      this.complain("too-large", `A line of state has at most ${lineBytesMax} bytes`);
-      return;
+      return this.complain("too-large", `A line of state has at most ${lineBytesMax} bytes`);
     }
     const kept = readState(bytes);
-    if (!kept) {
-      this.#malformed();
-      return;
-    }
+    if (!kept) return this.#malformed();
     const { server, key, version, changedAt } = kept;
     const wrong =
       serverNameProblem(server) ??
@@ -382,50 +354,12 @@ class TenantFileChecks {
   }
 
   #malformed(): void {
-    this.complain(malformed.code, malformed.message);
+    this.complain("malformed-line", "The line is not written as `berth tenant export` writes it");
   }
 
   #hash(bytes: Uint8Array): void {
     this.#digest.update(bytes).update("\n");
   }
-}
-
-type Complaint = Pick<Problem, "code" | "message">;
-
-const malformed: Complaint = {
-  code: "malformed-line",
-  message: "The line is not written as `berth tenant export` writes it",
-};
-
-/**
- * The first line of a tenant's file, with all its problems. Without a header, the line does not begin a file of this
- * version, and nothing that follows can be judged.
- */
-function readHeader(
-  bytes: Uint8Array,
-  limitProblems: (limits: JsonObject) => readonly string[],
-): { readonly header?: TenantFileHeader; readonly problems: readonly Complaint[] } {
-  const value = shortLine(bytes);
-  if (!isObject(value) || value["format"] !== FORMAT) {
-    return {
-      problems: [{ code: "no-tenant-file", message: "This is not a file from `berth tenant export`" }],
-    };
-  }
-  if (value["version"] !== FORMAT_VERSION) {
-    const found = JSON.stringify(value["version"])?.slice(0, 40);
-    const message = `The file has version ${found} and this Berth reads version ${FORMAT_VERSION}; import it with the Berth that wrote it, or a newer one`;
-    return { problems: [{ code: "other-version", message }] };
-  }
-
-  const problems: Complaint[] = [];
-  const complain = (code: string, message: string): void => void problems.push({ code, message });
-  const { format, version, berth, tenant, changedAt, limits } = value;
-  if (!isSame(bytes, JSON.stringify({ format, version, berth, tenant, changedAt, limits }))) problems.push(malformed);
-  if (typeof tenant !== "string" || !isTenantName(tenant)) complain("bad-name", "This is not the name of a tenant");
-  if (!isObject(limits)) complain("wrong-type", `"limits" must be an object`);
-  else for (const wrong of limitProblems(limits as JsonObject)) complain("bad-limit", wrong);
-  if (changedAt !== null && !isTime(changedAt)) complain("bad-time", `"changedAt" must be a time, or null`);
-  return { header: value as unknown as TenantFileHeader, problems };
 }
 
 /** The most bytes of a line without content. */
@@ -435,7 +369,7 @@ const SHORT_LINE_BYTES = 64 * 1024;
 function shortLine(bytes: Uint8Array): unknown {
   if (bytes.length > SHORT_LINE_BYTES) return undefined;
   try {
-    const value = JSON.parse(textOf(bytes)) as unknown;
+    const value = JSON.parse(decoder.decode(bytes)) as unknown;
     return nestsTooDeep(value, bytes.length) ? undefined : value;
   } catch {
     return undefined;
@@ -452,7 +386,7 @@ function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefi
   const [start, cid, encoding] = CONTENT_START.exec(head) ?? [];
   if (start === undefined || cid === undefined || !isCid(cid)) return undefined;
   try {
-    const text = textOf(line);
+    const text = decoder.decode(line);
     if (!text.endsWith(`"}`)) return undefined;
     const value: unknown = JSON.parse(text.slice(start.length, -1));
     if (typeof value !== "string") return undefined;
@@ -469,7 +403,7 @@ const ESCAPED_BYTES = 6;
 function readState(line: Uint8Array): KeptState | undefined {
   let read: unknown;
   try {
-    read = JSON.parse(textOf(line));
+    read = JSON.parse(decoder.decode(line));
   } catch {
     return undefined;
   }
@@ -503,17 +437,13 @@ function isSame(bytes: Uint8Array, text: string): boolean {
   return Buffer.from(text).equals(bytes);
 }
 
-function textOf(bytes: Uint8Array): string {
-  return decoder.decode(bytes);
-}
-
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** One line of a file, without its end. */
 interface Line {
   /** From 1. */
   readonly number: number;
-  /** Undefined for a line that is too long, none of which is kept. */
+  /** Undefined for a line that is too long, of which nothing is stored. */
   readonly bytes: Uint8Array | undefined;
   /** False for the rest after the last line end. */
   readonly isWhole: boolean;
@@ -532,7 +462,8 @@ async function* linesOf(source: AsyncIterable<Uint8Array>, lineBytesMax: number)
     else parts = [];
   };
   const take = (isWhole: boolean): Line => {
-    const line = { number: number++, bytes: length <= lineBytesMax ? joined(parts) : undefined, isWhole };
+    const whole = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+    const line = { number: number++, bytes: length <= lineBytesMax ? whole : undefined, isWhole };
     [parts, length] = [[], 0];
     return line;
   };
@@ -547,10 +478,6 @@ async function* linesOf(source: AsyncIterable<Uint8Array>, lineBytesMax: number)
     if (start < piece.length) add(piece.subarray(start));
   }
   if (length > 0) yield take(false);
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
 }
 
 /** The problem with a name of that kind; undefined if there is none. */
