@@ -71,8 +71,9 @@ async function applyOnce(
   }
 
   const base = last && (await readManifest(store, tenant, last.cid));
-  const plan: NamesPlan = { put: contentOf(image, base), set: [], names: [] };
-  await planNames(plan, store, tenant, base, image);
+  const plan: NamesPlan = { store, tenant, base, image, put: contentOf(image, base), set: [], names: [] };
+  await planServers(plan);
+  await planVariables(plan);
 
   const manifest = jsonBlock(image.manifest);
   plan.put.push(manifest);
@@ -130,6 +131,11 @@ function soundContent(image: Image, cid: Cid): Block | undefined {
 
 /** The changes that an image makes to the names of a tenant, merged three ways: applied last, stored now, new. */
 interface NamesPlan {
+  readonly store: Store;
+  readonly tenant: string;
+  /** The manifest that was applied last. */
+  readonly base: Manifest | undefined;
+  readonly image: Image;
   readonly put: Block[];
   readonly set: NameMove[];
   readonly names: NameReport[];
@@ -145,71 +151,45 @@ interface NameReport {
   readonly message?: string;
 }
 
-/** Adds the changes of servers and variables to the plan. `base` is the manifest that was applied last. */
-async function planNames(
-  plan: NamesPlan,
-  store: Store,
-  tenant: string,
-  base: Manifest | undefined,
-  image: Image,
-): Promise<void> {
-  await planServers(plan, store, tenant, base, image.manifest);
-  await planVariables(plan, store, tenant, base, image);
-}
-
-async function planServers(
-  plan: NamesPlan,
-  store: Store,
-  tenant: string,
-  base: Manifest | undefined,
-  manifest: Manifest,
-): Promise<void> {
+async function planServers(plan: NamesPlan): Promise<void> {
   const blockOf = ({ definition_cid: definition, enabled }: Manifest["servers"][number]): Block => {
     const record: ServerRecord = { definition, enabled };
     return jsonBlock(record);
   };
-  const theirs = new Map(manifest.servers.map((server) => [server.name, blockOf(server)]));
-  const before = new Map(base?.servers.map((server) => [server.name, blockOf(server).cid]));
-  const mine = await cidsByName(store, tenant, "server");
+  const theirs = new Map(plan.image.manifest.servers.map((server) => [server.name, blockOf(server)]));
+  const before = new Map(plan.base?.servers.map((server) => [server.name, blockOf(server).cid]));
+  const mine = await cidsByName(plan, "server");
   plan.put.push(...theirs.values());
   for (const name of allNames(theirs, before, mine)) {
     planName(plan, { kind: "server", name }, before.get(name), mine.get(name), theirs.get(name)?.cid);
   }
 }
 
-async function planVariables(
-  plan: NamesPlan,
-  store: Store,
-  tenant: string,
-  base: Manifest | undefined,
-  image: Image,
-): Promise<void> {
+async function planVariables(plan: NamesPlan): Promise<void> {
   const cidsOf = (manifest: Manifest | undefined) => {
     const enabled = manifest?.variables.filter((variable) => variable.enabled) ?? [];
     return new Map(enabled.map(({ name, definition_cid: cid }) => [name, cid]));
   };
-  const theirs = cidsOf(image.manifest);
-  const before = cidsOf(base);
-  const mine = await cidsByName(store, tenant, "variable");
+  const theirs = cidsOf(plan.image.manifest);
+  const before = cidsOf(plan.base);
+  const mine = await cidsByName(plan, "variable");
   for (const name of allNames(theirs, before, mine)) {
     const [base, here, there] = [before.get(name), mine.get(name), theirs.get(name)];
     const { outcome } = mergeThreeWays(base, here, there, Object.is);
     if (name === "mcps" && outcome === "conflict" && here !== undefined && there !== undefined) {
-      await planMcps(plan, store, tenant, image, { base, mine: here, theirs: there });
+      await planMcps(plan, { base, mine: here, theirs: there });
     } else {
       planName(plan, { kind: "variable", name }, base, here, there);
     }
   }
 }
 
-/** Both sides changed the configuration: each entry goes to the side that changed it. */
+/** Both sides changed the configuration: each entry has the value of the side that changed it. */
 async function planMcps(
   plan: NamesPlan,
-  store: Store,
-  tenant: string,
-  image: Image,
   { base, mine, theirs }: { base: Cid | undefined; mine: Cid; theirs: Cid },
 ): Promise<void> {
+  const { store, tenant, image } = plan;
   const stored = (cid: Cid): Promise<Uint8Array | undefined> => ifSound(store.content(tenant, cid));
   const merged = await mergeMcps({
     base: base === undefined ? undefined : await stored(base),
@@ -251,7 +231,7 @@ function conflictMessage(what: string, mine: Cid | undefined, theirs: Cid | unde
   return `${what} was changed here and by the image: the edit is kept; the image has ${theirs}`;
 }
 
-async function cidsByName(store: Store, tenant: string, kind: NameKind): Promise<Map<string, Cid>> {
+async function cidsByName({ store, tenant }: NamesPlan, kind: NameKind): Promise<Map<string, Cid>> {
   return new Map((await store.names(tenant, kind)).map(({ name, cid }) => [name, cid]));
 }
 
@@ -297,7 +277,7 @@ export async function mergeMcps(sides: {
 
   const merged = new Map(mine);
   const reports: EntryReport[] = [];
-  for (const entry of [...new Set([...base.keys(), ...mine.keys(), ...theirs.keys()])].sort(compareText)) {
+  for (const entry of allNames(base, mine, theirs)) {
     const merge = mergeThreeWays(base.get(entry), mine.get(entry), theirs.get(entry), isSameJson);
     const { outcome } = merge;
     if (outcome === "same") continue;
