@@ -9,7 +9,7 @@ import { type Config, readConfig } from "../config.ts";
 import { gatherDefinition, skillsOnDisk } from "../discover/gather.ts";
 import { serverNameProblem } from "../entry/fields.ts";
 import { originalPath } from "../image/definitions.ts";
-import { packagesValue } from "../image/folder-packages.ts";
+import { packageBlocks } from "../image/folder-packages.ts";
 import { gatherSources, type GatheredSources } from "../image/generate.ts";
 import { listOfServers, MCPS_FILE, PACKAGE_JSON } from "../image/image.ts";
 import { type Cid, rawBlock } from "../lib/cid.ts";
@@ -304,16 +304,16 @@ class ServedFolder {
     const cids = new Map(jobs.map(({ reference, definition }) => [reference.target, definition.cid]));
     const { value, blocks } = sources.mcps.generate((target) => cids.get(target));
     const mcps = rawBlock(prettyJson(value));
-    const set = packages && packagesValue(packages.set);
+    const ofPackages = packageBlocks(packages);
+    const [set] = ofPackages;
     const isChanged = mcps.cid !== this.#held.mcps || set?.cid !== this.#held.packages;
     const isAll = set?.cid !== this.#held.packages;
     if (isChanged) {
-      const tarballs = Array.from(packages?.tarballs ?? [], ([cid, bytes]) => ({ cid, bytes }));
-      const all = [mcps, ...blocks, ...jobs.flatMap(({ definition }) => definition.blocks), ...tarballs];
+      const all = [mcps, ...blocks, ...jobs.flatMap(({ definition }) => definition.blocks), ...ofPackages];
       const { store, tenant } = this.#names!;
       await store.change(tenant, {
         by: "dev",
-        put: [...new Map([...all, ...(set ? [set] : [])].map((block) => [block.cid, block])).values()],
+        put: [...new Map(all.map((block) => [block.cid, block])).values()],
         set: [
           { kind: "variable", name: "mcps", cid: mcps.cid },
           { kind: "variable", name: PACKAGES, cid: set?.cid ?? null },

@@ -12,7 +12,7 @@ import { serverNameProblem } from "../entry/fields.ts";
 import type { DeclaredFolder } from "../folders/folders.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
 import { packDefinition, type PackedDefinition } from "../image/definition.ts";
-import { packagesValue } from "../image/folder-packages.ts";
+import { packageBlocks } from "../image/folder-packages.ts";
 import { PACKAGE_JSON, type ServerRecord } from "../image/image.ts";
 import { type Block, type Cid, jsonBlock, rawBlock } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -401,14 +401,14 @@ class DevFiles {
       ...read.flatMap((each) => each.problems),
       ...(first && second ? [twoFolders(first.folder, second.folder)] : []),
     ];
-    const value = first?.packages && packagesValue(first.packages.set);
+    const blocks = packageBlocks(first?.packages);
+    const [value] = blocks;
     const said = JSON.stringify([value?.cid, problems]);
     const changed = said !== this.#packages.said;
     if (value?.cid !== this.#packages.value?.cid) {
-      const tarballs = Array.from(first?.packages?.tarballs ?? [], ([cid, bytes]) => ({ cid, bytes }));
       await this.#store.change(this.#tenant, {
         by: "dev",
-        put: value ? [value, ...tarballs] : [],
+        put: blocks,
         set: [{ kind: "variable", name: PACKAGES, cid: value?.cid ?? null }],
       });
     }

@@ -58,7 +58,7 @@ export async function discover(file: string, options: DiscoverOptions): Promise<
   const loader = openLoader({ mode: guests, limits });
   const compiler = openCompiler(limits, { mode: confinementBy(guests), describe: loader.describe });
   try {
-    const tarballs = async (cid: Cid) => packages?.tarballs.get(cid);
+    const tarballs = async (cid: Cid) => packages?.blocks.find((each) => each.cid === cid)?.bytes;
     const { bundling: unbundled = [], ...found } = await compiler.discover(source, { tarballs });
     const wrong = own.language === "shell" ? interpreterProblem(entry, text) : undefined;
     const told = (list: readonly Problem[]): readonly Problem[] => (options.strict ? strictly(list) : list);

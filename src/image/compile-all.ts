@@ -89,7 +89,12 @@ export async function compileAll(
     const compiler = await compiling.open();
     try {
       for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-        const result = await compileOne(key, byKey.get(key)![0]!, compiler, async (cid) => tarballs?.get(cid));
+        const result = await compileOne(
+          key,
+          byKey.get(key)![0]!,
+          compiler,
+          async (cid) => tarballs?.find((each) => each.cid === cid)?.bytes,
+        );
         found.set(key, result);
         await tryToLoad(key, result.bundle);
         done++;
@@ -121,7 +126,7 @@ interface CompileOptions {
   readonly onProgress?: ((progress: CompileProgress) => void) | undefined;
   readonly load?: Load | undefined;
   /** The tarballs of the packages that definitions reach. */
-  readonly tarballs?: ReadonlyMap<Cid, Uint8Array> | undefined;
+  readonly tarballs?: readonly Block[] | undefined;
   /** A fault that keeps a tool from being offered is an error, also where the others of its definition serve. */
   readonly toolErrors?: boolean | undefined;
 }

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { DefinitionSource } from "../discover/discovery.ts";
 import { packageImports } from "../discover/files/imports.ts";
 import { rawBlock, type Block, type Cid } from "../lib/cid.ts";
@@ -9,8 +8,9 @@ import { prettyJson } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { FetchedSet, HaveTarball } from "../packages/fetch-set.ts";
 import { readLock, type NamedText } from "../packages/lock.ts";
+import { integrityOf } from "../packages/npm-runs.ts";
 import { packageName, typesOf } from "../packages/package-name.ts";
-import { PACKAGES, packagesInReach, readPackageSet, type PackageSet } from "../packages/package-set.ts";
+import { isVariant, PACKAGES, packagesInReach, readPackageSet, type PackageSet } from "../packages/package-set.ts";
 import { PACKAGE_JSON, PACKAGE_LOCK, type Image } from "./image.ts";
 import { readImage } from "./read.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
@@ -20,10 +20,7 @@ import { isFault, type SourceFolder } from "./source-folder.ts";
  * writes both. Whoever makes an image or serves a file gets a package set of them with its tarballs. How npm works, and
  * what imports the packages, others know.
  */
-export interface FolderPackages {
-  readonly set: PackageSet;
-  readonly tarballs: ReadonlyMap<Cid, Uint8Array>;
-}
+export type FolderPackages = FetchedSet;
 
 /** Fetches what is not at hand. Rejects with a `BerthError` that says which package could not be had, and why. */
 export type FetchPackages = (set: PackageSet, have: HaveTarball) => Promise<FetchedSet>;
@@ -144,9 +141,8 @@ const OWN_PACKAGE = "berth-mcp";
 
 /** The part of a set without tarballs that imports lead to; undefined where they lead to nothing. */
 function reachedBy(set: PackageSet, specifiers: Iterable<string>): PackageSet | undefined {
-  const isPlain = ([, { os, cpu, libc }]: [string, PackageSet["packages"][string]]): boolean => !(os ?? cpu ?? libc);
   const stored = Object.entries(set.packages)
-    .filter(isPlain)
+    .filter(([, each]) => !isVariant(each))
     .map(([place, each]) => [place, { ...each, tarball: "to be fetched" }]);
   const reached = packagesInReach({ ...set, packages: Object.fromEntries(stored) }, specifiers);
   if (!reached) return undefined;
@@ -157,42 +153,27 @@ function reachedBy(set: PackageSet, specifiers: Iterable<string>): PackageSet | 
   };
 }
 
-/** Asks nobody where all is at hand. */
+/** Fetches nothing where all tarballs are at hand. */
 async function withTarballs(set: PackageSet, { fetch, have }: FolderPackagesOptions): Promise<FolderPackages> {
-  const blocks = new Map<string, Block>();
-  const isComplete = await everyTarball(set, async (integrity) => {
+  const held = new Map<string, Block>();
+  for (const { integrity } of Object.values(set.packages).filter((each) => !isVariant(each))) {
     const bytes = await have(integrity);
-    if (bytes && hasIntegrity(bytes, integrity)) blocks.set(integrity, rawBlock(bytes));
-    return blocks.has(integrity);
-  });
-  if (!isComplete) {
-    const fetched = await fetch(set, async (integrity) => blocks.get(integrity)?.bytes ?? have(integrity));
-    return { set: fetched.set, tarballs: new Map(Array.from(fetched.blocks, ({ cid, bytes }) => [cid, bytes])) };
+    if (!bytes || integrityOf(bytes) !== integrity) {
+      return fetch(set, async (each) => held.get(each)?.bytes ?? have(each));
+    }
+    held.set(integrity, rawBlock(bytes));
   }
   const packages = Object.entries(set.packages).map(([place, each]) => {
-    const tarball = blocks.get(each.integrity)?.cid;
+    const tarball = held.get(each.integrity)?.cid;
     return [place, tarball === undefined ? each : { ...each, tarball }] as const;
   });
-  return {
-    set: { ...set, packages: Object.fromEntries(packages) },
-    tarballs: new Map(Array.from(blocks.values(), ({ cid, bytes }) => [cid, bytes])),
-  };
+  return { set: { ...set, packages: Object.fromEntries(packages) }, blocks: [...held.values()] };
 }
 
-async function everyTarball(set: PackageSet, isHeld: (integrity: string) => Promise<boolean>): Promise<boolean> {
-  for (const { integrity, os, cpu, libc } of Object.values(set.packages)) {
-    if (!(os ?? cpu ?? libc) && !(await isHeld(integrity))) return false;
-  }
-  return true;
-}
-
-function hasIntegrity(bytes: Uint8Array, integrity: string): boolean {
-  return integrity === `sha512-${createHash("sha512").update(bytes).digest("base64")}`;
-}
-
-/** The value of the variable `packages`: the same for the same lock, wherever it is made. */
-export function packagesValue(set: PackageSet): Block {
-  return rawBlock(prettyJson({ ...set, npm: undefined }));
+/** The value of the variable `packages`, the same for the same lock wherever it is made, and then every tarball. */
+export function packageBlocks(packages: FolderPackages | undefined): [] | [Block, ...Block[]] {
+  if (!packages) return [];
+  return [rawBlock(prettyJson({ ...packages.set, npm: undefined })), ...packages.blocks];
 }
 
 /** A definition with the packages of the set that it imports. */

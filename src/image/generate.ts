@@ -23,7 +23,7 @@ import { readCompiled, type CompiledResult } from "./compiled.ts";
 import { compilerIdentity, type Compiling } from "./compiling.ts";
 import { openDefinitions, type GatheredDefinition } from "./definitions.ts";
 import {
-  packagesValue,
+  packageBlocks,
   readFolderPackages,
   tarballsOfImage,
   type FetchPackages,
@@ -41,7 +41,7 @@ import {
   PACKAGE_JSON,
   type Manifest,
 } from "./image.ts";
-import { contentNames, LOCK_VERSION, lockText, type Lock } from "./lock.ts";
+import { contentNames, LOCK_VERSION, type Lock } from "./lock.ts";
 import { readMcpsSource, type CheckEntry, type McpsSource, type Reference } from "./mcps-source.ts";
 import { isFault, openSourceFolder, type SourceFolder } from "./source-folder.ts";
 
@@ -84,10 +84,8 @@ export interface GeneratedImage {
   /** The files beside `content/`, in the order in which they must be written. */
   readonly files: ReadonlyMap<string, Uint8Array>;
   readonly content: ReadonlyMap<Cid, Uint8Array>;
-  readonly servers: number;
-  /** The definitions and transforms that were compiled now, out of `results`. */
+  /** The definitions and transforms that were compiled now. */
   readonly compiled: number;
-  readonly results: number;
   /** The bundle of each definition and transform, by its entry file. */
   readonly bundles: readonly BundleSize[];
 }
@@ -122,7 +120,7 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
     problems,
     onProgress: options.onProgress,
     load: options.load,
-    tarballs: packages?.tarballs,
+    tarballs: packages?.blocks,
     toolErrors: options.toolErrors,
   });
   if (options.checkOffer) problems.push(...offerProblems(gathered, results, options.checkOffer));
@@ -305,10 +303,9 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
   const files = new Map([[MCPS_FILE, mcps.bytes]]);
   const content = new Map<Cid, Uint8Array>();
   const lasting: Record<string, Cid> = {};
-  const derived = new Set<string>();
 
   const mcpsNeeds = needsOf(sources.mcps.references, parts);
-  const packages = blocksOf(parts.packages);
+  const packages = packageBlocks(parts.packages);
   for (const name of imageNames) {
     const boot = sources.boots[name];
     const usesMcps = boot.variables.some(({ value }) => value === "generated");
@@ -342,24 +339,14 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
     };
     const block = jsonBlock(manifest);
     for (const { cid, bytes } of [block, ...blocks, ...results.map(({ result }) => result)]) content.set(cid, bytes);
-    for (const { key, result, isUnloadable } of results) {
-      derived.add(key);
-      // It is tried again the next time.
-      if (!isUnloadable) lasting[key] = result.cid;
-    }
+    // What does not load is tried again the next time.
+    for (const { key, result, isUnloadable } of results) if (!isUnloadable) lasting[key] = result.cid;
     files.set(manifestFile(name), encode(prettyJson(manifest)));
     files.set(cidFile(name), encode(`${block.cid}\n`));
   }
 
-  files.set(LOCK_FILE, encode(lockText(lockOf(parts, { files, content, results: lasting }))));
-  const servers = new Set(jobs.filter(({ reference }) => reference.kind === "definition").map(serverOf)).size;
-  return { files, content, servers, results: derived.size, bundles: sizesOf(parts) };
-}
-
-/** The value of the variable `packages`, and then every tarball. */
-function blocksOf(packages: FolderPackages | undefined): Block[] {
-  if (!packages) return [];
-  return [packagesValue(packages.set), ...Array.from(packages.tarballs, ([cid, bytes]) => ({ cid, bytes }))];
+  files.set(LOCK_FILE, encode(prettyJson(lockOf(parts, { files, content, results: lasting }))));
+  return { files, content, bundles: sizesOf(parts) };
 }
 
 function sizesOf({ jobs, results }: Parts): BundleSize[] {
@@ -402,7 +389,6 @@ function lockOf(
   };
 }
 
-const serverOf = ({ reference }: Job): string => reference.server;
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 const GENERATED = "GENERATED:";

@@ -155,7 +155,7 @@ export async function packAll(
 ): Promise<void> {
   const wanted = new Set(packages.map(({ integrity }) => integrity));
   const takeOwn: TakeAsked = async (tarball, asked) => {
-    const integrity = `sha512-${createHash("sha512").update(tarball).digest("base64")}`;
+    const integrity = integrityOf(tarball);
     if (asked?.integrity === integrity || !wanted.has(integrity)) await take(tarball);
   };
   const waiting = inRuns(packages.map(({ name, version, integrity }) => ({ spec: `${name}@${version}`, integrity })));
@@ -172,6 +172,11 @@ export async function packAll(
   const ended = await Promise.allSettled(Array.from({ length: RUNS_AT_ONCE }, work));
   const failed = ended.find((each) => each.status === "rejected");
   if (failed) throw failed.reason;
+}
+
+/** The sha512 of a tarball, as npm writes it. */
+export function integrityOf(tarball: Uint8Array): string {
+  return `sha512-${createHash("sha512").update(tarball).digest("base64")}`;
 }
 
 /** Packages whose files npm calls alike are brought one after the other. */

@@ -377,7 +377,8 @@ describe("bad sources give every problem with its place, and no image:", () => {
     const files = { "deep/a.ts": `// bad tool\n${helloSource}`, "default.boot.source.json": bootWithMcps };
     const from = writeSources(sourcesWith({ a: { definition: "deep/a.ts" }, b: { definition: "deep/a.ts" } }, files));
     const { image, problems } = await generateImage({ from, out: join(from, "boot") }, countingCompiling());
-    assert.equal(image?.results, 2);
+    const lock = JSON.parse(new TextDecoder().decode(image?.files.get("image.lock.json"))) as { results: object };
+    assert.equal(Object.keys(lock.results).length, 2);
     assert.deepEqual(problems.map(place), ["deep/a.ts:2:1 - unsupported-type"]);
     assert.equal(problems[0]!.severity, "warning");
     assert.equal(problems[0]!.tool, "bad");
