@@ -16,7 +16,7 @@ import { withPackages } from "./folder-packages.ts";
 import { CONTENT_FOLDER } from "./image.ts";
 import type { Lock } from "./lock.ts";
 import type { Reference } from "./mcps-source.ts";
-import { isFault, type FolderFile, type SourceFolder } from "./source-folder.ts";
+import { isFault, type FolderFile, type FolderText, type SourceFolder } from "./source-folder.ts";
 
 /** A definition or transform of the sources, with all its files. */
 export interface GatheredDefinition {
@@ -33,34 +33,33 @@ export interface GatheredDefinition {
   source(server: string): Promise<DefinitionSource>;
 }
 
-/** Finds the definitions that sources name; each file is read and gathered once, however often it is named. */
-export function openDefinitions(parts: DefinitionsParts) {
+/**
+ * Finds the definitions that sources name; each file is read and gathered once, however often it is named. Undefined for
+ * one that cannot be used; then `problems` says why.
+ */
+export function definitionFinder(parts: DefinitionsParts) {
   const { folder, packages } = parts;
   const gathered = new Map<string, Promise<GatheredDefinition | undefined>>();
 
-  /** Undefined when it cannot be used; then `problems` says why. */
-  const find = async (reference: Reference, problems: Problem[]): Promise<GatheredDefinition | undefined> => {
+  return async (reference: Reference, problems: Problem[]): Promise<GatheredDefinition | undefined> => {
     const { kind, target, at } = reference;
     const complain = (code: string, message: string) => void problems.push(problemAt(at, code, message));
 
-    if (kind === "definition" && isCid(target)) {
-      return findByCid(target, folder, packages, complain);
-    }
-    const file = folder.read(target);
-    if (isFault(file)) return complain(file.code, file.message);
+    if (kind === "definition" && isCid(target)) return findByCid(target, folder, packages, complain);
+    const file = folder.readText(target);
+    if (isFault(file)) return complain(file.code === "not-utf8" ? "unknown-kind" : file.code, file.message);
     const wrong = kindProblem(kind, file);
     if (wrong) return complain("unknown-kind", wrong);
 
     let found = gathered.get(file.path);
     if (!found) {
-      const problem = file.path.endsWith(".sh") ? interpreterProblem(file.path, file.text!) : undefined;
+      const problem = file.path.endsWith(".sh") ? interpreterProblem(file.path, file.text) : undefined;
       if (problem) problems.push(problem);
       found = gather(file, parts, problems);
       gathered.set(file.path, found);
     }
     return found;
   };
-  return { find };
 }
 
 interface DefinitionsParts {
@@ -68,12 +67,11 @@ interface DefinitionsParts {
   readonly compiling: Pick<Compiling, "gather">;
   readonly lock: Lock | undefined;
   readonly packages: PackageSet | undefined;
-  /** Finds definitions of which files are missing, too: the compiler says what they lack. */
+  /** Also finds definitions of which files are missing: the compiler reports them. */
   readonly incomplete?: boolean;
 }
 
-function kindProblem(kind: Reference["kind"], { path, text }: FolderFile): string | undefined {
-  if (text === undefined) return `"${path}" is not text in UTF-8`;
+function kindProblem(kind: Reference["kind"], { path, text }: FolderText): string | undefined {
   const isShell = languageOf(text) === "shell";
   if (path.endsWith(".ts") && isShell) return `"${path}" starts with #!, which marks a shell definition; name it .sh`;
   if (path.endsWith(".ts")) return undefined;
@@ -95,14 +93,12 @@ async function gather(
   const files: Record<string, string> = {};
   const cids: Record<string, Cid> = {};
   for (const path of paths) {
-    const own = folder.read(path);
-    const text = isFault(own) ? undefined : isBytes(path) ? Buffer.from(own.block.bytes).toString("base64") : own.text;
-    if (isFault(own) || text === undefined) {
-      const message = isFault(own) ? own.message : `"${path}" is not text in UTF-8`;
-      problems.push({ code: isFault(own) ? own.code : "not-utf8", message, severity: "error", file: file.path });
+    const own = isBytes(path) ? folder.read(path) : folder.readText(path);
+    if (isFault(own)) {
+      problems.push({ ...own, severity: "error", file: file.path });
       return undefined;
     }
-    files[path] = text;
+    files[path] = isBytes(path) ? Buffer.from(own.block.bytes).toString("base64") : own.text!;
     cids[path] = own.block.cid;
   }
   const packed = packDefinition(file.path, files);

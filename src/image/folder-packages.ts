@@ -105,11 +105,9 @@ async function lockedPackages(
 
 /** Undefined where there is no such file, and for one that cannot be read, which is a problem. */
 function textOf(folder: SourceFolder, path: string, problems: Problem[]): string | undefined {
-  const file = folder.read(path);
-  if (!isFault(file) && file.text !== undefined) return file.text;
-  if (isFault(file) && file.code === "missing-file") return undefined;
-  const [code, message] = isFault(file) ? [file.code, file.message] : ["not-utf8", `"${path}" is not text in UTF-8`];
-  problems.push({ code, message, severity: "error", file: path });
+  const file = folder.readText(path);
+  if (!isFault(file)) return file.text;
+  if (file.code !== "missing-file") problems.push({ ...file, severity: "error", file: path });
   return undefined;
 }
 

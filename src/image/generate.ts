@@ -21,7 +21,7 @@ import {
 } from "./compile-all.ts";
 import { readCompiled, type CompiledResult } from "./compiled.ts";
 import { compilerIdentity, type Compiling } from "./compiling.ts";
-import { openDefinitions, type GatheredDefinition } from "./definitions.ts";
+import { definitionFinder } from "./definitions.ts";
 import {
   packageBlocks,
   readFolderPackages,
@@ -165,14 +165,18 @@ export async function gatherSources(
   if (packages) problems.push(...ownPackages(sources));
 
   const references = [...sources.mcps.references, ...Object.values(sources.boots).flatMap((boot) => boot.references)];
-  const { find } = openDefinitions({
+  const find = definitionFinder({
     folder,
     compiling,
     lock: options.earlier,
     packages: packages?.set,
     incomplete: options.refusesServers ?? false,
   });
-  const jobs = await findJobs(references, find, problems);
+  const jobs: Job[] = [];
+  for (const reference of references) {
+    const definition = await find(reference, problems);
+    if (definition) jobs.push({ reference, definition });
+  }
   return { folder, sources, packages, jobs, problems, isUnreadable };
 }
 
@@ -244,31 +248,14 @@ function readJson(folder: SourceFolder, path: string, problems: Problem[]): Json
     at: { file: path, text: "", line: 1, column: 1, pointer: "" },
     members: new Map(),
   };
-  const file = folder.read(path);
+  const file = folder.readText(path);
   if (isFault(file)) {
-    problems.push({ code: file.code, message: file.message, severity: "error", file: path });
-    return nothing;
-  }
-  if (file.text === undefined) {
-    problems.push({ code: "not-utf8", message: `"${path}" is not text in UTF-8`, severity: "error", file: path });
+    problems.push({ ...file, severity: "error", file: path });
     return nothing;
   }
   const parsed = parseJsonSource(path, file.text);
   problems.push(...parsed.problems);
   return parsed.root ?? nothing;
-}
-
-async function findJobs(
-  references: readonly Reference[],
-  find: (reference: Reference, problems: Problem[]) => Promise<GatheredDefinition | undefined>,
-  problems: Problem[],
-): Promise<Job[]> {
-  const jobs: Job[] = [];
-  for (const reference of references) {
-    const definition = await find(reference, problems);
-    if (definition) jobs.push({ reference, definition });
-  }
-  return jobs;
 }
 
 /** Sorts problems by place and removes duplicates. */

@@ -145,7 +145,7 @@ function readConfigFile(node: JsonNode, server: string, chain: readonly string[]
   const unread: Generate = () => node.value;
   if (!field) return unread;
 
-  const file = folder.read(field.value as string);
+  const file = folder.readText(field.value as string);
   if (isFault(file)) {
     problems.push(problemAt(field.at, file.code, file.message));
     return unread;
@@ -153,10 +153,6 @@ function readConfigFile(node: JsonNode, server: string, chain: readonly string[]
   if (chain.includes(file.path)) {
     const cycle = [...chain.slice(chain.indexOf(file.path)), file.path].join(" → ");
     problems.push(problemAt(field.at, "cycle", `The configuration refers back to itself: ${cycle}`));
-    return unread;
-  }
-  if (file.text === undefined) {
-    problems.push(problemAt(field.at, "not-utf8", `"${file.path}" is not text in UTF-8`));
     return unread;
   }
   const parsed = parseJsonSource(file.path, file.text);

@@ -8,6 +8,8 @@ export interface SourceFolder {
   readonly root: string;
   /** A file of the folder by its path with forward slashes, or the problem with the path. */
   read(path: string): FolderFile | SourceFault;
+  /** As `read`; a file that is not text in UTF-8 is a problem, too. */
+  readText(path: string): FolderText | SourceFault;
   /** The CID of every file that was read so far, by path. */
   cids(): Record<string, Cid>;
 }
@@ -20,12 +22,14 @@ export interface FolderFile {
   readonly text: string | undefined;
 }
 
+export type FolderText = FolderFile & { readonly text: string };
+
 export interface SourceFault {
   readonly code: string;
   readonly message: string;
 }
 
-export function isFault(read: FolderFile | SourceFault): read is SourceFault {
+export function isFault(read: object): read is SourceFault {
   return "code" in read;
 }
 
@@ -47,18 +51,13 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
         return { code: "outside", message: `"${path}" is a link that leads outside the folder of sources` };
       }
       if (isInDataFolder(relative(realRoot, real))) {
-        return {
-          code: "outside",
-          message: `"${path}" leads into the folder ${DATA_FOLDER}, where Berth keeps its data`,
-        };
+        const message = `"${path}" leads into the folder ${DATA_FOLDER}, where Berth keeps its data`;
+        return { code: "outside", message };
       }
-      const { size, isFile } = kindOf(real);
-      if (!isFile) return { code: "not-a-file", message: `"${path}" is not a file` };
-      if (size > bytesMax) {
-        return {
-          code: "too-large",
-          message: `"${path}" has ${size} bytes, and a source may have ${bytesMax}`,
-        };
+      const stats = statSync(real);
+      if (!stats.isFile()) return { code: "not-a-file", message: `"${path}" is not a file` };
+      if (stats.size > bytesMax) {
+        return { code: "too-large", message: `"${path}" has ${stats.size} bytes, and a source may have ${bytesMax}` };
       }
       const block = rawBlock(readFileSync(real));
       const file = { path: normal, block, text: decode(block.bytes) };
@@ -72,6 +71,13 @@ export function openSourceFolder(root: string, bytesMax: number): SourceFolder {
   return {
     root,
     read,
+    readText(path) {
+      const file = read(path);
+      if (isFault(file)) return file;
+      const { text } = file;
+      if (text === undefined) return { code: "not-utf8", message: `"${file.path}" is not text in UTF-8` };
+      return { ...file, text };
+    },
     cids: () => Object.fromEntries([...files].map(([path, { block }]) => [path, block.cid])),
   };
 }
@@ -88,11 +94,6 @@ function faultOfPath(path: string): SourceFault | undefined {
     return { code: "outside", message: `"${path}" leads outside the folder of sources` };
   }
   return undefined;
-}
-
-function kindOf(file: string): { size: number; isFile: boolean } {
-  const stats = statSync(file);
-  return { size: stats.size, isFile: stats.isFile() };
 }
 
 function isInside(folder: string, file: string): boolean {
