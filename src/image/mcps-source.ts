@@ -5,7 +5,7 @@ import { nodeAt, parseJsonSource, problemAt, type JsonNode, type SourcePosition 
 import type { Json, JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { isFault, type SourceFolder } from "./source-folder.ts";
-import { readUpstreamsLock, unlockedProblems, unusedProblems } from "./upstreams-lock.ts";
+import { readUpstreamsLock, unfitProblems } from "./upstreams-lock.ts";
 
 /** A source says no CID of a contract, which its lock gives; an entry with `config_cid` has no other field. */
 const { contract_cid: _contract, config_cid: _config, ...written } = entryTypes;
@@ -57,23 +57,22 @@ export function readMcpsSource(root: JsonNode, folder: SourceFolder, checkEntry:
   const reading: Reading = { folder, checkEntry, locked, references: [], upstreams: [], problems };
   const entries = new Map<string, Generate>();
   if (!root.members)
-    reading.problems.push(problemAt(root.at, "wrong-type", `The file ${root.at.file} must be an object of servers`));
+    problems.push(problemAt(root.at, "wrong-type", `The file ${root.at.file} must be an object of servers`));
   for (const [server, { at, node }] of root.members ?? []) {
     if (server === SCHEMA_KEY) {
-      if (typeof node.value !== "string")
-        reading.problems.push(problemAt(node.at, "wrong-type", "It must be a string"));
+      if (typeof node.value !== "string") problems.push(problemAt(node.at, "wrong-type", "It must be a string"));
       continue;
     }
     const wrong = serverNameProblem(server);
-    if (wrong) reading.problems.push(problemAt(at, "bad-name", wrong));
+    if (wrong) problems.push(problemAt(at, "bad-name", wrong));
     entries.set(server, readEntry(node, server, [], reading));
   }
-  const used = new Set(reading.upstreams);
-  problems.push(...unusedProblems(locked, used), ...unlockedProblems(root.at.file, locked, used));
+  const { references, upstreams } = reading;
+  problems.push(...unfitProblems(root.at.file, locked, new Set(upstreams)));
   return {
-    references: reading.references,
-    upstreams: reading.upstreams,
-    problems: reading.problems,
+    references,
+    upstreams,
+    problems,
     generate(cidOf) {
       const blocks: Block[] = [];
       const generated = [...entries].map(([server, generate]) => {

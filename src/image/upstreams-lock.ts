@@ -46,27 +46,20 @@ export function readUpstreamsLock(folder: SourceFolder, problems: Problem[]): Re
   return blocks;
 }
 
-/** Reports where the lock does not match the sources: `used` are the URIs of its entries that some server has. */
-export function unusedProblems(locked: ReadonlyMap<string, Block>, used: ReadonlySet<string>): Problem[] {
-  const unused = [...locked.keys()].filter((uri) => !used.has(uri));
-  return unused.map((uri) => warning("unused-lock", `No server starts from "${nameOf(uri)}" any more.`));
-}
-
 /**
- * Reports the upstreams of a list of servers that are not locked. A folder that is served directly needs no lock, but one
- * that has a lock is expected to name them all.
+ * Reports where the lock does not match the upstreams that a list of servers uses. A folder that is served directly needs
+ * no lock, but one that has a lock is expected to name them all.
  */
-export function unlockedProblems(
-  list: string,
-  locked: ReadonlyMap<string, Block>,
-  used: ReadonlySet<string>,
-): Problem[] {
+export function unfitProblems(list: string, locked: ReadonlyMap<string, Block>, used: ReadonlySet<string>): Problem[] {
+  const unused = [...locked.keys()]
+    .filter((uri) => !used.has(uri))
+    .map((uri) => warning("unused-lock", `No server starts from "${nameOf(uri)}" any more.`));
   const unlocked = [...used].filter((uri) => !locked.has(uri)).map((uri) => `"${nameOf(uri)}"`);
-  if (unlocked.length === 0 || (list === MCPS_FILE && locked.size === 0)) return [];
+  if (unlocked.length === 0 || (list === MCPS_FILE && locked.size === 0)) return unused;
   const more = unlocked.length > NAMES_MAX ? ` and ${unlocked.length - NAMES_MAX} more` : "";
   const names = unlocked.slice(0, NAMES_MAX).join(", ") + more;
   const offers = "what an upstream offers on its first start counts as approved";
-  return [warning("not-locked", `Not locked: ${names}; ${offers}.`)];
+  return [...unused, warning("not-locked", `Not locked: ${names}; ${offers}.`)];
 }
 
 /** The names of upstreams in one message. */
