@@ -104,7 +104,8 @@ export async function compileAll(
       await compiler.close();
     }
   };
-  await Promise.all(Array.from({ length: compilersFor(missing.length) }, compileWaiting));
+  const compilers = Math.min(Math.ceil(missing.length / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());
+  await Promise.all(Array.from({ length: compilers }, compileWaiting));
 
   const results = new Map<Job, CompileResult>();
   for (const [key, sharing] of byKey) {
@@ -136,10 +137,6 @@ interface CompileOptions {
  * `entries` of servers that have it, as written, without the fields that name files.
  */
 export type Load = (entry: string, bundle: Uint8Array, entries: readonly JsonObject[]) => Promise<Problem | undefined>;
-
-function compilersFor(jobs: number): number {
-  return Math.min(Math.ceil(jobs / JOBS_PER_COMPILER), COMPILERS_MAX, availableParallelism());
-}
 
 async function compileOne(
   key: string,
@@ -178,20 +175,21 @@ export function earlierResults(out: string, lock: Lock | undefined): CompileOpti
  * cannot be used.
  */
 function problemsOf({ reference, definition }: Job, { result, bundle }: CompileResult, toolErrors: boolean): Problem[] {
-  const isTold = (problem: Problem): boolean =>
+  const isReported = (problem: Problem): boolean =>
     // The exports of a transform are called by the host and not offered as tools.
     !(bundle && reference.kind === "transform" && problem.tool !== undefined);
   const { problems, requested = [] } = readCompiled(result.bytes);
   const grants = reference.entry?.value ?? {};
   const missing = missingIn(reference, requested);
   const { env } = grants;
-  const unset = withoutSetVariables(problems.filter(isTold), isObject(env) ? env : {});
-  const told = [...unset, ...requestProblems(reference.server, grants, missing)].map((problem) =>
-    asWritten(problem, definition, !toolErrors && bundle !== undefined),
+  const unset = withoutSetVariables(problems.filter(isReported), isObject(env) ? env : {});
+  const isServed = !toolErrors && bundle !== undefined;
+  const found = [...unset, ...requestProblems(reference.server, grants, missing)].map((problem) =>
+    inSources(isServed ? { ...problem, severity: "warning" as const } : problem, definition),
   );
-  if (bundle || told.some(({ severity }) => severity === "error")) return told;
+  if (bundle || found.some(({ severity }) => severity === "error")) return found;
   const message = `"${definition.entry}" has nothing to run`;
-  return [...told, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
+  return [...found, { code: "nothing-to-run", message, severity: "error", file: definition.entry }];
 }
 
 /** The grants that a definition requests and its entry does not give, with their places in the sources. */
@@ -202,10 +200,6 @@ export function ungrantedIn({ reference, definition }: Job, { result }: CompileR
 
 function missingIn({ entry }: Job["reference"], requested: readonly RequestedGrant[]): RequestedGrant[] {
   return entry ? ungranted(requested, readEntry("", entry.value).entry) : [];
-}
-
-function asWritten(problem: Problem, definition: GatheredDefinition, isServed: boolean): Problem {
-  return inSources(isServed ? Object.assign({}, problem, { severity: "warning" }) : problem, definition);
 }
 
 function inSources<Placed extends Pick<Problem, "file">>(placed: Placed, definition: GatheredDefinition): Placed {

@@ -24,13 +24,7 @@ export function packCompiled(compiled: Compiled, files: DefinitionSource["files"
   const block = bundle === undefined ? undefined : rawBlock(bundle);
   // Not dag-json, which sorts keys: arguments are shown in the order in which their author wrote them.
   const found = { tools, resources, prompts, completions, problems, bundle: block?.cid ?? null };
-  const result = {
-    ...found,
-    ...(packages && { packages }),
-    ...(requested && { requested }),
-    ...(skills && { skills }),
-    ...(apps && { apps: apps.map((app) => compiledApp(app, files)) }),
-  };
+  const result = { ...found, packages, requested, skills, apps: apps?.map((app) => compiledApp(app, files)) };
   return { result: rawBlock(JSON.stringify(result)), bundle: block };
 }
 
@@ -58,16 +52,15 @@ const lists = ["tools", "resources", "prompts", "completions", "problems"];
 /** Checks the problems, which are read anywhere; other faults of an entry refuse its server when that is loaded. */
 function isCompiledResult(value: unknown): value is CompiledResult {
   if (!isObject(value)) return false;
-  const { bundle } = value;
-  const areEntries = (list: unknown): boolean => Array.isArray(list) && list.every(isObject);
+  const { bundle, requested = [], skills = [], apps = [] } = value;
+  const areEntries = (list: unknown, isEntry: (entry: Record<string, unknown>) => boolean = () => true): boolean =>
+    Array.isArray(list) && list.every((entry) => isObject(entry) && isEntry(entry));
   return (
     lists.every((list) => areEntries(value[list])) &&
-    (value["problems"] as Record<string, unknown>[]).every(isProblem) &&
-    (value["requested"] === undefined ||
-      (areEntries(value["requested"]) && (value["requested"] as Record<string, unknown>[]).every(isRequest))) &&
-    (value["skills"] === undefined || areEntries(value["skills"])) &&
-    (value["apps"] === undefined ||
-      (areEntries(value["apps"]) && (value["apps"] as Record<string, unknown>[]).every(isApp))) &&
+    areEntries(value["problems"], isProblem) &&
+    areEntries(requested, isRequest) &&
+    areEntries(skills) &&
+    areEntries(apps, isApp) &&
     (bundle === null || (typeof bundle === "string" && isCid(bundle)))
   );
 }

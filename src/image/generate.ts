@@ -113,7 +113,7 @@ export interface Generation {
  */
 export async function generateImage(options: GenerateOptions, compiling: Compiling): Promise<Generation> {
   const gathered = await gatherSources(options, compiling);
-  const { folder, sources, packages, jobs, problems } = gathered;
+  const { packages, jobs, problems } = gathered;
   const { results, compiled } = await compileAll(jobs, {
     compiling,
     earlier: earlierResults(options.out, options.earlier),
@@ -132,7 +132,7 @@ export async function generateImage(options: GenerateOptions, compiling: Compili
       .filter(({ reference }) => reference.kind === "definition" && reference.server === server)
       .flatMap((job) => ungrantedIn(job, results.get(job)!));
   if (isRefused && told.some(({ severity }) => severity === "error")) return { problems: told, ungrantedOf };
-  const image = assemble({ folder, sources, packages, jobs, results, warnings: told, compiling });
+  const image = assemble({ ...gathered, results, warnings: told, compiling });
   return { image: { ...image, compiled }, problems: told, ungrantedOf };
 }
 
@@ -272,11 +272,7 @@ function inOrder(problems: readonly Problem[]): Problem[] {
   );
 }
 
-interface Parts {
-  readonly folder: SourceFolder;
-  readonly sources: Sources;
-  readonly packages: FolderPackages | undefined;
-  readonly jobs: readonly Job[];
+interface Parts extends GatheredSources {
   readonly results: ReadonlyMap<Job, CompileResult>;
   readonly warnings: readonly Problem[];
   readonly compiling: Compiling;
@@ -316,7 +312,7 @@ function assemble(parts: Parts): Omit<GeneratedImage, "compiled"> {
       variables: [
         ...boot.variables.map((variable) => ({
           name: variable.name,
-          definition_cid: valueCid(variable, mcps.cid),
+          definition_cid: variable.value === "generated" ? mcps.cid : variable.value.cid,
           enabled: variable.enabled,
         })),
         ...packages.slice(0, 1).map(({ cid }) => ({ name: PACKAGES, definition_cid: cid, enabled: true })),
@@ -409,14 +405,14 @@ function readBootSource(root: JsonNode, folder: SourceFolder): BootSource {
   const serverNodes = fields.servers?.elements ?? [];
   const variableNodes = fields.variables?.elements ?? [];
 
-  const names = uniqueNames(problems);
+  const checkName = nameChecker(problems);
   const references: Reference[] = [];
   const servers = serverNodes.flatMap((node): BootServer[] => {
     const types = { name: "text", definition_cid: "text", enabled: "boolean" } as const;
     const { name, definition_cid: definition, enabled } = readSourceFields(node, types, "A server", problems);
     requireField(node, name, "A server", "name", problems);
     requireField(node, definition, "A server", "definition_cid", problems);
-    if (name) names.check("server", name, serverNameProblem);
+    if (name) checkName("server", name, serverNameProblem);
     if (!name || !definition) return [];
     const [server, target] = [name.value as string, definition.value as string];
     references.push({ kind: "definition", server, target, at: definition.at });
@@ -427,7 +423,7 @@ function readBootSource(root: JsonNode, folder: SourceFolder): BootSource {
     const types = { name: "text", definition: "text", definition_cid: "text", enabled: "boolean" } as const;
     const read = readSourceFields(node, types, "A variable", problems);
     requireField(node, read.name, "A variable", "name", problems);
-    if (read.name) names.check("variable", read.name, variableNameProblem);
+    if (read.name) checkName("variable", read.name, variableNameProblem);
     const value = readValue(node, read, folder, problems);
     if (!read.name || !value) return [];
     return [{ name: read.name.value as string, value, enabled: read.enabled?.value !== false, at: read.name.at }];
@@ -477,24 +473,17 @@ function requireField(
   problems.push(problemAt(node.at, "missing-field", `${what} needs the field "${name}"`));
 }
 
-function uniqueNames(problems: Problem[]) {
+function nameChecker(problems: Problem[]) {
   const seen = new Map<string, number>();
-  return {
-    check(kind: string, node: JsonNode, problemOf: (name: string) => string | undefined): void {
-      const name = node.value as string;
-      const wrong = problemOf(name);
-      if (wrong) problems.push(problemAt(node.at, "bad-name", wrong));
-      const first = seen.get(`${kind}/${name}`);
-      if (first === undefined) seen.set(`${kind}/${name}`, node.at.line);
-      else {
-        const message = `The ${kind} "${name}" appears twice; the first is on line ${first}`;
-        problems.push(problemAt(node.at, "duplicate-name", message));
-      }
-    },
+  return (kind: string, node: JsonNode, problemOf: (name: string) => string | undefined): void => {
+    const name = node.value as string;
+    const wrong = problemOf(name);
+    if (wrong) problems.push(problemAt(node.at, "bad-name", wrong));
+    const first = seen.get(`${kind}/${name}`);
+    if (first === undefined) seen.set(`${kind}/${name}`, node.at.line);
+    else {
+      const message = `The ${kind} "${name}" appears twice; the first is on line ${first}`;
+      problems.push(problemAt(node.at, "duplicate-name", message));
+    }
   };
-}
-
-/** The CIDs that a boot source's own variables stand for. */
-function valueCid(variable: BootVariable, mcps: Cid): Cid {
-  return variable.value === "generated" ? mcps : variable.value.cid;
 }

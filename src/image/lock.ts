@@ -4,7 +4,7 @@ import { join, isAbsolute } from "node:path";
 import { TSCONFIG } from "../discover/files/path-aliases.ts";
 import { matches, rawBlock, type Cid } from "../lib/cid.ts";
 import { isObject } from "../lib/json.ts";
-import { compareText, prettyJson } from "../lib/pretty-json.ts";
+import { compareText } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { compilerIdentity, type Compiling } from "./compiling.ts";
 import {
@@ -55,10 +55,6 @@ export function readLock(out: string, isTrusted: (cid: Cid) => boolean = () => t
   } catch {
     return undefined;
   }
-}
-
-export function lockText(lock: Lock): string {
-  return prettyJson(lock);
 }
 
 export function contentNames(names: Iterable<string>): Cid {
@@ -118,35 +114,22 @@ const OUTPUTS: ReadonlySet<string> = new Set([
 ]);
 
 function outputsAre(out: string, outputs: Lock["outputs"]): boolean {
-  return Object.entries(outputs).every(([name, cid]) => OUTPUTS.has(name) && cidOfFile(join(out, name)) === cid);
+  return Object.entries(outputs).every(([name, cid]) => OUTPUTS.has(name) && isIntact(join(out, name), cid));
 }
 
 function contentIs(folder: string, names: Cid, deep: boolean): boolean {
   if (!existsSync(folder)) return false;
   const found = readdirSync(folder);
-  return contentNames(found) === names && (!deep || found.every((cid) => isIntact(folder, cid)));
+  return contentNames(found) === names && (!deep || found.every((cid) => isIntact(join(folder, cid), cid)));
 }
 
-function isIntact(folder: string, cid: Cid): boolean {
+function isIntact(file: string, cid: Cid): boolean {
   try {
-    return matches(cid, readPlain(join(folder, cid)));
+    // A device may have no end.
+    return statSync(file).isFile() && matches(cid, readFileSync(file));
   } catch {
     return false;
   }
-}
-
-function cidOfFile(file: string): Cid | undefined {
-  try {
-    return rawBlock(readPlain(file)).cid;
-  } catch {
-    return undefined;
-  }
-}
-
-/** A device may have no end. */
-function readPlain(file: string): Uint8Array {
-  if (!statSync(file).isFile()) throw new Error(`${file} is not a file`);
-  return readFileSync(file);
 }
 
 function isLock(value: unknown): value is Lock {

@@ -13,7 +13,7 @@ import { cidFile, CONTENT_FOLDER, type Image, type ImageName, type Manifest } fr
  */
 export async function readImage(dir: string, name: ImageName): Promise<Image> {
   const content = (cid: Cid): Uint8Array => readContent(dir, cid);
-  const cid = readText(join(dir, cidFile(name))).trim();
+  const cid = new TextDecoder().decode(readBytes(join(dir, cidFile(name)))).trim();
   if (!isCid(cid)) throw invalid(`${cidFile(name)} holds no CID`);
   const manifest = parseManifest(content(cid), cid);
   checkNames(manifest);
@@ -81,10 +81,6 @@ function isManifestName(value: unknown): boolean {
   if (!isObject(value)) return false;
   const { name, definition_cid: cid, enabled } = value;
   return typeof name === "string" && typeof cid === "string" && typeof enabled === "boolean";
-}
-
-function readText(file: string): string {
-  return new TextDecoder().decode(readBytes(file));
 }
 
 function readBytes(file: string): Uint8Array {

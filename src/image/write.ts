@@ -45,7 +45,7 @@ export function compareImage(out: string, image: GeneratedImage): Difference[] {
   for (const [file, bytes] of expected) {
     const found = read(join(out, file));
     if (!found) differences.push({ file, is: "missing" });
-    else if (!isSame(found, bytes)) differences.push({ file, is: "different" });
+    else if (!found.equals(bytes)) differences.push({ file, is: "different" });
   }
   for (const name of list(join(out, CONTENT_FOLDER))) {
     if (!image.content.has(name)) differences.push({ file: `${CONTENT_FOLDER}/${name}`, is: "extra" });
@@ -66,7 +66,7 @@ function refuseStrangers(out: string): void {
 /** At any moment the name leads to the old file, or the whole new one. */
 function replace(file: string, bytes: Uint8Array): void {
   const found = read(file);
-  if (found && isSame(found, bytes)) return;
+  if (found?.equals(bytes)) return;
   if (existsSync(file) && !found) rmSync(file, { recursive: true });
   const unfinished = join(dirname(file), `${UNFINISHED}${process.pid}`);
   writeFileSync(unfinished, bytes);
@@ -79,10 +79,6 @@ function read(file: string): Buffer | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isSame(found: Buffer, bytes: Uint8Array): boolean {
-  return found.equals(bytes);
 }
 
 function list(folder: string): string[] {
