@@ -49,6 +49,7 @@ export interface ConfinedOptions {
   readonly makeFolder: MakeFolder;
   readonly dispatcher: Dispatcher;
   readonly limits: SetLimits;
+  /** Called once, with the reason, before npm first runs outside of the sandbox. */
   readonly onTrusted?: (reason: string) => void;
 }
 
@@ -84,7 +85,7 @@ export class ConfinedNpm {
     await this.#run(npm, { kind: "pack", packages: asked }, take);
   }
 
-  /** It keeps nothing. */
+  /** It caches nothing. */
   have(): HaveTarball {
     return () => undefined;
   }
@@ -96,14 +97,10 @@ export class ConfinedNpm {
     await this.#options.dispatcher.destroy();
   }
 
-  async #run(...job: [FoundNpm, NpmJob["task"], TakeTarball]): Promise<NpmResult> {
-    const run = this.#runOne(...job);
+  #run(...job: [FoundNpm, NpmJob["task"], TakeTarball]): Promise<NpmResult> {
+    const run = this.#runOne(...job).finally(() => this.#runs.delete(run));
     this.#runs.add(run);
-    try {
-      return await run;
-    } finally {
-      this.#runs.delete(run);
-    }
+    return run;
   }
 
   async #runOne(npm: FoundNpm, task: NpmJob["task"], take: TakeTarball): Promise<NpmResult> {

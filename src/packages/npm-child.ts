@@ -57,23 +57,12 @@ async function carryOut({ task, ...how }: NpmJob): Promise<NpmResult> {
   }
 }
 
-async function placeOfJob({
-  node,
-  cli,
-  version,
-  nodeOptions,
-  folder,
-  relay,
-  registry,
-}: Omit<NpmJob, "task">): Promise<NpmPlace> {
+async function placeOfJob({ folder, relay, registry, ...npm }: Omit<NpmJob, "task">): Promise<NpmPlace> {
   const [scratch, nothing] = [join(folder, "scratch"), join(folder, "nothing")];
   const cwd = join(folder, "empty");
   for (const each of [scratch, cwd]) await mkdir(each);
   return {
-    node,
-    cli,
-    version,
-    nodeOptions,
+    ...npm,
     options: [
       `--registry=${registry}`,
       "--replace-registry-host=always",

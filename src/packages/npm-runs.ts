@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
+import { text as textOf } from "node:stream/consumers";
 import { soundObject } from "../lib/json.ts";
 import { prettyJson } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
@@ -84,10 +85,8 @@ export async function resolveSet(
   try {
     const written = Object.entries(dependencies).filter(([, range]) => range !== "");
     const newest = Object.keys(dependencies).filter((name) => dependencies[name] === "");
-    const files = {
-      "package.json": prettyJson({ name: "packages", private: true, dependencies: Object.fromEntries(written) }),
-    };
-    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+    const manifest = { name: "packages", private: true, dependencies: Object.fromEntries(written) };
+    await writeFile(join(folder, "package.json"), prettyJson(manifest));
     if (previous && update !== true) await writeFile(join(folder, "package-lock.json"), lockTextOf(previous));
     // There may be none.
     if (place.settings !== undefined) await copyFile(place.settings, join(folder, ".npmrc")).catch(() => {});
@@ -96,21 +95,12 @@ export async function resolveSet(
     if (previous && Array.isArray(update) && update.length > 0)
       await runNpm(inFolder, ["update", ...LOCK, ...REGISTRY_ONLY, "--", ...(update as readonly string[])]);
     const read = async (file: string) => ({ file, text: await readFile(join(folder, file), "utf8") });
-    const [packageJson, lock] = [await read("package.json"), await readLockFile(read)];
-    return readLock(packageJson, lock, { ...limits, npm: place.version });
+    // Without any dependency npm writes no lock.
+    const noLock = { file: "package-lock.json", text: prettyJson({ lockfileVersion: 3, packages: {} }) };
+    const lock = await read(noLock.file).catch(() => noLock);
+    return readLock(await read("package.json"), lock, { ...limits, npm: place.version });
   } finally {
     await rm(folder, { recursive: true, force: true });
-  }
-}
-
-/** Without any dependency npm writes no lock. */
-async function readLockFile(
-  read: (file: string) => Promise<{ file: string; text: string }>,
-): Promise<{ file: string; text: string }> {
-  try {
-    return await read("package-lock.json");
-  } catch {
-    return { file: "package-lock.json", text: prettyJson({ lockfileVersion: 3, packages: {} }) };
   }
 }
 
@@ -233,7 +223,7 @@ export function isOfNobody(code: string): boolean {
   );
 }
 
-const SAID_UNITS_MAX = 16_000;
+const STDERR_UNITS_MAX = 16_000;
 
 async function runNpm(place: NpmPlace, args: readonly string[]): Promise<void> {
   const { node, cli, nodeOptions, options, env, scratch, cwd, ownCache, signal } = place;
@@ -258,24 +248,16 @@ async function runNpm(place: NpmPlace, args: readonly string[]): Promise<void> {
     });
     child.stdin.on("error", () => {}).end();
     child.stdout.resume();
-    const said = gathered(child.stderr);
-    const [code, killedBy] = await new Promise<[number | null, string | null]>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", (exitCode, by) => resolve([exitCode, by]));
+    let stderr = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      if (stderr.length < STDERR_UNITS_MAX) stderr += chunk.toString("utf8");
     });
+    const [code, killedBy] = (await once(child, "close")) as [number | null, string | null];
     if (code === 0) return;
-    throw failureOf(said(), code === null ? `it was ended by ${killedBy}` : `exit code ${code}`);
+    throw failureOf(stderr, code === null ? `it was ended by ${killedBy}` : `exit code ${code}`);
   } finally {
     if (cache !== undefined) await rm(cache, { recursive: true, force: true });
   }
-}
-
-function gathered(stream: Readable): () => string {
-  let said = "";
-  stream.on("data", (chunk: Buffer) => {
-    if (said.length < SAID_UNITS_MAX) said += chunk.toString("utf8");
-  });
-  return () => said;
 }
 
 /** `npm error code E404` and what follows it, without its log, its hints, and addresses. */
@@ -317,7 +299,7 @@ export function cachePathOf(integrity: string): string | undefined {
   return join("_cacache", "content-v2", "sha512", hex.slice(0, 2), hex.slice(2, 4), hex.slice(4));
 }
 
-/** The configuration of an author's npm: its cache, and the registries that it takes packages from. */
+/** The configuration of an author's npm: its cache and its registries. */
 export async function npmConfigOf(
   place: Pick<NpmPlace, "cli" | "env" | "cwd">,
 ): Promise<{ readonly cache?: string; readonly registries: readonly string[] }> {
@@ -326,14 +308,7 @@ export async function npmConfigOf(
     env: place.env,
     stdio: ["ignore", "pipe", "ignore"],
   });
-  let text = "";
-  child.stdout.on("data", (chunk: Buffer) => {
-    text += chunk.toString("utf8");
-  });
-  await new Promise<void>((resolve) => {
-    child.once("error", () => resolve());
-    child.once("close", () => resolve());
-  });
+  const [text] = await Promise.all([textOf(child.stdout), once(child, "close")]).catch(() => [""]);
   const config = soundObject(text) ?? {};
   const { cache } = config;
   const registries = Object.entries(config)

@@ -1,17 +1,13 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { RegistryConfig } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import type { Problem } from "../lib/problem.ts";
 import type { Limits } from "../limits/limits.ts";
 import { openAgentToAnywhere } from "../network/agent.ts";
-import type { Confinement } from "../processes/own-program.ts";
-import type { Spawn } from "../processes/spawn/spawn.ts";
-import type { MakeFolder } from "../processes/work-folders.ts";
-import { ConfinedNpm, fetchBounds, timeIsUp } from "./confined-npm.ts";
+import { ConfinedNpm, type ConfinedOptions, type TakeTarball, fetchBounds, timeIsUp } from "./confined-npm.ts";
 import { fetchSet, asBerthError, refused, type FetchedSet, type HaveTarball } from "./fetch-set.ts";
 import { findNpm, type FoundNpm } from "./find-npm.ts";
 import { needProblem } from "./lock.ts";
@@ -56,21 +52,12 @@ export type NpmConfig =
       readonly env: NodeJS.ProcessEnv;
       readonly limits: NpmLimits;
     }
-  | {
-      readonly mode: "confined";
-      readonly registry: RegistryConfig;
-      readonly confinement: Confinement;
-      readonly start: Spawn;
-      readonly makeFolder: MakeFolder;
-      readonly limits: NpmLimits;
-      /** It works outside of the sandbox: why. Called once, before it first does. */
-      readonly onTrusted?: (reason: string) => void;
-    };
+  | (Omit<ConfinedOptions, "dispatcher" | "limits"> & { readonly mode: "confined"; readonly limits: NpmLimits });
 
 /** How npm carries a wish out, and brings tarballs. */
 export interface NpmWays {
   resolve(npm: FoundNpm, wish: Wish): Promise<{ set?: unknown; problems: readonly Problem[] }>;
-  bring(npm: FoundNpm, packages: readonly LockedPackage[], take: (tarball: Uint8Array) => Promise<void>): Promise<void>;
+  bring(npm: FoundNpm, packages: readonly LockedPackage[], take: TakeTarball): Promise<void>;
   have(npm: FoundNpm): HaveTarball;
   close(): Promise<void>;
 }

@@ -28,8 +28,10 @@ export class RegistryRelay {
   readonly #abort = new AbortController();
   #requests = 0;
   #bytes = 0;
-  #refusal: string | undefined;
-  #failure: string | undefined;
+  /** Why the first request was refused or cut off: the run asked for more than it may have. */
+  refusal: string | undefined;
+  /** The latest reason why the registry did not answer. */
+  failure: string | undefined;
 
   constructor(options: RelayOptions) {
     this.#options = options;
@@ -47,16 +49,6 @@ export class RegistryRelay {
       this.#server.listen({ path, exclusive: true }, resolve);
     });
     if (user) chownSync(path, user.uid, user.gid);
-  }
-
-  /** Why the first request was refused or cut off: the run asked for more than it may have. */
-  get refusal(): string | undefined {
-    return this.#refusal;
-  }
-
-  /** Why the registry did not answer, last. */
-  get failure(): string | undefined {
-    return this.#failure;
   }
 
   /** The path of the registry's address, with a slash at the end. */
@@ -91,12 +83,12 @@ export class RegistryRelay {
     try {
       response = await this.#forward(new URL(path, this.#base), method, asked);
     } catch (error) {
-      this.#failure = `the registry does not answer (${reasonOf(error)})`;
+      this.failure = `the registry does not answer (${reasonOf(error)})`;
       answer.writeHead(502).end();
       return;
     }
     if (typeof response === "string") return this.#refuse(answer, response);
-    if (response.statusCode >= 500) this.#failure = `the registry answers with status ${response.statusCode}`;
+    if (response.statusCode >= 500) this.failure = `the registry answers with status ${response.statusCode}`;
     await this.#pass(response, kind, answer, decodeURIComponent(inside));
   }
 
@@ -151,7 +143,7 @@ export class RegistryRelay {
     const { packageAnswerBytes, packageFetchBytes } = bounds;
     const bytesMax = kind === "tarball" ? setBounds.packageBytes : packageAnswerBytes;
     const stop = (why: string): void => {
-      this.#refusal ??= why;
+      this.refusal ??= why;
       body.on("error", () => {});
       body.destroy();
     };
@@ -182,13 +174,13 @@ export class RegistryRelay {
       await pipeline(body as Readable, counted, answer);
     } catch (error) {
       if (error instanceof Cut) stop(error.message);
-      else this.#failure ??= `an answer of the registry ended early (${reasonOf(error)})`;
+      else this.failure ??= `an answer of the registry ended early (${reasonOf(error)})`;
       answer.destroy();
     }
   }
 
   #refuse(answer: ServerResponse, why: string): void {
-    this.#refusal ??= why;
+    this.refusal ??= why;
     // npm takes that as final, and tries others again.
     answer.writeHead(REFUSED).end();
   }
