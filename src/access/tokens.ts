@@ -35,29 +35,25 @@ export class Tokens {
   readonly #known: LastKnown<Known>;
   /** When the store said of a hash that it knows none, or that it was revoked. */
   readonly #refused: BoundedMap<string, { readonly at: number; readonly why: string }>;
-  readonly #checkPace: (tenant: string) => void;
-  readonly #now: () => number;
-  readonly #onRevoked: (principalId: string) => void;
+  readonly #options: TokensOptions;
   readonly #stop: () => void;
 
   constructor(records: TokenRecords, options: TokensOptions) {
     this.#records = records;
     this.#known = new LastKnown(KNOWN_TOKENS, bounds.knownTokenMs + options.databaseOutageMs);
     this.#refused = new BoundedMap(KNOWN_TOKENS);
-    this.#checkPace = options.checkPace ?? (() => {});
-    this.#now = options.now ?? Date.now;
-    this.#onRevoked = options.onRevoked;
+    this.#options = options;
     this.#stop = records.onRevoke((id) => this.#forget(id));
   }
 
   /** Milliseconds since the epoch, by the clock by which tokens expire. */
   now(): number {
-    return this.#now();
+    return this.#options.now?.() ?? Date.now();
   }
 
   /** Rejects with `tenant_not_found`, and with `token_invalid` if there are too many or they are made too often. */
   async create(tenant: string, wish: TokenRequest, by: string): Promise<CreatedToken> {
-    this.#checkPace(tenant);
+    this.#options.checkPace?.(tenant);
     const { name, grant, expiresAt } = wish;
     const token = newToken();
     const id = newId();
@@ -110,10 +106,10 @@ export class Tokens {
   }
 
   #inForce(principal: Principal, tenant: string): Principal {
-    if (principal.until !== undefined && principal.until <= this.#now())
+    if (principal.until !== undefined && principal.until <= this.now())
       throw new BerthError("unauthorized", "it has expired");
     // A token of another tenant looks like one that does not exist.
-    if (principal.tenant !== tenant) throw unknown();
+    if (principal.tenant !== tenant) throw new BerthError("unauthorized", UNKNOWN);
     return principal;
   }
 
@@ -124,7 +120,7 @@ export class Tokens {
 
   #forget(id: string): void {
     this.#known.forget((known) => known.id === id);
-    this.#onRevoked(principalId(id));
+    this.#options.onRevoked(principalId(id));
   }
 }
 
@@ -176,10 +172,6 @@ function infoOf({ id, name, tenant, grant, createdAt, expiresAt, revokedAt }: To
 }
 
 const UNKNOWN = "there is no such token here";
-
-function unknown(): BerthError {
-  return new BerthError("unauthorized", UNKNOWN);
-}
 
 /** Compares in a time that reveals nothing of either. */
 function isSame(one: string, other: string): boolean {

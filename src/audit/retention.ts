@@ -152,9 +152,6 @@ function limitsOf({ auditDays, auditCallDays, auditBytesPerTenant, auditCallByte
   return { auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant };
 }
 
-/** The row of a record of retention. */
-interface RetentionRow extends Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "tenant" | "body"> {}
-
 /**
  * The end of a chain that nobody is told of once this link is gone, which said that all of it was removed: a tenant of
  * its name then begins a new one.
@@ -178,7 +175,10 @@ interface Facts {
 }
 
 /** Reads a record of retention. For one that went bad on the disk it only says that it is there. */
-export function readRetention({ body, ...place }: RetentionRow): Retention {
+export function readRetention({
+  body,
+  ...place
+}: Pick<AuditLink, "chain" | "number" | "arrival" | "at" | "tenant" | "body">): Retention {
   const facts = soundObject(body ?? "");
   if (!facts || !areFacts(facts)) return { ...place, isDamaged: true };
   const { limits, through, hash, of, last, chain = null } = facts;

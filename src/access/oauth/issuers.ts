@@ -29,7 +29,9 @@ const WAITING_MAX = 256;
  */
 export class Issuers {
   readonly #asking: Asking;
-  readonly #kept = new BoundedMap<string, Kept>(bounds.issuers);
+  readonly #kept = new BoundedMap<string, { readonly settings: OauthSettings; readonly issuer: Issuer }>(
+    bounds.issuers,
+  );
 
   constructor(asking: Asking) {
     this.#asking = asking;
@@ -56,11 +58,6 @@ export interface Asking {
   /** For issuers that are not the operator's own: reaches only permitted addresses. */
   readonly checkedFetch: typeof fetch;
   readonly log: Pick<Log, "warn">;
-}
-
-interface Kept {
-  readonly settings: OauthSettings;
-  readonly issuer: Issuer;
 }
 
 /**
