@@ -6,13 +6,9 @@ import { searchLog } from "../audit/search.ts";
 import { faultText, verifyLog, type VerifiedLog } from "../audit/verify.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printJson } from "./print.ts";
-import { withStore } from "./with-store.ts";
+import { type DataOptions, withStore } from "./with-store.ts";
 
-export interface AuditCommandOptions {
-  readonly data?: string;
-}
-
-export interface SearchOptions extends AuditCommandOptions, FilterTexts {
+export interface SearchOptions extends DataOptions, FilterTexts {
   readonly tenant?: string;
   /** `json` prints one object a line; the default when standard output is not a terminal. */
   readonly format?: string;
@@ -37,7 +33,7 @@ export function searchAudit(options: SearchOptions): Promise<number> {
 
 /** `berth audit verify`: exit code 1, and the first link that does not fit, when the log was changed. */
 export function verifyAudit(
-  options: AuditCommandOptions & { readonly head?: string; readonly json?: boolean },
+  options: DataOptions & { readonly head?: string; readonly json?: boolean },
 ): Promise<number> {
   const kept = options.head === undefined ? undefined : readHead(options.head);
   if (options.head !== undefined && !kept) {

@@ -3,17 +3,10 @@ import { BerthError } from "../lib/errors.ts";
 import { openKeyRing } from "../secrets/key-ring.ts";
 import { backupStore, checkDatabase, hasStore, restoreStore } from "../store/open-store.ts";
 import { environmentOf } from "./environment.ts";
-import { noStore } from "./with-store.ts";
-
-export interface BackupCommandOptions {
-  readonly data?: string;
-}
+import { noStore, type DataOptions } from "./with-store.ts";
 
 /** `berth backup FILE`, while Berth serves or not; for a store in Postgres without a file. */
-export async function backup(
-  file: string | undefined,
-  options: BackupCommandOptions & { force?: boolean },
-): Promise<number> {
+export async function backup(file: string | undefined, options: DataOptions & { force?: boolean }): Promise<number> {
   const config = readConfig(environmentOf(options));
   const { dataDir, database } = config;
   if (database !== undefined) return checkInstead(file, database, config);
@@ -56,7 +49,7 @@ async function checkInstead(file = "berth.dump", database: string, config: Confi
 const NAMED_MAX = 5;
 
 /** `berth restore FILE`: a running Berth serves the restored store by itself. */
-export async function restore(file: string, options: BackupCommandOptions): Promise<number> {
+export async function restore(file: string, options: DataOptions): Promise<number> {
   const { dataDir, database, secretKeys } = readConfig(environmentOf(options));
   if (database !== undefined) {
     throw new BerthError(

@@ -2,10 +2,9 @@ import { collectionBounds, collectionOf } from "../admission/tenant-limits.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { CollectionResult, CollectedAmounts } from "../store/store.ts";
 import { printJson } from "./print.ts";
-import { withStore } from "./with-store.ts";
+import { type DataOptions, withStore } from "./with-store.ts";
 
-interface CollectOptions {
-  readonly data?: string;
+interface CollectOptions extends DataOptions {
   readonly tenant?: string;
   readonly dryRun?: boolean;
   readonly json?: boolean;

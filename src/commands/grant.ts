@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { rightsOf } from "../access/rights.ts";
 import {
   differenceOf,
   readClientFile,
@@ -21,11 +20,10 @@ import { generate, ownLock } from "./boot.ts";
 import { servedFolder } from "./environment.ts";
 import { namedFromHere, shownFolder, type OwnFolder } from "./own-folder.ts";
 import { printProblems } from "./print-problems.ts";
-import { saved, withCore } from "./with-core.ts";
+import { rights, saved, withCore } from "./with-core.ts";
+import type { TenantDataOptions } from "./with-store.ts";
 
-export interface GrantOptions {
-  readonly tenant: string;
-  readonly data?: string;
+export interface GrantOptions extends TenantDataOptions {
   /** Grants all that is requested. */
   readonly all?: boolean;
   readonly secret?: readonly string[];
@@ -33,9 +31,6 @@ export interface GrantOptions {
   /** Saves what breaks callers, too. */
   readonly allowBreaking?: boolean;
 }
-
-/** Commands are the operator's own. */
-const rights = rightsOf(undefined, { openPrograms: true });
 
 /**
  * `berth grant SERVER`: lists what the definition of a server requests and its entry does not give; with `--all`,

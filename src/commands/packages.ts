@@ -1,4 +1,3 @@
-import { rightsOf } from "../access/rights.ts";
 import type { Review } from "../contract/review.ts";
 import { readTenantPackages, type PackageWishes } from "../edits/package-edits.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -6,27 +5,20 @@ import { printable } from "../lib/printable.ts";
 import { PACKAGES } from "../packages/package-set.ts";
 import { printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
-import { checkTenant, saved, withCore } from "./with-core.ts";
-import { withStore } from "./with-store.ts";
+import { rights, saved, withCore } from "./with-core.ts";
+import { checkTenant, type TenantDataOptions, withStore } from "./with-store.ts";
 
-export interface PackagesOptions {
-  readonly tenant: string;
-  readonly data?: string;
-}
-
-export interface ChangeOptions extends PackagesOptions {
-  /** Only tells what the change would do. */
+export interface ChangeOptions extends TenantDataOptions {
+  /** Only shows what the change would do. */
   readonly review?: boolean;
   /** Saves what breaks callers, too. */
   readonly allowBreaking?: boolean;
 }
 
 const BY_COMMAND = "command";
-/** Commands are the operator's own. */
-const rights = rightsOf(undefined, { openPrograms: true });
 
 /** `berth packages list`: the packages that definitions of a tenant may import, and all that these need. */
-export function listPackages(options: PackagesOptions & { readonly json?: boolean }): Promise<number> {
+export function listPackages(options: TenantDataOptions & { readonly json?: boolean }): Promise<number> {
   return withStore(options, async (store) => {
     await checkTenant(store, options.tenant);
     const { cid, npm, packages } = await readTenantPackages(store, options.tenant);
@@ -62,7 +54,7 @@ export function changePackages(wishes: PackageWishes, options: ChangeOptions): P
 }
 
 /** `berth packages history`: every set that a tenant had, newest first. */
-export function packageHistory(options: PackagesOptions): Promise<number> {
+export function packageHistory(options: TenantDataOptions): Promise<number> {
   return withStore(options, async (store) => {
     await checkTenant(store, options.tenant);
     const versions = await store.history(options.tenant, "variable", PACKAGES, VERSIONS_MAX);

@@ -3,18 +3,12 @@ import { stripVTControlCharacters } from "node:util";
 import { openSecretKeys, proofsOf } from "../compose/keys.ts";
 import type { Config } from "../config.ts";
 import { createSecretEdits, type ListedSecret, type SecretEdits } from "../edits/secret-edits.ts";
-import { BerthError } from "../lib/errors.ts";
 import { openSecrets, type Secrets } from "../secrets/secrets.ts";
 import { printJson } from "./print.ts";
-import { withStore } from "./with-store.ts";
-
-export interface SecretOptions {
-  readonly tenant: string;
-  readonly data?: string;
-}
+import { checkTenant, type DataOptions, type TenantDataOptions, withStore } from "./with-store.ts";
 
 /** `berth secret set NAME`: the value comes from standard input, where no process list and no history shows it. */
-export function setSecret(name: string, options: SecretOptions): Promise<number> {
+export function setSecret(name: string, options: TenantDataOptions): Promise<number> {
   return withSecrets({ ...options, mayMake: true }, async ({ edits }) => {
     const value = await readHidden(`Value of ${name}: `);
     if (value === undefined) {
@@ -31,7 +25,7 @@ export function setSecret(name: string, options: SecretOptions): Promise<number>
 }
 
 /** `berth secret list`: names, never values. */
-export function listSecrets(options: SecretOptions & { readonly json?: boolean }): Promise<number> {
+export function listSecrets(options: TenantDataOptions & { readonly json?: boolean }): Promise<number> {
   return withSecrets(options, async ({ edits }) => {
     const listed = await edits.list(options.tenant);
     if (options.json) {
@@ -45,7 +39,7 @@ export function listSecrets(options: SecretOptions & { readonly json?: boolean }
 }
 
 /** `berth secret delete NAME` */
-export function deleteSecret(name: string, options: SecretOptions): Promise<number> {
+export function deleteSecret(name: string, options: TenantDataOptions): Promise<number> {
   return withSecrets(options, async ({ edits }) => {
     await edits.remove(options.tenant, name, "command");
     console.error(`The secret ${name} of the tenant ${options.tenant} is deleted.`);
@@ -54,7 +48,7 @@ export function deleteSecret(name: string, options: SecretOptions): Promise<numb
 }
 
 /** `berth secret rotate`: for all tenants, since they share one key. */
-export function rotateSecrets(options: Pick<SecretOptions, "data">): Promise<number> {
+export function rotateSecrets(options: DataOptions): Promise<number> {
   return withSecrets(options, async ({ secrets }) => {
     const { keyId, secrets: count } = await secrets.rotate("command");
     console.error(`${count} secret${count === 1 ? " is" : "s are"} now sealed with the key ${keyId}.`);
@@ -63,15 +57,13 @@ export function rotateSecrets(options: Pick<SecretOptions, "data">): Promise<num
 }
 
 function withSecrets(
-  { tenant, ...options }: Partial<SecretOptions> & { readonly mayMake?: boolean },
+  { tenant, ...options }: Partial<TenantDataOptions> & { readonly mayMake?: boolean },
   work: (parts: { secrets: Secrets; edits: SecretEdits }) => Promise<number>,
 ): Promise<number> {
   const ofKeys = (config: Config) =>
     config.database === undefined ? undefined : proofsOf({ secrets: openSecretKeys(config) });
   return withStore({ ...options, proofsOf: ofKeys }, async (store, config) => {
-    if (tenant !== undefined && !(await store.tenants.find(tenant))) {
-      throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
-    }
+    if (tenant !== undefined) await checkTenant(store, tenant);
     const secrets = openSecrets(store, openSecretKeys(config));
     return work({ secrets, edits: createSecretEdits({ store, secrets, writable: true }) });
   });

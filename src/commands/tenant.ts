@@ -17,11 +17,7 @@ import type { Tenant } from "../store/store.ts";
 import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
 import { countProblems, printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
-import { withStore } from "./with-store.ts";
-
-export interface TenantOptions {
-  readonly data?: string;
-}
+import { type DataOptions, withStore } from "./with-store.ts";
 
 const BY_COMMAND = "command";
 const BY_IMPORT = "import";
@@ -32,7 +28,7 @@ const WRITE_BYTES = 64 * 1024;
 /** `berth tenant create NAME` */
 export function createTenant(
   name: string,
-  options: TenantOptions & { readonly host?: string[]; readonly limit?: string[] },
+  options: DataOptions & { readonly host?: string[]; readonly limit?: string[] },
 ): Promise<number> {
   return withStore({ ...options, mayMake: true }, async ({ tenants }) => {
     const { host: hosts = [], limit: texts = [] } = options;
@@ -44,7 +40,7 @@ export function createTenant(
 }
 
 /** `berth tenant limit NAME [LIMIT=NUMBER…]`: sets limits, or shows all without any. `LIMIT=` restores the default. */
-export function limitTenant(name: string, texts: readonly string[], options: TenantOptions): Promise<number> {
+export function limitTenant(name: string, texts: readonly string[], options: DataOptions): Promise<number> {
   return withStore(options, async ({ tenants }) => {
     const tenant = await tenants.find(name);
     if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
@@ -60,7 +56,7 @@ export function limitTenant(name: string, texts: readonly string[], options: Ten
 /**
  * `berth tenant oauth NAME [SETTING=VALUE…]`: sets whose access tokens a tenant accepts, or shows it without settings.
  */
-export function setTenantOauth(name: string, texts: readonly string[], options: TenantOptions): Promise<number> {
+export function setTenantOauth(name: string, texts: readonly string[], options: DataOptions): Promise<number> {
   return withStore(options, async ({ tenants }) => {
     const tenant = await tenants.find(name);
     if (!tenant) throw new BerthError("tenant_not_found", `"${name}"`);
@@ -90,7 +86,7 @@ function checkOwnAudience(name: string, oauth: JsonObject | null, tenants: reado
 }
 
 /** `berth tenant list` */
-export function listTenants(options: TenantOptions & { readonly json?: boolean }): Promise<number> {
+export function listTenants(options: DataOptions & { readonly json?: boolean }): Promise<number> {
   return withStore(options, async ({ tenants }) => {
     const listed = await tenants.list();
     if (options.json) printJson(listed, 2);
@@ -109,7 +105,7 @@ function linesOf(listed: readonly Tenant[]): string[] {
 }
 
 /** `berth tenant suspend NAME` and `berth tenant resume NAME` */
-export function setSuspended(name: string, suspended: boolean, options: TenantOptions): Promise<number> {
+export function setSuspended(name: string, suspended: boolean, options: DataOptions): Promise<number> {
   return withStore(options, async ({ tenants }) => {
     await tenants.change(name, { by: BY_COMMAND, suspended });
     console.error(`The tenant ${name} is ${suspended ? "suspended: none of it is served" : "served again"}.`);
@@ -118,7 +114,7 @@ export function setSuspended(name: string, suspended: boolean, options: TenantOp
 }
 
 /** `berth tenant delete NAME`: asks for the name again, and without a terminal requires `--yes`. */
-export function deleteTenant(name: string, options: TenantOptions & { readonly yes?: boolean }): Promise<number> {
+export function deleteTenant(name: string, options: DataOptions & { readonly yes?: boolean }): Promise<number> {
   return withStore(options, async ({ tenants }, { dataDir, database }) => {
     if (!(await tenants.find(name))) throw new BerthError("tenant_not_found", `"${name}"`);
     if (!options.yes && !(await confirmDeletion(name))) {
@@ -147,7 +143,7 @@ const COPIES = /^(?:before-restore|broken-log)-/;
 /** `berth tenant export NAME`: to standard output, or to a file that is there whole or not at all. */
 export function exportTenant(
   name: string,
-  options: TenantOptions & { readonly out?: string; readonly force?: boolean },
+  options: DataOptions & { readonly out?: string; readonly force?: boolean },
 ): Promise<number> {
   return withStore(options, async ({ tenants }) => {
     const { out, force = false } = options;
@@ -169,7 +165,7 @@ export function exportTenant(
   });
 }
 
-interface ImportCommandOptions extends TenantOptions {
+interface ImportCommandOptions extends DataOptions {
   readonly as?: string;
   readonly replace?: boolean;
   readonly yes?: boolean;

@@ -2,14 +2,9 @@ import { stripVTControlCharacters } from "node:util";
 import { readTokenRequest } from "../access/token-request.ts";
 import { type TokenInfo, Tokens } from "../access/tokens.ts";
 import { printJson } from "./print.ts";
-import { withStore } from "./with-store.ts";
+import { type DataOptions, type TenantDataOptions, withStore } from "./with-store.ts";
 
-export interface TokenOptions {
-  readonly tenant: string;
-  readonly data?: string;
-}
-
-export interface CreateTokenOptions extends TokenOptions {
+export interface CreateTokenOptions extends TenantDataOptions {
   readonly name?: string;
   /** Separated by commas. */
   readonly can: string;
@@ -40,7 +35,7 @@ export async function createToken(options: CreateTokenOptions): Promise<number> 
 }
 
 /** `berth token list` */
-export function listTokens(options: TokenOptions & { readonly json?: boolean }): Promise<number> {
+export function listTokens(options: TenantDataOptions & { readonly json?: boolean }): Promise<number> {
   return withTokens(options, async (tokens) => {
     const listed = await tokens.list(options.tenant);
     if (options.json) printJson(listed, 2);
@@ -50,7 +45,7 @@ export function listTokens(options: TokenOptions & { readonly json?: boolean }):
 }
 
 /** `berth token revoke ID` */
-export function revokeToken(id: string, options: TokenOptions): Promise<number> {
+export function revokeToken(id: string, options: TenantDataOptions): Promise<number> {
   return withTokens(options, async (tokens) => {
     await tokens.revoke(options.tenant, id, "command");
     console.error(`The token ${id} of the tenant ${options.tenant} is revoked.`);
@@ -59,7 +54,7 @@ export function revokeToken(id: string, options: TokenOptions): Promise<number> 
 }
 
 function withTokens(
-  options: Pick<TokenOptions, "data"> & { readonly mayMake?: boolean },
+  options: DataOptions & { readonly mayMake?: boolean },
   work: (tokens: Tokens) => Promise<number>,
 ): Promise<number> {
   return withStore(options, async (store, { limits }) => {

@@ -1,3 +1,4 @@
+import { rightsOf } from "../access/rights.ts";
 import { openCore, type Core } from "../compose/core.ts";
 import { inDatabase } from "../compose/service-log.ts";
 import { readConfig } from "../config.ts";
@@ -6,14 +7,13 @@ import { BerthError } from "../lib/errors.ts";
 import { createLog } from "../lib/log.ts";
 import { openSpawnHelper } from "../processes/spawn/spawn-helper.ts";
 import { hasStore } from "../store/open-store.ts";
-import type { Store } from "../store/store.ts";
 import { environmentOf } from "./environment.ts";
 import { printProblems } from "./print-problems.ts";
-import { noStore } from "./with-store.ts";
+import { checkTenant, noStore, type TenantDataOptions } from "./with-store.ts";
 
 /** Everything that a serving Berth has but the listening: a change is compiled, loaded and compared before it is saved. */
 export async function withCore(
-  { tenant, data }: { readonly tenant: string; readonly data?: string },
+  { tenant, data }: TenantDataOptions,
   work: (core: Core) => Promise<number>,
 ): Promise<number> {
   const config = readConfig(environmentOf({ ...(data !== undefined && { data }) }));
@@ -36,12 +36,10 @@ export async function withCore(
   }
 }
 
-export async function checkTenant({ tenants }: Pick<Store, "tenants">, tenant: string): Promise<void> {
-  if (await tenants.find(tenant)) return;
-  throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
-}
+/** Commands have all rights of the operator. */
+export const rights = rightsOf(undefined, { openPrograms: true });
 
-/** Carries out a save, and tells what it did or why it did nothing. */
+/** Saves, and reports the changes or why there are none. */
 export async function saved(
   { allowBreaking = false }: { readonly allowBreaking?: boolean },
   save: (allowBreaking: boolean) => Promise<{ readonly review: Review }>,

@@ -23,8 +23,15 @@ export async function withStore(
   }
 }
 
-interface WithStoreOptions {
+export interface DataOptions {
   readonly data?: string;
+}
+
+export interface TenantDataOptions extends DataOptions {
+  readonly tenant: string;
+}
+
+interface WithStoreOptions extends DataOptions {
   readonly mayMake?: boolean;
   /** They show that the command has the keys of the nodes. */
   readonly proofsOf?: (config: Config) => KeyProofs | undefined;
@@ -46,6 +53,11 @@ export function noStore(config: Pick<Config, "dataDir" | "database">): BerthErro
       ? "name Berth's data folder (--data, BERTH_DATA), or put it back where it was"
       : "name Berth's own database in BERTH_DATABASE, or start Berth with it once";
   return new BerthError("store_failed", `there is no store ${placeOf(config)}: ${remedy}`);
+}
+
+export async function checkTenant({ tenants }: Pick<Store, "tenants">, tenant: string): Promise<void> {
+  if (await tenants.find(tenant)) return;
+  throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant create ${tenant}" makes it`);
 }
 
 function placeOf({ dataDir, database }: Pick<Config, "dataDir" | "database">): string {
