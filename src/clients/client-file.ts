@@ -55,19 +55,10 @@ export function valueIn(file: ClientFile, path: readonly string[]): unknown {
   return valueAt(file.format.value(file.path, bodyOf(file)), path);
 }
 
-/** The text of the file with parts added; "" for no file. */
-export function withParts(file: ClientFile, parts: readonly FilePart[]): string {
-  return edited(file, parts, "add");
-}
-
-/** Likewise without them. */
-export function withoutParts(file: ClientFile, parts: readonly FilePart[]): string {
-  return edited(file, parts, "remove");
-}
-
 type Kind = "add" | "remove";
 
-function edited(file: ClientFile, parts: readonly FilePart[], kind: Kind): string {
+/** The text of the file with parts added or removed; "" for no file. */
+export function editedText(file: ClientFile, parts: readonly FilePart[], kind: Kind): string {
   const { path, format } = file;
   const before = bodyOf(file);
   const after = parts.reduce((text, part) => format[kind](path, text, part), before);

@@ -3,11 +3,10 @@ import { homedir } from "node:os";
 import { basename, dirname, join, relative, sep } from "node:path";
 import {
   differenceOf,
+  editedText,
   readClientFile,
   targetOf,
   valueIn,
-  withoutParts,
-  withParts,
   writeClientFile,
   type ClientFile,
 } from "../clients/client-file.ts";
@@ -53,7 +52,7 @@ export async function connect(server: string | undefined, options: ConnectComman
     const how = options.remove ? "give that address to remove it" : "give this server another name, with --name";
     throw new BerthError("client_file_invalid", `${what}, and not to ${address.href}: ${how}`);
   }
-  const after = options.remove ? withoutParts(file, parts) : withParts(file, parts);
+  const after = editedText(file, parts, options.remove ? "remove" : "add");
   if (after === (file.text ?? "")) {
     console.error(options.remove ? `${place} has no "${name}".` : `${place} has "${name}" already.`);
     return 0;

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import {
   differenceOf,
+  editedText,
   readClientFile,
   valueIn,
-  withParts,
   writeClientFile,
   type ClientFile,
 } from "../clients/client-file.ts";
@@ -94,7 +94,7 @@ async function grantInFolder(own: OwnFolder, file: ClientFile, server: string, o
     throw new BerthError("config_invalid", `the entry "${server}" stands in ${where}: add ${lines} there`);
   }
   const parts = wanted.map(({ field, value }) => ({ path: [server, field], element: value }) as const);
-  const after = withParts(file, parts);
+  const after = editedText(file, parts, "add");
   process.stderr.write(differenceOf(file, after, parts));
   await writeClientFile(file, after);
   tell(wanted);

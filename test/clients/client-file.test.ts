@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { differenceOf, withoutParts, withParts, type ClientFile } from "../../src/clients/client-file.ts";
+import { differenceOf, editedText, type ClientFile } from "../../src/clients/client-file.ts";
 import { clients, findClient, type KnownClient } from "../../src/clients/clients.ts";
 import { json, jsonc } from "../../src/clients/json-file.ts";
 import { toml } from "../../src/clients/toml-file.ts";
@@ -17,8 +17,9 @@ function fileOf(text: string | undefined, { format }: KnownClient): ClientFile {
 }
 
 const added = (text: string | undefined, client: KnownClient): string =>
-  withParts(fileOf(text, client), client.parts(SERVER));
-const removed = (text: string, client: KnownClient): string => withoutParts(fileOf(text, client), client.parts(SERVER));
+  editedText(fileOf(text, client), client.parts(SERVER), "add");
+const removed = (text: string, client: KnownClient): string =>
+  editedText(fileOf(text, client), client.parts(SERVER), "remove");
 
 const JSON_FILES = {
   "of other servers": '{\n  "mcpServers": {\n    "a": { "url": "http://a" }\n  }\n}\n',
@@ -127,12 +128,12 @@ describe("a client's own file (C6)", () => {
       '{\n  "mcpServers": {\n    "a": { "headers": { "Authorization": "Bearer s3cret" } }\n  },\n  "apiKey": "s3cret"\n}\n';
     const file = fileOf(text, cursor);
     const parts = cursor.parts(SERVER);
-    const shown = differenceOf(file, withParts(file, parts), parts);
+    const shown = differenceOf(file, editedText(file, parts, "add"), parts);
     assert.match(shown, /^\+ {4}"echo": \{$/m);
     assert.match(shown, /Bearer \$\{env:BERTH_TOKEN\}/);
     assert.ok(!shown.includes("s3cret"), shown);
     const own = fileOf('[mcp_servers.a]\nbearer = "s3cret"\n', codex);
-    assert.ok(!differenceOf(own, withParts(own, codex.parts(SERVER)), codex.parts(SERVER)).includes("s3cret"));
+    assert.ok(!differenceOf(own, editedText(own, codex.parts(SERVER), "add"), codex.parts(SERVER)).includes("s3cret"));
   });
 
   it("may be as long as that of a client that keeps its history there", () => {
@@ -145,7 +146,7 @@ describe("a client's own file (C6)", () => {
     const file = fileOf(text, claudeCode);
     const parts = claudeCode.parts(SERVER);
     const before = process.cpuUsage();
-    const after = withParts(file, parts);
+    const after = editedText(file, parts, "add");
     assert.match(differenceOf(file, after, parts), /^\+ {4}"echo": \{$/m);
     const { user } = process.cpuUsage(before);
     assert.ok(user < 5_000_000, `${user / 1_000} ms of processor time`);
