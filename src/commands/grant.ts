@@ -44,15 +44,8 @@ export async function grant(server: string, options: GrantOptions): Promise<numb
   }
   return withCore(options, async (core) => {
     const { ungranted, raw } = await requestsOf(core, server, options);
-    const wanted = chosen(server, ungranted, options);
-    if (wanted === undefined) {
-      list(server, ungranted, raw);
-      return 0;
-    }
-    if (wanted.length === 0) {
-      console.error(`${printable(server)} has all that its definition requests; nothing was changed.`);
-      return 0;
-    }
+    const wanted = chosen(server, ungranted, raw, options);
+    if (!wanted) return 0;
     const draft = { entry: server, files: { [server]: `${indentedJson(withGranted(raw, wanted))}\n` } };
     const subject = { kind: "entry", name: server } as const;
     return saved(
@@ -79,15 +72,8 @@ async function grantInFolder(own: OwnFolder, file: ClientFile, server: string, o
   const missing = ungrantedOf(server);
   const entry = valueIn(file, [server]);
   if (missing.length === 0) printProblems(namedFromHere(problems, folder));
-  const wanted = chosen(server, missing, options);
-  if (wanted === undefined) {
-    list(server, missing, isObject(entry) ? (entry as JsonObject) : {});
-    return 0;
-  }
-  if (wanted.length === 0) {
-    console.error(`${printable(server)} has all that its definition requests; nothing was changed.`);
-    return 0;
-  }
+  const wanted = chosen(server, missing, isObject(entry) ? (entry as JsonObject) : {}, options);
+  if (!wanted) return 0;
   if (isObject(entry) && typeof entry["config_cid"] === "string") {
     const where = printableLine(entry["config_cid"]);
     const lines = grantingLines({}, wanted).join(", ");
@@ -120,18 +106,29 @@ async function requestsOf({ host }: Core, server: string, { tenant }: GrantOptio
   };
 }
 
-/** Undefined where nothing is to be granted; throws for what the definition does not request. */
+/**
+ * The requests to grant. Undefined after it has printed all requests, if the options name none, or that there are none.
+ * Throws for what the definition does not request.
+ */
 function chosen(
   server: string,
   ungranted: readonly RequestedGrant[],
+  raw: JsonObject,
   { all = false, secret = [], network = [] }: GrantOptions,
 ): readonly RequestedGrant[] | undefined {
-  if (all) return ungranted;
+  if (all) {
+    if (ungranted.length > 0) return ungranted;
+    console.error(`${printable(server)} has all that its definition requests; nothing was changed.`);
+    return undefined;
+  }
   const named = [
     ...secret.map((value) => ({ field: "secrets", value }) as const),
     ...network.map((value) => ({ field: "network", value }) as const),
   ];
-  if (named.length === 0) return undefined;
+  if (named.length === 0) {
+    list(server, ungranted, raw);
+    return undefined;
+  }
   return named.map(({ field, value }) => {
     const found = ungranted.find((each) => each.field === field && each.value === value);
     if (found) return found;
@@ -145,7 +142,7 @@ function chosen(
   });
 }
 
-function list(server: string, ungranted: readonly RequestedGrant[], raw: Parameters<typeof grantingLines>[0]): void {
+function list(server: string, ungranted: readonly RequestedGrant[], raw: JsonObject): void {
   for (const request of ungranted) {
     const { field, value, purpose = "" } = request;
     const place = locationOf({ ...request, code: "", message: "", severity: "warning" });
