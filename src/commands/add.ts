@@ -1,7 +1,9 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
+import { text } from "node:stream/consumers";
 import { listOfServers, PACKAGE_JSON, PACKAGE_LOCK } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, tryParseJson } from "../lib/json.ts";
@@ -13,7 +15,8 @@ import { readLock } from "../packages/lock.ts";
 import { npmConfigOf } from "../packages/npm-runs.ts";
 import { isPackageName, typesOf } from "../packages/package-name.ts";
 import type { PackageSet } from "../packages/package-set.ts";
-import { printProblems } from "./print-problems.ts";
+import { namedFromHere } from "./own-folder.ts";
+import { counted, printProblems } from "./print-problems.ts";
 import { packagesFolder } from "./project-packages.ts";
 
 export interface AddOptions {
@@ -50,7 +53,7 @@ export async function add(specs: readonly string[], { from }: AddOptions): Promi
   const news = problems.filter(({ severity, code, message }) => {
     return severity === "error" || (code !== "similar-name" && !known.has(message));
   });
-  printProblems(news.map((problem) => inOwnFolder(problem, folder)));
+  printProblems(namedFromHere(news, folder));
   return problems.some(({ severity }) => severity === "error") ? 1 : 0;
 }
 
@@ -72,9 +75,9 @@ export async function remove(names: readonly string[], { from }: AddOptions): Pr
   const { set, problems } = await npm.read();
   const left = idsOf(set);
   const gone = [...idsOf(before)].filter((id) => !left.has(id));
-  say(`Removed ${[...names, ...types].join(", ")} from ${shown(folder)} (${counted(gone.length)} less).`);
+  say(`Removed ${[...names, ...types].join(", ")} from ${shown(folder)} (${counted(gone.length, "package")} less).`);
   const errors = problems.filter(({ severity }) => severity === "error");
-  printProblems(errors.map((problem) => inOwnFolder(problem, folder)));
+  printProblems(namedFromHere(errors, folder));
   return errors.length > 0 ? 1 : 0;
 }
 
@@ -174,12 +177,8 @@ class NpmAt {
     // Without a prefix npm would take the folder of a workspace above this one.
     const argv = [this.#npm.cli, command, ...quiet, `--prefix=${this.#folder}`, "--no-workspaces", ...args];
     const child = spawn(process.execPath, argv, { cwd: this.#folder, stdio: ["ignore", "pipe", stderr] });
-    let stdout = "";
-    child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
-    const [code, signal] = await new Promise<[number | null, string | null]>((ended, failed) => {
-      child.once("error", failed);
-      child.once("close", (exitCode, by) => ended([exitCode, by]));
-    });
+    const [stdout, ended] = await Promise.all([text(child.stdout), once(child, "close")]);
+    const [code, signal] = ended as [number | null, string | null];
     return { code, signal, stdout };
   }
 }
@@ -220,7 +219,7 @@ function added(
   });
   const known = idsOf(before);
   const more = [...idsOf(after)].filter((id) => !known.has(id)).length;
-  return `Added ${named.join(", ")} to ${shown(folder)} (${counted(more)} more).`;
+  return `Added ${named.join(", ")} to ${shown(folder)} (${counted(more, "package")} more).`;
 }
 
 function typesTold(npm: NpmAt, name: string, set: PackageSet | undefined): string {
@@ -234,10 +233,6 @@ function idsOf(set: PackageSet | undefined): Set<string> {
   return new Set(Object.values(set?.packages ?? {}).map(({ name, version }) => `${name}@${version}`));
 }
 
-function counted(packages: number): string {
-  return `${packages} package${packages === 1 ? "" : "s"}`;
-}
-
 function dependenciesOf(folder: string): Set<string> {
   try {
     const manifest: unknown = JSON.parse(readFileSync(join(folder, PACKAGE_JSON), "utf8"));
@@ -246,10 +241,6 @@ function dependenciesOf(folder: string): Set<string> {
   } catch {
     return new Set();
   }
-}
-
-function inOwnFolder(problem: Problem, folder: string): Problem {
-  return problem.file === undefined ? problem : { ...problem, file: shown(join(folder, problem.file)) };
 }
 
 function shown(path: string): string {

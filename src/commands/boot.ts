@@ -20,7 +20,7 @@ import { strictly, type Problem } from "../lib/problem.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { openLoader } from "./open-loader.ts";
 import { ownNpm } from "./own-npm.ts";
-import { countProblems, printProblems } from "./print-problems.ts";
+import { counted, countProblems, printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
 import { progressLine } from "./progress.ts";
 
@@ -129,18 +129,16 @@ export async function generate(
   const { limits, guests } = readConfig(process.env);
   const loader = open ? undefined : openLoader({ mode: guests, limits });
   const { compiling } = compilingHere(open, loader?.describe);
-  const { strict, refusesServers, toolErrors, checkOffer } = options;
   const npm = ownNpm(from, limits);
   const progress = progressLine();
   const onProgress = ({ done, total, name }: CompileProgress): void => {
     if (quiet) return;
     progress.update(
-      done === 0
-        ? `Compiling ${total} definition${total === 1 ? "" : "s"}`
-        : `Compiled ${done} of ${total} definitions (${name})`,
+      done === 0 ? `Compiling ${counted(total, "definition")}` : `Compiled ${done} of ${total} definitions (${name})`,
     );
   };
   const how = {
+    ...options,
     from,
     out,
     earlier,
@@ -150,10 +148,6 @@ export async function generate(
     registries: npm.registries,
     onProgress,
     checkEntry,
-    ...(strict && { strict }),
-    ...(refusesServers && { refusesServers }),
-    ...(toolErrors && { toolErrors }),
-    ...(checkOffer && { checkOffer }),
   };
   try {
     return await generateImage(how, compiling);

@@ -6,7 +6,7 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { generate, ownLock } from "./boot.ts";
 import { namedFromHere, openOwnFolder, shownFolder } from "./own-folder.ts";
-import { countProblems, printProblems } from "./print-problems.ts";
+import { counted, countProblems, printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
 
 export interface CheckOptions {
@@ -30,8 +30,9 @@ export async function check(path: string | undefined, { strict = false, json = f
   if (json) printJson({ servers, problems }, 2);
   else {
     printProblems(namedFromHere(problems, folder), (text) => process.stdout.write(text));
-    const count = `${servers} server${servers === 1 ? "" : "s"}`;
-    process.stdout.write(`${count} in ${shownFolder(folder)}: ${countProblems(problems) || "no problems"}\n`);
+    process.stdout.write(
+      `${counted(servers, "server")} in ${shownFolder(folder)}: ${countProblems(problems) || "no problems"}\n`,
+    );
   }
   return problems.some(({ severity }) => severity === "error") ? 1 : 0;
 }

@@ -1,4 +1,5 @@
-import { access, readFile, stat, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readFile, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { watch } from "chokidar";
 import type { Fill } from "../compose/core.ts";
@@ -27,7 +28,8 @@ import { devLog } from "./dev-log.ts";
 import { clock, DevView } from "./dev-view.ts";
 import { environmentOf, type EnvironmentOptions } from "./environment.ts";
 import { openInBrowser } from "./open-in-browser.ts";
-import { countProblems, printProblems } from "./print-problems.ts";
+import { namedFromHere } from "./own-folder.ts";
+import { counted, countProblems, printProblems } from "./print-problems.ts";
 import { packageFilesOf, packagesFolder, projectPackages } from "./project-packages.ts";
 import { boundShutdown } from "./shutdown-bound.ts";
 import { signalled } from "./signalled.ts";
@@ -84,7 +86,9 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
       const find: FindWatched = (name) => servers.find((server) => server.name === name);
       follow(berth, find, options);
       const watching = await watchFiles(berth, servers, files!, isStrict);
-      await announceServers(berth, servers, files!, isStrict);
+      printProblems(files!.packageProblems);
+      for (const server of servers) await reportServer(berth, server, isStrict);
+      announceFirst(berth, servers[0]!);
       if (options.open) openInBrowser(pageOf(berth, servers[0]!));
       await ended;
       await watching.close();
@@ -100,19 +104,11 @@ export async function dev(paths: readonly string[], options: DevOptions): Promis
 
 async function makeStarters(paths: readonly string[]): Promise<void> {
   for (const path of paths) {
-    const isThere = await access(path).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) continue;
-    await writeFile(path, starterOf(path), { flag: "wx", mode: path.endsWith(".sh") ? 0o755 : 0o644 });
+    if (existsSync(path)) continue;
+    const [text, mode] = path.endsWith(".sh") ? [shell, 0o755] : [typescript, 0o644];
+    await writeFile(path, text, { flag: "wx", mode });
     console.error(`Made ${path}.`);
   }
-}
-
-/** A small definition of a file's kind that works as it stands. */
-function starterOf(path: string): string {
-  return path.endsWith(".sh") ? shell : typescript;
 }
 
 const typescript = `/**
@@ -139,7 +135,7 @@ async function watchFiles(
   servers: readonly FileServer[],
   files: DevFiles,
   isStrict: boolean,
-): Promise<Watching> {
+): Promise<{ close(): Promise<void> }> {
   const owners = new Map<string, Set<FileServer>>();
   /** Handles one change after the other, so that the report matches what is served. */
   let turn = Promise.resolve();
@@ -185,22 +181,6 @@ async function watchFiles(
       await turn;
     },
   };
-}
-
-interface Watching {
-  close(): Promise<void>;
-}
-
-/** Prints what is served, and how to connect a client. */
-async function announceServers(
-  berth: Berth,
-  servers: readonly FileServer[],
-  files: DevFiles,
-  isStrict: boolean,
-): Promise<void> {
-  printProblems(files.packageProblems);
-  for (const server of servers) await reportServer(berth, server, isStrict);
-  announceFirst(berth, servers[0]!);
 }
 
 /** Prints how to connect a client to a server. */
@@ -264,7 +244,7 @@ function countsOf({ catalog, state, problems }: ServerSummary): string {
   ];
   const offers = counts
     .filter(([count], index) => count > 0 || index === 0)
-    .map(([count, what]) => `${count} ${what}${count === 1 ? "" : "s"}`);
+    .map(([count, what]) => counted(count, what));
   const unserved = UNSERVED[state] ?? "not served";
   return [catalog ? offers.join(", ") : unserved, countProblems(problems)].filter(Boolean).join(", ");
 }
@@ -275,7 +255,7 @@ const UNSERVED: Partial<Record<ServerSummary["state"], string>> = {
   unstarted: "starts when it is first called",
 };
 
-export function urlOf({ url }: Berth, { name }: WatchedServer): string {
+function urlOf({ url }: Berth, { name }: WatchedServer): string {
   return `${url}/mcp/${encodeURIComponent(name)}`;
 }
 
@@ -314,19 +294,16 @@ async function fileServers(paths: readonly string[]): Promise<FileServer[]> {
     const twin = servers.find((server) => server.name === name);
     if (fault) wrong.push(`${path}: ${fault}`);
     else if (twin) wrong.push(`${path}: ${twin.path} is already the server "${name}"`);
-    else servers.push({ ...watchedFile(path), name, path });
+    else servers.push(watchedFile(name, path));
   }
   if (wrong.length > 0) throw new BerthError("config_invalid", wrong.join("; "));
   return servers;
 }
 
-function watchedFile(path: string): Pick<WatchedServer, "fileOf" | "named"> {
-  const fileOf = (file: string): string => relative(process.cwd(), join(dirname(resolve(path)), file));
-  return {
-    fileOf,
-    named: (problems) =>
-      problems.map((problem) => (problem.file === undefined ? problem : { ...problem, file: fileOf(problem.file) })),
-  };
+function watchedFile(name: string, path: string): FileServer {
+  const folder = dirname(resolve(path));
+  const fileOf = (file: string): string => relative(process.cwd(), join(folder, file));
+  return { name, path, fileOf, named: (problems) => namedFromHere(problems, folder) };
 }
 
 async function faultOfFile(path: string): Promise<string | undefined> {
@@ -393,7 +370,7 @@ class DevFiles {
           limits: this.#limits,
           have: this.#tarball,
         });
-        return { folder, packages, problems: problems.map((problem) => inFolder(problem, folder)) };
+        return { folder, packages, problems: namedFromHere(problems, folder) };
       }),
     );
     const [first, second] = read.filter(({ packages }) => packages);
@@ -465,9 +442,4 @@ function twoFolders(first: string, second: string): Problem {
     `These servers import packages of ${one}, and others those of ${other}; one Berth serves those of one folder: ` +
     "serve the others with a berth dev of their own";
   return { code: "packages-of-two-folders", message, severity: "error", file: join(other!, PACKAGE_JSON) };
-}
-
-/** A problem whose file is named from the person's working folder. */
-function inFolder(problem: Problem, folder: string): Problem {
-  return { ...problem, file: relative(process.cwd(), join(folder, problem.file ?? "")) };
 }

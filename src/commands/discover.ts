@@ -13,7 +13,7 @@ import { isScript } from "../lib/script-text.ts";
 import { interpreterProblem } from "../processes/interpreter.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import { openLoader } from "./open-loader.ts";
-import { countProblems, printProblems } from "./print-problems.ts";
+import { counted, countProblems, printProblems } from "./print-problems.ts";
 import { printJson } from "./print.ts";
 import { packagesFolder, projectPackages } from "./project-packages.ts";
 
@@ -90,9 +90,9 @@ function printText({ tools, resources, prompts, requested = [], problems }: Disc
     ...prompts.map(({ name, description }) => withWords(`prompt ${name}`, description)),
   ].join("\n\n");
   const counts = [
-    countOf(tools, "tool"),
-    ...(resources.length > 0 ? [countOf(resources, "resource")] : []),
-    ...(prompts.length > 0 ? [countOf(prompts, "prompt")] : []),
+    counted(tools.length, "tool"),
+    ...(resources.length > 0 ? [counted(resources.length, "resource")] : []),
+    ...(prompts.length > 0 ? [counted(prompts.length, "prompt")] : []),
   ].join(", ");
   const wrong = countProblems(problems);
   console.log(`${listing}${listing && "\n\n"}${counts}${wrong && `, ${wrong}`}`);
@@ -110,10 +110,6 @@ function toolText(tool: DiscoveredTool): string {
     .filter(Boolean)
     .map((line) => `  ${line}`);
   return [`${signatureOf(tool)}${stream}${hints.join("")}`, ...about].join("\n");
-}
-
-function countOf(list: readonly unknown[], what: string): string {
-  return `${list.length} ${what}${list.length === 1 ? "" : "s"}`;
 }
 
 function withWords(name: string, description: string | undefined): string {

@@ -1,6 +1,6 @@
 import { makeImage } from "./boot.ts";
 import { namedFromHere, type OwnFolder, prepareData, shownFolder } from "./own-folder.ts";
-import { countProblems, printProblems } from "./print-problems.ts";
+import { counted, countProblems, printProblems } from "./print-problems.ts";
 
 /**
  * Makes the image of a folder, of which only what changed is compiled, and prints every problem. A server with an error is
@@ -15,7 +15,7 @@ export async function makeFolderImage(own: OwnFolder): Promise<boolean> {
     console.error(`${countProblems(problems)} in ${shown}: its list of servers cannot be read, so nothing is served.`);
     return false;
   }
-  if (compiled > 0) console.error(`Compiled ${compiled} definition${compiled === 1 ? "" : "s"} of ${shown}.`);
+  if (compiled > 0) console.error(`Compiled ${counted(compiled, "definition")} of ${shown}.`);
   const errors = problems.filter(({ severity }) => severity === "error");
   if (errors.length > 0) {
     console.error(`${countProblems(errors)} in ${shown}: servers with errors are refused, and the others are served.`);

@@ -10,9 +10,14 @@ export function printProblems(problems: readonly Problem[], write: (text: string
 export function countProblems(problems: readonly Problem[]): string {
   const counts = (["error", "warning"] as const).map((severity) => {
     const count = problems.filter((problem) => problem.severity === severity).length;
-    return count === 0 ? "" : `${count} ${severity}${count === 1 ? "" : "s"}`;
+    return count === 0 ? "" : counted(count, severity);
   });
   return counts.filter(Boolean).join(", ");
+}
+
+/** "1 tool", "2 tools". */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function formatProblem(problem: Problem): string {
