@@ -6,7 +6,7 @@
 import type { Review } from "../contract/review.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { showEffects } from "./editor/effects.ts";
-import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
+import { send } from "./shared/api.ts";
 import { button, element } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
 import { upstreamUri, type UpstreamWish } from "./shared/upstream-uri.ts";
@@ -45,7 +45,17 @@ async function look(from: HTMLFormElement, to: HTMLElement): Promise<void> {
   );
   const url = from.dataset["api"]! + encodeURIComponent(wish.name);
   const draft = { entry: wish.name, files: { [wish.name]: `${JSON.stringify(entryOf(wish, upstream), null, 2)}\n` } };
-  const review = await send<Review>("POST", `${url}/review`, draft, {}, signal);
+  const fail = (message: string, code?: string): void => {
+    notices.clear("doing");
+    const isTaken = code === "name_conflict";
+    const reason = isTaken ? "There is a server of this name already: choose another name" : message;
+    notices.show("failed", "bad", element("p", {}, reason));
+  };
+  const failReview = (message: string): void => {
+    if (!signal.aborted) fail(message);
+  };
+  const request = { method: "POST", body: draft, signal };
+  const review = (await send(`${url}/review`, request, failReview)) as Review | undefined;
   if (signal.aborted) return;
   notices.clear("doing");
   if (!review) return;
@@ -53,7 +63,7 @@ async function look(from: HTMLFormElement, to: HTMLElement): Promise<void> {
   const add = async (): Promise<void> => {
     if (save.ariaDisabled === "true") return;
     save.ariaDisabled = "true";
-    const saved = await send<object>("PUT", url, draft, { "If-None-Match": "*" });
+    const saved = await send(url, { method: "PUT", body: draft, headers: { "If-None-Match": "*" } }, fail);
     save.ariaDisabled = null;
     if (saved) location.assign(`${from.dataset["pages"]}${encodeURIComponent(wish.name)}?tab=connect`);
   };
@@ -105,35 +115,4 @@ function wishOf(from: HTMLFormElement): UpstreamWish {
 
 function entryOf({ description, secrets }: UpstreamWish, upstream: string): JsonObject {
   return { ...(description && { description }), upstream, ...(secrets.length > 0 && { secrets: [...secrets] }) };
-}
-
-/** The answer; undefined, with the reason on the page, where there is none. */
-async function send<Answer>(
-  method: string,
-  url: string,
-  body: object,
-  headers: Record<string, string>,
-  signal: AbortSignal | null = null,
-): Promise<Answer | undefined> {
-  let message: string;
-  try {
-    const response = await fetch(url, {
-      method,
-      headers: withTyped({ Accept: "application/json", "Content-Type": "application/json", ...headers }),
-      body: JSON.stringify(body),
-      signal,
-    });
-    if (response.ok) return (await response.json()) as Answer;
-    const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
-    message = error?.message ?? `Berth answered ${response.status}`;
-    if (error?.code === "name_conflict") message = "There is a server of this name already: choose another name";
-    if (asksForToken(error?.code) && (await askToken(message))) return await send(method, url, body, headers, signal);
-  } catch (error) {
-    message = `Berth could not be reached (${(error as Error).message})`;
-  }
-  if (!signal?.aborted) {
-    notices.clear("doing");
-    notices.show("failed", "bad", element("p", {}, message));
-  }
-  return undefined;
 }

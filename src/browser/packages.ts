@@ -7,7 +7,7 @@ import type { PackageChange, Review, Saved } from "../contract/review.ts";
 import type { Draft } from "../lib/draft.ts";
 import type { Problem } from "../lib/problem.ts";
 import { showEffects } from "./editor/effects.ts";
-import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
+import { send } from "./shared/api.ts";
 import { ask } from "./shared/ask.ts";
 import { badge, button, element } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
@@ -59,22 +59,22 @@ if (form) {
 /** True once there is something to look at. */
 function propose(api: string, title: string, wishes: Wishes): Promise<boolean> {
   return once("Asking the registry…", async () => {
-    const found = await send<{ set: string; review: Review }>("POST", `${api}/review`, wishes);
+    const found = await request<{ set: string; review: Review }>("POST", `${api}/review`, wishes);
     if (!found) return false;
     const { set, review } = found;
-    showProposal({ title, review, save: (headers) => send<Saved>("POST", api, { ...wishes, set }, headers) });
+    showProposal({ title, review, save: (headers) => request<Saved>("POST", api, { ...wishes, set }, headers) });
     return true;
   });
 }
 
 async function proposeVersion(variable: string, cid: string): Promise<void> {
   await once("Looking at that version…", async () => {
-    const draft = await send<Draft>("GET", `${variable}/versions/${cid}`);
+    const draft = await request<Draft>("GET", `${variable}/versions/${cid}`);
     const review =
-      draft && (await send<Review>("POST", `${variable}/review`, { entry: draft.entry, files: draft.files }));
+      draft && (await request<Review>("POST", `${variable}/review`, { entry: draft.entry, files: draft.files }));
     if (!draft || !review) return false;
     const { entry, files } = draft;
-    const save = (headers: Record<string, string>) => send<Saved>("PUT", variable, { entry, files }, headers);
+    const save = (headers: Record<string, string>) => request<Saved>("PUT", variable, { entry, files }, headers);
     showProposal({ title: "Go back to that version", review, save });
     return true;
   });
@@ -196,30 +196,7 @@ function showScripted(): void {
 }
 
 /** The answer; undefined, with the reason on the page, where there is none. */
-async function send<T>(
-  method: string,
-  url: string,
-  body?: object,
-  headers: Record<string, string> = {},
-): Promise<T | undefined> {
-  let message: string;
-  try {
-    const response = await fetch(url, {
-      method,
-      headers: withTyped({
-        Accept: "application/json",
-        ...(body && { "Content-Type": "application/json" }),
-        ...headers,
-      }),
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    if (response.ok) return (await response.json()) as T;
-    const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
-    message = error?.message ?? `Berth answered ${response.status}`;
-    if (asksForToken(error?.code) && (await askToken(message))) return await send<T>(method, url, body, headers);
-  } catch (error) {
-    message = `Berth could not be reached (${(error as Error).message})`;
-  }
-  notices.show("done", "bad", element("p", {}, message));
-  return undefined;
+function request<T>(method: string, url: string, body?: object, headers: Record<string, string> = {}) {
+  const fail = (message: string) => notices.show("done", "bad", element("p", {}, message));
+  return send<T>(url, { method, headers, body }, fail) as Promise<T | undefined>;
 }

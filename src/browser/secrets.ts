@@ -2,7 +2,7 @@
  * The script of the secrets page: sets, replaces and deletes secrets. It never has a value except the one being typed.
  */
 
-import { askToken, asksForToken, withTyped } from "./shared/ask-token.ts";
+import { send, type ApiRequest } from "./shared/api.ts";
 import { ask } from "./shared/ask.ts";
 import { element, showScripted } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
@@ -33,7 +33,7 @@ if (form) {
 
 async function set(name: HTMLInputElement, value: HTMLTextAreaElement): Promise<void> {
   const headers = { "Content-Type": "text/plain; charset=utf-8" };
-  if (!(await send(name.value, { method: "PUT", headers, body: value.value }))) return;
+  if (!(await save(name.value, { method: "PUT", headers, body: value.value }))) return;
   notices.show("done", "good", element("p", {}, `The secret ${name.value} is set.`));
   name.value = value.value = "";
   await refreshPage();
@@ -47,29 +47,16 @@ async function remove(name: string): Promise<void> {
     no: "Keep it",
     yes: "Delete it",
   });
-  if (!isMeant || !(await send(name, { method: "DELETE", headers: {} }))) return;
+  if (!isMeant || !(await save(name, { method: "DELETE" }))) return;
   notices.show("done", "good", element("p", {}, `The secret ${name} is deleted.`));
   await refreshPage();
   showScripted();
 }
 
 /** True when it was done; shows the reason otherwise. */
-async function send(
-  name: string,
-  request: { method: string; headers: Readonly<Record<string, string>>; body?: string },
-): Promise<boolean> {
+async function save(name: string, request: ApiRequest): Promise<boolean> {
   notices.clear("done");
-  const headers = withTyped({ ...request.headers, Accept: "application/json" });
-  let message: string;
-  try {
-    const response = await fetch(`${form!.dataset["api"]}/${encodeURIComponent(name)}`, { ...request, headers });
-    if (response.ok) return true;
-    const { error } = (await response.json().catch(() => ({}))) as { error?: { code?: string; message?: string } };
-    message = error?.message ?? `Berth answered ${response.status}`;
-    if (asksForToken(error?.code) && (await askToken(message))) return await send(name, request);
-  } catch (error) {
-    message = `Berth could not be reached (${(error as Error).message})`;
-  }
-  notices.show("done", "bad", element("p", {}, message));
-  return false;
+  const url = `${form!.dataset["api"]}/${encodeURIComponent(name)}`;
+  const fail = (message: string) => notices.show("done", "bad", element("p", {}, message));
+  return (await send(url, request, fail)) !== undefined;
 }

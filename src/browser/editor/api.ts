@@ -1,6 +1,7 @@
 import type { Review, Saved } from "../../contract/review.ts";
 import type { Current, Draft } from "../../lib/draft.ts";
 import type { Problem } from "../../lib/problem.ts";
+import { readError } from "../shared/api.ts";
 import { asksForToken, withTyped } from "../shared/ask-token.ts";
 
 /** The JSON API of edits, as pages use it. The outcome of a save is a value, not an exception. */
@@ -57,7 +58,7 @@ async function outcomeOf(response: Response): Promise<SaveOutcome> {
     const { cid, review } = (await response.json()) as Saved;
     return { kind: "saved", cid, review };
   }
-  const { code, message, data } = await errorOf(response);
+  const { code, message, data } = await readError(response);
   if (code === "edit_refused") return { kind: "refused", problems: (data["problems"] ?? []) as Problem[] };
   if (code === "edit_breaking") return { kind: "breaking", review: data["review"] as Review };
   if (code === "name_conflict") return { kind: "moved", current: (data["current"] ?? null) as string | null };
@@ -71,14 +72,6 @@ function sending(method: string, draft: Draft | null): RequestInit & { headers: 
 }
 
 async function bodyOf<T>(response: Response): Promise<T> {
-  if (!response.ok) throw new Error((await errorOf(response)).message);
+  if (!response.ok) throw new Error((await readError(response)).message);
   return (await response.json()) as T;
-}
-
-async function errorOf(response: Response): Promise<{ code: string; message: string; data: Record<string, unknown> }> {
-  const body = (await response.json().catch(() => ({}))) as {
-    error?: { code?: string; message?: string; data?: object };
-  };
-  const { code = "", message = `Berth answered ${response.status}`, data = {} } = body.error ?? {};
-  return { code, message, data: { ...data } };
 }

@@ -3,7 +3,7 @@
  * the JSON API.
  */
 
-import { askToken, asksForToken, withTyped } from "../../browser/shared/ask-token.ts";
+import { send, type ApiRequest } from "../../browser/shared/api.ts";
 import { ask } from "../../browser/shared/ask.ts";
 import { element, showScripted } from "../../browser/shared/dom.ts";
 import { openNotices } from "../../browser/shared/notices.ts";
@@ -38,7 +38,8 @@ async function clearServer(server: string): Promise<void> {
     no: "Keep it",
     yes: "Delete it",
   });
-  if (!isMeant || !(await send(`${list!.dataset["api"]}/${encodeURIComponent(server)}`, { method: "DELETE" }))) return;
+  if (!isMeant || !(await request(`${list!.dataset["api"]}/${encodeURIComponent(server)}`, { method: "DELETE" })))
+    return;
   await done(`All that ${server} kept is deleted.`);
 }
 
@@ -63,7 +64,7 @@ function isMeantToGo(key: string): Promise<boolean> {
 }
 
 function remove(server: string, key: string, version: string): Promise<unknown> {
-  return send(addressOf(server, { key }), { method: "DELETE", headers: { "If-Match": `"${version}"` } });
+  return request(addressOf(server, { key }), { method: "DELETE", headers: { "If-Match": `"${version}"` } });
 }
 
 async function save({ dataset }: HTMLFormElement, text: string): Promise<void> {
@@ -75,7 +76,11 @@ async function save({ dataset }: HTMLFormElement, text: string): Promise<void> {
     // An empty text is none.
     ...(expires && { expiresAt: expires }),
   });
-  const saved = await send(address, { method: "PUT", headers: { ...precondition, "Content-Type": type! }, body: text });
+  const saved = await request(address, {
+    method: "PUT",
+    headers: { ...precondition, "Content-Type": type! },
+    body: text,
+  });
   if (!saved) return;
   dataset["version"] = String((saved as { version: number }).version);
   notices.show("done", "good", element("p", {}, "It is saved."));
@@ -92,23 +97,7 @@ function addressOf(server: string, query: Record<string, string>): string {
 }
 
 /** The answer, once it was done; shows the reason otherwise. */
-async function send(
-  address: string,
-  request: { method: string; headers?: Record<string, string>; body?: string },
-): Promise<unknown> {
+function request(address: string, options: ApiRequest): Promise<unknown> {
   notices.clear("done");
-  let message: string;
-  try {
-    const headers = withTyped({ ...request.headers, Accept: "application/json" });
-    const response = await fetch(address, { ...request, headers });
-    const body: unknown = response.status === 204 ? true : await response.json().catch(() => ({}));
-    if (response.ok) return body;
-    const { error } = body as { error?: { code?: string; message?: string } };
-    message = error?.message ?? `Berth answered ${response.status}`;
-    if (asksForToken(error?.code) && (await askToken(message))) return await send(address, request);
-  } catch (error) {
-    message = `Berth could not be reached (${(error as Error).message})`;
-  }
-  notices.show("done", "bad", element("p", {}, message));
-  return undefined;
+  return send(address, options, (message) => notices.show("done", "bad", element("p", {}, message)));
 }
