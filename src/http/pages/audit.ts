@@ -45,7 +45,7 @@ export const auditPage: PageRoute<AuditPageOptions> = {
 };
 
 /** Yields one view at a time, so that they are never all in memory. */
-function* viewsOf(base: string, records: readonly AuditRecord[]): Generator<RecordView> {
+function* viewsOf(base: string, records: readonly AuditRecord[]): Generator<object> {
   for (const record of records) yield recordView(base, record);
 }
 
@@ -54,24 +54,13 @@ function addressOf(base: string, asked: readonly (readonly [string, string])[]):
   return `${base}/audit${query && `?${query}`}`;
 }
 
-/** One record as a row of the page: when, what, who, how it ended, and details. */
-interface RecordView {
-  readonly at: { readonly iso: string; readonly text: string };
-  readonly kind: string;
-  readonly what: string;
-  readonly who: string;
-  readonly outcome: string;
-  readonly tone: "good" | "bad" | "warn" | "";
-  readonly details: readonly Detail[];
-}
-
 interface Detail {
   readonly label: string;
   readonly text: string;
   readonly href?: string;
 }
 
-const TONES: Readonly<Record<string, RecordView["tone"]>> = {
+const TONES: Readonly<Record<string, string>> = {
   ok: "good",
   error: "bad",
   invalid: "warn",
@@ -80,7 +69,8 @@ const TONES: Readonly<Record<string, RecordView["tone"]>> = {
   declined: "warn",
 };
 
-function recordView(base: string, record: AuditRecord): RecordView {
+/** One record as a row of the page: when, what, who, how it ended, and details. */
+function recordView(base: string, record: AuditRecord) {
   const { at, kind } = record;
   const outcome = textIn(record["outcome"]);
   const ms = Date.parse(at);

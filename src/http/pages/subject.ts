@@ -5,7 +5,7 @@ import { structuredPatch, type StructuredPatchHunk } from "diff";
 import { packageRoot } from "../../config.ts";
 import type { Edits, Subject, Version } from "../../edits/edits.ts";
 import type { Host } from "../../host/host.ts";
-import { isCid, type Cid } from "../../lib/cid.ts";
+import { isCid } from "../../lib/cid.ts";
 import type { Current, Draft } from "../../lib/draft.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
@@ -14,7 +14,7 @@ import type { RequestPlace } from "../request-context.ts";
 import type { Fragment } from "./fragment.ts";
 import type { Pages } from "./pages.ts";
 import { fileNamesIn } from "./parts/stored-files.ts";
-import { authorText, shortCid, timeView, type TimeView } from "./parts/text.ts";
+import { authorText, shortCid, timeView } from "./parts/text.ts";
 
 /** The parts that editing pages are made with. */
 export interface EditPageOptions {
@@ -27,52 +27,12 @@ export interface EditPageOptions {
 /** The same for one request. */
 type EditPagePlace = EditPageOptions & RequestPlace;
 
-/**
- * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; the
- * setup from which the script makes an editor (src/browser/editor.ts); the versions, to compare and to restore.
- */
-interface SubjectView extends HistoryView {
-  readonly heading: string;
-  /** Its address in the JSON API. */
-  readonly api: string;
-  readonly texts: readonly { readonly path: string; readonly text: Fragment; readonly rows: number }[];
-  /** The texts once more, as fragments of the page. */
-  readonly fragments: readonly Fragment[];
-  /** JSON that is safe inside a script element. */
-  readonly setup: string;
-  readonly exists: boolean;
-}
-
-/** The versions of a subject as `views/partials/history.hbs` shows them. */
-interface HistoryView {
-  readonly id: string;
-  readonly heading: string;
-  readonly writable: boolean;
-  readonly versions: readonly VersionView[];
-  /** True when there is a history to show. */
-  readonly told: boolean;
-  /** True when two versions can be compared. */
-  readonly comparable: boolean;
-  /** The address of comparisons, with its other query fields. */
-  readonly compareAt: { readonly path: string; readonly fields: readonly { name: string; value: string }[] };
-}
-
-interface VersionView {
-  readonly cid: Cid | null;
-  readonly short: string;
-  readonly changedAt: TimeView;
-  readonly by: string;
-  readonly current: boolean;
-  readonly from: boolean;
-  readonly to: boolean;
-  /** The address that compares it with the version before; empty when there is none. */
-  readonly changesAt: string;
-}
-
+/** Where a page shows a subject. */
 export interface SubjectPlace {
   readonly id: string;
   readonly heading: string;
-  readonly compareAt: SubjectView["compareAt"];
+  /** The address of comparisons, with its other query fields. */
+  readonly compareAt: { readonly path: string; readonly fields: readonly { name: string; value: string }[] };
   readonly styleNonce: string;
 }
 
@@ -100,14 +60,18 @@ interface BesideText {
   readonly names?: ReadonlyMap<string, string>;
 }
 
-/** `current` is the current version, or the draft that a new one begins with. */
+/**
+ * One variable, definition or entry as `views/partials/subject.hbs` shows it: the texts, readable without scripts; the
+ * setup from which the script builds an editor (src/browser/editor.ts); the versions, to compare and to restore. `current`
+ * is the current version, or the draft that a new one begins with.
+ */
 export async function viewSubject(
   { edits, pages, tenant, base, writable }: EditPagePlace,
   subject: Subject,
   current: Current | (Draft & { language: Current["language"]; cid: null }),
   place: SubjectPlace,
   { settings, names }: BesideText = {},
-): Promise<SubjectView> {
+) {
   const history = await viewHistory({ edits, tenant, writable }, subject, place);
   const { entry, files, language, cid } = current;
   const api = `${base}/api/${FOLDERS[subject.kind]}/${encodeURIComponent(subject.name)}`;
@@ -128,7 +92,7 @@ export async function viewSubject(
     settings,
     ...(names && { names: [...names] }),
   };
-  const texts: SubjectView["texts"][number][] = [];
+  const texts: { path: string; text: Fragment; rows: number }[] = [];
   // The main file first.
   for (const [path, text] of Object.entries({ [entry]: files[entry] ?? "", ...files })) {
     await nextTurn();
@@ -144,11 +108,12 @@ export async function viewSubject(
   };
 }
 
+/** The versions of a subject as `views/partials/history.hbs` shows them. */
 export async function viewHistory(
   { edits, tenant, writable }: Pick<EditPagePlace, "edits" | "tenant" | "writable">,
   subject: Subject,
   place: Omit<SubjectPlace, "styleNonce">,
-): Promise<HistoryView> {
+) {
   const versions = (await edits.history(tenant, subject)).slice(0, VERSIONS_MAX);
   return {
     ...place,
@@ -169,7 +134,7 @@ function viewVersion(
   index: number,
   versions: readonly Version[],
   { compareAt }: Pick<SubjectPlace, "compareAt">,
-): VersionView {
+) {
   const before = versions.slice(index + 1).find((version) => version.cid !== null)?.cid;
   const query = new URLSearchParams(compareAt.fields.map(({ name, value }): [string, string] => [name, value]));
   query.set("from", before ?? "");
@@ -187,12 +152,10 @@ function viewVersion(
 }
 
 /** The current version, and its damage, if any. A version that went bad on disk has no text, but can be saved again. */
-interface StandingSubject {
-  readonly current: Current | undefined;
-  readonly damage?: string;
-}
-
-export async function readStanding({ edits, tenant }: EditPagePlace, subject: Subject): Promise<StandingSubject> {
+export async function readStanding(
+  { edits, tenant }: EditPagePlace,
+  subject: Subject,
+): Promise<{ current: Current | undefined; damage?: string }> {
   try {
     return { current: await edits.read(tenant, subject) };
   } catch (error) {
@@ -215,20 +178,6 @@ export async function lastDraft({ edits, tenant }: EditPagePlace, subject: Subje
   return last == null ? undefined : edits.version(tenant, subject, last);
 }
 
-interface ComparisonView {
-  readonly from: string;
-  readonly to: string;
-  readonly fromShort: string;
-  readonly toShort: string;
-  /** When, and by whom, each was made. */
-  readonly fromVersion: Pick<VersionView, "changedAt" | "by"> | undefined;
-  readonly toVersion: Pick<VersionView, "changedAt" | "by"> | undefined;
-  readonly files: readonly FileComparison[];
-  readonly same: boolean;
-  /** Both texts of each compared file, as JSON that is safe inside a script element. */
-  readonly setup: string;
-}
-
 export interface ComparisonOptions extends EditPageOptions {
   readonly host: Pick<Host, "content">;
 }
@@ -239,7 +188,7 @@ export async function viewComparison(
   subject: Subject,
   query: { readonly from: unknown; readonly to: unknown },
   styleNonce: string,
-): Promise<ComparisonView> {
+) {
   const draftOf = async (cid: unknown): Promise<Draft> => {
     const draft = typeof cid === "string" && isCid(cid) ? await edits.version(tenant, subject, cid) : undefined;
     if (!draft) throw new BerthError("not_found", `${subject.kind} ${subject.name} has no version ${String(cid)}`);
@@ -249,7 +198,7 @@ export async function viewComparison(
   const [from, to] = [String(query.from), String(query.to)];
   const names = await namesIn({ host, tenant, base }, subject, [before, after]);
   const history = await edits.history(tenant, subject);
-  const versionOf = (cid: string): ComparisonView["fromVersion"] => {
+  const versionOf = (cid: string) => {
     const version = history.find((each) => each.cid === cid);
     return version && { changedAt: timeView(version.changedAt), by: authorText(version.by) };
   };
@@ -295,39 +244,10 @@ function schemaFor({ kind, name }: Subject): object | undefined {
   return kind === "variable" ? mcpsSchema : { $defs: mcpsSchema.$defs, $ref: "#/$defs/entry" };
 }
 
-/** The differences of one file between two versions. */
-interface FileComparison {
-  readonly path: string;
-  readonly hunks: readonly Hunk[];
-  /** The two have too little in common to compare line by line; there are no hunks. */
-  readonly tooDifferent: boolean;
-  /** The two are too long to compare; there are no hunks, either. */
-  readonly tooLong: boolean;
-}
-
-interface Hunk {
-  /** `@@ -1,4 +1,5 @@` */
-  readonly heading: string;
-  readonly lines: readonly Line[];
-}
-
-interface Line {
-  readonly change: "added" | "removed" | "same";
-  /** `+`, `-` or a space, for readers who see no colours. */
-  readonly sign: string;
-  readonly text: string;
-  /** The name of the file whose CID is in it; empty where there is none. */
-  readonly name: string;
-}
-
-const CHANGES = { "+": "added", "-": "removed" } as const;
+const CHANGES: Readonly<Record<string, "added" | "removed">> = { "+": "added", "-": "removed" };
 
 /** The files that differ, by path, each with its changed lines and some context. */
-export function compareDrafts(
-  from: Draft,
-  to: Draft,
-  names: ReadonlyMap<string, string> = new Map(),
-): readonly FileComparison[] {
+export function compareDrafts(from: Draft, to: Draft, names: ReadonlyMap<string, string> = new Map()) {
   const boundsOf = boundsOfDiffs();
   const paths = [...new Set([...Object.keys(from.files), ...Object.keys(to.files)])].sort();
   return paths
@@ -339,6 +259,7 @@ export function compareDrafts(
       const tooLong = bounds === undefined;
       return {
         path,
+        // Empty for a file that is too long, or too different to compare line by line.
         hunks: hunksOf(patch?.hunks ?? [], names),
         tooDifferent: !tooLong && patch === undefined,
         tooLong,
@@ -346,14 +267,14 @@ export function compareDrafts(
     });
 }
 
-function hunksOf(hunks: readonly StructuredPatchHunk[], names: ReadonlyMap<string, string>): readonly Hunk[] {
+function hunksOf(hunks: readonly StructuredPatchHunk[], names: ReadonlyMap<string, string>) {
   return hunks.map(({ oldStart, oldLines, newStart, newLines, lines }) => ({
     heading: `@@ -${oldStart},${oldLines} +${newStart},${newLines} @@`,
     lines: lines.map((line) => {
       const cid = /"(b[a-z2-7]{58})"/.exec(line)?.[1] ?? "";
       const name = names.get(cid) ?? "";
       const text = line.slice(1);
-      const change = CHANGES[line[0] as "+" | "-"] ?? "same";
+      const change = CHANGES[line[0] ?? ""] ?? "same";
       return { change, sign: line[0] ?? " ", text: name ? text.replace(cid, shortCid(cid)) : text, name };
     }),
   }));

@@ -145,18 +145,13 @@ function languageOf(name: string): Current["language"] {
   return name === "mcps" || name === PACKAGES || name.endsWith(".json") ? "json" : "text";
 }
 
-interface NamedView {
-  readonly links: readonly object[] | undefined;
-  /** Servers beyond those. */
-  readonly more: number;
-  /** The names of files by their CIDs. */
-  readonly names: ReadonlyMap<string, string>;
-}
+const NOTHING_NAMED = { links: undefined, more: 0, names: new Map<string, string>() };
 
-const NOTHING_NAMED: NamedView = { links: undefined, more: 0, names: new Map() };
-
-/** Links for the names and CIDs in the configuration, and the names of the files behind those CIDs. */
-async function namedIn(at: ComparisonOptions & RequestPlace, { entry, files }: Current): Promise<NamedView> {
+/**
+ * Links for the first servers in the configuration and their CIDs, the number of further servers, and the names of the
+ * files by their CIDs.
+ */
+async function namedIn(at: ComparisonOptions & RequestPlace, { entry, files }: Current) {
   let value: unknown;
   try {
     ({ value } = await parseInTurns(files[entry] ?? "", readableMcps()));

@@ -1,16 +1,6 @@
 import type { CallCount } from "../../../host/journal/activity.ts";
 import { countOf } from "./text.ts";
 
-/** The calls of an hour as `views/partials/servers.hbs` draws them: two paths for an SVG of 60 × 16 units. */
-export interface CallChart {
-  readonly calls: string;
-  readonly errors: string;
-  /** `24 calls, 2 errors` */
-  readonly text: string;
-  readonly callCount: number;
-  readonly errorCount: number;
-}
-
 const HEIGHT = 16;
 /** A bar with the gap after it. */
 const STEP = 5;
@@ -20,8 +10,11 @@ const LEAST = 1.5;
 /** A part without calls. */
 const NONE = 0.5;
 
-/** Undefined for an hour without calls. */
-export function callChart(hour: readonly CallCount[] | undefined): CallChart | undefined {
+/**
+ * The calls of an hour as `views/partials/servers.hbs` draws them: two paths for an SVG of 60 × 16 units. Undefined for
+ * an hour without calls.
+ */
+export function callChart(hour: readonly CallCount[] | undefined) {
   const [callCount, errorCount] = [sumOf(hour, "calls"), sumOf(hour, "errors")];
   if (!hour || callCount === 0) return undefined;
   const most = Math.max(...hour.map(({ calls }) => calls));

@@ -1,12 +1,5 @@
 import type { ContractChange } from "../../../contract/change.ts";
 
-/** One change of a contract: a badge for its effect, and a sentence that names what has changed. */
-export interface ChangeView {
-  readonly label: string;
-  readonly tone: string;
-  readonly message: string;
-}
-
 export const EFFECTS = {
   breaking: { label: "breaking", tone: "bad", rank: 0 },
   review: { label: "needs review", tone: "warn", rank: 1 },
@@ -18,7 +11,8 @@ export function byEffect(one: ContractChange, other: ContractChange): number {
   return EFFECTS[one.effect].rank - EFFECTS[other.effect].rank;
 }
 
-export function changeView({ effect, subject, name, message }: ContractChange): ChangeView {
+/** One change of a contract: a badge for its effect, and a sentence that names what has changed. */
+export function changeView({ effect, subject, name, message }: ContractChange) {
   const { label, tone } = EFFECTS[effect];
   const prefix =
     subject === "server" || name === "" || message.includes(`"${name}"`) ? "" : `The ${subject} "${name}": `;

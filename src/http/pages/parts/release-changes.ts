@@ -6,18 +6,8 @@ import type { ReleaseVersion } from "../../../host/catalog/releases.ts";
 import { storedStructure } from "../../../host/directory/stored-structure.ts";
 import type { Host } from "../../../host/host.ts";
 import { decodeJsonInTurns, type Cid } from "../../../lib/cid.ts";
-import { byEffect, changeView, type ChangeView } from "./change-view.ts";
+import { byEffect, changeView } from "./change-view.ts";
 import { countOf } from "./text.ts";
-
-/** The differences between a release and the one before it, in words. */
-export interface ReleaseChanges {
-  readonly text: string;
-  /** The first changes that clients see, breaking ones first. */
-  readonly changes: readonly ChangeView[];
-  readonly more: string;
-  /** The address that compares both sources; empty if they are the same. */
-  readonly compareAt: string;
-}
 
 interface Place {
   readonly host: Pick<Host, "content">;
@@ -31,14 +21,14 @@ const CHANGES_SHOWN = 5;
 /** Bounds the comparisons of one page to about half a second. */
 const STEPS_MAX = 100_000;
 
-/** The changes of each of the first `max` releases, which are listed newest first. */
+/** What has changed in each of the first `max` releases, in words. They are listed newest first. */
 export async function releaseChanges(
   place: Place,
   server: string,
   releases: readonly ReleaseVersion[],
   max: number,
-): Promise<readonly ReleaseChanges[]> {
-  const all: ReleaseChanges[] = [];
+): Promise<object[]> {
+  const all: object[] = [];
   const read = contractReader(place);
   for (const [index, { release, contract }] of releases.slice(0, max).entries()) {
     const before = releases[index + 1];
@@ -88,12 +78,8 @@ function firstText({ tools, resources, resourceTemplates, prompts }: Contract): 
   return `The first release${words.length > 0 ? `, with ${words.join(", ")}` : ""}.`;
 }
 
-async function changedParts(
-  { host, tenant, base }: Place,
-  server: string,
-  before: Cid,
-  after: Cid,
-): Promise<Pick<ReleaseChanges, "text" | "compareAt">> {
+/** `compareAt` is the address that compares both sources; empty if they are the same. */
+async function changedParts({ host, tenant, base }: Place, server: string, before: Cid, after: Cid) {
   const old = (await storedStructure(host, tenant, before)) as ReleaseParts | undefined;
   const now = (await storedStructure(host, tenant, after)) as ReleaseParts | undefined;
   if (!old || !now) return { text: "", compareAt: "" };

@@ -6,29 +6,6 @@ import type { JsonSchema } from "../../../lib/json.ts";
 import type { SchemaTable } from "./schema-rows.ts";
 import { firstLine } from "./text.ts";
 
-/** A tool as `views/partials/tools.hbs` shows it. */
-export interface ToolView {
-  readonly id: string;
-  readonly name: string;
-  readonly title: string;
-  readonly summary: string;
-  readonly description: string;
-  /** True when the tool is shown expanded from the start. */
-  readonly open: boolean;
-  readonly badges: readonly Badge[];
-  readonly signature: string;
-  /** The address of an image that stands in the contract itself; empty where there is none. */
-  readonly icon: string;
-  /** Tables, where there is anything to show in them. */
-  readonly rows: unknown;
-  readonly cut: boolean;
-  readonly results: unknown;
-  /** The address of the tool as JSON, relative to the page. */
-  readonly json: string;
-  /** The link that opens the page's tester at this tool. */
-  readonly try: string;
-}
-
 export interface Badge {
   readonly label: string;
   readonly tone: "" | "good" | "warn" | "bad" | "accent";
@@ -40,7 +17,8 @@ const SIGNATURE_WIDTH = 76;
 /** A longer description is only in the JSON. */
 export const DESCRIPTION_MAX = 16_000;
 
-export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: JsonSchema) => SchemaTable): ToolView {
+/** A tool as `views/partials/tools.hbs` shows it; `open`: expanded from the start. */
+export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: JsonSchema) => SchemaTable) {
   const { name, title = "", description = "", annotations = {}, icons } = tool;
   const { rows, cut } = tableOf(tool.inputSchema);
   return {
@@ -56,6 +34,7 @@ export function toolView(tool: ToolContract, open: boolean, tableOf: (schema: Js
     rows,
     cut,
     results: tool.outputSchema ? tableOf(tool.outputSchema).rows : "",
+    // Relative to the page.
     json: `?tool=${encoded(name)}`,
     try: tryUrl("tool", name),
   };

@@ -3,29 +3,11 @@ import type { JsonObject } from "../../../lib/json.ts";
 import { locationOf } from "../../../lib/problem.ts";
 import { countOf } from "./text.ts";
 
-/** The requests of a definition that its entry does not give, as `views/partials/ungranted.hbs` shows it. */
-interface UngrantedView {
-  readonly words: string;
-  readonly requests: readonly {
-    readonly tag: string;
-    readonly purpose: string;
-    readonly location: string;
-    /** The grants of its button, as JSON for the page's script. */
-    readonly grant: string;
-  }[];
-  /** The same for a button that grants all; empty where there is one request alone. */
-  readonly all: string;
-  /** The lines that the entry needs. */
-  readonly lines: string;
-  readonly mayGrant: boolean;
-}
-
-/** Undefined where nothing is requested that the entry does not give. */
-export function ungrantedView(
-  requests: readonly RequestedGrant[] | undefined,
-  raw: JsonObject,
-  mayGrant: boolean,
-): UngrantedView | undefined {
+/**
+ * The requests of a definition that its entry does not give, as `views/partials/ungranted.hbs` shows them. Undefined if
+ * there are none.
+ */
+export function ungrantedView(requests: readonly RequestedGrant[] | undefined, raw: JsonObject, mayGrant: boolean) {
   if (!requests || requests.length === 0) return undefined;
   const lines = grantingLines(raw, requests).join(",\n");
   return {
@@ -34,6 +16,7 @@ export function ungrantedView(
       tag: `@${request.field === "secrets" ? "secret" : "network"} ${request.value}`,
       purpose: request.purpose ?? "",
       location: locationOf({ ...request, code: "", message: "", severity: "warning" }),
+      // For the script of the page.
       grant: JSON.stringify([grantOf(request)]),
     })),
     all: mayGrant && requests.length > 1 ? JSON.stringify(requests.map(grantOf)) : "",
