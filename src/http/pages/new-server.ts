@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import type { PackageEdits } from "../../edits/package-edits.ts";
 import { serverNameProblem } from "../../entry/fields.ts";
 import type { Host } from "../../host/host.ts";
@@ -7,7 +6,7 @@ import type { RequestPlace } from "../request-context.ts";
 import type { PageRoute, RoutedContext } from "../routed.ts";
 import { NEW_SERVER, newServerAt, pathsOf } from "./parts/paths.ts";
 import { beginningOf, grantsOf, TEMPLATES, type ServerTemplate } from "./parts/templates.ts";
-import { viewSubject, type EditPageOptions } from "./subject.ts";
+import { newNonce, viewSubject, type EditPageOptions } from "./subject.ts";
 
 interface NewServerOptions extends EditPageOptions {
   readonly host: Pick<Host, "has">;
@@ -80,7 +79,7 @@ async function sendEditor(
   template: ServerTemplate,
 ): Promise<void> {
   const { edits, tenant, base, pages, packages, writable } = options;
-  const styleNonce = randomBytes(16).toString("base64url");
+  const styleNonce = newNonce();
   const place = {
     id: "definition",
     heading: "Definition",

@@ -1,16 +1,13 @@
 import type { Subject } from "../../edits/edits.ts";
 import type { Host } from "../../host/host.ts";
 import { checkPermitted, named, reading } from "../access/permit.ts";
-import type { RequestPlace } from "../request-context.ts";
-import type { RoutedContext, PageRoute } from "../routed.ts";
+import type { PageRoute } from "../routed.ts";
 import { newServerAt, pathsOf } from "./parts/paths.ts";
-import { newNonce, viewComparison, type ComparisonOptions } from "./subject.ts";
+import { sendComparison, type ComparisonOptions } from "./subject.ts";
 
 interface ServersPageOptions extends ComparisonOptions {
   readonly host: Host;
 }
-
-type ServersPagePlace = ServersPageOptions & RequestPlace;
 
 /**
  * `GET /servers`: leads to the list of servers. `?name=` leads to one; with `&new=typescript` or `&new=shell` to the page
@@ -26,8 +23,17 @@ export const serversPage: PageRoute<ServersPageOptions> = {
       const at = { ...options, ...context.place };
       const { tenant, base } = at;
       const { name, new: language, server } = request.query;
-      if (typeof server === "string") checkPermitted(context, "read", server);
-      if (typeof server === "string") return sendComparison(at, context, server);
+      if (typeof server === "string") {
+        checkPermitted(context, "read", server);
+        const kind = request.query["of"] === "entry" ? "entry" : "definition";
+        const href = `${pathsOf(base, server).page}?tab=${kind === "entry" ? "settings" : "code"}`;
+        const subject: Subject = { kind, name: server };
+        return sendComparison(at, context, subject, {
+          title: `Two versions of the ${kind} of ${server}`,
+          section: "mcp",
+          crumbs: [{ label: "Servers", href: `${base}/mcp` }, { label: server, href }, { label: "Comparison" }],
+        });
+      }
       if (typeof name === "string" && name !== "") {
         checkPermitted(context, "read", name);
         const exists = (await edits.read(tenant, { kind: "definition", name })) !== undefined;
@@ -55,23 +61,3 @@ export const serverPage: PageRoute<Pick<ServersPageOptions, "host">> = {
     };
   },
 };
-
-async function sendComparison(options: ServersPagePlace, context: RoutedContext, name: string): Promise<void> {
-  const { base } = options;
-  const { of, from, to } = context.request.query;
-  const subject: Subject = { kind: of === "entry" ? "entry" : "definition", name };
-  const styleNonce = newNonce();
-  const comparison = await viewComparison(options, subject, { from, to }, styleNonce);
-  await options.pages.send(context, "comparison", {
-    title: `Two versions of ${of === "entry" ? "the entry" : "the definition"} of ${name}`,
-    section: "mcp",
-    crumbs: [
-      { label: "Servers", href: `${base}/mcp` },
-      { label: name, href: `${pathsOf(base, name).page}?tab=${subject.kind === "entry" ? "settings" : "code"}` },
-      { label: "Comparison" },
-    ],
-    scripts: ["editor.js"],
-    styleNonce,
-    comparison,
-  });
-}

@@ -11,8 +11,9 @@ import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { boundsOfDiffs } from "../api/text-diff.ts";
 import type { RequestPlace } from "../request-context.ts";
+import type { RoutedContext } from "../routed.ts";
 import type { Fragment } from "./fragment.ts";
-import type { Pages } from "./pages.ts";
+import type { Page, Pages } from "./pages.ts";
 import { fileNamesIn } from "./parts/stored-files.ts";
 import { authorText, shortCid, timeView } from "./parts/text.ts";
 
@@ -180,6 +181,19 @@ export async function lastDraft({ edits, tenant }: EditPagePlace, subject: Subje
 
 export interface ComparisonOptions extends EditPageOptions {
   readonly host: Pick<Host, "content">;
+}
+
+/** Sends the page that compares the versions `?from=&to=` of a subject. */
+export async function sendComparison(
+  at: ComparisonOptions & RequestPlace,
+  context: RoutedContext,
+  subject: Subject,
+  page: Page,
+): Promise<void> {
+  const { from, to } = context.request.query;
+  const styleNonce = newNonce();
+  const comparison = await viewComparison(at, subject, { from, to }, styleNonce);
+  await at.pages.send(context, "comparison", { ...page, scripts: ["editor.js"], styleNonce, comparison });
 }
 
 /** Two versions of a subject, side by side. Rejects with `not_found` for a version that it never had. */

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import type { Subject } from "../../edits/edits.ts";
 import { SCHEMA_KEY } from "../../entry/fields.ts";
 import { readableMcps } from "../../entry/mcps.ts";
@@ -17,7 +16,7 @@ import type { PageRoute } from "../routed.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { filesOfEntry, nameFile, NAMED_SERVERS_MAX } from "./parts/stored-files.ts";
 import { authorText, bytesText, firstLine, shortCid, timeView } from "./parts/text.ts";
-import { lastDraft, readStanding, viewComparison, viewSubject, type ComparisonOptions } from "./subject.ts";
+import { lastDraft, readStanding, newNonce, sendComparison, viewSubject, type ComparisonOptions } from "./subject.ts";
 
 /** `GET /variables`: every variable. `?name=` leads to the editor of one, existing or not. */
 export const variablesPage: PageRoute<ComparisonOptions> = {
@@ -79,20 +78,14 @@ export const variablePage: PageRoute<ComparisonOptions> = {
       const { base } = at;
       const name = request.params["name"]!;
       const subject: Subject = { kind: "variable", name };
-      const styleNonce = randomBytes(16).toString("base64url");
       const crumbs = [{ label: "Variables", href: `${base}/variables` }];
       const { from, to } = request.query;
       if (from !== undefined || to !== undefined) {
-        const comparison = await viewComparison(at, subject, { from, to }, styleNonce);
-        await pages.send(context, "comparison", {
+        return sendComparison(at, context, subject, {
           title: `Two versions of ${name}`,
           section: "variables",
           crumbs: [...crumbs, { label: name, href: addressOf(base, name) }, { label: "Comparison" }],
-          scripts: ["editor.js"],
-          styleNonce,
-          comparison,
         });
-        return;
       }
       const { current, damage } = await readStanding(at, subject);
       const last = current ?? (await lastDraft(at, subject));
@@ -103,6 +96,7 @@ export const variablePage: PageRoute<ComparisonOptions> = {
       const begun = { entry, files, language: languageOf(name), cid: null };
       const named = name === "mcps" && current ? await namedIn(at, current) : NOTHING_NAMED;
       await nextTurn();
+      const styleNonce = newNonce();
       const place = {
         id: "variable",
         heading: "Value",
