@@ -9,6 +9,7 @@ import { createPortal } from "preact/compat";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { AppOfRun } from "./apps/app-of-run.tsx";
 import { Messages } from "./messages.tsx";
+import { Failure } from "./outcome/failure.tsx";
 import { RunView } from "./outcome/run-view.tsx";
 import { PromptsPanel } from "./panels/prompts.tsx";
 import { offersResource, readResource, ResourcesPanel } from "./panels/resources.tsx";
@@ -90,14 +91,7 @@ function Bench({ session, frame, target, asked, choose }: BenchProps) {
         Try {target.name}
       </h4>
       <ConnectionBar session={session} />
-      {state.phase === "failed" && (
-        <div class="notice bad">
-          <p>
-            <strong>{state.error.title}</strong>
-          </p>
-          <p class="pre-line">{state.error.message}</p>
-        </div>
-      )}
+      {state.phase === "failed" && <Failure error={state.error} />}
       {state.phase === "connected" && <Offer {...{ session, frame, state, target, choose }} />}
       <Messages traffic={session.traffic} />
     </>

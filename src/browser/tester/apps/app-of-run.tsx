@@ -2,6 +2,7 @@ import type { CallToolResult, Tool } from "@modelcontextprotocol/client";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { appUriOf } from "../../../contract/apps.ts";
 import { explain, type Explained } from "../explain.ts";
+import { Failure } from "../outcome/failure.tsx";
 import { LongText } from "../outcome/long-text.tsx";
 import type { Runner } from "../run.ts";
 import type { Connection } from "../session.ts";
@@ -65,14 +66,7 @@ function AppView({ connection, uri, tool, tools, frame, args, result }: AppViewP
   return (
     <section class="app" aria-label={`App of ${tool.name}`}>
       <h3>App</h3>
-      {error && (
-        <div class="notice bad">
-          <p>
-            <strong>{error.title}</strong>
-          </p>
-          <p class="pre-line">{error.message}</p>
-        </div>
-      )}
+      {error && <Failure error={error} />}
       {app && app.refused.length > 0 && (
         <p class="notice warn">It asks for {app.refused.join(", ")}, which this tester does not give it.</p>
       )}

@@ -76,7 +76,12 @@ function FieldTemplate(props: FieldTemplateProps) {
   return (
     <WrapIfAdditionalTemplate {...props}>
       <div class={`field ${rawErrors?.length ? "wrong" : ""}`} {...group}>
-        {labelled && (isGroup ? <GroupLabel {...{ id, label, required }} /> : <Label {...{ id, label, required }} />)}
+        {labelled && !isGroup && <label for={id}>{withMark(label, required)}</label>}
+        {labelled && isGroup && (
+          <span class="label" id={`${id}__label`}>
+            {withMark(label, required)}
+          </span>
+        )}
         {labelled && description}
         {children}
         {errors}
@@ -155,12 +160,7 @@ function ObjectFieldTemplate(props: ObjectFieldTemplateProps) {
   if (fieldPathId.path.length === 0) return <div class="fields">{content as ComponentChildren}</div>;
   return (
     <fieldset class="fields" id={fieldPathId.$id}>
-      {title && (
-        <legend>
-          {title}
-          {required && <Required />}
-        </legend>
-      )}
+      {title && <legend>{withMark(title, required)}</legend>}
       {description && <div class="hint pre-line">{description as ComponentChildren}</div>}
       {content as ComponentChildren}
     </fieldset>
@@ -173,12 +173,7 @@ function ArrayFieldTemplate(props: ArrayFieldTemplateProps) {
   const title = props.title && labelOf(props.title, fieldPathId);
   return (
     <fieldset class="fields list" id={fieldPathId.$id}>
-      {title && (
-        <legend>
-          {title}
-          {required && <Required />}
-        </legend>
-      )}
+      {title && <legend>{withMark(title, required)}</legend>}
       {schema.description && <div class="hint pre-line">{schema.description}</div>}
       {items as ComponentChildren}
       {items.length === 0 && <p class="hint">No items.</p>}
@@ -286,24 +281,12 @@ function labelOf(label: string, { path }: FieldPathId): string {
   return typeof last === "number" ? `Item ${last + 1}` : label;
 }
 
-function Label({ id, label, required }: { id: string; label: string; required?: boolean | undefined }) {
+/** A label, with a mark if its field is required. */
+function withMark(label: string, required: boolean | undefined) {
   return (
-    <label for={id}>
+    <>
       {label}
-      {required && <Required />}
-    </label>
+      {required && <span class="required"> required</span>}
+    </>
   );
-}
-
-function GroupLabel({ id, label, required }: { id: string; label: string; required?: boolean | undefined }) {
-  return (
-    <span class="label" id={`${id}__label`}>
-      {label}
-      {required && <Required />}
-    </span>
-  );
-}
-
-function Required() {
-  return <span class="required"> required</span>;
 }

@@ -10,6 +10,7 @@ import { tryParseJson } from "../../../lib/json.ts";
 import { CLOCK_TICK_MS } from "../limits.ts";
 import type { LogLine, Outcome, Run, Runner } from "../run.ts";
 import { useStore } from "../store.ts";
+import { Failure } from "./failure.tsx";
 import { JsonView } from "./json-view.tsx";
 import { LongText } from "./long-text.tsx";
 import { QuestionView } from "./question.tsx";
@@ -155,13 +156,9 @@ function OutcomeView({ outcome, reader }: ContentProps & { outcome: Outcome }) {
       return <PromptResult result={outcome.result} reader={reader} />;
     case "failed":
       return (
-        <div class="notice bad">
-          <p>
-            <strong>{outcome.error.title}</strong>
-          </p>
-          <p class="pre-line">{outcome.error.message}</p>
+        <Failure error={outcome.error}>
           {outcome.error.data !== undefined && <JsonView value={outcome.error.data} />}
-        </div>
+        </Failure>
       );
     case "cancelled":
       return <p class="notice warn">You cancelled this call. The server was told to stop.</p>;
