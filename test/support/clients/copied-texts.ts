@@ -6,7 +6,7 @@ export interface CopiedText {
   readonly file: string | undefined;
 }
 
-const PANEL = /<div class="tab-panel">\n(.*?)\n<\/div>\n(?=<div class="tab-panel">|<\/fieldset>)/gs;
+const PANEL = /<div class="tab-panel">\n(.*?)\n<\/div>\n(?=<input |<\/fieldset>)/gs;
 const LINK = /^<p><a class="button" href="([^"]*)">/;
 const STEP =
   /<p>[^<]*(?:<code>([^<]*)<\/code>)?:<\/p>\n<div class="snippet"><pre data-copy="[^"]*"><code>([^<]*)<\/code><\/pre><\/div>/g;
