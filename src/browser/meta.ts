@@ -115,8 +115,8 @@ function show(panel: Panel): void {
 /** Starts what a tab does, once. */
 async function begin({ element }: Panel): Promise<void> {
   openTester(element);
-  restoreReleases(element);
-  approveChanges(element);
+  openButtons(element, "data-restore-release", restore);
+  openButtons(element, "data-approve", approve);
   if (!element.querySelector("[data-editor]")) return;
   const { openEditors } = await import("./editor/open-editors.ts");
   const { styleNonce } = document.querySelector<HTMLElement>("#server")!.dataset;
@@ -191,17 +191,18 @@ async function showJson(link: HTMLAnchorElement): Promise<void> {
 }
 
 /**
- * `<button data-restore-release="URL">` makes an earlier release the current one. A change that would break callers needs the
- * person's consent after they have read the list.
+ * `<button data-restore-release="URL">` makes an earlier release the current one, and
+ * `<button data-approve="URL" data-contract="CID">` approves an upstream's new contract: the one that the page shows.
  */
-function restoreReleases(root: ParentNode): void {
-  for (const each of root.querySelectorAll<HTMLButtonElement>("button[data-restore-release]")) {
+function openButtons(root: ParentNode, name: string, act: (pressed: HTMLButtonElement) => Promise<void>): void {
+  for (const each of root.querySelectorAll<HTMLButtonElement>(`button[${name}]`)) {
     each.hidden = false;
-    each.addEventListener("click", () => void restore(each, ""));
+    each.addEventListener("click", () => void act(each));
   }
 }
 
-async function restore(pressed: HTMLButtonElement, query: "" | "?allow_breaking=true"): Promise<void> {
+/** A change that would break callers needs the person's consent after they have read the list. */
+async function restore(pressed: HTMLButtonElement, query: "" | "?allow_breaking=true" = ""): Promise<void> {
   const refusal = await post(pressed, `${pressed.dataset["restoreRelease"]}${query}`);
   if (!refusal) return;
   const table = pressed.closest("table")!;
@@ -215,16 +216,6 @@ async function restore(pressed: HTMLButtonElement, query: "" | "?allow_breaking=
   const confirm = button("Restore anyway", () => void restore(pressed, "?allow_breaking=true"));
   notice.append(confirm);
   confirm.focus();
-}
-
-/**
- * `<button data-approve="URL" data-contract="CID">` approves an upstream's new contract: the one that the page shows.
- */
-function approveChanges(root: ParentNode): void {
-  for (const each of root.querySelectorAll<HTMLButtonElement>("button[data-approve]")) {
-    each.hidden = false;
-    each.addEventListener("click", () => void approve(each));
-  }
 }
 
 async function approve(pressed: HTMLButtonElement): Promise<void> {

@@ -7,7 +7,7 @@ import type { Review } from "../contract/review.ts";
 import type { JsonObject } from "../lib/json.ts";
 import { showEffects } from "./editor/effects.ts";
 import { send } from "./shared/api.ts";
-import { button, element } from "./shared/dom.ts";
+import { button, element, problemList } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
 import { upstreamUri, type UpstreamWish } from "./shared/upstream-uri.ts";
 
@@ -69,19 +69,11 @@ async function look(from: HTMLFormElement, to: HTMLElement): Promise<void> {
   };
   const save = button(`Add ${wish.name}`, () => void add(), "primary");
   save.hidden = isRefused;
-  const problems = review.problems.map(({ severity, message }) =>
-    element(
-      "li",
-      {},
-      element("span", { className: `badge ${severity === "error" ? "bad" : "warn"}` }, severity),
-      " ",
-      element("span", { className: "pre-line" }, message),
-    ),
-  );
+  const problems = problemList(review.problems, ({ message }) => [element("span", { className: "pre-line" }, message)]);
   document
     .querySelector("#review-body")!
     .replaceChildren(
-      problems.length === 0 ? "" : element("ul", { className: "problems" }, ...problems),
+      problems,
       review.servers.length === 0 ? "" : showEffects(review),
       isRefused
         ? element("p", { className: "notice bad" }, "Nothing was added: fix the problem above, and look again.")

@@ -5,11 +5,10 @@
 
 import type { PackageChange, Review, Saved } from "../contract/review.ts";
 import type { Draft } from "../lib/draft.ts";
-import type { Problem } from "../lib/problem.ts";
 import { showEffects } from "./editor/effects.ts";
 import { send } from "./shared/api.ts";
 import { ask } from "./shared/ask.ts";
-import { badge, button, element } from "./shared/dom.ts";
+import { badge, button, element, problemList, showScripted } from "./shared/dom.ts";
 import { openNotices } from "./shared/notices.ts";
 import { refreshPage } from "./shared/refresh-page.ts";
 
@@ -114,7 +113,7 @@ function showProposal({ title, review, save }: Proposal): void {
     .replaceChildren(
       nothing && !isRefused ? element("p", { className: "muted" }, "Nothing: the set stays as it is.") : "",
       showPackages(review.packages ?? []),
-      showProblems(review.problems),
+      problemList(review.problems),
       review.servers.length > 0
         ? showEffects(review)
         : element("p", { className: "muted" }, "No server uses any of these packages."),
@@ -180,19 +179,6 @@ function showPackages(changes: readonly PackageChange[]): HTMLElement | string {
     element("thead", {}, element("tr", {}, ...heads)),
     element("tbody", {}, ...rows),
   );
-}
-
-function showProblems(problems: readonly Problem[]): HTMLElement | string {
-  if (problems.length === 0) return "";
-  const items = problems.map(({ severity, message }) =>
-    element("li", {}, badge(severity, severity === "error" ? "bad" : "warn"), " ", message),
-  );
-  return element("ul", { className: "problems" }, ...items);
-}
-
-/** Shows controls that only work with scripts. */
-function showScripted(): void {
-  for (const each of document.querySelectorAll<HTMLElement>("[data-scripted], [data-restore]")) each.hidden = false;
 }
 
 /** The answer; undefined, with the reason on the page, where there is none. */

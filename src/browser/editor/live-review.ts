@@ -1,6 +1,6 @@
 import type { Review } from "../../contract/review.ts";
 import { locationOf, type Problem } from "../../lib/problem.ts";
-import { element } from "../shared/dom.ts";
+import { button, element, problemList } from "../shared/dom.ts";
 import type { EditApi } from "./api.ts";
 import type { EditedText } from "./edited-text.ts";
 import { showEffects } from "./effects.ts";
@@ -77,7 +77,10 @@ export function openLiveReview(
     problems.replaceChildren(
       listed.length === 0
         ? element("p", { className: "muted" }, isReady || shown.length > 0 ? none : NOT_READY)
-        : showProblems(listed, (problem) => text.files.reveal(problem)),
+        : problemList(listed, (problem) => {
+            const place = button(locationOf(problem) || "the beginning", () => text.files.reveal(problem), "place");
+            return [problem.message, " ", place];
+          }),
     );
     effects.replaceChildren(...(text.isDirty() ? effectsOf(found) : []));
   };
@@ -104,24 +107,4 @@ function effectsOf(found: Review): Node[] {
 
 function headingOf({ servers }: Review): string {
   return servers.every(({ outcome }) => outcome === "added") ? "What it offers" : "What saving would change";
-}
-
-/** Shows problems as a list whose entries lead to their places. */
-function showProblems(problems: readonly Problem[], reveal: (problem: Problem) => void): HTMLElement {
-  return element("ul", { className: "problems" }, ...problems.map((problem) => showProblem(problem, reveal)));
-}
-
-function showProblem(problem: Problem, reveal: (problem: Problem) => void): HTMLElement {
-  const tone = problem.severity === "error" ? "bad" : "warn";
-  const place = element("button", { type: "button", className: "place" }, locationOf(problem) || "the beginning");
-  place.addEventListener("click", () => reveal(problem));
-  return element(
-    "li",
-    {},
-    element("span", { className: `badge ${tone}` }, problem.severity),
-    " ",
-    problem.message,
-    " ",
-    place,
-  );
 }

@@ -1,4 +1,5 @@
 import type { Extension } from "@codemirror/state";
+import { showScripted } from "../shared/dom.ts";
 import { refreshPage } from "../shared/refresh-page.ts";
 import { cidNames } from "./cid-names.ts";
 import { creationOf, shownElsewhere } from "./creation.ts";
@@ -42,7 +43,7 @@ export function openEditors(root: ParentNode, { styleNonce, onSaved }: EditorsOp
     const extensions: Extension = [schema === undefined ? [] : jsonSchema(schema), cidNames(new Map(setup.names))];
     const afterSave = async (): Promise<void> => {
       await refreshPage();
-      showControls();
+      showScripted();
       onSaved?.();
       for (const each of editors) if (each !== editor) await each.refresh();
     };
@@ -60,12 +61,7 @@ export function openEditors(root: ParentNode, { styleNonce, onSaved }: EditorsOp
       if (cid !== undefined) void editor.restore(cid);
     });
   }
-  showControls();
-}
-
-/** Shows controls that only work with scripts. */
-function showControls(): void {
-  for (const each of document.querySelectorAll<HTMLElement>("[data-restore], [data-grant]")) each.hidden = false;
+  showScripted();
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Extension } from "@codemirror/state";
 import type { Draft } from "../../lib/draft.ts";
-import { tryParseJson } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
+import { readEntryText } from "../settings/entry-value.ts";
 import { ask } from "../shared/ask.ts";
 import { button, element } from "../shared/dom.ts";
 import { openNotices, type Notices } from "../shared/notices.ts";
@@ -182,8 +182,8 @@ export function openSubjectEditor(
 
 /** Undefined for an entry that is no object. */
 function withGrants({ entry, files }: Draft, grants: readonly Grant[]): Draft | undefined {
-  const raw = tryParseJson(files[entry] ?? "");
-  if (typeof raw !== "object" || raw === null || Array.isArray(raw)) return undefined;
+  const raw = readEntryText(files[entry] ?? "");
+  if (!raw) return undefined;
   const granting: Record<string, unknown> = { ...raw };
   for (const { field, value } of grants) {
     const given: unknown = granting[field];

@@ -1,14 +1,12 @@
+import { isObject, tryParseJson } from "../../lib/json.ts";
+
 /** An entry of `mcps` as its form changes it. Every other field stays as it is, and in its place. */
 export type EntryValue = Readonly<Record<string, unknown>>;
 
 /** Undefined for a text that is no object yet. */
 export function readEntryText(text: string): EntryValue | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = tryParseJson(text);
+  return isObject(value) ? value : undefined;
 }
 
 export function entryTextOf(value: EntryValue): string {
@@ -20,10 +18,6 @@ export function withField(entry: EntryValue, name: string, field: unknown): Entr
   const { [name]: _, ...others } = entry;
   if (field === undefined) return others;
   return { ...entry, [name]: field };
-}
-
-export function isObject(value: unknown): value is EntryValue {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The tools of an entry as switches. */

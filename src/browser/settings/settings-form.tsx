@@ -1,9 +1,10 @@
 import { render, type ComponentChildren } from "preact";
 import { useId, useRef, useState } from "preact/hooks";
 import type { FormLine } from "../../entry/form-line.ts";
+import { isObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { Store, useStore } from "../tester/store.ts";
-import { isObject, switchAuto, switchesOf, switchTool, withField, type EntryValue } from "./entry-value.ts";
+import { switchAuto, switchesOf, switchTool, withField, type EntryValue } from "./entry-value.ts";
 
 /** The page's knowledge beside the entry (src/http/pages/server-tabs/settings.ts). */
 export interface KnownSettings {

@@ -1,3 +1,5 @@
+import type { Problem } from "../../lib/problem.ts";
+
 /** An element with its properties and children; a text is never markup. */
 export function element<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
@@ -25,5 +27,19 @@ export function badge(text: string, tone: string): HTMLElement {
 
 /** Shows controls that only work with scripts. */
 export function showScripted(): void {
-  for (const each of document.querySelectorAll<HTMLElement>("[data-scripted]")) each.hidden = false;
+  const controls = "[data-scripted], [data-restore], [data-grant]";
+  for (const each of document.querySelectorAll<HTMLElement>(controls)) each.hidden = false;
+}
+
+/** Problems as a list; `content` is what each says after its badge. */
+export function problemList(
+  problems: readonly Problem[],
+  content: (problem: Problem) => readonly (Node | string)[] = ({ message }) => [message],
+): HTMLElement | string {
+  if (problems.length === 0) return "";
+  const items = problems.map((problem) => {
+    const tone = problem.severity === "error" ? "bad" : "warn";
+    return element("li", {}, badge(problem.severity, tone), " ", ...content(problem));
+  });
+  return element("ul", { className: "problems" }, ...items);
 }
