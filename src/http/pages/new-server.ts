@@ -30,7 +30,8 @@ export const newServerPage: PageRoute<NewServerOptions> = {
       const writable = options.writable && mayChange(context, "source", name);
       const at = { ...options, ...context.place, writable };
       if (name !== "") checkPermitted(context, "read", name);
-      const refusal = name === "" ? undefined : refusalOf(at, name, await hasDefinition(at, name));
+      const hasDefinition = name !== "" && (await at.edits.language(at.tenant, name)) !== undefined;
+      const refusal = name === "" ? undefined : refusalOf(at, name, hasDefinition);
       const isCode = template?.kind === "code";
       if (template && !isCode) return sendRemote(at, context, name, template, refusal);
       if (template && name !== "" && !refusal && writable) return sendEditor(at, context, name, template);
@@ -59,10 +60,6 @@ interface NameRefusal {
   readonly message: string;
   /** The page of the server that has the name already. */
   readonly page?: string;
-}
-
-async function hasDefinition({ edits, tenant }: NewServerPlace, name: string): Promise<boolean> {
-  return (await edits.language(tenant, name)) !== undefined;
 }
 
 /** A server that has an entry and no definition gets one here. */
@@ -102,15 +99,10 @@ async function sendEditor(
     grants,
     grantsRows: (grants ?? "").split("\n").length,
     grantsApi: `${base}/api/entries/${encodeURIComponent(name)}`,
-    next: connectAt(base, name),
+    next: `${pathsOf(base, name).page}?tab=connect`,
     definition,
     fragments: definition.fragments,
   });
-}
-
-/** The part of a server's page that tells how to connect to it. */
-function connectAt(base: string, name: string): string {
-  return `${pathsOf(base, name).page}?tab=connect`;
 }
 
 async function missingPackages(
