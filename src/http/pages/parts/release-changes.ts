@@ -21,7 +21,7 @@ const CHANGES_SHOWN = 5;
 /** Bounds the comparisons of one page to about half a second. */
 const STEPS_MAX = 100_000;
 
-/** What has changed in each of the first `max` releases, in words. They are listed newest first. */
+/** The changes of each of the first `max` releases, in words. They are listed newest first. */
 export async function releaseChanges(
   place: Place,
   server: string,

@@ -148,7 +148,10 @@ function* groupViews(groups: readonly ContractChange[][], before: Items, after: 
     yield {
       subject: subject === "server" ? "The server" : subject,
       name,
-      changes: group.toSorted(byEffect).map(({ effect, message }) => ({ ...EFFECTS[effect], message })),
+      changes: group.toSorted(byEffect).map(({ effect, message }) => {
+        const { label, tone } = EFFECTS[effect];
+        return { label, tone, message };
+      }),
       diff: old && now ? diffLines(itemDiff(old.get(name), now.get(renamedTo ?? name))) : [],
       open: groups.length <= OPEN_DIFFS_MAX,
     };
