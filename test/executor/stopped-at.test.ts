@@ -59,14 +59,16 @@ describe("the stack of a stopped guest", () => {
     assert.deepEqual([await missing, await present], [2, 5]);
   });
 
-  it("blocks the serving thread for less than 25 ms, however long the source map is", async () => {
+  it("reads the source map outside the serving thread, however long it is", async () => {
     const large = bundle(`for (;;);\n${'console.log(1, "a");\n'.repeat(60_000)}`);
     assert.ok(large.length > 4_000_000, `${large.length} bytes`);
     let last: string | undefined;
     const frame = trace("f (berth-bundle.mjs:60000:1)");
+    const beganAt = performance.now();
     const longestMs = await longestTurnMs(async () => (last = await stack(large, frame)));
+    const readMs = performance.now() - beganAt;
     assert.match(last ?? "", /^ {4}at definition:shop\.ts:59999:1\n/);
-    assert.ok(longestMs < 25, `${longestMs} ms`);
+    assert.ok(longestMs < readMs / 2, `${longestMs} of ${readMs} ms`);
   });
 
   it("checkMs: is left out where the source map takes longer to read", async (t) => {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 /** The only part of `src/` that may use each library. */
 const jobs: Readonly<Record<string, readonly string[]>> = {
-  express: ["http/"],
+  express: ["http/", "features/"],
   // A lock that the system releases with its process: SQLite has the one that works on every system.
   "better-sqlite3": ["store/", "lib/file-lock.ts"],
   ajv: ["host/checks/", "discover/typescript/schema-check.ts"],
