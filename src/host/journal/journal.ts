@@ -85,7 +85,7 @@ export class Journal {
     this.#retainedCalls?.forget(tenant);
   }
 
-  /** The failure of a observer affects neither the call nor other observers. */
+  /** The failure of an observer affects neither the call nor other observers. */
   #give<Given>(observer: (given: Given) => void, given: Given): void {
     try {
       observer(given);
