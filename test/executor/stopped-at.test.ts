@@ -68,7 +68,8 @@ describe("the stack of a stopped guest", () => {
     const longestMs = await longestTurnMs(async () => (last = await stack(large, frame)));
     const readMs = performance.now() - beganAt;
     assert.match(last ?? "", /^ {4}at definition:shop\.ts:59999:1\n/);
-    assert.ok(longestMs < readMs / 2, `${longestMs} of ${readMs} ms`);
+    // On a busy machine, every turn takes longer. Reading the map in a turn would take almost all of `readMs`.
+    assert.ok(longestMs < Math.max(25, readMs / 10), `${longestMs} of ${readMs} ms`);
   });
 
   it("checkMs: is left out where the source map takes longer to read", async (t) => {
