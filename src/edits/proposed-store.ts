@@ -77,7 +77,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
       return [];
     },
 
-    state: { ...store.state, set: refuseState, delete: refuseState, clear: refuseState },
+    values: { ...store.values, set: refuseValue, delete: refuseValue, clear: refuseValue },
     tenants: store.tenants,
     tokens: store.tokens,
     audit: store.audit,
@@ -114,7 +114,7 @@ export function proposeTo(store: ReviewedStore): ProposedStore {
   };
 }
 
-async function refuseState(): Promise<never> {
+async function refuseValue(): Promise<never> {
   throw new Error("a server that is only reviewed changes no state");
 }
 

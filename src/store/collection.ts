@@ -17,11 +17,14 @@ import { ContentReach } from "./reach.ts";
 import { CHANGE_BYTES } from "./rules.ts";
 import { rows, type Steps } from "./steps.ts";
 import type { CollectionOrder, CollectionResult, TenantCollection } from "./store.ts";
+import { expiredOwners, forValues, removeExpired } from "./values.ts";
 
 /** Rows that are read or written together. */
 const ROWS = 200;
 /** Changes of names that are followed while others wait. */
 const FEW = 20;
+/** Expired values that are removed together. */
+const FEW_VALUES = 100;
 /** Contents that are searched together for any that no tenant has a claim on. */
 const IDS = 5_000;
 
@@ -37,9 +40,6 @@ export interface CollectedStore {
    * and `work` counts there by how much it changes what the tenant claims. One that is `isLong` may take longer.
    */
   write<T>(work: () => Steps<T>, claims?: ClaimedBytes, isLong?: boolean): Promise<T>;
-
-  /** Removes state that has expired and that no write has removed. */
-  removeExpired(): Promise<void>;
 
   /** Removes what processes left that ended while they imported or deleted a tenant. */
   removeLeftovers(): Promise<void>;
@@ -74,7 +74,7 @@ export async function collection(store: CollectedStore, order: CollectionOrder):
   }
   if (!order.isTrial) {
     await store.removeLeftovers();
-    await store.removeExpired();
+    await removeExpiredValues(store);
     await removeRemains(store);
     await removeUnheldParts(store, sums);
   }
@@ -117,7 +117,7 @@ class TenantCollector {
   async collect(): Promise<void> {
     const lapsed = await this.#store.read(this.#markNames());
     await this.#store.read(this.#markRecords());
-    await this.#store.read(this.#markState());
+    await this.#store.read(forValues(this.#tenant, (values) => this.#reach.markIn(values)));
     // A release that something names, such as a withdrawal, an entry, or a task, stays addressable.
     const isPinned = ({ kind, cid }: NameChangeRow): boolean =>
       kind === "release" && cid !== null && this.#reach.has(cid);
@@ -218,16 +218,6 @@ class TenantCollector {
       if (records.length < ROWS) return;
       from = records.at(-1)!;
     }
-  }
-
-  /** Marks the content that the state of servers names. */
-  *#markState(): Steps<void> {
-    let cursor: Parameters<Dialect["stateValues"]>[1];
-    do {
-      const { values, next } = yield* this.#dialect.stateValues(this.#tenant, cursor);
-      yield* this.#reach.markIn(values);
-      cursor = next;
-    } while (cursor);
   }
 
   async #removeChanges(lapsed: readonly number[]): Promise<void> {
@@ -408,18 +398,17 @@ async function removeRemains(store: CollectedStore): Promise<void> {
 
 const WAS_DELETED = `NOT EXISTS (SELECT 1 FROM tenant WHERE tenant.name = each.tenant)
   AND EXISTS (SELECT 1 FROM name_change WHERE name_change.tenant = each.tenant AND kind = 'tenant')`;
-const REMAINS = [
-  "name",
-  "record",
-  "secret",
-  "state_server",
-  "retained_call_server",
-  "left_content",
-  "tenant_content",
-  "tenant_derived",
-]
+const REMAINS = ["name", "record", "secret", "server_data", "left_content", "tenant_content", "tenant_derived"]
   .map((table) => `EXISTS (SELECT 1 FROM ${table} WHERE ${table}.tenant = each.tenant)`)
   .join(" OR ");
+
+/** Removes the values that have expired and that no write has removed. */
+async function removeExpiredValues(store: CollectedStore): Promise<void> {
+  for (const { tenant, id } of await store.read(expiredOwners())) {
+    const remove = (): Steps<number> => removeExpired(id, FEW_VALUES);
+    while ((await store.write(remove, { tenant, bytes: 0 })) === FEW_VALUES);
+  }
+}
 
 /** Removes results and contents that no tenant has a claim on. */
 async function removeUnheldParts(store: CollectedStore, sums: CollectionSums): Promise<void> {

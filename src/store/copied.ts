@@ -47,15 +47,18 @@ export const copiedTables: readonly CopiedTable[] = [
     "tenant text, kind text, key text, revision bigint, value text, expires_at bigint",
     { long: "value" },
   ),
-  table("state_server", "id", "id bigint, tenant text, server text, keys bigint, bytes bigint, version bigint"),
   table(
-    "state",
+    "server_data",
+    "id",
+    "id bigint, tenant text, kind text, server text, items bigint, bytes bigint, version bigint",
+  ),
+  table(
+    "server_value",
     "id",
     `id bigint, server_id bigint, key text, value bytea, is_json boolean, version bigint, changed_at bigint,
      expires_at bigint`,
     { long: "value" },
   ),
-  table("retained_call_server", "id", "id bigint, tenant text, server text, calls bigint, bytes bigint"),
   table(
     "retained_call",
     "id",
@@ -159,4 +162,4 @@ export function countOf({ name, where }: CopiedTable): string {
 /** Asks for one row, which is another one as soon as anything was changed that is kept for long. */
 export const MARKS = `SELECT (SELECT coalesce(max(arrival), 0) FROM audit) AS arrival,
   (SELECT coalesce(max(id), 0) FROM name_change) AS change, (SELECT count(*) FROM token) AS tokens,
-  (SELECT count(*) FROM secret) AS secrets, (SELECT coalesce(sum(version), 0) FROM state_server) AS state`;
+  (SELECT count(*) FROM secret) AS secrets, (SELECT coalesce(sum(version), 0) FROM server_data) AS "values"`;

@@ -2,7 +2,7 @@ import type { AuditEntry, AuditHead, AuditLink } from "../audit/audit-entry.ts";
 import type { Cid } from "../lib/cid.ts";
 import type { ForeignChange } from "./rules.ts";
 import type { Steps } from "./steps.ts";
-import type { NewRetainedCall } from "./store.ts";
+import type { NewRetainedCall, ServerValue } from "./store.ts";
 
 /** The differences between the SQL of the stores. Both have the function `berth_now()`, the clock of the store. */
 export interface Dialect {
@@ -34,6 +34,9 @@ export interface Dialect {
   /** The bytes of content, at least one content, that one transaction may remove. */
   readonly removedBytesMax: number;
 
+  /** Writes values over those that are there, and grows the sums of their servers. */
+  putValues(tenant: string, values: readonly WrittenValue[]): Steps<void>;
+
   /** Adds retained calls, and grows the sums of their servers. */
   addCalls(tenant: string, calls: readonly NewRetainedCall[]): Steps<void>;
 
@@ -51,9 +54,6 @@ export interface Dialect {
 
   /** Marks the contents `$1`, CIDs, as leaves. */
   readonly addLeaves: string;
-
-  /** A part of the values of a tenant's state. `next` is the cursor of the next part. */
-  stateValues(tenant: string, cursor: StateCursor | undefined): Steps<StateValues>;
 
   /** Settles what becomes of noted contents, given their ids. */
   settleNoted(tenant: string, noted: SettledIds): Steps<void>;
@@ -73,14 +73,9 @@ export interface Dialect {
   readonly lockRetention?: string;
 }
 
-export interface StateCursor {
-  readonly server: number | string;
-  readonly key: string;
-}
-
-export interface StateValues {
-  readonly values: readonly Uint8Array[];
-  readonly next: StateCursor | undefined;
+/** A value, and by how much it grows the sums of its server. */
+export interface WrittenValue extends ServerValue {
+  readonly grows: { readonly items: number; readonly bytes: number };
 }
 
 export interface SettledIds {

@@ -1,5 +1,6 @@
 import { ALIAS } from "./aliases.ts";
 import type { Dialect } from "./dialect.ts";
+import { serverTables } from "./server-data.ts";
 import { rows, type Steps, type Write } from "./steps.ts";
 
 /** The most rows of each kind that one transaction removes. */
@@ -18,12 +19,8 @@ export function* moveClaims(dialect: Dialect, from: string, to: string): Steps<v
   for (const sql of dialect.moveContentClaims) yield* rows(sql, [from, to]);
 }
 
-/** As `moveClaims`, for derived results, the state of servers, or their retained calls. */
-export function* moveRows(
-  table: "tenant_derived" | "state_server" | "retained_call_server",
-  from: string,
-  to: string,
-): Steps<void> {
+/** As `moveClaims`, for derived results, or the data of servers. */
+export function* moveRows(table: "tenant_derived" | "server_data", from: string, to: string): Steps<void> {
   yield* rows(`UPDATE ${table} SET tenant = $2 WHERE tenant = $1`, [from, to]);
 }
 
@@ -34,13 +31,12 @@ export function* moveRows(
 export function* purge(dialect: Dialect, tenant: string, left: string, changes = "true"): Steps<number> {
   yield* moveClaims(dialect, tenant, left);
   yield* moveRows("tenant_derived", tenant, left);
-  yield* moveRows("state_server", tenant, left);
-  yield* moveRows("retained_call_server", tenant, left);
+  yield* moveRows("server_data", tenant, left);
   return yield* dialect.removeTenantRows(tenant, changes);
 }
 
 /**
- * Removes the claims, the state and the retained calls under an alias, with everything that no other tenant holds, in
+ * Removes the claims and the data of servers under an alias, with everything that no other tenant holds, in
  * transactions short enough for others to write in between. Returns the number of contents that were removed.
  */
 export async function removeClaims(write: Write, dialect: Dialect, alias: string): Promise<number> {
@@ -66,20 +62,17 @@ function* removeSome(dialect: Dialect, alias: string): Steps<{ isOver: boolean; 
     [alias],
   );
   let others = 0;
-  for (const [table, servers, value] of [
-    ["state", "state_server", "value"],
-    ["retained_call", "retained_call_server", "body"],
-  ] as const) {
+  for (const { table, long } of serverTables) {
     const removed = yield* rows(
       `DELETE FROM ${table} WHERE id IN (${some(
-        `SELECT ${table}.id, octet_length(${value}) AS bytes FROM ${servers} JOIN ${table} ON server_id = ${servers}.id
+        `SELECT ${table}.id, octet_length(${long}) AS bytes FROM server_data JOIN ${table} ON server_id = server_data.id
          WHERE tenant = $1`,
       )}) RETURNING 1`,
       [alias],
     );
-    if (removed.length === 0) yield* rows(`DELETE FROM ${servers} WHERE tenant = $1`, [alias]);
     others += removed.length;
   }
+  if (others === 0) yield* rows("DELETE FROM server_data WHERE tenant = $1", [alias]);
   // Of an import that was not published.
   yield* rows("DELETE FROM name_change WHERE tenant = $1", [alias]);
   const removed = yield* removeUnheld(dialect, idsOf(claims));
@@ -131,9 +124,9 @@ export function* removeResults(
   );
 }
 
-/** The ids of `aliasOf` under which there are claims, state, retained calls or changes. */
+/** The ids of `aliasOf` under which there are claims, data of servers or changes. */
 export function* leftIds(): Steps<string[]> {
-  const tables = ["tenant_content", "tenant_derived", "state_server", "retained_call_server", "name_change"];
+  const tables = ["tenant_content", "tenant_derived", "server_data", "name_change"];
   const found = yield* rows<{ tenant: string }>(
     tables
       .map((table) => `SELECT DISTINCT tenant FROM ${table} WHERE tenant > '${ALIAS}' AND tenant < '${ALIAS}~'`)

@@ -2,7 +2,7 @@ import { matches, matchesInTurns, type Cid } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { turnTaker } from "../lib/event-loop.ts";
 import { soundObject } from "../lib/json.ts";
-import type { ChangedName, StoredUse, Tenant, TokenRecord } from "./store.ts";
+import type { ChangedName, FullCode, StoredUse, Tenant, TokenRecord } from "./store.ts";
 
 /** The rules of every store, whatever keeps its rows. */
 
@@ -61,8 +61,6 @@ export type ForeignChange = Omit<ChangedName, "kind"> & { readonly kind: Changed
 
 /** The bytes that one change of a name counts for: its row and its index entry. */
 export const CHANGE_BYTES = 200;
-
-export type FullCode = "storage_full" | "state_full";
 
 /** A change after which a tenant would store `bytes`; `use` is what it stores now. */
 export function full(

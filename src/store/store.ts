@@ -1,4 +1,4 @@
-import type { AuditLinks } from "../audit/audit-entry.ts";
+import type { AuditKind, AuditLinks } from "../audit/audit-entry.ts";
 import type { Block, Cid } from "../lib/cid.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { NodeStore } from "../lib/node-store.ts";
@@ -20,7 +20,7 @@ export interface Store extends Records {
   readonly tokens: TokenRecords;
 
   /** The values that servers keep by key. */
-  readonly state: StateStore;
+  readonly values: ValueStore;
 
   /** The calls that servers keep. */
   readonly retainedCalls: RetainedCallStore;
@@ -119,53 +119,61 @@ export interface Store extends Records {
 }
 
 /**
- * The values that servers keep, by tenant, the server's name and key. It changes often, so it has no history; it is
- * never cached, and every write is on the disk when its promise resolves. Keys and values are checked by callers.
+ * The values that servers store, by tenant, kind, the server's name and key; each feature has a kind of its own, and its audit
+ * records have the same. Values change often, so they have no history; they are never cached, and every write is on the disk
+ * when its promise resolves. Keys and values are checked by callers.
  */
-export interface StateStore {
+export interface ValueStore {
   /** Undefined where there is none, or it has expired. */
-  get(tenant: string, server: string, key: string): Promise<StateEntry | undefined>;
+  get(tenant: string, kind: AuditKind, server: string, key: string): Promise<ValueEntry | undefined>;
 
   /** The keys that begin with `prefix`, sorted by code point. A page may be short, or empty, and have a next one. */
-  list(tenant: string, server: string, part: StatePart): Promise<StatePage>;
+  list(tenant: string, kind: AuditKind, server: string, part: ValuePart): Promise<ValuePage>;
 
   /**
    * Returns the new version, greater than any that the server's keys had before; undefined, with nothing written, when
-   * the key's version is not `expected`. Rejects with `state_full`.
+   * the key's version is not `expected`. Rejects with the code of `room`.
    */
-  set(tenant: string, server: string, key: string, put: StatePut): Promise<number | undefined>;
+  set(tenant: string, kind: AuditKind, server: string, key: string, put: ValuePut): Promise<number | undefined>;
 
   /** False when there is none; undefined, with nothing deleted, when its version is not `expected`. */
-  delete(tenant: string, server: string, key: string, removal?: StateRemoval): Promise<boolean | undefined>;
+  delete(
+    tenant: string,
+    kind: AuditKind,
+    server: string,
+    key: string,
+    removal?: ValueRemoval,
+  ): Promise<boolean | undefined>;
 
-  /** Deletes all that a server keeps, and returns the number of its keys, expired ones included. */
-  clear(tenant: string, server: string, by: string): Promise<number>;
+  /** Deletes all values of a server, and returns the number of its keys, expired ones included. */
+  clear(tenant: string, kind: AuditKind, server: string, by: string): Promise<number>;
 
-  /** The size of each server's state, sorted by name (code-unit order), expired keys included until they are removed. */
-  sizes(tenant: string): Promise<StateSize[]>;
+  /** The size of each server's values, sorted by name (code-unit order), expired ones included until they are removed. */
+  sizes(tenant: string, kind: AuditKind): Promise<ValueSize[]>;
 }
 
-export interface StateFacts {
+export interface ValueFacts {
   readonly version: number;
   /** Milliseconds since the epoch. */
   readonly changedAt: number;
-  /** Null for a key that stays until it is deleted. */
+  /** Null for a value that stays until it is deleted. */
   readonly expiresAt: number | null;
   /** True for JSON, as UTF-8; false for bytes. */
   readonly isJson: boolean;
 }
 
-export interface StateEntry extends StateFacts {
+export interface ValueEntry extends ValueFacts {
   readonly value: Uint8Array;
 }
 
-/** A value that one of a tenant's servers keeps. */
-export interface KeptState extends StateEntry {
+/** A value of one of a tenant's servers. */
+export interface ServerValue extends ValueEntry {
+  readonly kind: AuditKind;
   readonly server: string;
   readonly key: string;
 }
 
-export interface StatePart {
+export interface ValuePart {
   readonly prefix: string;
   /** The last key of the page before. */
   readonly after?: string | undefined;
@@ -174,13 +182,13 @@ export interface StatePart {
   readonly valueBytesMax?: number | undefined;
 }
 
-export interface StatePage {
-  readonly items: readonly StateItem[];
+export interface ValuePage {
+  readonly items: readonly ValueItem[];
   /** Where the next page begins; undefined where there is none. */
   readonly next: string | undefined;
 }
 
-export interface StateItem extends StateFacts {
+export interface ValueItem extends ValueFacts {
   readonly key: string;
   /** The size of the value. */
   readonly bytes: number;
@@ -188,27 +196,30 @@ export interface StateItem extends StateFacts {
   readonly value?: Uint8Array;
 }
 
-export interface StatePut extends StateRemoval, Pick<StateEntry, "value" | "isJson" | "expiresAt"> {
-  readonly room: StateRoom;
+export interface ValuePut extends ValueRemoval, Pick<ValueEntry, "value" | "isJson" | "expiresAt"> {
+  readonly room: ValueRoom;
 }
 
-export interface StateRemoval {
+export interface ValueRemoval {
   /** The version that the key has to have; 0 for none. */
   readonly expected?: number | undefined;
   /** The person who does it, for the audit log; a server's own writes are not recorded. */
   readonly by?: string | undefined;
 }
 
-/** The most that a server and a tenant may keep; bytes are those of keys and values. */
-export interface StateRoom {
+/** The most that a server and a tenant may store of a kind; bytes are those of keys and values. */
+export interface ValueRoom {
   readonly keysPerServer: number;
   readonly bytesPerServer: number;
   readonly bytesPerTenant: number;
   /** All that the tenant stores, of every kind. */
   readonly storedBytesMax?: number | undefined;
+  /** The error where there is no room, and the settings that it names. */
+  readonly code: FullCode;
+  readonly settings: { readonly server: string; readonly tenant: string };
 }
 
-export interface StateSize {
+export interface ValueSize {
   readonly server: string;
   readonly keys: number;
   readonly bytes: number;
@@ -405,6 +416,9 @@ export interface Change {
   readonly storedBytesMax?: number;
 }
 
+/** The errors of changes for which there is no room. */
+export type FullCode = "storage_full" | "state_full";
+
 export type StoredKind = (typeof storedKinds)[number];
 
 /**
@@ -577,8 +591,8 @@ export interface TenantSnapshot {
   /** Sorted by kind and name; the changes of one name from the first on. */
   changes(): AsyncIterable<NamedChange>;
   secrets(): Promise<readonly string[]>;
-  /** Sorted by server and key, by code point; expired keys are left out. */
-  state(): AsyncIterable<KeptState>;
+  /** Sorted by kind, server and key, by code point; expired ones are left out. */
+  values(): AsyncIterable<ServerValue>;
   close(): Promise<void>;
 }
 
@@ -591,7 +605,7 @@ export interface TenantStaging {
   /** Called in the order in which the changes happened; the last one of a name is its meaning. */
   add(change: NamedChange): Promise<void>;
   /** Each key once. */
-  addState(kept: KeptState): Promise<void>;
+  addValue(value: ServerValue): Promise<void>;
   /**
    * Makes a tenant what was put here, at one moment. Its previous data of these kinds goes; its secrets, tokens and
    * host names stay. Rejects with `tenant_exists` for a tenant that has anything and may not be replaced, with

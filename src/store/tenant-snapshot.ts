@@ -4,12 +4,12 @@ import type { JsonObject } from "../lib/json.ts";
 import type { Dialect } from "./dialect.ts";
 import { idsOf } from "./left-claims.ts";
 import { CHANGES_OF_PLACE, verifiedInTurns } from "./rules.ts";
-import type { KeptState, NamedChange, TenantSnapshot } from "./store.ts";
+import type { NamedChange, ServerValue, TenantSnapshot } from "./store.ts";
 
-/** Rows in memory at once, of contents, of changes, and of state, whose values may be large. */
+/** Rows in memory at once, of contents, of changes, and of values, which may be large. */
 const CONTENTS_AT_ONCE = 500;
 const CHANGES_AT_ONCE = 500;
-const STATE_AT_ONCE = 50;
+const VALUES_AT_ONCE = 50;
 /** Bytes of contents that are read together, where there is more than one content. */
 const BYTES_AT_ONCE = 1024 * 1024;
 
@@ -66,15 +66,15 @@ export async function readTenantSnapshot(
         const sql = "SELECT name FROM secret WHERE tenant = $1 ORDER BY name";
         return (await transaction.run<{ name: string }>(sql, [tenant])).map(({ name }) => name);
       },
-      async *state() {
-        const kept = transaction.parts<Omit<KeptState, "isJson"> & { readonly isJson: boolean | number }>(
-          `SELECT server, key, value, is_json AS "isJson", state.version, changed_at AS "changedAt",
-             expires_at AS "expiresAt" FROM state_server AS place JOIN state ON server_id = place.id
-           WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > $2) ORDER BY server, key`,
+      async *values() {
+        const values = transaction.parts<Omit<ServerValue, "isJson"> & { readonly isJson: boolean | number }>(
+          `SELECT kind, server, key, value, is_json AS "isJson", server_value.version, changed_at AS "changedAt",
+             expires_at AS "expiresAt" FROM server_data AS owner JOIN server_value ON server_id = owner.id
+           WHERE tenant = $1 AND (expires_at IS NULL OR expires_at > $2) ORDER BY kind, server, key`,
           [tenant, found.now],
-          STATE_AT_ONCE,
+          VALUES_AT_ONCE,
         );
-        for await (const part of kept) for (const row of part) yield { ...row, isJson: Boolean(row.isJson) };
+        for await (const part of values) for (const row of part) yield { ...row, isJson: Boolean(row.isJson) };
       },
       close: () => transaction.close(),
     };

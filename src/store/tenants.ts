@@ -38,11 +38,11 @@ export function* listHosts(): Steps<Map<string, string>> {
   return new Map(hosts.map(({ host, tenant }) => [host, tenant]));
 }
 
-/** True if a tenant has content, a history of names, or state. */
+/** True if a tenant has content, a history of names, or values. */
 export function* hasAnything(name: string): Steps<boolean> {
   const found = yield* rows(
     `SELECT 1 WHERE EXISTS (SELECT 1 FROM tenant_content WHERE tenant = $1)
-       OR EXISTS (SELECT 1 FROM state_server WHERE tenant = $1 AND keys > 0)
+       OR EXISTS (SELECT 1 FROM server_data WHERE tenant = $1 AND kind <> 'calls' AND items > 0)
        OR EXISTS (SELECT 1 FROM name_change WHERE tenant = $1 AND kind NOT IN ${CHANGES_OF_PLACE})`,
     [name],
   );
@@ -104,9 +104,7 @@ export class TenantChanges {
     } else {
       if (!replace && (yield* hasAnything(name))) throw new BerthError("tenant_exists", `"${name}"`);
       yield* moveClaims(this.#dialect, name, gone);
-      yield* moveRows("state_server", name, gone);
-      // They are of servers that are others now.
-      yield* moveRows("retained_call_server", name, gone);
+      yield* moveRows("server_data", name, gone);
       yield* this.#dialect.removeTenantRows(name, `kind NOT IN ${CHANGES_OF_PLACE}`, true);
       // The serving processes know by this that it is another tenant.
       yield* rows(
@@ -117,7 +115,7 @@ export class TenantChanges {
       );
     }
     yield* moveClaims(this.#dialect, coming, name);
-    yield* moveRows("state_server", coming, name);
+    yield* moveRows("server_data", coming, name);
     const changes = yield* moveChanges();
     if (this.#dialect.mustErase !== undefined) yield* rows(this.#dialect.mustErase);
     const facts = { replaced, changes, limits };

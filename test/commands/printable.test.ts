@@ -67,7 +67,7 @@ describe("what commands print of a hostile tenant, caller, and upstream", () => 
         [KEY, HOSTILE, false],
         ["json", JSON.stringify(HOSTILE), true],
       ] as const)
-        await store.state.set("default", "own", key, {
+        await store.values.set("default", "state", "own", key, {
           value: Buffer.from(text),
           isJson,
           expiresAt: null,

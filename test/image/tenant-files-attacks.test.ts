@@ -293,7 +293,7 @@ describe("a file that somebody wrote who knows the format", () => {
         lines[0]!.slice(0, 100),
       );
     }
-    const restore = lower({ stateKeysPerServer: 1 });
+    const restore = lower({ valuesPerServer: 1 });
     assert.deepEqual(await problemsOf(store, forged([HEADER, line("a"), line("b")])), ["3 too-large"]);
     restore();
     await assertUntouched(store);
@@ -301,7 +301,7 @@ describe("a file that somebody wrote who knows the format", () => {
       as: "taken",
     });
     assert.deepEqual(
-      (await store.state.sizes("taken")).map(({ server, keys }) => [server, keys]),
+      (await store.values.sizes("taken", "state")).map(({ server, keys }) => [server, keys]),
       [
         ["notes", 3],
         ["other", 1],

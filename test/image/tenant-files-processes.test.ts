@@ -78,7 +78,7 @@ describe("a large tenant", () => {
       await until(() => leftIn("beside").length === 1);
       const isOver = (): boolean => reading.exitCode !== null;
       // Each of them removes leftovers first: while the file is read, and while its content is written.
-      const cleanUp = () => store.state.clear("default", "none", "test");
+      const cleanUp = () => store.values.clear("default", "state", "none", "test");
       for (let time = 0; time < 10; time++) await cleanUp();
       assert.equal(leftIn("beside").length, 1);
       reading.stdin.end(file.subarray(MEBIBYTE));

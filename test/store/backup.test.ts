@@ -23,13 +23,13 @@ async function set(dataDir: string, text: string): Promise<void> {
   await withStore(dataDir, async (store) => {
     await store.change("default", setVariable(text));
     const value = { value: Buffer.from(text), isJson: false, expiresAt: null, room: AMPLE };
-    await store.state.set("default", "notes", "motto", value);
+    await store.values.set("default", "state", "notes", "motto", value);
   });
 }
 
 const readState = (dataDir: string): Promise<string | undefined> =>
-  withStore(dataDir, async ({ state }) => {
-    const entry = await state.get("default", "notes", "motto");
+  withStore(dataDir, async ({ values }) => {
+    const entry = await values.get("default", "state", "notes", "motto");
     return entry && new TextDecoder().decode(entry.value);
   });
 

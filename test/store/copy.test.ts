@@ -87,7 +87,7 @@ async function fill(store: Store & SecretStore): Promise<void> {
 }
 
 const addState = (store: Store, server: string, value: Uint8Array) =>
-  store.state.set("acme", server, "k", { value, isJson: false, expiresAt: null, room: AMPLE });
+  store.values.set("acme", "state", server, "k", { value, isJson: false, expiresAt: null, room: AMPLE });
 
 function addCall(store: Store, at: number, body: string): Promise<void> {
   const call = { server: "notes", at, expiresAt: Date.now() + 3_600_000, tool: "t", outcome: "ok", micros: 7 };

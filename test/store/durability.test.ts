@@ -64,7 +64,9 @@ describe("a disk that fails when it is flushed", () => {
         /the change is made, but a power cut may undo it: check whether the change was made before you repeat it/,
     });
     const kept = { value: Buffer.from("1"), isJson: true, expiresAt: null };
-    await assert.rejects(store.state.set("default", "notes", "a", { ...kept, room: AMPLE }), { code: "store_failed" });
+    await assert.rejects(store.values.set("default", "state", "notes", "a", { ...kept, room: AMPLE }), {
+      code: "store_failed",
+    });
     await assert.rejects(alsoUnderWay, { code: "store_uncertain" });
     assert.equal((await store.name("default", "variable", "motto"))?.cid, one.set[0].cid);
     assert.deepEqual(

@@ -42,7 +42,7 @@ async function fill(
     const value = `${key} ${"y".repeat((round * 31) % 900)}`;
     await store.putRecord(tenant, "task", key, { value, expected: 0, expiresAt });
     await store.putRecord(tenant, "task", key, { value: `${value} again`, expected: 1, expiresAt });
-    await store.state.set(tenant, `server${round % 3}`, key, {
+    await store.values.set(tenant, "state", `server${round % 3}`, key, {
       value: Buffer.from(`${key} ${"z".repeat((round * 61) % 5_000)}`),
       isJson: false,
       expiresAt: null,
@@ -105,7 +105,7 @@ describe("a deleted tenant (C8)", () => {
       assert.ok(Object.keys(marksIn(dataDir)).length > 0);
       await store.collect({ tenants: [], graceMs: 60_000 });
       assert.deepEqual(await store.names("acme", "variable"), []);
-      assert.deepEqual(await store.state.sizes("acme"), []);
+      assert.deepEqual(await store.values.sizes("acme", "state"), []);
       assert.deepEqual(marksIn(dataDir), {});
     });
   });

@@ -10,6 +10,7 @@ import { openWay } from "../support/postgres-way.ts";
 import { queryAt, runOn, startPostgres } from "../support/postgres.ts";
 import { threadMs } from "../support/stopwatch.ts";
 import { storeDatabases, storesInSuite } from "../support/store-databases.ts";
+import { AMPLE } from "../support/store.ts";
 import { until } from "../support/until.ts";
 
 /** Several nodes at once in one database. */
@@ -123,7 +124,7 @@ test("content that some tenants claim while others give it up is there for each 
   );
   await stores[0]!.collect({ tenants: [], graceMs: 0 });
   assert.deepEqual(await queryAt(url, "SELECT cid FROM content"), [], "nothing is left of it");
-  assert.deepEqual(await queryAt(url, "SELECT tenant FROM tenant_content UNION SELECT tenant FROM state_server"), []);
+  assert.deepEqual(await queryAt(url, "SELECT tenant FROM tenant_content UNION SELECT tenant FROM server_data"), []);
 });
 
 test("an import that is under way is left alone by others, and what an ended process left of one is removed", async (t) => {
@@ -135,7 +136,7 @@ test("an import that is under way is left alone by others, and what an ended pro
     await staging.put(value);
     await staging.add({ kind: "variable", name: "v", cid: value.cid, changedAt: 1, by: "elsewhere" });
     const kept = { version: 7, changedAt: 1, expiresAt: null, isJson: true, value: Buffer.from("1") };
-    await staging.addState({ ...kept, server: "notes", key: "a" });
+    await staging.addValue({ ...kept, kind: "state", server: "notes", key: "a" });
     // What waits to be written is, and a name that stands for nothing keeps it from being published.
     await staging.add({ kind: "variable", name: "w", cid: rawBlock("missing").cid, changedAt: 2, by: "elsewhere" });
     await assert.rejects(staging.publish(name, settings), { code: "content_missing" });
@@ -148,7 +149,7 @@ test("an import that is under way is left alone by others, and what an ended pro
   await first.publish("acme", settings);
   await first.close();
   assert.equal((await other.name("acme", "variable", "v"))?.cid, value.cid);
-  assert.equal((await other.state.get("acme", "notes", "a"))?.version, 7);
+  assert.equal((await other.values.get("acme", "state", "notes", "a"))?.version, 7);
 
   const silent = await bring(one, "late");
   await queryAt(url, "UPDATE staging SET expires_at = 0");
@@ -156,7 +157,7 @@ test("an import that is under way is left alone by others, and what an ended pro
   await assert.rejects(silent.publish("late", settings), { code: "store_failed", message: /stood still/ });
   await silent.close();
   assert.equal(await other.tenants.find("late"), undefined);
-  for (const table of ["tenant_content", "state_server", "name_change"])
+  for (const table of ["tenant_content", "server_data", "name_change"])
     assert.deepEqual(await queryAt(url, `SELECT tenant FROM ${table} WHERE tenant LIKE '~%'`), [], table);
 });
 
@@ -164,18 +165,18 @@ test("what the last calls of a deleted tenant wrote goes with the next collectio
   const url = await fresh();
   const store = await open(t, url);
   const value = rawBlock("late");
-  const room = { keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
+  const room = { ...AMPLE, keysPerServer: 9, bytesPerServer: 999, bytesPerTenant: 999 };
   const write = async (): Promise<void> => {
     const set = [{ kind: "variable", name: "v", cid: value.cid }] as const;
     await store.change("acme", { by: "test", put: [value], set });
-    await store.state.set("acme", "s", "k", { value: value.bytes, isJson: false, expiresAt: null, room });
+    await store.values.set("acme", "state", "s", "k", { value: value.bytes, isJson: false, expiresAt: null, room });
     await store.putRecord("acme", "task", "t", { value: "{}", expected: 0, expiresAt: Date.now() + 60_000 });
   };
   await store.tenants.create("acme", { by: "test" });
   await store.tenants.delete("acme", "test");
   await write();
   await store.collect({ tenants: [], graceMs: 0 });
-  for (const table of ["tenant_content", "state_server", "name", "record"])
+  for (const table of ["tenant_content", "server_data", "name", "record"])
     assert.deepEqual(await queryAt(url, `SELECT * FROM ${table} WHERE tenant = 'acme'`), [], table);
   assert.deepEqual(await queryAt(url, "SELECT cid FROM content"), []);
   await write();
@@ -189,13 +190,13 @@ test("state that has expired takes no room of any limit, whichever server has it
   const store = await open(t, await fresh());
   const value = { value: Buffer.from("1234"), isJson: true, expiresAt: null };
   for (const limits of [{ bytesPerTenant: 12 }, { storedBytesMax: 12 }]) {
-    const room = { keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99, ...limits };
-    await store.state.set("default", "one", "a", { ...value, expiresAt: Date.now() - 1, room });
-    await store.state.set("default", "two", "a", { ...value, room });
-    await store.state.set("default", "two", "b", { ...value, room });
-    assert.deepEqual(await store.state.sizes("default"), [{ server: "two", keys: 2, bytes: 10 }]);
-    await assert.rejects(store.state.set("default", "two", "c", { ...value, room }), { code: "state_full" });
-    await store.state.clear("default", "two", "test");
+    const room = { ...AMPLE, keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99, ...limits };
+    await store.values.set("default", "state", "one", "a", { ...value, expiresAt: Date.now() - 1, room });
+    await store.values.set("default", "state", "two", "a", { ...value, room });
+    await store.values.set("default", "state", "two", "b", { ...value, room });
+    assert.deepEqual(await store.values.sizes("default", "state"), [{ server: "two", keys: 2, bytes: 10 }]);
+    await assert.rejects(store.values.set("default", "state", "two", "c", { ...value, room }), { code: "state_full" });
+    await store.values.clear("default", "state", "two", "test");
   }
 });
 

@@ -566,7 +566,7 @@ test("a connection that others can read is known by its address, which asks for 
 });
 
 const floods: Readonly<Record<string, [table: string, flood: (store: Store, index: number) => Promise<unknown>]>> = {
-  reads: ["state", (store) => store.state.get("acme", "notes", "a")],
+  reads: ["server_value", (store) => store.values.get("acme", "state", "notes", "a")],
   "unknown tokens": ["token", (store, index) => store.tokens.byHash(`${index}`)],
   letters: ["node", (store) => store.nodes.post("a", [{ to: "b", text: "x" }])],
 };

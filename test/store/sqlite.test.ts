@@ -40,23 +40,25 @@ test("all state of a server is deleted in turns with other work, and what a kill
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
   const database = new Database(join(dataDir, DATABASE_FILE));
-  const rows = (): unknown => database.prepare("SELECT count(*) FROM state").pluck().get();
+  const rows = (): unknown => database.prepare("SELECT count(*) FROM server_value").pluck().get();
   t.after(async () => {
     database.close();
     await store.close();
   });
   const kept = { value: Buffer.alloc(2_000), isJson: false, expiresAt: null, room: AMPLE };
   for (const [server, keys] of Object.entries({ killed: 10, many: 1_000, other: 1 })) {
-    await Promise.all(Array.from({ length: keys }, (_, key) => store.state.set("default", server, `${key}`, kept)));
+    await Promise.all(
+      Array.from({ length: keys }, (_, key) => store.values.set("default", "state", server, `${key}`, kept)),
+    );
   }
   // As a deletion leaves it that was killed before its first step.
-  database.exec("UPDATE state_server SET tenant = '~0123456789abcdef-gone' WHERE server = 'killed'");
+  database.exec("UPDATE server_data SET tenant = '~0123456789abcdef-gone' WHERE server = 'killed'");
   assert.equal(rows(), 1_011);
   let keys: number | undefined;
-  const turns = await turnsIn(async () => (keys = await store.state.clear("default", "many", "test")));
+  const turns = await turnsIn(async () => (keys = await store.values.clear("default", "state", "many", "test")));
   assert.deepEqual([keys, rows()], [1_000, 1]);
   assert.ok(turns > 5, `${turns} turns`);
-  assert.deepEqual(await store.state.sizes("default"), [{ server: "other", keys: 1, bytes: 2_001 }]);
+  assert.deepEqual(await store.values.sizes("default", "state"), [{ server: "other", keys: 1, bytes: 2_001 }]);
 });
 
 test("what a tenant stores is summed once, and what a collection here frees is taken off that sum", async () => {
@@ -97,14 +99,14 @@ test("what a tenant stores is summed in turns with other work, and exactly where
   await put(third, "12345");
   await refused;
   await put(third, "z", 20_008);
-  const room = { keysPerServer: 9, bytesPerServer: 9, bytesPerTenant: 9, storedBytesMax: 20_009 };
+  const room = { ...AMPLE, keysPerServer: 9, bytesPerServer: 9, bytesPerTenant: 9, storedBytesMax: 20_009 };
   const value = { value: Buffer.from("1"), isJson: true, expiresAt: null, room };
-  await assert.rejects(third.state.set("acme", "s", "ab", value), { code: "state_full" });
+  await assert.rejects(third.values.set("acme", "state", "s", "ab", value), { code: "state_full" });
   await third.close();
 
   const fourth = await openSqliteStore({ dataDir });
-  const set = fourth.state.set("acme", "s", "a", { ...value, room: { ...room, storedBytesMax: 20_010 } });
-  assert.equal(await fourth.state.delete("acme", "s", "a"), true, "one after the other, as they came");
+  const set = fourth.values.set("acme", "state", "s", "a", { ...value, room: { ...room, storedBytesMax: 20_010 } });
+  assert.equal(await fourth.values.delete("acme", "state", "s", "a"), true, "one after the other, as they came");
   await set;
   await fourth.close();
 });

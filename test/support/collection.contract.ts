@@ -162,9 +162,9 @@ export function collectionContract(
       expiresAt: Date.now() + DAY_MS,
     });
     await current().putSecret("default", { name: "S", keyId: "k", sealed: Buffer.from("1234"), by: "test" });
-    const room = { keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99 };
+    const room = { ...AMPLE, keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99 };
     const put = { value: Buffer.from("123456"), isJson: true, expiresAt: null, room };
-    await current().state.set("default", "say", "k", put);
+    await current().values.set("default", "state", "say", "k", put);
     const call = {
       server: "say",
       at: 1,
@@ -194,13 +194,16 @@ export function collectionContract(
         return true;
       });
       const full = { ...put, room: { ...room, storedBytesMax: stored } };
-      await assert.rejects(other.state.set("default", "say", "more", full), (error: Error & { code: string }) => {
-        assert.equal(error.code, "state_full");
-        assert.match(error.message, /of all that the tenant stores \(packages \d+/);
-        return true;
-      });
-      await other.state.set("default", "say", "k", { ...full, value: Buffer.from("12") });
-      await other.state.set("default", "say", "k", { ...full, value: Buffer.from("123456") });
+      await assert.rejects(
+        other.values.set("default", "state", "say", "more", full),
+        (error: Error & { code: string }) => {
+          assert.equal(error.code, "state_full");
+          assert.match(error.message, /of all that the tenant stores \(packages \d+/);
+          return true;
+        },
+      );
+      await other.values.set("default", "state", "say", "k", { ...full, value: Buffer.from("12") });
+      await other.values.set("default", "state", "say", "k", { ...full, value: Buffer.from("123456") });
       await collect();
       await other.change("default", change);
       assert.equal((await other.use("default")).packages, 0);
@@ -296,10 +299,10 @@ export function collectionContract(
     const block = jsonBlock({ part: "of a note" });
     await save([rawBlock("named"), block]);
     const put = { value: Buffer.from(`{"note":"${block.cid}"}`), isJson: true, expiresAt: null, room: AMPLE };
-    await current().state.set("default", "notes", "k", put);
+    await current().values.set("default", "state", "notes", "k", put);
     await collect();
     assert.ok(await has(block));
-    await current().state.delete("default", "notes", "k");
+    await current().values.delete("default", "state", "notes", "k");
     await collect();
     assert.equal(await has(block), false);
   });

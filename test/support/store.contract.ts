@@ -8,12 +8,12 @@ import type {
   NameKind,
   NewRetainedCall,
   SecretStore,
-  StateEntry,
-  StatePart,
-  StatePut,
+  ValueEntry,
+  ValuePart,
+  ValuePut,
   Store,
 } from "../../src/store/store.ts";
-import { setVariable } from "../support/store.ts";
+import { AMPLE, setVariable } from "../support/store.ts";
 import { collectionContract } from "./collection.contract.ts";
 import {
   array,
@@ -395,12 +395,18 @@ export function storeContract(
       assert.equal((await store.secret("one", "A"))!.changedAt, before!.changedAt);
     });
 
-    const ROOM = { keysPerServer: 100, bytesPerServer: 10_000, bytesPerTenant: 15_000 };
+    const ROOM = { ...AMPLE, keysPerServer: 100, bytesPerServer: 10_000, bytesPerTenant: 15_000 };
     const text = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value));
-    const keep = (key: string, value: unknown, more: Partial<StatePut> = {}, server = "notes", tenant = "default") =>
-      store.state.set(tenant, server, key, { value: text(value), isJson: true, expiresAt: null, room: ROOM, ...more });
-    const keysOf = async (server = "notes", tenant = "default", part: Partial<StatePart> = {}): Promise<string[]> => {
-      const { items } = await store.state.list(tenant, server, { prefix: "", max: 100, ...part });
+    const keep = (key: string, value: unknown, more: Partial<ValuePut> = {}, server = "notes", tenant = "default") =>
+      store.values.set(tenant, "state", server, key, {
+        value: text(value),
+        isJson: true,
+        expiresAt: null,
+        room: ROOM,
+        ...more,
+      });
+    const keysOf = async (server = "notes", tenant = "default", part: Partial<ValuePart> = {}): Promise<string[]> => {
+      const { items } = await store.values.list(tenant, "state", server, { prefix: "", max: 100, ...part });
       return items.map(({ key }) => key);
     };
 
@@ -409,27 +415,28 @@ export function storeContract(
       const before = Date.now();
       const version = await keep("a", { one: [1, "ü", null] });
       assert.ok(
-        (await store.state.set("default", "notes", "empty", { ...entry(new Uint8Array(0)), room: ROOM }))! > version!,
+        (await store.values.set("default", "state", "notes", "empty", { ...entry(new Uint8Array(0)), room: ROOM }))! >
+          version!,
       );
-      await store.state.set("default", "notes", "bytes", { ...entry(bytes), room: ROOM });
-      const kept = (await store.state.get("default", "notes", "a"))!;
+      await store.values.set("default", "state", "notes", "bytes", { ...entry(bytes), room: ROOM });
+      const kept = (await store.values.get("default", "state", "notes", "a"))!;
       assert.deepEqual([JSON.parse(Buffer.from(kept.value).toString()), kept.isJson], [{ one: [1, "ü", null] }, true]);
       assert.deepEqual([kept.version, kept.expiresAt], [version, null]);
       assert.ok(kept.changedAt >= before && kept.changedAt <= Date.now());
-      const raw = (await store.state.get("default", "notes", "bytes"))!;
+      const raw = (await store.values.get("default", "state", "notes", "bytes"))!;
       assert.deepEqual([new Uint8Array(raw.value), raw.isJson], [bytes, false]);
-      assert.equal((await store.state.get("default", "notes", "empty"))!.value.length, 0);
+      assert.equal((await store.values.get("default", "state", "notes", "empty"))!.value.length, 0);
       for (const [tenant, server] of [
         ["default", "other"],
         ["acme", "notes"],
         ["", "notes"],
       ] as const) {
-        assert.equal(await store.state.get(tenant, server, "a"), undefined);
+        assert.equal(await store.values.get(tenant, "state", server, "a"), undefined);
         assert.deepEqual(await keysOf(server, tenant), []);
-        assert.equal(await store.state.delete(tenant, server, "a"), false);
-        assert.equal(await store.state.clear(tenant, server, "test"), 0);
+        assert.equal(await store.values.delete(tenant, "state", server, "a"), false);
+        assert.equal(await store.values.clear(tenant, "state", server, "test"), 0);
       }
-      assert.ok(await store.state.get("default", "notes", "a"));
+      assert.ok(await store.values.get("default", "state", "notes", "a"));
     });
 
     test("of many writers of state that saw the same version, exactly one is first", async () => {
@@ -439,20 +446,23 @@ export function storeContract(
         const won = tries.filter((version) => version !== undefined);
         assert.equal(won.length, 1);
         assert.ok(won[0]! > expected);
-        const { value, version } = (await store.state.get("default", "notes", "one"))!;
+        const { value, version } = (await store.values.get("default", "state", "notes", "one"))!;
         assert.deepEqual([Buffer.from(value).toString(), version], [`${tries.indexOf(won[0])}`, won[0]]);
         expected = won[0]!;
       }
-      assert.equal(await store.state.delete("default", "notes", "one", { expected: expected - 1 }), undefined);
-      assert.equal(await store.state.delete("default", "notes", "one", { expected }), true);
+      assert.equal(
+        await store.values.delete("default", "state", "notes", "one", { expected: expected - 1 }),
+        undefined,
+      );
+      assert.equal(await store.values.delete("default", "state", "notes", "one", { expected }), true);
       assert.equal(await keep("one", "again", { expected }), undefined, "what was deleted has no version");
       assert.ok((await keep("one", "again", { expected: 0 }))! > expected, "no version comes twice");
     });
 
     test("no version of state comes twice, not after all of it was deleted either", async () => {
       const first = (await keep("a", 1))!;
-      assert.equal(await store.state.clear("default", "notes", "page"), 1);
-      assert.deepEqual([await keysOf(), await store.state.sizes("default")], [[], []]);
+      assert.equal(await store.values.clear("default", "state", "notes", "page"), 1);
+      assert.deepEqual([await keysOf(), await store.values.sizes("default", "state")], [[], []]);
       assert.ok((await keep("a", 1))! > first);
     });
 
@@ -486,7 +496,7 @@ export function storeContract(
       }
       const seen: string[] = [];
       for (let after: string | undefined; ;) {
-        const page = await store.state.list("default", "notes", { prefix: "a", after, max: 2 });
+        const page = await store.values.list("default", "state", "notes", { prefix: "a", after, max: 2 });
         seen.push(...page.items.map(({ key }) => key));
         if (page.next === undefined) break;
         after = page.next;
@@ -495,7 +505,9 @@ export function storeContract(
         seen,
         sorted.filter((key) => key.startsWith("a")),
       );
-      const [first] = (await store.state.list("default", "notes", { prefix: "a/1", max: 1, valueBytesMax: 1 })).items;
+      const [first] = (
+        await store.values.list("default", "state", "notes", { prefix: "a/1", max: 1, valueBytesMax: 1 })
+      ).items;
       assert.deepEqual(
         [first!.bytes, Buffer.from(first!.value!).toString()],
         [5, '"a/1"'],
@@ -507,11 +519,11 @@ export function storeContract(
       const past = Date.now() - 1;
       await keep("gone", "x", { expiresAt: past });
       await keep("stays", "x", { expiresAt: Date.now() + 60_000 });
-      assert.equal(await store.state.get("default", "notes", "gone"), undefined);
+      assert.equal(await store.values.get("default", "state", "notes", "gone"), undefined);
       assert.deepEqual(await keysOf(), ["stays"]);
       assert.equal((await keep("gone", "y", { expected: 0, expiresAt: past })) !== undefined, true);
-      assert.equal(await store.state.delete("default", "notes", "gone"), false);
-      assert.deepEqual(await store.state.sizes("default"), [{ server: "notes", keys: 1, bytes: 8 }]);
+      assert.equal(await store.values.delete("default", "state", "notes", "gone"), false);
+      assert.deepEqual(await store.values.sizes("default", "state"), [{ server: "notes", keys: 1, bytes: 8 }]);
       for (let index = 0; index < 99; index++) await keep(`old ${index}`, index, { expiresAt: Date.now() + 1 });
       await until(async () => (await keysOf()).length === 1);
       assert.ok(await keep("new", "x"), "what has expired takes no room");
@@ -519,7 +531,7 @@ export function storeContract(
       await until(async () => (await keysOf()).length === 2);
       await store.collect({ tenants: [], graceMs: 0 });
       assert.deepEqual(
-        (await store.state.sizes("default")).map(({ keys }) => keys),
+        (await store.values.sizes("default", "state")).map(({ keys }) => keys),
         [2],
         "a collection removes what no write did",
       );
@@ -535,13 +547,16 @@ export function storeContract(
       assert.ok(await keep("key 1", "changed"), "what is there can be changed");
       const long = "x".repeat(9_500);
       await assert.rejects(keep("key 1", long), { ...full, message: /BERTH_STATE_BYTES_PER_SERVER/ });
-      assert.equal(Buffer.from((await store.state.get("default", "notes", "key 1"))!.value).toString(), '"changed"');
+      assert.equal(
+        Buffer.from((await store.values.get("default", "state", "notes", "key 1"))!.value).toString(),
+        '"changed"',
+      );
       await keep("a", long, {}, "second");
       await assert.rejects(keep("a", long, {}, "third"), { ...full, message: /BERTH_STATE_BYTES_PER_TENANT/ });
       assert.ok(await keep("a", long, {}, "third", "acme"), "another tenant has its own room");
-      assert.ok(await store.state.delete("default", "second", "a"));
+      assert.ok(await store.values.delete("default", "state", "second", "a"));
       assert.ok(await keep("a", long, {}, "third"), "what was deleted makes room");
-      const sizes = await store.state.sizes("default");
+      const sizes = await store.values.sizes("default", "state");
       assert.deepEqual(
         sizes.map(({ server, keys }) => [server, keys]),
         [
@@ -555,23 +570,23 @@ export function storeContract(
       const version = await keep("a", 1);
       const other = await openAgain();
       t.after(() => other.close());
-      assert.equal((await other.state.get("default", "notes", "a"))?.version, version);
-      await other.state.set("default", "notes", "a", {
+      assert.equal((await other.values.get("default", "state", "notes", "a"))?.version, version);
+      await other.values.set("default", "state", "notes", "a", {
         ...entry(text(2)),
         isJson: true,
         room: ROOM,
         expected: version,
       });
-      assert.equal(Buffer.from((await store.state.get("default", "notes", "a"))!.value).toString(), "2");
+      assert.equal(Buffer.from((await store.values.get("default", "state", "notes", "a"))!.value).toString(), "2");
       assert.equal(await keep("a", 3, { expected: version }), undefined);
     });
 
     test("a person's changes of state are recorded, by key and without values, and those of servers are not", async () => {
       await keep("a", "secret");
       await keep("a", "secret", { by: "page, subject" });
-      await store.state.delete("default", "notes", "a", { by: "api" });
+      await store.values.delete("default", "state", "notes", "a", { by: "api" });
       await keep("b", "secret");
-      await store.state.clear("default", "notes", "api");
+      await store.values.clear("default", "state", "notes", "api");
       const links = await store.audit.newest({ tenant: "default", kind: "state", max: 9 });
       assert.deepEqual(
         links.map(({ body }) => JSON.parse(body!)),
@@ -588,9 +603,9 @@ export function storeContract(
       for (let index = 0; index < 100; index++) await keep(`key ${index}`, index, {}, `server ${index % 3}`, "acme");
       assert.equal(await store.tenants.hasAnything("acme"), true);
       await store.tenants.delete("acme", "test");
-      assert.deepEqual(await store.state.sizes("acme"), []);
+      assert.deepEqual(await store.values.sizes("acme", "state"), []);
       await store.tenants.create("acme", { by: "test" });
-      assert.equal(await store.state.get("acme", "server 1", "key 1"), undefined);
+      assert.equal(await store.values.get("acme", "state", "server 1", "key 1"), undefined);
       assert.equal(await store.tenants.hasAnything("acme"), false);
     });
 
@@ -853,7 +868,7 @@ export function storeContract(
         ],
       );
       assert.deepEqual([snapshot.limits, await snapshot.secrets()], [{ calls: 3 }, ["A"]]);
-      const kept = await gathered(snapshot.state());
+      const kept = await gathered(snapshot.values());
       assert.deepEqual(
         kept.map(({ server, key, isJson, value }) => [server, key, isJson, Buffer.from(value).toString()]),
         [
@@ -872,7 +887,7 @@ export function storeContract(
       for (const block of contents) await staging.put(block);
       assert.deepEqual(new Uint8Array((await staging.content(one.cid))!), one.bytes);
       await staging.add(changes[1]!);
-      for (const each of kept) await staging.addState(each);
+      for (const each of kept) await staging.addValue(each);
       await assert.rejects(staging.publish("acme", settings), { code: "tenant_exists" });
       assert.equal(await store.tenants.find("copy"), undefined);
       await staging.publish("copy", settings);
@@ -881,13 +896,13 @@ export function storeContract(
       assert.equal((await store.history("copy", "variable", "greeting")).length, 2);
       assert.deepEqual((await store.tenants.find("copy"))?.limits, { calls: 5 });
       const copied = await store.tenants.snapshot("copy");
-      assert.deepEqual(await gathered(copied.state()), kept);
+      assert.deepEqual(await gathered(copied.values()), kept);
       await copied.close();
       assert.ok((await keep("a", 3, {}, "notes", "copy"))! > kept[1]!.version);
       const again = await store.tenants.stage();
       await again.publish("copy", { ...settings, replace: true });
       await again.close();
-      assert.deepEqual(await store.state.sizes("copy"), [], "a replaced tenant keeps only what its copy has");
+      assert.deepEqual(await store.values.sizes("copy", "state"), [], "a replaced tenant keeps only what its copy has");
     });
 
     test("what a tenant changed after a change is told, each name once, and of no other tenant", async () => {
@@ -1014,10 +1029,15 @@ export function storeContract(
             for (const { key, value } of puts) assert.equal((await store.record(tenant, "task", key))?.value, value);
             await store.putSecret(tenant, { name: by, keyId: "k", sealed: block.bytes, by });
             assert.deepEqual(Buffer.from((await store.secret(tenant, by))!.sealed), Buffer.from(block.bytes));
-            const room = { keysPerServer: 1e6, bytesPerServer: 1e9, bytesPerTenant: 1e9 };
-            await store.state.set(tenant, by, `${by}k`, { value: block.bytes, isJson: false, expiresAt: null, room });
-            assert.ok(await store.state.get(tenant, by, `${by}k`));
-            assert.ok((await store.state.list(tenant, by, { prefix: by, max: 9 })).items.length > 0);
+            const room = AMPLE;
+            await store.values.set(tenant, "state", by, `${by}k`, {
+              value: block.bytes,
+              isJson: false,
+              expiresAt: null,
+              room,
+            });
+            assert.ok(await store.values.get(tenant, "state", by, `${by}k`));
+            assert.ok((await store.values.list(tenant, "state", by, { prefix: by, max: 9 })).items.length > 0);
           },
         ),
         { numRuns: runs(30) },
@@ -1034,6 +1054,6 @@ export function storeContract(
   });
 }
 
-function entry(value: Uint8Array): Pick<StateEntry, "value" | "isJson" | "expiresAt"> {
+function entry(value: Uint8Array): Pick<ValueEntry, "value" | "isJson" | "expiresAt"> {
   return { value, isJson: false, expiresAt: null };
 }

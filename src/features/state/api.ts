@@ -5,8 +5,8 @@ import { requirePrecondition, writerOf } from "../../http/api/preconditions.ts";
 import { cursorAfter, readListPage } from "../../http/list-page.ts";
 import type { RoutedContext, RouteHandler } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { stateBounds } from "../../store/state-rules.ts";
-import type { StateChange, StateEdits, StateEntry, StateItem, StateValue } from "./edits.ts";
+import { valueBounds } from "../../store/value-rules.ts";
+import type { StateChange, StateEdits, ValueEntry, ValueItem, StateValue } from "./edits.ts";
 
 /**
  * `/api/state`: what servers keep by key. Reading takes the right to change the server, whose code could tell all of it
@@ -64,11 +64,11 @@ export function stateRoutes(state: StateEdits, bodies: ApiOptions["bodies"]): Ro
 /** Each reader is told of the servers that it may change. */
 const readingAny = (): void => {};
 
-export function itemView({ key, bytes, isJson, version, changedAt, expiresAt }: StateItem): object {
+export function itemView({ key, bytes, isJson, version, changedAt, expiresAt }: ValueItem): object {
   return { key, kind: isJson ? "json" : "bytes", bytes, version, changedAt, expiresAt };
 }
 
-function entryView({ value, isJson, version, changedAt, expiresAt }: StateEntry): object {
+function entryView({ value, isJson, version, changedAt, expiresAt }: ValueEntry): object {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   const kept = isJson ? { value: JSON.parse(bytes.toString("utf8")) as unknown } : { base64: bytes.toString("base64") };
   return { kind: isJson ? "json" : "bytes", ...kept, version, changedAt, expiresAt };
@@ -90,7 +90,7 @@ async function readValue(context: RoutedContext, bodies: ApiOptions["bodies"]): 
   const isJson = JSON_TYPE.test(type);
   if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for base64");
   // A value that is only somewhat too long is refused by its own limit, not by this one.
-  const body = await bodies.read(context, 2 * stateBounds.stateValueBytes);
+  const body = await bodies.read(context, 2 * valueBounds.valueBytes);
   const expiresAt = expiryIn(context.request);
   if (isJson) return { isJson, value: Buffer.from(body), expiresAt };
   const base64 = body.trim();

@@ -3,7 +3,7 @@ import { tenantLimits } from "../../admission/tenant-limits.ts";
 import { readDirectory } from "../../host/directory/directory.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { printableJson, printableLine, printableText } from "../../lib/printable.ts";
-import { stateBounds } from "../../store/state-rules.ts";
+import { valueBounds } from "../../store/value-rules.ts";
 import type { WithStore } from "../feature.ts";
 import { createStateEdits, type StateEdits } from "./edits.ts";
 import { stateRules } from "./guest-requests.ts";
@@ -29,7 +29,7 @@ export function listState(
       }
       return 0;
     }
-    const { stateListKeys: max } = stateBounds;
+    const { valueListKeys: max } = valueBounds;
     const prefix = options.prefix ?? "";
     for (let after: string | undefined, isOver = false; !isOver;) {
       const { items, next } = await state.list(options.tenant, server, { prefix, after, max });
@@ -112,7 +112,7 @@ function withState(
       limitsOf: () => tenantLimits(limits, found.limits),
       writable: true,
     });
-    return work(createStateEdits({ ...rules, store: store.state, directory: () => directory }));
+    return work(createStateEdits({ ...rules, store: store.values, directory: () => directory }));
   });
 }
 

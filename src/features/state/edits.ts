@@ -1,18 +1,18 @@
 import type { Directory } from "../../host/directory/directory.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { stateKeyProblem, stateValueProblem } from "../../store/state-rules.ts";
-import type { StateEntry, StateItem, StatePage, StatePart, StateSize, StateStore } from "../../store/store.ts";
-import type { StateRules } from "./guest-requests.ts";
+import type { ValueEntry, ValueItem, ValuePage, ValuePart, ValueSize, ValueStore } from "../../store/store.ts";
+import { keyProblem, valueProblem } from "../../store/value-rules.ts";
+import { KIND, type StateRules } from "./guest-requests.ts";
 
-export type { StateEntry, StateItem };
+export type { ValueEntry, ValueItem };
 
 /** Lets a person look at the state of a tenant's servers, change and delete it. */
 export interface StateEdits {
   /** The servers that keep anything, sorted by name. */
   sizes(tenant: string): Promise<readonly KeptBy[]>;
-  list(tenant: string, server: string, part: StatePart): Promise<StatePage>;
+  list(tenant: string, server: string, part: ValuePart): Promise<ValuePage>;
   /** Rejects with `state_not_found`. */
-  read(tenant: string, server: string, key: string): Promise<StateEntry>;
+  read(tenant: string, server: string, key: string): Promise<ValueEntry>;
   /**
    * Returns the new version. Rejects with `read_only`, `state_invalid`, `state_full`, `server_not_found` for a server that
    * is not there, and with `state_conflict` when the version is not the expected one.
@@ -24,12 +24,12 @@ export interface StateEdits {
   clear(tenant: string, server: string, by: string): Promise<number>;
 }
 
-export interface KeptBy extends StateSize {
+export interface KeptBy extends ValueSize {
   /** False for a server that was removed: its state stays until it is deleted. */
   readonly exists: boolean;
 }
 
-export type StateValue = Pick<StateEntry, "value" | "isJson" | "expiresAt">;
+export type StateValue = Pick<ValueEntry, "value" | "isJson" | "expiresAt">;
 
 export interface StateChange {
   readonly by: string;
@@ -40,7 +40,7 @@ export interface StateChange {
 }
 
 interface StateEditsDependencies extends StateRules {
-  readonly store: StateStore;
+  readonly store: ValueStore;
   /** The directory of a tenant that is served. */
   readonly directory: (tenant: string) => Directory | undefined;
 }
@@ -50,27 +50,27 @@ export function createStateEdits({ store, directory, roomOf, writable }: StateEd
     if (!writable) throw new BerthError("read_only");
   };
   const checkKey = (key: string): void => {
-    const problem = stateKeyProblem(key);
+    const problem = keyProblem(key);
     if (problem !== undefined) throw new BerthError("state_invalid", problem);
   };
   const exists = (tenant: string, server: string): boolean => directory(tenant)?.servers.has(server) ?? false;
   const missing = (server: string, key: string): BerthError =>
     new BerthError("state_not_found", `the server "${server}" keeps nothing under ${JSON.stringify(key)}`);
   const moved = async (tenant: string, server: string, key: string): Promise<BerthError> => {
-    const current = (await store.get(tenant, server, key))?.version ?? 0;
+    const current = (await store.get(tenant, KIND, server, key))?.version ?? 0;
     const said = current === 0 ? "it does not exist" : `its version is ${current}`;
     return new BerthError("state_conflict", `${JSON.stringify(key)} of "${server}": ${said}`, { data: { current } });
   };
 
   return {
     async sizes(tenant) {
-      const sizes = await store.sizes(tenant);
+      const sizes = await store.sizes(tenant, KIND);
       return sizes.map(({ server, keys, bytes }) => ({ server, keys, bytes, exists: exists(tenant, server) }));
     },
-    list: (tenant, server, part) => store.list(tenant, server, part),
+    list: (tenant, server, part) => store.list(tenant, KIND, server, part),
     async read(tenant, server, key) {
       checkKey(key);
-      const entry = await store.get(tenant, server, key);
+      const entry = await store.get(tenant, KIND, server, key);
       if (!entry) throw missing(server, key);
       return entry;
     },
@@ -78,24 +78,24 @@ export function createStateEdits({ store, directory, roomOf, writable }: StateEd
       mayWrite();
       checkKey(key);
       const { value, isJson } = given;
-      const problem = stateValueProblem({ isJson, bytes: value });
+      const problem = valueProblem({ isJson, bytes: value });
       if (problem !== undefined) throw new BerthError("state_invalid", problem);
       if (!exists(tenant, server)) throw new BerthError("server_not_found", `"${server}"`);
-      if (mustExist && !(await store.get(tenant, server, key))) throw missing(server, key);
-      const version = await store.set(tenant, server, key, { ...given, expected, by, room: roomOf(tenant) });
+      if (mustExist && !(await store.get(tenant, KIND, server, key))) throw missing(server, key);
+      const version = await store.set(tenant, KIND, server, key, { ...given, expected, by, room: roomOf(tenant) });
       if (version === undefined) throw await moved(tenant, server, key);
       return version;
     },
     async remove(tenant, server, key, { by, expected }) {
       mayWrite();
       checkKey(key);
-      const isDone = await store.delete(tenant, server, key, { by, expected });
+      const isDone = await store.delete(tenant, KIND, server, key, { by, expected });
       if (isDone === undefined) throw await moved(tenant, server, key);
       if (!isDone) throw missing(server, key);
     },
     async clear(tenant, server, by) {
       mayWrite();
-      return store.clear(tenant, server, by);
+      return store.clear(tenant, KIND, server, by);
     },
   };
 }

@@ -2,13 +2,16 @@ import { LaterAnswer, type HostAnswer } from "../../executor/executor.ts";
 import type { GuestRequests, Requester } from "../../host/serving/guest-port.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { stateBounds, stateKeyProblem, stateValueProblem } from "../../store/state-rules.ts";
-import type { StateEntry, StateItem, StateRoom } from "../../store/store.ts";
+import type { ValueEntry, ValueItem, ValueRoom } from "../../store/store.ts";
+import { valueBounds, keyProblem, valueProblem } from "../../store/value-rules.ts";
 import type { FeatureCore } from "../feature.ts";
+
+/** The kind of the values of this feature. */
+export const KIND = "state";
 
 /** The limits of what servers store, in this process. */
 export interface StateRules {
-  readonly roomOf: (tenant: string) => StateRoom;
+  readonly roomOf: (tenant: string) => ValueRoom;
   /** False on a read-only instance. */
   readonly writable: boolean;
   /** Milliseconds since the epoch by the clock of the store, by which values expire. */
@@ -21,13 +24,18 @@ export function stateRules({
   limitsOf,
   writable,
 }: Pick<FeatureCore, "store" | "limits" | "limitsOf" | "writable">): StateRules {
-  const roomOf = (tenant: string): StateRoom => {
+  const roomOf = (tenant: string): ValueRoom => {
     const { stateBytes, storedBytes } = limitsOf(tenant);
     return {
-      keysPerServer: stateBounds.stateKeysPerServer,
+      keysPerServer: valueBounds.valuesPerServer,
       bytesPerServer: limits.stateBytesPerServer,
       bytesPerTenant: stateBytes,
       storedBytesMax: storedBytes,
+      code: "state_full",
+      settings: {
+        server: "BERTH_STATE_BYTES_PER_SERVER",
+        tenant: "BERTH_STATE_BYTES_PER_TENANT, or the tenant's own limit stateBytes",
+      },
     };
   };
   return { roomOf, writable, now: () => store.now() };
@@ -51,7 +59,7 @@ export function stateRequests({ roomOf, writable, now }: StateRules): GuestReque
   };
 
   async function get({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
-    const entry = await store.state.get(tenant, server, keyIn(params));
+    const entry = await store.values.get(tenant, KIND, server, keyIn(params));
     if (!entry) return null;
     if (entry.value.length <= SHORT_BYTES) return viewOf(entry);
     return new LaterAnswer("json", async () => Buffer.from(JSON.stringify(viewOf(entry))));
@@ -61,20 +69,20 @@ export function stateRequests({ roomOf, writable, now }: StateRules): GuestReque
     const key = keyIn(params);
     mayWrite();
     const { isJson, value } = valueIn(params);
-    const problem = stateValueProblem({ isJson, bytes: value });
+    const problem = valueProblem({ isJson, bytes: value });
     if (problem !== undefined)
       throw new BerthError("state_invalid", `the value for ${JSON.stringify(key)}: ${problem}`);
     const expected = optionalNumber(params, "expected");
     const expiresAt = expiryOf(optionalNumber(params, "expiresInMs"), now());
     const room = roomOf(tenant);
-    return (await store.state.set(tenant, server, key, { value, isJson, expected, expiresAt, room })) ?? null;
+    return (await store.values.set(tenant, KIND, server, key, { value, isJson, expected, expiresAt, room })) ?? null;
   }
 
   async function remove({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
     const key = keyIn(params);
     mayWrite();
     const expected = optionalNumber(params, "expected");
-    return (await store.state.delete(tenant, server, key, { expected })) ?? false;
+    return (await store.values.delete(tenant, KIND, server, key, { expected })) ?? false;
   }
 
   async function list({ tenant, server, store }: Requester, params: JsonObject): Promise<HostAnswer> {
@@ -83,13 +91,13 @@ export function stateRequests({ roomOf, writable, now }: StateRules): GuestReque
       throw new TypeError('"prefix" and "after" of a list of state are strings');
     }
     for (const text of [prefix, after ?? ""]) if (text !== "") checkKey(text);
-    const { stateListKeys, stateListBytes } = stateBounds;
-    const wanted = optionalNumber(params, "limit") ?? stateListKeys;
+    const { valueListKeys, valueListBytes } = valueBounds;
+    const wanted = optionalNumber(params, "limit") ?? valueListKeys;
     if (wanted < 1) throw new TypeError('"limit" of a list of state is at least 1');
-    const max = Math.min(wanted, stateListKeys);
-    const valueBytesMax = values === true ? stateListBytes : undefined;
+    const max = Math.min(wanted, valueListKeys);
+    const valueBytesMax = values === true ? valueListBytes : undefined;
     return new LaterAnswer("json", async () => {
-      const { items, next } = await store.state.list(tenant, server, { prefix, after, max, valueBytesMax });
+      const { items, next } = await store.values.list(tenant, KIND, server, { prefix, after, max, valueBytesMax });
       return Buffer.from(JSON.stringify({ items: items.map(itemView), next }));
     });
   }
@@ -116,7 +124,7 @@ function keyIn({ key }: JsonObject): string {
 }
 
 function checkKey(key: string): void {
-  const problem = stateKeyProblem(key);
+  const problem = keyProblem(key);
   if (problem !== undefined) throw new BerthError("state_invalid", problem);
 }
 
@@ -133,13 +141,13 @@ function optionalNumber(params: JsonObject, name: string): number | undefined {
   throw new TypeError(`"${name}" must be a whole number`);
 }
 
-function viewOf({ version, changedAt, expiresAt, isJson, value }: StateEntry): JsonObject {
+function viewOf({ version, changedAt, expiresAt, isJson, value }: ValueEntry): JsonObject {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   const kept: JsonObject = isJson ? { json: bytes.toString("utf8") } : { base64: bytes.toString("base64") };
   return { version, changedAt, ...(expiresAt !== null && { expiresAt }), ...kept };
 }
 
-function itemView({ key, bytes, value, ...facts }: StateItem): JsonObject {
+function itemView({ key, bytes, value, ...facts }: ValueItem): JsonObject {
   if (value) return { key, bytes, ...viewOf({ ...facts, value }) };
   const { version, changedAt, expiresAt } = facts;
   return { key, bytes, version, changedAt, ...(expiresAt !== null && { expiresAt }) };

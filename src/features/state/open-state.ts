@@ -4,7 +4,7 @@ import { stateRequests, stateRules } from "./guest-requests.ts";
 
 export function openState(core: FeatureCore): FeatureParts {
   const rules = stateRules(core);
-  const edits = createStateEdits({ ...rules, store: core.store.state, directory: core.directory });
+  const edits = createStateEdits({ ...rules, store: core.store.values, directory: core.directory });
   return {
     guestRequests: stateRequests(rules),
     routes: async () => (await import("./routes.ts")).stateFeatureRoutes(edits),

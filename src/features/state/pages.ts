@@ -7,9 +7,9 @@ import { bytesText, countOf, timeView } from "../../http/pages/parts/text.ts";
 import type { PageRoute, RoutedContext } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { indentedJson } from "../../lib/json.ts";
-import type { KeptBy, StateEdits, StateEntry, StateItem } from "./edits.ts";
+import type { KeptBy, StateEdits, ValueEntry, ValueItem } from "./edits.ts";
 
-interface StatePageOptions extends PageKit {
+interface ValuePageOptions extends PageKit {
   readonly state: StateEdits;
 }
 
@@ -32,7 +32,7 @@ export function statePages(state: StateEdits): PageRoute<PageKit>[] {
 }
 
 /** `GET /state`: the servers that store something, of those that the reader may change. */
-async function sendServers({ state, pages, writable }: StatePageOptions, context: RoutedContext): Promise<void> {
+async function sendServers({ state, pages, writable }: ValuePageOptions, context: RoutedContext): Promise<void> {
   const { tenant, base } = context;
   const kept = (await state.sizes(tenant)).filter(({ server }) => mayChange(context, "state", server));
   const view = ({ server, keys, bytes, exists }: KeptBy): object => ({
@@ -53,14 +53,14 @@ async function sendServers({ state, pages, writable }: StatePageOptions, context
 }
 
 /** `GET /state/:name`: the keys of a server. */
-async function sendKeys({ state, pages, writable }: StatePageOptions, context: RoutedContext): Promise<void> {
+async function sendKeys({ state, pages, writable }: ValuePageOptions, context: RoutedContext): Promise<void> {
   const { request, tenant, base } = context;
   const server = named(context)!;
   const address = addressOf(base, server);
   const prefix = textIn(context, "prefix");
   const { limit, after } = readListPage(request);
   const { items, next } = await state.list(tenant, server, { prefix, after, max: limit });
-  const view = ({ key, bytes, isJson, changedAt, expiresAt, version }: StateItem): object => ({
+  const view = ({ key, bytes, isJson, changedAt, expiresAt, version }: ValueItem): object => ({
     writable,
     key,
     version,
@@ -85,7 +85,7 @@ async function sendKeys({ state, pages, writable }: StatePageOptions, context: R
 }
 
 /** `GET /state/:name?key=`: a key and its value. */
-async function sendValue({ state, pages, writable }: StatePageOptions, context: RoutedContext, key: string) {
+async function sendValue({ state, pages, writable }: ValuePageOptions, context: RoutedContext, key: string) {
   const { tenant, base } = context;
   const server = named(context)!;
   const address = addressOf(base, server);
@@ -113,7 +113,7 @@ async function sendValue({ state, pages, writable }: StatePageOptions, context: 
 }
 
 /** As a person edits it: indented JSON, or base64. */
-function textOf({ value, isJson }: StateEntry): string {
+function textOf({ value, isJson }: ValueEntry): string {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   return isJson ? indentedJson(JSON.parse(bytes.toString("utf8"))) : bytes.toString("base64");
 }

@@ -8,8 +8,8 @@ import { isTenantName } from "../../lib/tenant-name.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { nameFault } from "../../secrets/secret-rules.ts";
-import { stateBounds, stateKeyProblem, stateValueProblem } from "../../store/state-rules.ts";
-import type { TenantStaging, NamedChange, KeptState } from "../../store/store.ts";
+import type { TenantStaging, NamedChange, ServerValue } from "../../store/store.ts";
+import { keyProblem, valueBounds, valueProblem } from "../../store/value-rules.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 import {
   lineStarts,
@@ -17,7 +17,7 @@ import {
   FORMAT,
   FORMAT_VERSION,
   contentLine,
-  stateLine,
+  valueLine,
   kindsOfNames,
   type TenantFileCounts,
   type TenantFileHeader,
@@ -34,7 +34,7 @@ export interface ReadOptions extends CheckOptions {
   readonly onHeader?: (header: TenantFileHeader) => Promise<void>;
 }
 
-type Into = Pick<TenantStaging, "put" | "content" | "add" | "addState">;
+type Into = Pick<TenantStaging, "put" | "content" | "add" | "addValue">;
 
 /** The contents of a file, or all its problems. */
 type ReadTenantFile =
@@ -289,9 +289,9 @@ class TenantFileChecks {
   }
 
   async #takeState(bytes: Uint8Array): Promise<void> {
-    const { stateKeyBytes, stateValueBytes } = stateBounds;
+    const { valueKeyBytes, valueBytes } = valueBounds;
     // A value as text may be escaped wherever it has a quote, and a key everywhere.
-    const lineBytesMax = 2 * stateValueBytes + ESCAPED_BYTES * stateKeyBytes + SHORT_LINE_BYTES;
+    const lineBytesMax = 2 * valueBytes + ESCAPED_BYTES * valueKeyBytes + SHORT_LINE_BYTES;
     if (bytes.length > lineBytesMax) {
       return this.complain("too-large", `A line of state has at most ${lineBytesMax} bytes`);
     }
@@ -299,9 +299,7 @@ class TenantFileChecks {
     if (!kept) return this.#malformed();
     const { server, key, version, changedAt } = kept;
     const wrong =
-      serverNameProblem(server) ??
-      stateKeyProblem(key) ??
-      stateValueProblem({ isJson: kept.isJson, bytes: kept.value });
+      serverNameProblem(server) ?? keyProblem(key) ?? valueProblem({ isJson: kept.isJson, bytes: kept.value });
     if (wrong !== undefined) this.complain("bad-state", `This cannot be kept as state: ${wrong}`);
     if (Math.max(version, changedAt) > Date.now() + AHEAD_MS_MAX) {
       this.complain("future-time", "The version or the time is in the future by the clock of this machine");
@@ -314,11 +312,11 @@ class TenantFileChecks {
     this.#stateBefore = place;
     this.#checkStateRoom(kept);
     // What is wrong is not published, and a duplicate could not even be staged.
-    if (this.problems.length === 0) await this.#into.addState(kept);
+    if (this.problems.length === 0) await this.#into.addValue(kept);
   }
 
-  #checkStateRoom({ server, key, value }: KeptState): void {
-    const { stateKeysPerServer } = stateBounds;
+  #checkStateRoom({ server, key, value }: ServerValue): void {
+    const { valuesPerServer } = valueBounds;
     const { stateBytesPerServer } = this.#options.limits;
     if (this.#kept.server !== server) this.#kept = { server, keys: 0, bytes: 0 };
     const before = this.#kept;
@@ -327,9 +325,9 @@ class TenantFileChecks {
       keys: before.keys + 1,
       bytes: before.bytes + Buffer.byteLength(key) + value.length,
     });
-    const isNew = before.keys <= stateKeysPerServer && before.bytes <= stateBytesPerServer;
-    if (!isNew || (keys <= stateKeysPerServer && bytes <= stateBytesPerServer)) return;
-    const most = `${stateKeysPerServer} keys and ${stateBytesPerServer} bytes`;
+    const isNew = before.keys <= valuesPerServer && before.bytes <= stateBytesPerServer;
+    if (!isNew || (keys <= valuesPerServer && bytes <= stateBytesPerServer)) return;
+    const most = `${valuesPerServer} keys and ${stateBytesPerServer} bytes`;
     const limits = "BERTH_STATE_BYTES_PER_SERVER";
     this.complain("too-large", `The server "${server}" keeps more than ${most} of state (${limits})`);
   }
@@ -400,7 +398,7 @@ function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefi
 /** A byte of a key may be written as `\\u0000`. */
 const ESCAPED_BYTES = 6;
 
-function readState(line: Uint8Array): KeptState | undefined {
+function readState(line: Uint8Array): ServerValue | undefined {
   let read: unknown;
   try {
     read = JSON.parse(decoder.decode(line));
@@ -413,7 +411,8 @@ function readState(line: Uint8Array): KeptState | undefined {
   if (typeof server !== "string" || typeof key !== "string" || typeof text !== "string") return undefined;
   if (!Number.isSafeInteger(version) || (version as number) < 1 || !isTime(at)) return undefined;
   if (expires !== null && !isTime(expires)) return undefined;
-  const kept: KeptState = {
+  const kept: ServerValue = {
+    kind: "state",
     server,
     key,
     version: version as number,
@@ -422,7 +421,7 @@ function readState(line: Uint8Array): KeptState | undefined {
     isJson: json !== undefined,
     value: Buffer.from(text, json === undefined ? "base64" : "utf8"),
   };
-  return isSame(line, stateLine(kept)) ? kept : undefined;
+  return isSame(line, valueLine(kept)) ? kept : undefined;
 }
 
 /** A time in the notation of the file. */

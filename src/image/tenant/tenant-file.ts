@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Cid } from "../../lib/cid.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import type { KeptState, NamedChange, TenantSnapshot } from "../../store/store.ts";
+import type { NamedChange, ServerValue, TenantSnapshot } from "../../store/store.ts";
 
 /**
  * A tenant as one file: what `berth tenant export` writes and `berth tenant import` reads. It owns the format, and the
@@ -77,12 +77,12 @@ export function changeLine({ kind, name, cid, changedAt, by }: NamedChange): str
   return JSON.stringify({ change: kind, name, cid, at: new Date(changedAt).toISOString(), by });
 }
 
-export function stateLine({ server, key, version, changedAt, expiresAt, isJson, value }: KeptState): string {
+export function valueLine({ kind, server, key, version, changedAt, expiresAt, isJson, value }: ServerValue): string {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   const at = new Date(changedAt).toISOString();
   const expires = expiresAt === null ? null : new Date(expiresAt).toISOString();
-  const kept = isJson ? { json: bytes.toString("utf8") } : { base64: bytes.toString("base64") };
-  return JSON.stringify({ state: server, key, version, at, expires, ...kept });
+  const encoded = isJson ? { json: bytes.toString("utf8") } : { base64: bytes.toString("base64") };
+  return JSON.stringify({ [kind]: server, key, version, at, expires, ...encoded });
 }
 
 /** A summary of a written tenant file. */
@@ -128,9 +128,9 @@ export async function* tenantFile(
   }
   const secretNames = await snapshot.secrets();
   for (const secret of secretNames) yield line(JSON.stringify({ secret }));
-  for await (const kept of snapshot.state()) {
+  for await (const value of snapshot.values()) {
     state += 1;
-    yield line(stateLine(kept));
+    yield line(valueLine(value));
   }
 
   const counts: TenantFileCounts = { contents, changes, secrets: secretNames.length, state };

@@ -141,9 +141,8 @@ function targetIn(run: RunSql): CopyTarget {
 
 const NUMBERED = [
   ["content", "id"],
-  ["state_server", "id"],
-  ["state", "id"],
-  ["retained_call_server", "id"],
+  ["server_data", "id"],
+  ["server_value", "id"],
   ["retained_call", "id"],
   ["audit", "arrival"],
 ] as const;

@@ -3,8 +3,6 @@ import type { AddedLink, ChainEnd, Dialect } from "../dialect.ts";
 import { rows } from "../steps.ts";
 import { lockOf } from "./database.ts";
 
-/** Rows of state that are read together: their values may be large, and arrive as text. */
-const STATE_ROWS = 50;
 /** Appending transactions wait for an anchor while it waits for others that append. */
 const ANCHOR_WAITS_MS = 2_000;
 
@@ -16,14 +14,29 @@ const ADD_LINKS = `INSERT INTO audit (place, at, since, tenant, kind, records, b
     WITH ORDINALITY AS link (place, at, since, tenant, kind, records, bytes, digest, hash, body, turn)
   ORDER BY turn`;
 
+const GROW = `ON CONFLICT (tenant, kind, server) DO UPDATE SET items = before.items + excluded.items,
+  bytes = before.bytes + excluded.bytes, version = greatest(before.version, excluded.version)`;
+
+const PUT_VALUES = `WITH new AS (
+    SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::boolean[], $7::bigint[], $8::bigint[], $9::bigint[],
+        $10::bigint[], $11::bigint[])
+      AS each (kind, server, key, value, is_json, version, changed_at, expires_at, items, bytes)),
+  owner AS (
+    INSERT INTO server_data AS before (tenant, kind, server, items, bytes, version)
+    SELECT $1, kind, server, sum(items), sum(bytes), max(version) FROM new GROUP BY kind, server ${GROW}
+    RETURNING id, kind, server)
+  INSERT INTO server_value (server_id, key, value, is_json, version, changed_at, expires_at)
+  SELECT id, key, value, is_json, new.version, changed_at, expires_at FROM new JOIN owner USING (kind, server)
+  ON CONFLICT (server_id, key) DO UPDATE SET value = excluded.value, is_json = excluded.is_json,
+    version = excluded.version, changed_at = excluded.changed_at, expires_at = excluded.expires_at`;
+
 /** Adds retained calls in their order. */
 const ADD_CALLS = `WITH new AS (
     SELECT * FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[])
       WITH ORDINALITY AS each (server, at, expires_at, tool, outcome, micros, principal, body, turn)),
   place AS (
-    INSERT INTO retained_call_server AS before (tenant, server, calls, bytes)
-    SELECT $1, server, count(*), sum(octet_length(body)) FROM new GROUP BY server
-    ON CONFLICT (tenant, server) DO UPDATE SET calls = before.calls + excluded.calls, bytes = before.bytes + excluded.bytes
+    INSERT INTO server_data AS before (tenant, kind, server, items, bytes, version)
+    SELECT $1, 'calls', server, count(*), sum(octet_length(body)), 0 FROM new GROUP BY server ${GROW}
     RETURNING id, server)
   INSERT INTO retained_call (server_id, at, expires_at, tool, outcome, micros, principal, body)
   SELECT id, at, expires_at, tool, outcome, micros, principal, body FROM new JOIN place USING (server) ORDER BY turn`;
@@ -39,6 +52,16 @@ export const postgresDialect: Dialect = {
   // Other transactions write meanwhile, and each one costs round trips.
   removable: (query) => `SELECT id FROM (${query}) AS found`,
   removedBytesMax: Infinity,
+
+  *putValues(tenant, values) {
+    const columns = ["kind", "server", "key", "value", "isJson", "version", "changedAt", "expiresAt"] as const;
+    const sums = ["items", "bytes"] as const;
+    yield* rows(PUT_VALUES, [
+      tenant,
+      ...columns.map((column) => values.map((each) => each[column])),
+      ...sums.map((sum) => values.map(({ grows }) => grows[sum])),
+    ]);
+  },
 
   *addCalls(tenant, calls) {
     const columns = ["server", "at", "expiresAt", "tool", "outcome", "micros", "principal", "body"] as const;
@@ -67,15 +90,6 @@ export const postgresDialect: Dialect = {
 
   addLeaves: `UPDATE content SET is_leaf = true
     WHERE id IN (SELECT id FROM content WHERE cid = ANY ($1) FOR NO KEY UPDATE SKIP LOCKED)`,
-
-  *stateValues(tenant, cursor = { server: 0, key: "" }) {
-    const found = yield* rows<{ server: number; key: string; value: Uint8Array }>(
-      `SELECT server_id AS server, key, value FROM state JOIN state_server AS place ON place.id = server_id
-       WHERE tenant = $1 AND (server_id, key) > ($2::bigint, $3) ORDER BY server_id, key LIMIT ${STATE_ROWS}`,
-      [tenant, cursor.server, cursor.key],
-    );
-    return { values: found.map(({ value }) => value), next: found.length < STATE_ROWS ? undefined : found.at(-1) };
-  },
 
   *settleNoted(tenant, { back, gone, hidden, later }) {
     yield* rows(

@@ -87,7 +87,7 @@ CREATE TABLE tenant_derived (
 CREATE INDEX tenant_derived_by_key ON tenant_derived (key);
 `;
 
-const recordsAndState = `
+const recordsAndServerData = `
 CREATE TABLE record (
   tenant     text COLLATE "C" NOT NULL,
   kind       text COLLATE "C" NOT NULL,
@@ -99,19 +99,20 @@ CREATE TABLE record (
 );
 CREATE INDEX record_by_expiry ON record (expires_at);
 
-CREATE TABLE state_server (
+CREATE TABLE server_data (
   id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   tenant  text COLLATE "C" NOT NULL,
+  kind    text COLLATE "C" NOT NULL,
   server  text COLLATE "C" NOT NULL,
-  keys    bigint NOT NULL,
+  items   bigint NOT NULL,
   bytes   bigint NOT NULL,
   version bigint NOT NULL,
-  UNIQUE (tenant, server)
+  UNIQUE (tenant, kind, server)
 );
 
-CREATE TABLE state (
+CREATE TABLE server_value (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  server_id  bigint NOT NULL REFERENCES state_server (id),
+  server_id  bigint NOT NULL REFERENCES server_data (id),
   key        text COLLATE "C" NOT NULL,
   value      bytea NOT NULL,
   is_json    boolean NOT NULL,
@@ -120,7 +121,7 @@ CREATE TABLE state (
   expires_at bigint,
   UNIQUE (server_id, key)
 );
-CREATE INDEX state_by_expiry ON state (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX server_value_by_expiry ON server_value (expires_at) WHERE expires_at IS NOT NULL;
 `;
 
 const tenants = `
@@ -242,18 +243,9 @@ CREATE TABLE key_proof (
 `;
 
 const retainedCalls = `
-CREATE TABLE retained_call_server (
-  id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  tenant text COLLATE "C" NOT NULL,
-  server text COLLATE "C" NOT NULL,
-  calls  bigint NOT NULL,
-  bytes  bigint NOT NULL,
-  UNIQUE (tenant, server)
-);
-
 CREATE TABLE retained_call (
   id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  server_id  bigint NOT NULL REFERENCES retained_call_server (id),
+  server_id  bigint NOT NULL REFERENCES server_data (id),
   at         bigint NOT NULL,
   expires_at bigint NOT NULL,
   tool       text COLLATE "C" NOT NULL,
@@ -272,7 +264,7 @@ CREATE INDEX retained_call_by_expiry ON retained_call (expires_at);
  * that nodes before and after it serve together; a later version removes what it makes unneeded.
  */
 export const migrations: readonly string[] = [
-  [clock, contentAndNames, recordsAndState, tenants, audit, nodes, retainedCalls].join("\n"),
+  [clock, contentAndNames, recordsAndServerData, tenants, audit, nodes, retainedCalls].join("\n"),
 ];
 
 /**

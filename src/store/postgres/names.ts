@@ -93,7 +93,7 @@ export function postgresNames({ run }: PostgresDatabase, feed: Feed, storedBytes
     /** Part of a change of the tenant, whose bytes are verified. Returns the numbers of the changes. */
     change: async (run: RunSql, tenant: string, wanted: Change): Promise<readonly number[]> => {
       const { by, put = [], set = [], derived = [], storedBytesMax } = wanted;
-      const use = storedBytesMax === undefined ? undefined : await storedBytes.of(run, tenant);
+      const use = storedBytesMax === undefined ? undefined : await runSteps(run, storedBytes.of(tenant));
       const ids = await putContents(run, [...put, ...derived.map(({ block }) => block)]);
       let added = await putDerived(run, tenant, derived, ids);
       if (put.length > 0) {

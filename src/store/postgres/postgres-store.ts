@@ -2,8 +2,10 @@ import { randomBytes } from "node:crypto";
 import { isCid, rawBlock } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
+import { retainedCallsIn } from "../retained-calls.ts";
 import { soundOnes, verifiedInTurns, type ForeignChange } from "../rules.ts";
 import type { Change, SecretStore, Store } from "../store.ts";
+import { valuesIn } from "../values.ts";
 import { postgresAuditLinks } from "./audit.ts";
 import { CollectionThreads } from "./collect.ts";
 import { readBytes, readContent, readContents } from "./content.ts";
@@ -14,9 +16,9 @@ import { admitKeys, type KeyProofs } from "./key-proofs.ts";
 import { postgresNames } from "./names.ts";
 import { postgresNodes } from "./nodes.ts";
 import { postgresRecords } from "./records.ts";
-import { postgresRetainedCalls } from "./retained-calls.ts";
 import { postgresSecrets } from "./secrets.ts";
-import { postgresState } from "./state.ts";
+import { postgresServerData } from "./server-data.ts";
+import { runSteps } from "./steps.ts";
 import { StoredSums } from "./stored-bytes.ts";
 import { postgresTenants } from "./tenants.ts";
 import { postgresTokens } from "./tokens.ts";
@@ -66,6 +68,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     throw error;
   }
   const storedBytes = new StoredSums();
+  const serverData = postgresServerData(database, storedBytes);
   const collections = new CollectionThreads(url);
   const derived = postgresDerived(database);
   const names = postgresNames(database, feed, storedBytes);
@@ -74,8 +77,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return {
     tenants: postgresTenants(database, feed, (tenant) => storedBytes.forget(tenant)),
     tokens: postgresTokens(database, ofTokens.run, feed),
-    state: postgresState(database, storedBytes),
-    retainedCalls: postgresRetainedCalls(database, storedBytes),
+    values: valuesIn(serverData),
+    retainedCalls: retainedCallsIn(serverData),
     nodes: postgresNodes(ofNode, feed),
     audit: postgresAuditLinks(database),
     ...postgresSecrets(database, feed),
@@ -159,7 +162,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       return found!.bytes;
     },
 
-    use: (tenant) => storedBytes.of(database.run, tenant),
+    use: (tenant) => runSteps(database.run, storedBytes.of(tenant)),
 
     async collect(order) {
       const collected = await collections.collect(order);

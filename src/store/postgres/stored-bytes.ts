@@ -1,9 +1,9 @@
 import { BoundedMap } from "../../lib/bounded-map.ts";
-import { CHANGE_BYTES, full, type FullCode } from "../rules.ts";
-import { storedKinds, type StoredUse } from "../store.ts";
-import type { RunSql } from "./database.ts";
+import { CHANGE_BYTES, full } from "../rules.ts";
+import { rows, type Steps } from "../steps.ts";
+import { storedKinds, type FullCode, type StoredUse } from "../store.ts";
 
-/** Sums of this long ago are good enough for state, which servers write at each call; for so many tenants. */
+/** Sums of this long ago are good enough for the data of servers, which they write at each call; for so many tenants. */
 const LATELY_MS = 10_000;
 const LATELY_MAX = 10_000;
 
@@ -12,9 +12,9 @@ export class StoredSums {
   readonly #lately = new BoundedMap<string, { readonly at: number; readonly use: StoredUse }>(LATELY_MAX);
 
   /** All kinds, as they are now. */
-  async of(run: RunSql, tenant: string): Promise<StoredUse> {
-    const [use] = await run<StoredUse>(
-      `SELECT packages, content, compiled, records, secrets, history, ${STATE} AS state, ${CALLS} AS calls FROM
+  *of(tenant: string): Steps<StoredUse> {
+    const [use] = yield* rows<StoredUse>(
+      `SELECT packages, content, compiled, records, secrets, history, ${OF_SERVERS} FROM
          (SELECT coalesce(sum(length) FILTER (WHERE is_package), 0) AS packages,
             coalesce(sum(length) FILTER (WHERE NOT is_package), 0) AS content
           FROM tenant_content, ${LENGTH} WHERE tenant = $1) AS contents,
@@ -32,16 +32,14 @@ export class StoredSums {
     return Object.fromEntries(storedKinds.map((kind) => [kind, use![kind]])) as StoredUse;
   }
 
-  /** As `of`, with all kinds but state and retained calls as they were some seconds ago at most. */
-  async lately(run: RunSql, tenant: string): Promise<StoredUse> {
+  /** As `of`, with all kinds but the data of servers as they were some seconds ago at most. */
+  *lately(tenant: string): Steps<StoredUse> {
     const known = this.#lately.get(tenant);
     if (known && performance.now() - known.at < LATELY_MS) {
-      const [beside] = await run<Pick<StoredUse, "state" | "calls">>(`SELECT ${STATE} AS state, ${CALLS} AS calls`, [
-        tenant,
-      ]);
-      return { ...known.use, ...beside };
+      const [ofServers] = yield* rows<Pick<StoredUse, "state" | "calls">>(`SELECT ${OF_SERVERS}`, [tenant]);
+      return { ...known.use, ...ofServers };
     }
-    const use = await this.of(run, tenant);
+    const use = yield* this.of(tenant);
     this.#lately.set(tenant, { at: performance.now(), use });
     return use;
   }
@@ -56,11 +54,10 @@ export class StoredSums {
 const LENGTH =
   "LATERAL (SELECT octet_length(bytes) AS length, is_package FROM content WHERE id = content_id OFFSET 0) AS held";
 
-/** That of the tenant `$1`, whose sums stand beside it. */
-const STATE = "(SELECT coalesce(sum(bytes), 0) FROM state_server WHERE tenant = $1)";
-
-/** The same for its retained calls. */
-const CALLS = "(SELECT coalesce(sum(bytes), 0) FROM retained_call_server WHERE tenant = $1)";
+/** The data of the servers of the tenant `$1`, by kind. */
+const OF_SERVERS = ["state", "calls"]
+  .map((kind) => `(SELECT coalesce(sum(bytes), 0) FROM server_data WHERE tenant = $1 AND kind = '${kind}') AS ${kind}`)
+  .join(", ");
 
 /** Throws `code` for a change that adds so many bytes to what a tenant stores, where that is more than it may. */
 export function checkRoom(use: StoredUse, added: number, storedBytesMax: number, code: FullCode): void {

@@ -4,13 +4,14 @@ import { BerthError } from "../../lib/errors.ts";
 import { aliasOf } from "../aliases.ts";
 import { leftIds } from "../left-claims.ts";
 import { contentMissing, verifiedInTurns } from "../rules.ts";
-import { sizeOf } from "../state-rules.ts";
+import { newValue } from "../server-data.ts";
 import { rows, type Steps } from "../steps.ts";
-import type { KeptState, NamedChange, TenantStaging } from "../store.ts";
+import type { NamedChange, ServerValue, TenantStaging } from "../store.ts";
 import type { TenantChanges } from "../tenants.ts";
+import { sizeOf } from "../value-rules.ts";
 import { claimContents, putContents, readContent } from "./content.ts";
 import type { PostgresDatabase, RunSql } from "./database.ts";
-import { addState } from "./state.ts";
+import { postgresDialect } from "./dialect.ts";
 import { removeLater, removeLeft, runSteps } from "./steps.ts";
 
 /** The bytes, and the rows, that are written in one transaction. */
@@ -42,12 +43,12 @@ export async function postgresTenantStaging(
 
   let waiting = new Batch();
   const flush = async (): Promise<void> => {
-    const { contents, changes, state } = waiting;
+    const { contents, changes, values } = waiting;
     waiting = new Batch();
     await database.transaction(async (run) => {
       await claimContents(run, coming, (await putContents(run, [...contents.values()])).values());
       await addChanges(run, coming, changes);
-      await addState(run, coming, state);
+      await runSteps(run, postgresDialect.putValues(coming, values.map(newValue)));
     }, QUICK);
   };
   const flushIfFull = async (): Promise<void> => {
@@ -65,8 +66,8 @@ export async function postgresTenantStaging(
       waiting.add(change);
       await flushIfFull();
     },
-    async addState(kept) {
-      waiting.addState(kept);
+    async addValue(value) {
+      waiting.addValue(value);
       await flushIfFull();
     },
 
@@ -100,11 +101,13 @@ export async function postgresTenantStaging(
 class Batch {
   readonly contents = new Map<Cid, Block>();
   readonly changes: NamedChange[] = [];
-  readonly state: KeptState[] = [];
+  readonly values: ServerValue[] = [];
   #bytes = 0;
 
   get isFull(): boolean {
-    return this.#bytes >= BYTES_AT_ONCE || this.contents.size + this.changes.length + this.state.length >= ROWS_AT_ONCE;
+    return (
+      this.#bytes >= BYTES_AT_ONCE || this.contents.size + this.changes.length + this.values.length >= ROWS_AT_ONCE
+    );
   }
 
   put(block: Block): void {
@@ -116,9 +119,9 @@ class Batch {
     this.changes.push(change);
   }
 
-  addState(kept: KeptState): void {
-    this.state.push(kept);
-    this.#bytes += sizeOf(kept.key, kept.value);
+  addValue(value: ServerValue): void {
+    this.values.push(value);
+    this.#bytes += sizeOf(value.key, value.value);
   }
 }
 

@@ -6,7 +6,6 @@ import { collection, type CollectedStore } from "../collection.ts";
 import type { CollectionReport, ThreadOrder, Wrote } from "./collect.ts";
 import { sqliteDialect } from "./dialect.ts";
 import { MUST_SCRUB, scrub, SCRUBBING } from "./scrub.ts";
-import { removeExpiredState } from "./state.ts";
 import { inTransaction, runStepsApart } from "./steps.ts";
 import { identityOf, moved } from "./store-files.ts";
 import { removeLeftovers } from "./tenant-staging.ts";
@@ -50,10 +49,6 @@ function collectedStore(database: Database.Database, own: Turns): CollectedStore
     dialect: sqliteDialect,
     read: (steps) => runStepsApart(database, steps, () => own.rest()),
     write,
-    async removeExpired() {
-      const removeSome = database.transaction(removeExpiredState(database));
-      while ((await own.write(() => removeSome.immediate())) > 0);
-    },
     removeLeftovers: () => removeLeftovers(database, write),
     reusableBytes: () =>
       ["freelist_count", "page_size"]

@@ -4,9 +4,6 @@ import { rows } from "../steps.ts";
 import { storeNow } from "./clock.ts";
 import { MUST_SCRUB } from "./scrub.ts";
 
-/** Rows of state that are read together. */
-const STATE_ROWS = 200;
-
 const oneOf = (column: string, parameter: string): string => `${column} IN (SELECT value FROM json_each(${parameter}))`;
 
 export const sqliteDialect: Dialect = {
@@ -23,10 +20,17 @@ export const sqliteDialect: Dialect = {
     `SELECT id FROM (SELECT id, sum(bytes) OVER (ORDER BY id) - bytes AS before FROM (${query})) WHERE before < 524288`,
   removedBytesMax: 4 * 1024 * 1024,
 
+  *putValues(tenant, values) {
+    for (const { kind, server, key, value, isJson, version, changedAt, expiresAt, grows } of values) {
+      const [owner] = yield* rows<{ id: number }>(GROW, [tenant, kind, server, grows.items, grows.bytes, version]);
+      yield* rows(PUT_VALUE, [owner!.id, key, value, isJson, version, changedAt, expiresAt]);
+    }
+  },
+
   *addCalls(tenant, calls) {
     for (const { server, at, expiresAt, tool, outcome, micros, principal, body } of calls) {
-      const [place] = yield* rows<{ id: number }>(GROW_CALLS, [tenant, server, Buffer.byteLength(body)]);
-      yield* rows(ADD_CALL, [place!.id, at, expiresAt, tool, outcome, micros, principal, body]);
+      const [owner] = yield* rows<{ id: number }>(GROW, [tenant, "calls", server, 1, Buffer.byteLength(body), 0]);
+      yield* rows(ADD_CALL, [owner!.id, at, expiresAt, tool, outcome, micros, principal, body]);
     }
   },
 
@@ -48,22 +52,6 @@ export const sqliteDialect: Dialect = {
 
   // Packages were marked when they were written.
   addLeaves: `INSERT OR IGNORE INTO content_leaf (content_id, is_package) SELECT id, 0 FROM content WHERE ${oneOf("cid", "$1")}`,
-
-  // Server by server, as each index has it: SQLite would sort all state of the tenant for each part.
-  *stateValues(tenant, cursor = { server: "", key: "" }) {
-    const after = cursor.key === "" ? ">" : "=";
-    const [place] = yield* rows<{ id: number; server: string }>(
-      `SELECT id, server FROM state_server WHERE tenant = $1 AND server ${after} $2 ORDER BY server LIMIT 1`,
-      [tenant, cursor.server],
-    );
-    if (!place) return { values: [], next: undefined };
-    const found = yield* rows<{ key: string; value: Uint8Array }>(
-      `SELECT key, value FROM state WHERE server_id = $1 AND key > $2 ORDER BY key LIMIT ${STATE_ROWS}`,
-      [place.id, cursor.key],
-    );
-    const key = found.length < STATE_ROWS ? "" : found.at(-1)!.key;
-    return { values: found.map(({ value }) => value), next: { server: place.server, key } };
-  },
 
   *settleNoted(tenant, { back, gone, hidden, later }) {
     yield* rows("INSERT OR IGNORE INTO tenant_content (tenant, content_id) SELECT $1, value FROM json_each($2)", [
@@ -103,7 +91,12 @@ const GROW_CHAIN = `INSERT INTO audit_chain (tenant, place, hash, at, anchored, 
   VALUES ($1, $2, $3, $4, 0, $5, $6)
   ON CONFLICT (tenant) DO UPDATE SET place = excluded.place, hash = excluded.hash, at = excluded.at,
     call_bytes = call_bytes + excluded.call_bytes, other_bytes = other_bytes + excluded.other_bytes`;
-const GROW_CALLS = `INSERT INTO retained_call_server (tenant, server, calls, bytes) VALUES ($1, $2, 1, $3)
-  ON CONFLICT (tenant, server) DO UPDATE SET calls = calls + 1, bytes = bytes + excluded.bytes RETURNING id`;
+const GROW = `INSERT INTO server_data (tenant, kind, server, items, bytes, version) VALUES ($1, $2, $3, $4, $5, $6)
+  ON CONFLICT (tenant, kind, server) DO UPDATE SET items = items + excluded.items, bytes = bytes + excluded.bytes,
+    version = max(version, excluded.version) RETURNING id`;
+const PUT_VALUE = `INSERT INTO server_value (server_id, key, value, is_json, version, changed_at, expires_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7)
+  ON CONFLICT (server_id, key) DO UPDATE SET value = excluded.value, is_json = excluded.is_json,
+    version = excluded.version, changed_at = excluded.changed_at, expires_at = excluded.expires_at`;
 const ADD_CALL = `INSERT INTO retained_call (server_id, at, expires_at, tool, outcome, micros, principal, body)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`;

@@ -76,7 +76,7 @@ CREATE TABLE scrubbed (through INTEGER NOT NULL);
 INSERT INTO scrubbed (through) VALUES (0);
 `;
 
-const recordsAndState = `
+const recordsAndServerData = `
 -- Short-lived data that changes often, such as tasks: not addressed by content, and without history.
 CREATE TABLE record (
   id         INTEGER PRIMARY KEY,
@@ -90,21 +90,22 @@ CREATE TABLE record (
 );
 CREATE INDEX record_by_expiry ON record (expires_at);
 
--- The state of servers. Keys refer to a row of their server, so that one update moves or drops all of them.
-CREATE TABLE state_server (
+-- What servers store. Its rows refer to a row of their server, so that one update moves or drops all of them.
+CREATE TABLE server_data (
   id      INTEGER PRIMARY KEY,
   tenant  TEXT NOT NULL,
+  kind    TEXT NOT NULL,
   server  TEXT NOT NULL,
-  -- Sums over its keys, and the highest version that any of them ever had.
-  keys    INTEGER NOT NULL,
+  -- Sums over its rows, and the highest version that any of its values ever had.
+  items   INTEGER NOT NULL,
   bytes   INTEGER NOT NULL,
   version INTEGER NOT NULL,
-  UNIQUE (tenant, server)
+  UNIQUE (tenant, kind, server)
 );
 
-CREATE TABLE state (
+CREATE TABLE server_value (
   id         INTEGER PRIMARY KEY,
-  server_id  INTEGER NOT NULL REFERENCES state_server (id),
+  server_id  INTEGER NOT NULL REFERENCES server_data (id),
   key        TEXT NOT NULL,
   value      BLOB NOT NULL,
   is_json    INTEGER NOT NULL,
@@ -113,22 +114,11 @@ CREATE TABLE state (
   expires_at INTEGER,
   UNIQUE (server_id, key)
 );
-CREATE INDEX state_by_expiry ON state (expires_at) WHERE expires_at IS NOT NULL;
-
--- Recorded calls of servers. They refer to a row of their server, so that one update drops all of them.
-CREATE TABLE retained_call_server (
-  id     INTEGER PRIMARY KEY,
-  tenant TEXT NOT NULL,
-  server TEXT NOT NULL,
-  -- Sums over its calls.
-  calls  INTEGER NOT NULL,
-  bytes  INTEGER NOT NULL,
-  UNIQUE (tenant, server)
-);
+CREATE INDEX server_value_by_expiry ON server_value (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE retained_call (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
-  server_id  INTEGER NOT NULL REFERENCES retained_call_server (id),
+  server_id  INTEGER NOT NULL REFERENCES server_data (id),
   at         INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
   tool       TEXT NOT NULL,
@@ -264,4 +254,6 @@ CREATE TABLE lease (
  * The steps from an empty database to the current schema. A released step is never edited: the database stores how many
  * it has taken, so a change is a new step at the end.
  */
-export const migrations: readonly string[] = [[contentAndNames, recordsAndState, tenants, audit, nodes].join("\n")];
+export const migrations: readonly string[] = [
+  [contentAndNames, recordsAndServerData, tenants, audit, nodes].join("\n"),
+];

@@ -4,11 +4,11 @@ import { rawBlock, type Cid } from "../../lib/cid.ts";
 import { removeLeftDrafts } from "../../lib/draft-file.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { Log } from "../../lib/log.ts";
-import { newAlias } from "../aliases.ts";
 import { ifSound } from "../if-sound.ts";
+import { retainedCallsIn } from "../retained-calls.ts";
 import { byName, verified, verifiedInTurns, type ForeignChange } from "../rules.ts";
-import { byServer } from "../state-rules.ts";
 import type { Change, ChangedName, SecretStore, Store } from "../store.ts";
+import { valuesIn } from "../values.ts";
 import { atOnce, attempt, attemptAll, attempting } from "./attempt.ts";
 import { sqliteAuditLinks } from "./audit.ts";
 import { storeNow } from "./clock.ts";
@@ -20,12 +20,9 @@ import { sqliteNames } from "./names.ts";
 import { LetterBoxes, sqliteNodes } from "./nodes.ts";
 import { closeDatabase, openDatabase } from "./open-database.ts";
 import { sqliteRecords } from "./records.ts";
-import { sqliteRetainedCalls } from "./retained-calls.ts";
 import { sqliteSecrets } from "./secrets.ts";
-import { sqliteState } from "./state.ts";
-import { shortWrites } from "./steps.ts";
+import { sqliteServerData } from "./server-data.ts";
 import { StoredBytes } from "./stored-bytes.ts";
-import { removeLeftovers } from "./tenant-staging.ts";
 import { sqliteTenants } from "./tenants.ts";
 import { sqliteTokens } from "./tokens.ts";
 import { WriteAheadLog } from "./write-ahead-log.ts";
@@ -60,7 +57,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const names = sqliteNames(database, contents, derived, storedBytes);
   const records = sqliteRecords(database);
   const secrets = sqliteSecrets(database);
-  const state = sqliteState(database, storedBytes);
+  const serverData = sqliteServerData(database, log, storedBytes);
   const nodes = sqliteNodes(database);
   const boxes = new LetterBoxes(() => log.version(), nodes.hasLetter);
   const foreignChanges = new ForeignChanges(database, log);
@@ -84,32 +81,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     tokens: sqliteTokens(database, log, foreignChanges),
     audit: sqliteAuditLinks(database, log, busyMs),
 
-    state: {
-      get: async (tenant, server, key) => attempt(() => state.get(tenant, server, key)),
-      list: async (tenant, server, part) => attempt(() => state.list(tenant, server, part)),
-      async set(tenant, server, key, put) {
-        const summing = put.room.storedBytesMax === undefined ? undefined : storedBytes.ready(tenant, "lately");
-        if (summing) await summing;
-        return storedBytes.toldByKind(
-          tenant,
-          log.keep(() => state.set(tenant, server, key, put)),
-        );
-      },
-      async delete(tenant, server, key, removal = {}) {
-        // After what was to be set before.
-        const summing = storedBytes.underWay(tenant);
-        if (summing) await summing;
-        return log.keep(() => state.delete(tenant, server, key, removal));
-      },
-      async clear(tenant, server, by) {
-        const keys = await log.keep(() => state.leave(tenant, server, by, newAlias()));
-        await removeLeftovers(database, shortWrites(database, log));
-        return keys;
-      },
-      sizes: async (tenant) => attempt(() => state.sizes(tenant)).sort(byServer),
-    },
-
-    retainedCalls: sqliteRetainedCalls(database, log, storedBytes),
+    values: valuesIn(serverData),
+    retainedCalls: retainedCallsIn(serverData),
     nodes: nodesStore(nodes, boxes, foreignChanges, log),
     ...secretsStore(secrets, foreignChanges, log),
 

@@ -46,8 +46,8 @@ const store = await openSqliteStore({
   send({ id: 0, error: sentError(error) });
   process.exit();
 });
-const { tenants, tokens, audit, state, retainedCalls, nodes } = store;
-const parts = { "": store, tenants, tokens, audit, state, retainedCalls, nodes };
+const { tenants, tokens, audit, values, retainedCalls, nodes } = store;
+const parts = { "": store, tenants, tokens, audit, values, retainedCalls, nodes };
 for (const [name, part] of Object.entries(parts)) targets.set(name, part);
 const shareClock = (): void => void Atomics.store(aheadMs, 0, BigInt(storeNow()) - monotonicMs());
 shareClock();

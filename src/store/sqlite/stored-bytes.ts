@@ -2,8 +2,8 @@ import type Database from "#better-sqlite3";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
-import { CHANGE_BYTES, full, type FullCode } from "../rules.ts";
-import type { StoredUse } from "../store.ts";
+import { CHANGE_BYTES, full } from "../rules.ts";
+import type { FullCode, StoredUse } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -40,8 +40,7 @@ export class StoredBytes {
   readonly #resultsPage: Database.Statement<[string, string], Page<string>>;
   readonly #recordsPage: Database.Statement<[string, string, string], RecordSize>;
   readonly #results: Database.Statement<[string], number | null>;
-  readonly #state: Database.Statement<[string], number | null>;
-  readonly #calls: Database.Statement<[string], number | null>;
+  readonly #ofServers: Database.Statement<[string], { readonly kind: "state" | "calls"; readonly bytes: number }>;
   readonly #records: Database.Statement<[string, number], number | null>;
   readonly #secrets: Database.Statement<[string], number | null>;
   readonly #history: Database.Statement<[string], number>;
@@ -84,12 +83,9 @@ export class StoredBytes {
          WHERE tenant = ?`,
       )
       .pluck();
-    this.#state = database
-      .prepare<[string], number | null>("SELECT SUM(bytes) FROM state_server WHERE tenant = ?")
-      .pluck();
-    this.#calls = database
-      .prepare<[string], number | null>("SELECT SUM(bytes) FROM retained_call_server WHERE tenant = ?")
-      .pluck();
+    this.#ofServers = database.prepare(
+      "SELECT kind, SUM(bytes) AS bytes FROM server_data WHERE tenant = ? GROUP BY kind",
+    );
     this.#records = database
       .prepare<[string, number], number | null>(
         "SELECT SUM(octet_length(value)) FROM record WHERE tenant = ? AND expires_at > ?",
@@ -151,7 +147,7 @@ export class StoredBytes {
   }
 
   /**
-   * As `of`, with the other kinds as they were last summed: several processes write state all the time, and each would
+   * As `of`, with the other kinds as they were last summed: several processes write data of servers all the time, and each would
    * have the others sum everything again.
    */
   lately(tenant: string): number {
@@ -159,9 +155,9 @@ export class StoredBytes {
     return known === undefined ? this.of(tenant) : known + this.#beside(tenant);
   }
 
-  /** State and retained calls, which servers write at each call: their sums stand beside them. */
+  /** The data of servers, which they write at each call: the store has its sums. */
   #beside(tenant: string): number {
-    return (this.#state.get(tenant) ?? 0) + (this.#calls.get(tenant) ?? 0);
+    return this.#ofServers.all(tenant).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /** Throws `code` for a change after which the tenant would store `bytes`; `toldByKind` says more of that. */
@@ -215,7 +211,8 @@ export class StoredBytes {
       from = page.at(-1)!;
       await nextTurn();
     }
-    const [state, calls] = [this.#state.get(tenant) ?? 0, this.#calls.get(tenant) ?? 0];
+    const ofServers = Object.fromEntries(this.#ofServers.all(tenant).map(({ kind, bytes }) => [kind, bytes]));
+    const { state = 0, calls = 0 } = ofServers;
     const [secrets, history] = [this.#secrets.get(tenant) ?? 0, this.#history.get(tenant)!];
     return { packages, content, compiled, state, calls, records, secrets, history };
   }

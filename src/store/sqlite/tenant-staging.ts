@@ -10,20 +10,20 @@ import { inLock, lockFile } from "../../lib/file-lock.ts";
 import { aliasOf } from "../aliases.ts";
 import { leftIds, removeClaims } from "../left-claims.ts";
 import { contentMissing, verified } from "../rules.ts";
-import { sizeOf } from "../state-rules.ts";
+import { newValue } from "../server-data.ts";
 import { rows, type Steps, type Write } from "../steps.ts";
-import type { KeptState, NamedChange, TenantStaging } from "../store.ts";
+import type { NamedChange, ServerValue, TenantStaging } from "../store.ts";
 import type { Changed, TenantChanges } from "../tenants.ts";
+import { sizeOf } from "../value-rules.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDialect } from "./dialect.ts";
-import { addState } from "./state.ts";
-import { runSteps, shortWrites } from "./steps.ts";
+import { inTransaction, runSteps, shortWrites } from "./steps.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most bytes of content written in one transaction, while others wait. */
 const BYTES_AT_ONCE = 256 * 1024;
-/** Counted for each key of state besides its bytes: a short one takes time, too. */
-const STATE_ROW_BYTES = 512;
+/** Counted for each value besides its bytes: a short one takes time, too. */
+const VALUE_ROW_BYTES = 512;
 
 /**
  * Assembles a tenant in a file beside the database, so that nothing unchecked ever enters the database. To publish it,
@@ -43,13 +43,12 @@ export async function sqliteTenantStaging(
   const own = prepareStaged(staged);
   const [coming, gone] = [aliasOf(staged.id, "coming"), aliasOf(staged.id, "gone")];
 
-  const keep = addState(database);
-  const write = database.transaction((parts: readonly (Block | KeptState)[]) => {
+  const write = function* (parts: readonly (Block | ServerValue)[]): Steps<void> {
     for (const part of parts) {
       if ("cid" in part) contents.claim(coming, part);
-      else keep(coming, part);
+      else yield* sqliteDialect.putValues(coming, [newValue(part)]);
     }
-  });
+  };
 
   const moveChanges = function* (tenant: string): Steps<number> {
     const count = own.countChanges.get()!;
@@ -77,14 +76,14 @@ export async function sqliteTenantStaging(
       own.add.run(kind, name, cid, changedAt, by);
     },
 
-    async addState({ server, key, value, isJson, version, changedAt, expiresAt }) {
-      own.addState.run(server, key, value, isJson ? 1 : 0, version, changedAt, expiresAt);
+    async addValue({ kind, server, key, value, isJson, version, changedAt, expiresAt }) {
+      own.addValue.run(kind, server, key, value, isJson ? 1 : 0, version, changedAt, expiresAt);
     },
 
     publish: async (name, settings) => {
       for (const batch of batches(partsOf(own))) {
         const began = performance.now();
-        await log.write(() => write.immediate(batch));
+        await log.write(() => inTransaction(database, () => write(batch)));
         // Waiters go first, for as long as they waited for this.
         await pause(performance.now() - began);
       }
@@ -109,17 +108,17 @@ export async function removeLeftovers(database: Database.Database, write: Write)
   }
 }
 
-function* partsOf(own: ReturnType<typeof prepareStaged>): Generator<Block | KeptState> {
+function* partsOf(own: ReturnType<typeof prepareStaged>): Generator<Block | ServerValue> {
   yield* own.contents.iterate();
-  for (const row of own.state.iterate()) yield { ...row, isJson: row.isJson === 1 };
+  for (const row of own.values.iterate()) yield { ...row, isJson: row.isJson === 1 };
 }
 
-function* batches(parts: Iterable<Block | KeptState>): Generator<(Block | KeptState)[]> {
-  let batch: (Block | KeptState)[] = [];
+function* batches(parts: Iterable<Block | ServerValue>): Generator<(Block | ServerValue)[]> {
+  let batch: (Block | ServerValue)[] = [];
   let bytes = 0;
   for (const part of parts) {
     batch.push(part);
-    bytes += "cid" in part ? part.bytes.length : sizeOf(part.key, part.value) + STATE_ROW_BYTES;
+    bytes += "cid" in part ? part.bytes.length : sizeOf(part.key, part.value) + VALUE_ROW_BYTES;
     if (bytes < BYTES_AT_ONCE) continue;
     yield batch;
     [batch, bytes] = [[], 0];
@@ -133,8 +132,8 @@ function prepareStaged({ database }: StagingFile) {
     CREATE TABLE change (
       id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, cid TEXT, changed_at INTEGER NOT NULL, changed_by TEXT NOT NULL
     );
-    CREATE TABLE state (
-      server TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, is_json INTEGER NOT NULL, version INTEGER NOT NULL,
+    CREATE TABLE value (
+      kind TEXT NOT NULL, server TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, is_json INTEGER NOT NULL, version INTEGER NOT NULL,
       changed_at INTEGER NOT NULL, expires_at INTEGER
     );
   `);
@@ -146,11 +145,13 @@ function prepareStaged({ database }: StagingFile) {
     add: database.prepare<[string, string, string | null, number, string]>(
       "INSERT INTO change (kind, name, cid, changed_at, changed_by) VALUES (?, ?, ?, ?, ?)",
     ),
-    addState: database.prepare<[string, string, Uint8Array, number, number, number, number | null]>(
-      "INSERT INTO state (server, key, value, is_json, version, changed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    addValue: database.prepare<[string, string, string, Uint8Array, number, number, number, number | null]>(
+      `INSERT INTO value (kind, server, key, value, is_json, version, changed_at, expires_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
-    state: database.prepare<[], Omit<KeptState, "isJson"> & { isJson: 0 | 1 }>(
-      `SELECT server, key, value, is_json AS isJson, version, changed_at AS changedAt, expires_at AS expiresAt FROM state`,
+    values: database.prepare<[], Omit<ServerValue, "isJson"> & { isJson: 0 | 1 }>(
+      `SELECT kind, server, key, value, is_json AS isJson, version, changed_at AS changedAt, expires_at AS expiresAt
+       FROM value`,
     ),
     countChanges: database.prepare<[], number>("SELECT count(*) FROM change").pluck(),
     changes: database.prepare<[], NamedChange>(`SELECT ${columns} FROM change ORDER BY id`),

@@ -48,7 +48,7 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
       async snapshot(name) {
         const snapshot = await hold<TenantSnapshot>("tenants", "snapshot", [name]);
         const iterate = (method: string) => (): AsyncIterable<never> => thread.iterate(snapshot.held, method);
-        return { ...snapshot, contents: iterate("contents"), changes: iterate("changes"), state: iterate("state") };
+        return { ...snapshot, contents: iterate("contents"), changes: iterate("changes"), values: iterate("values") };
       },
       async stage() {
         const staging = await hold<TenantStaging>("tenants", "stage", []);
@@ -58,7 +58,7 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
     },
     tokens: { ...forward("tokens"), onRevoke: (listener) => listen("tokens", "onRevoke", [], listener) },
     audit: { ...forward("audit"), all: () => thread.iterate("audit", "all") },
-    state: forward("state"),
+    values: forward("values"),
     retainedCalls: forward("retainedCalls"),
     nodes: { ...forward("nodes"), onLetter: (node, listener) => listen("nodes", "onLetter", [node], listener) },
     now: () => Number(monotonicMs() + Atomics.load(aheadMs, 0)),

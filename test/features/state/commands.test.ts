@@ -12,7 +12,7 @@ describe("berth state", () => {
       const limits = { stateBytes: 100 };
       await addTenant(store, "acme", { servers: { notes: "export const one = () => 1;" }, limits });
       const kept = { value: Buffer.from("1"), isJson: true, expiresAt: null, room: AMPLE };
-      await store.state.set("acme", "gone", "a\u202eb", kept);
+      await store.values.set("acme", "state", "gone", "a\u202eb", kept);
     }),
   );
 

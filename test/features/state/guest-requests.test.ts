@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { BerthError } from "../../../src/lib/errors.ts";
-import type { StateStore } from "../../../src/store/store.ts";
+import type { ValueStore } from "../../../src/store/store.ts";
 import { GUESTS } from "../../support/guests.ts";
 import { openHosted, type Hosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
@@ -52,19 +52,19 @@ const mode = GUESTS;
 describe(`the state of a server whose code is ${mode}`, () => {
   let hosted: Hosted;
   let restore: () => void;
-  let broken: keyof StateStore | undefined;
+  let broken: keyof ValueStore | undefined;
   before(async () => {
-    restore = lower({ stateKeysPerServer: 200 });
+    restore = lower({ valuesPerServer: 200 });
     hosted = await openHosted(
       { notes: DEFINITION, other: DEFINITION, small: DEFINITION },
       { stateBytesPerServer: MEBIBYTE },
       (store) => ({
         ...store,
-        state: new Proxy(store.state, {
-          get: (state, name: keyof StateStore) =>
+        values: new Proxy(store.values, {
+          get: (values, name: keyof ValueStore) =>
             name === broken
               ? () => Promise.reject(new BerthError("store_failed", "the disk of the data folder fails"))
-              : state[name],
+              : values[name],
         }),
       }),
       mode,
@@ -187,7 +187,7 @@ describe(`the state of a server whose code is ${mode}`, () => {
     assert.deepEqual(new Set(ends), new Set(["kept"]), "the same keys again take no more room");
     const more = await call("flood", { times: 64, length: 60_000 }, "small");
     assert.ok(more.includes("state_full"), more.join());
-    const size = (await hosted.store.state.sizes("default")).find(({ server }) => server === "small");
+    const size = (await hosted.store.values.sizes("default", "state")).find(({ server }) => server === "small");
     assert.ok(size!.bytes <= MEBIBYTE, `${size!.bytes}`);
     const waiting = await call("flood", { times: 300, length: 1 }, "small");
     assert.ok(
@@ -199,7 +199,7 @@ describe(`the state of a server whose code is ${mode}`, () => {
   });
 
   it("is listed no further than its limits, and goes on from there", async (t) => {
-    t.after(lower({ stateListKeys: 3, stateListBytes: 20, stateKeyBytes: 7 }));
+    t.after(lower({ valueListKeys: 3, valueListBytes: 20, valueKeyBytes: 7 }));
     for (const key of ["a", "b", "c", "d", "e"])
       await call("set", { key: `page/${key}`, value: "x".repeat(8) }, "other");
     await assert.rejects(call("set", { key: "a longer", value: 1 }, "other"), /at most 7 bytes/);

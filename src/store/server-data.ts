@@ -1,0 +1,71 @@
+import { nextTurn } from "../lib/event-loop.ts";
+import type { Dialect, WrittenValue } from "./dialect.ts";
+import { rows, type Steps } from "./steps.ts";
+import type { FullCode, ServerValue } from "./store.ts";
+import { sizeOf } from "./value-rules.ts";
+
+/**
+ * The data that servers store: values and retained calls. The rows refer to a row of `server_data`, one for each server
+ * and kind, which has their sums; so one update moves, or drops, all rows of a server or a tenant.
+ */
+
+/** How one kind of store runs statements on the data of servers. */
+export interface ServerData {
+  readonly dialect: Dialect;
+  readonly read: <T>(steps: Steps<T>) => Promise<T>;
+  /** Runs one transaction on a tenant's data. */
+  readonly write: <T>(tenant: string, work: () => Steps<T>, how?: WriteSettings) => Promise<T>;
+  /** Within a transaction: throws `code` where the tenant would store more than `storedBytesMax`, of every kind. */
+  readonly checkRoom: (tenant: string, added: number, storedBytesMax: number, code: FullCode) => Steps<void>;
+  /** Removes what is left under an alias. */
+  readonly removeLeft: (alias: string) => Promise<void>;
+}
+
+export interface WriteSettings {
+  /** False for what may be lost in a power cut. Default true. */
+  readonly isDurable?: boolean;
+  /** True for work that may call `checkRoom`. Default false. */
+  readonly mayFill?: boolean;
+}
+
+/** The tables of rows, each with the column that may be long. */
+export const serverTables = [
+  { table: "server_value", long: "value" },
+  { table: "retained_call", long: "body" },
+] as const;
+
+/** Removes the rows of one of `serverTables` whose ids a query selects. Returns their number. `size` is their counted size, in SQL. */
+export function* removeRows(
+  table: (typeof serverTables)[number]["table"],
+  size: string,
+  ids: string,
+  values: readonly unknown[],
+): Steps<number> {
+  const removed = yield* rows<{ serverId: number; bytes: number }>(
+    `DELETE FROM ${table} WHERE id IN (${ids}) RETURNING server_id AS "serverId", ${size} AS bytes`,
+    values,
+  );
+  const sums = new Map<number, { items: number; bytes: number }>();
+  for (const { serverId, bytes } of removed) {
+    const sum = sums.get(serverId) ?? { items: 0, bytes: 0 };
+    sums.set(serverId, { items: sum.items + 1, bytes: sum.bytes + bytes });
+  }
+  const shrink = "UPDATE server_data SET items = items - $2, bytes = bytes - $3 WHERE id = $1";
+  for (const [id, { items, bytes }] of sums) yield* rows(shrink, [id, items, bytes]);
+  return removed.length;
+}
+
+/** A value of a key that has none yet. */
+export function newValue(value: ServerValue): WrittenValue {
+  return { ...value, grows: { items: 1, bytes: sizeOf(value.key, value.value) } };
+}
+
+/** Repeats a removal until it removes fewer than `atOnce` rows, with other work in between. Returns the number of all. */
+export async function inBatches(atOnce: number, remove: () => Promise<number>): Promise<number> {
+  for (let total = 0; ;) {
+    const removed = await remove();
+    total += removed;
+    if (removed < atOnce) return total;
+    await nextTurn();
+  }
+}

@@ -1,0 +1,78 @@
+import { NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
+import { fixed } from "../limits/fixed.ts";
+
+/** The limits of the values that servers store, and how every store counts and bounds them. */
+export const valueBounds = fixed({
+  /** The bytes of a key, and of the value under it. */
+  valueKeyBytes: 512,
+  valueBytes: 64 * 1024,
+  /** Keys of one server. */
+  valuesPerServer: 100_000,
+  /** Keys in one answer to a list, and the bytes of the values in it. */
+  valueListKeys: 1_000,
+  valueListBytes: 256 * 1024,
+});
+
+/** Returns what is wrong with a key. Keys are shown to people and written to URLs and files, so they must survive these. */
+export function keyProblem(key: string): string | undefined {
+  const { valueKeyBytes } = valueBounds;
+  if (key === "") return "a key of state is not empty";
+  if (key.length > valueKeyBytes || Buffer.byteLength(key) > valueKeyBytes) {
+    return `a key of state has at most ${valueKeyBytes} bytes; this one begins with ${shown(key)}`;
+  }
+  if (UNPRINTABLE.test(key)) {
+    return `a key of state has no control characters and no halves of characters, as ${shown(key)} has`;
+  }
+  return undefined;
+}
+
+/** Half of a surrogate pair cannot be written as UTF-8. */
+const UNPRINTABLE = /[\p{Cc}\p{Cs}]/u;
+
+export function valueProblem({
+  isJson,
+  bytes,
+}: {
+  readonly isJson: boolean;
+  readonly bytes: Uint8Array;
+}): string | undefined {
+  const { valueBytes } = valueBounds;
+  if (bytes.length > valueBytes) {
+    return `it has ${bytes.length} bytes, and a value of state has at most ${valueBytes}; keep it in parts`;
+  }
+  return isJson ? jsonProblem(bytes) : undefined;
+}
+
+function jsonProblem(bytes: Uint8Array): string | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+  } catch {
+    return "it is not JSON";
+  }
+  return nestsTooDeep(value, bytes.length) ? `it nests more than ${NESTING_MAX} levels deep` : undefined;
+}
+
+function shown(key: string): string {
+  return JSON.stringify(key.slice(0, SHOWN_UNITS));
+}
+
+const SHOWN_UNITS = 40;
+
+/** The bytes that a value counts for. */
+export function sizeOf(key: string, value: Uint8Array): number {
+  return Buffer.byteLength(key) + value.length;
+}
+
+/** Returns the first text by code points after all that begin with `prefix`; undefined if there is none. */
+export function endOf(prefix: string): string | undefined {
+  const points = Array.from(prefix, (character) => character.codePointAt(0)!);
+  for (let last = points.pop(); last !== undefined; last = points.pop()) {
+    if (last === LAST_POINT) continue;
+    return String.fromCodePoint(...points, last === BEFORE_SURROGATES ? AFTER_SURROGATES : last + 1);
+  }
+  return undefined;
+}
+
+const LAST_POINT = 0x10_ff_ff;
+const [BEFORE_SURROGATES, AFTER_SURROGATES] = [0xd7_ff, 0xe0_00];

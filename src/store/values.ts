@@ -1,0 +1,296 @@
+import { actorOf, entryOf, type AuditKind } from "../audit/audit-entry.ts";
+import { BerthError } from "../lib/errors.ts";
+import { ALIAS, newAlias } from "./aliases.ts";
+import { appendLinks } from "./audit.ts";
+import type { Dialect } from "./dialect.ts";
+import { removeRows, type ServerData } from "./server-data.ts";
+import { rows, type Steps } from "./steps.ts";
+import type {
+  ValueEntry,
+  ValueFacts,
+  ValueItem,
+  ValuePage,
+  ValuePart,
+  ValuePut,
+  ValueRemoval,
+  ValueRoom,
+  ValueSize,
+  ValueStore,
+} from "./store.ts";
+import { endOf, sizeOf } from "./value-rules.ts";
+
+/** The most expired values that one write removes to make room, and that one page of a list passes over. */
+const EXPIRED_AT_ONCE = 1_000;
+/** The most values that are read together where all are read. */
+const VALUES_AT_ONCE = 50;
+
+const VALUES = "server_value JOIN server_data AS owner ON owner.id = server_id";
+const OF_SERVER = "tenant = $1 AND kind = $2 AND server = $3";
+const FACTS = 'server_value.version, changed_at AS "changedAt", expires_at AS "expiresAt", is_json AS "isJson"';
+const IS_LIVE = "(expires_at IS NULL OR expires_at > (SELECT berth_now()))";
+const HAS_EXPIRED = "expires_at <= (SELECT berth_now())";
+const SIZE = "octet_length(key) + octet_length(value)";
+
+/** SQLite has no booleans. */
+type RowOf<Facts extends ValueFacts> = Omit<Facts, "isJson"> & { readonly isJson: boolean | number };
+
+/** The owner of some values. */
+interface Owner {
+  readonly tenant: string;
+  readonly kind: AuditKind;
+  readonly server: string;
+}
+
+/** The values that servers store, in either store. */
+export function valuesIn(data: ServerData): ValueStore {
+  const { dialect, read, write } = data;
+  return {
+    async get(tenant, kind, server, key) {
+      const sql = `SELECT value, ${FACTS} FROM ${VALUES} WHERE ${OF_SERVER} AND key = $4 AND ${IS_LIVE}`;
+      const [found] = await read(rows<RowOf<ValueEntry>>(sql, [tenant, kind, server, key]));
+      return found && withFlag<ValueEntry>(found);
+    },
+
+    list: (tenant, kind, server, part) => read(list({ tenant, kind, server }, part)),
+
+    set: (tenant, kind, server, key, put) =>
+      write(tenant, () => set(data, { tenant, kind, server }, key, put), {
+        mayFill: put.room.storedBytesMax !== undefined,
+      }),
+
+    delete: (tenant, kind, server, key, removal = {}) =>
+      write(tenant, () => remove(dialect, { tenant, kind, server }, key, removal)),
+
+    async clear(tenant, kind, server, by) {
+      const left = newAlias();
+      const keys = await write(tenant, () => leave(dialect, { tenant, kind, server }, left, by));
+      if (keys > 0) await data.removeLeft(left);
+      return keys;
+    },
+
+    async sizes(tenant, kind) {
+      const sql = "SELECT server, items AS keys, bytes FROM server_data WHERE tenant = $1 AND kind = $2 AND items > 0";
+      return (await read(rows<ValueSize>(sql, [tenant, kind]))).sort((a, b) => (a.server < b.server ? -1 : 1));
+    },
+  };
+}
+
+/** The live values among those that follow; a page passes over a bounded number of expired ones. */
+function* list(owner: Owner, part: ValuePart): Steps<ValuePage> {
+  const { prefix, max, valueBytesMax } = part;
+  const [clock] = yield* rows<{ now: number }>("SELECT berth_now() AS now");
+  const end = endOf(prefix);
+  const items: ValueItem[] = [];
+  const page = function* (next?: string): Steps<ValuePage> {
+    return { items: valueBytesMax === undefined ? items : yield* withValues(owner, items), next };
+  };
+  let [passed, bytes, after] = [0, 0, part.after ?? ""];
+  for (;;) {
+    // One more than a page may have shows that there is a next one.
+    const atOnce = max - items.length + 1;
+    const found = yield* rows<RowOf<ValueItem>>(
+      `SELECT key, octet_length(value) AS bytes, ${FACTS} FROM ${VALUES}
+       WHERE ${OF_SERVER} AND key >= $4 AND key > $5${end === undefined ? "" : " AND key < $7"} ORDER BY key LIMIT $6`,
+      [...idOf(owner), prefix, after, atOnce, ...(end === undefined ? [] : [end])],
+    );
+    for (const item of found) {
+      if (items.length === max || passed === EXPIRED_AT_ONCE) return yield* page(after);
+      if (item.expiresAt !== null && item.expiresAt <= clock!.now) passed++;
+      else {
+        bytes += item.bytes;
+        if (items.length > 0 && bytes > (valueBytesMax ?? Infinity)) return yield* page(after);
+        items.push(withFlag<ValueItem>(item));
+      }
+      after = item.key;
+    }
+    if (found.length < atOnce) return yield* page();
+  }
+}
+
+/** The values in the place of these items, as they are now. */
+function* withValues(owner: Owner, items: readonly ValueItem[]): Steps<ValueItem[]> {
+  const found = yield* rows<RowOf<ValueItem>>(
+    `SELECT key, octet_length(value) AS bytes, ${FACTS}, value FROM ${VALUES}
+     WHERE ${OF_SERVER} AND key >= $4 AND key <= $5 AND ${IS_LIVE} ORDER BY key`,
+    [...idOf(owner), items[0]?.key ?? "", items.at(-1)?.key ?? ""],
+  );
+  return found.map(withFlag<ValueItem>);
+}
+
+function* set(data: ServerData, owner: Owner, key: string, put: ValuePut): Steps<number | undefined> {
+  const { value, isJson, expiresAt, expected, room, by } = put;
+  const known = yield* find(owner, key);
+  if (expected !== undefined && known.version !== expected) return undefined;
+  const more = { items: known.bytes === null ? 1 : 0, bytes: sizeOf(key, value) - (known.bytes ?? 0) };
+  if (more.items > 0 || more.bytes > 0) yield* makeRoom(data, owner, key, more, room, known);
+  // Numbers that follow the clock are greater than those of a store that was replaced by its backup.
+  const version = Math.max(known.latest + 1, known.now);
+  const written = { ...owner, key, value, isJson, version, changedAt: known.now, expiresAt, grows: more };
+  yield* data.dialect.putValues(owner.tenant, [written]);
+  yield* note(data.dialect, owner, by, "set", key);
+  return version;
+}
+
+function* remove(dialect: Dialect, owner: Owner, key: string, removal: ValueRemoval): Steps<boolean | undefined> {
+  const { expected, by } = removal;
+  const { version, bytes } = yield* find(owner, key);
+  if (expected !== undefined && version !== expected) return undefined;
+  if (bytes !== null) {
+    const ids = `SELECT server_value.id FROM ${VALUES} WHERE ${OF_SERVER} AND key = $4`;
+    yield* removeRows("server_value", SIZE, ids, [...idOf(owner), key]);
+  }
+  // A key that had expired counts as absent.
+  if (version === 0) return false;
+  yield* note(dialect, owner, by, "deleted", key);
+  return true;
+}
+
+/** Leaves all values of a server under an alias. Returns their number. */
+function* leave(dialect: Dialect, owner: Owner, left: string, by: string): Steps<number> {
+  const [moved] = yield* rows<{ items: number; version: number }>(
+    `UPDATE server_data SET tenant = $4 WHERE ${OF_SERVER} AND items > 0 RETURNING items, version`,
+    [...idOf(owner), left],
+  );
+  if (!moved) return 0;
+  // Versions go on from there: nobody who remembers one takes a later value for it.
+  yield* rows("INSERT INTO server_data (tenant, kind, server, items, bytes, version) VALUES ($1, $2, $3, 0, 0, $4)", [
+    ...idOf(owner),
+    moved.version,
+  ]);
+  yield* note(dialect, owner, by, "cleared");
+  return moved.items;
+}
+
+/** A key, and the values of its server, as far as they are known. */
+interface Known {
+  readonly now: number;
+  /** 0 where the key has none, or has expired. */
+  readonly version: number;
+  /** The size of the key and its value, expired or not; null where there is none. */
+  readonly bytes: number | null;
+  /** The highest version that any key of the server ever had. */
+  readonly latest: number;
+  readonly itemsOfServer: number;
+  readonly bytesOfServer: number;
+  readonly bytesOfTenant: number;
+}
+
+function* find(owner: Owner, key: string): Steps<Known> {
+  const [known] = yield* rows<Known>(
+    `SELECT now, coalesce(owner.version, 0) AS latest, ${SIZE} AS bytes,
+       CASE WHEN expires_at <= now THEN 0 ELSE coalesce(server_value.version, 0) END AS version,
+       coalesce(owner.items, 0) AS "itemsOfServer", coalesce(owner.bytes, 0) AS "bytesOfServer",
+       (SELECT coalesce(sum(bytes), 0) FROM server_data WHERE tenant = $1 AND kind = $2) AS "bytesOfTenant"
+     FROM (SELECT berth_now() AS now) AS clock
+     LEFT JOIN server_data AS owner ON ${OF_SERVER}
+     LEFT JOIN server_value ON server_id = owner.id AND key = $4`,
+    [...idOf(owner), key],
+  );
+  return known!;
+}
+
+interface Growth {
+  readonly items: number;
+  readonly bytes: number;
+}
+
+/** Throws the code of `room`, unless the removal of expired values makes room. */
+function* makeRoom(
+  data: ServerData,
+  owner: Owner,
+  key: string,
+  more: Growth,
+  room: ValueRoom,
+  known: Known,
+): Steps<void> {
+  try {
+    yield* checkRoom(data, owner, more, room, known);
+  } catch (error) {
+    if ((error as BerthError).code !== room.code) throw error;
+    // Those of the same server first. The key itself stays, as its size is counted already.
+    const removed = yield* removeRows(
+      "server_value",
+      SIZE,
+      `SELECT server_value.id FROM ${VALUES} WHERE tenant = $1 AND ${HAS_EXPIRED} AND NOT (kind = $2 AND server = $3 AND key = $4)
+       ORDER BY (kind = $2 AND server = $3) DESC, expires_at LIMIT ${EXPIRED_AT_ONCE}`,
+      [...idOf(owner), key],
+    );
+    if (removed === 0) throw error;
+    yield* checkRoom(data, owner, more, room, yield* find(owner, key));
+  }
+}
+
+function* checkRoom(
+  data: ServerData,
+  { tenant, server }: Owner,
+  more: Growth,
+  { code, settings, keysPerServer, bytesPerServer, bytesPerTenant, storedBytesMax }: ValueRoom,
+  { itemsOfServer, bytesOfServer, bytesOfTenant }: Known,
+): Steps<void> {
+  const check = (who: string, sum: number, most: number, unit: string, setting = ""): void => {
+    if (sum > most) throw new BerthError(code, `${who} would keep ${sum} ${unit}, and may keep ${most}${setting}`);
+  };
+  const ofServer = `the server "${server}"`;
+  if (more.items > 0) check(ofServer, itemsOfServer + more.items, keysPerServer, "keys");
+  if (more.bytes <= 0) return;
+  check(ofServer, bytesOfServer + more.bytes, bytesPerServer, "bytes", ` (${settings.server})`);
+  const ofTenant = bytesOfTenant + more.bytes;
+  check("all servers of the tenant", ofTenant, bytesPerTenant, "bytes", ` (${settings.tenant})`);
+  if (storedBytesMax !== undefined) yield* data.checkRoom(tenant, more.bytes, storedBytesMax, code);
+}
+
+/** Goes through the values of a tenant's servers, a few at a time: they may be large. */
+export function* forValues(tenant: string, take: (values: readonly Uint8Array[]) => Steps<void>): Steps<void> {
+  for (let owner = { id: 0, kind: "", server: "" }; ;) {
+    const [next] = yield* rows<typeof owner>(
+      `SELECT id, kind, server FROM server_data WHERE tenant = $1 AND (kind, server) > ($2, $3) AND items > 0
+       ORDER BY kind, server LIMIT 1`,
+      [tenant, owner.kind, owner.server],
+    );
+    if (!next) return;
+    owner = next;
+    for (let after = ""; ;) {
+      const found = yield* rows<{ key: string; value: Uint8Array }>(
+        `SELECT key, value FROM server_value WHERE server_id = $1 AND key > $2 ORDER BY key LIMIT ${VALUES_AT_ONCE}`,
+        [owner.id, after],
+      );
+      yield* take(found.map(({ value }) => value));
+      if (found.length < VALUES_AT_ONCE) break;
+      after = found.at(-1)!.key;
+    }
+  }
+}
+
+/** The servers with expired values, by the ids of their rows in `server_data`. */
+export function expiredOwners(): Steps<{ readonly tenant: string; readonly id: number }[]> {
+  return rows(
+    `SELECT DISTINCT tenant, server_id AS id FROM ${VALUES} WHERE ${HAS_EXPIRED} AND tenant NOT LIKE '${ALIAS}%'`,
+  );
+}
+
+/** Removes some expired values of one of `expiredOwners`. Returns their number. */
+export function removeExpired(owner: number, atOnce: number): Steps<number> {
+  const ids = `SELECT id FROM server_value WHERE server_id = $1 AND ${HAS_EXPIRED} LIMIT ${atOnce}`;
+  return removeRows("server_value", SIZE, ids, [owner]);
+}
+
+/** Records the change of a person. */
+function* note(
+  dialect: Dialect,
+  { tenant, kind, server }: Owner,
+  by: string | undefined,
+  action: string,
+  key?: string,
+): Steps<void> {
+  if (by === undefined) return;
+  const facts = { action, ...actorOf(by), server, ...(key !== undefined && { key }) };
+  yield* appendLinks(dialect, [entryOf(tenant, kind, facts)]);
+}
+
+function idOf({ tenant, kind, server }: Owner): readonly string[] {
+  return [tenant, kind, server];
+}
+
+function withFlag<Facts extends ValueFacts>(row: RowOf<Facts>): Facts {
+  return { ...row, isJson: Boolean(row.isJson) } as Facts;
+}
