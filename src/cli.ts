@@ -162,7 +162,7 @@ program
       "berth connect hello --client codex --remove",
     ),
   )
-  .action(async (server, options) => run((await import("./commands/connect.ts")).connect(server, options)));
+  .action(async (server, options) => run((await import("./features/clients/connect.ts")).connect(server, options)));
 
 program
   .command("boot")

@@ -47,10 +47,10 @@ export const mutants = [
     tests: ["test/browser/editor.test.ts"],
   },
   {
-    file: "src/clients/client-file.ts",
+    file: "src/config-files/config-file.ts",
     find: `if (own.has(text.slice(from, to))) continue;`,
     replace: `if (!own.has(text.slice(from, to))) continue;`,
-    tests: ["test/clients/client-file.test.ts"],
+    tests: ["test/features/clients/client-files.test.ts"],
   },
   {
     file: "src/cluster/node-calls.ts",

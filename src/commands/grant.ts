@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { Core } from "../compose/core.ts";
 import {
   differenceOf,
   editedText,
@@ -6,8 +7,7 @@ import {
   valueIn,
   writeClientFile,
   type ClientFile,
-} from "../clients/client-file.ts";
-import type { Core } from "../compose/core.ts";
+} from "../config-files/config-file.ts";
 import { grantingLines, withGranted, type RequestedGrant } from "../entry/grant-requests.ts";
 import { MCPS_FILE } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";

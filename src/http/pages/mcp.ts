@@ -1,6 +1,7 @@
 import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
+import { setupsFor } from "../../features/clients/setup.ts";
 import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstreams/hosting.ts";
@@ -22,7 +23,6 @@ import {
 import { pathsOf } from "./parts/paths.ts";
 import { problemView } from "./parts/problem-view.ts";
 import { isContractChange, SERVER_STATES, stateView } from "./parts/server-state.ts";
-import { setupsFor } from "./parts/setup.ts";
 import { countOf, firstLine, timeView } from "./parts/text.ts";
 import { idOf } from "./parts/tool-view.ts";
 

@@ -1,6 +1,6 @@
+import { setupsFor } from "../../../features/clients/setup.ts";
 import { credentialsOf } from "../parts/credentials.ts";
 import { pathsOf } from "../parts/paths.ts";
-import { setupsFor } from "../parts/setup.ts";
 import type { ServerTab } from "./tab.ts";
 
 /** The server's address, and how to give it to each client. */

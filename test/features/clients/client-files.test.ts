@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { differenceOf, editedText, type ClientFile } from "../../src/clients/client-file.ts";
-import { clients, findClient, type KnownClient } from "../../src/clients/clients.ts";
-import { json, jsonc } from "../../src/clients/json-file.ts";
-import { toml } from "../../src/clients/toml-file.ts";
+import { differenceOf, editedText, type ClientFile } from "../../../src/config-files/config-file.ts";
+import { json, jsonc } from "../../../src/config-files/json-file.ts";
+import { clients, findClient, type KnownClient } from "../../../src/features/clients/clients.ts";
+import { toml } from "../../../src/features/clients/toml-file.ts";
 
 const FORMATS = { json, jsonc, toml };
 const SERVER = { name: "echo", url: "http://127.0.0.1:7420/mcp/echo", isGiven: true };

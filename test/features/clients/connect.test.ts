@@ -3,12 +3,12 @@ import { existsSync, realpathSync } from "node:fs";
 import { chmod, lstat, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { beforeEach, describe, it } from "node:test";
-import { clients } from "../../src/clients/clients.ts";
-import type { Ran } from "../support/commands.ts";
-import { berthInProcess } from "../support/in-process.ts";
-import { testFolders } from "../support/store.ts";
-import { berthInSuite } from "../support/suite.ts";
-import { makeToken } from "../support/tokens.ts";
+import { clients } from "../../../src/features/clients/clients.ts";
+import type { Ran } from "../../support/commands.ts";
+import { berthInProcess } from "../../support/in-process.ts";
+import { testFolders } from "../../support/store.ts";
+import { berthInSuite } from "../../support/suite.ts";
+import { makeToken } from "../../support/tokens.ts";
 
 describe("berth connect", () => {
   const files = ["reference_templates/echo.ts"];

@@ -1,6 +1,6 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { tomlTable, type FilePart } from "./file-part.ts";
+import { tomlTable, type FilePart } from "../../config-files/file-part.ts";
 
 /** A server as a client's configuration names it. */
 export interface ClientServer {

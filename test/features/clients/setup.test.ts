@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
-import { setupsFor, type SetupFor, sampleArguments } from "../../../src/http/pages/parts/setup.ts";
+import { setupsFor, type SetupFor, sampleArguments } from "../../../src/features/clients/setup.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
 import { request, startTestBerth, post, type TestBerth } from "../../support/berth.ts";
 import { countedReads } from "../../support/counted-reads.ts";

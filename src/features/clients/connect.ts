@@ -1,6 +1,8 @@
 import { existsSync, realpathSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, relative, sep } from "node:path";
+import { ownUrl, tokenIfOwn } from "../../commands/own-berth.ts";
+import { Terminal } from "../../commands/terminal.ts";
 import {
   differenceOf,
   editedText,
@@ -9,15 +11,13 @@ import {
   valueIn,
   writeClientFile,
   type ClientFile,
-} from "../clients/client-file.ts";
-import { clientName, clients, findClient, type KnownClient } from "../clients/clients.ts";
-import type { FilePart } from "../clients/file-part.ts";
-import { BerthError } from "../lib/errors.ts";
-import { isObject } from "../lib/json.ts";
-import { nearestName } from "../lib/near-names.ts";
-import { printableLine } from "../lib/printable.ts";
-import { ownUrl, tokenIfOwn } from "./own-berth.ts";
-import { Terminal } from "./terminal.ts";
+} from "../../config-files/config-file.ts";
+import type { FilePart } from "../../config-files/file-part.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject } from "../../lib/json.ts";
+import { nearestName } from "../../lib/near-names.ts";
+import { printableLine } from "../../lib/printable.ts";
+import { clientName, clients, findClient, type KnownClient } from "./clients.ts";
 
 export interface ConnectCommandOptions {
   readonly client: string;

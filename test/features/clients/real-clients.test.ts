@@ -4,11 +4,11 @@ import { dirname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { copiedTexts } from "../support/clients/copied-texts.ts";
-import { clientsFolder } from "../support/clients/real-client.ts";
-import { clientFile, outputOf, runAtHome, withHome } from "../support/clients/run-client.ts";
-import { bearer, makeToken } from "../support/tokens.ts";
+import { startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { copiedTexts } from "../../support/clients/copied-texts.ts";
+import { clientsFolder } from "../../support/clients/real-client.ts";
+import { clientFile, outputOf, runAtHome, withHome } from "../../support/clients/run-client.ts";
+import { bearer, makeToken } from "../../support/tokens.ts";
 
 const MCPORTER = clientFile("mcporter/dist/cli.js");
 const INSPECTOR = clientFile("@modelcontextprotocol/inspector/clients/launcher/build/index.js");

@@ -1,3 +1,7 @@
+import type { ToolContract } from "../../contract/contract.ts";
+import type { ClientAccess } from "../../http/pages/parts/credentials.ts";
+import { shellWord } from "../../http/pages/parts/text.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import {
   claudeCode,
   claudeDesktop,
@@ -11,11 +15,7 @@ import {
   vsCodeInput,
   type ClientServer,
   type KnownClient,
-} from "../../../clients/clients.ts";
-import type { ToolContract } from "../../../contract/contract.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema } from "../../../lib/json.ts";
-import type { ClientAccess } from "./credentials.ts";
-import { shellWord } from "./text.ts";
+} from "./clients.ts";
 
 /** How to add a server to a client, in its own format. docs/clients.md says how each was tried. */
 interface Setup {

@@ -4,13 +4,13 @@ import { open, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { structuredPatch } from "diff";
+import type { KnownClient } from "../features/clients/clients.ts";
+import { toml } from "../features/clients/toml-file.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { printableText } from "../lib/printable.ts";
-import type { KnownClient } from "./clients.ts";
 import { valueAt, type FileFormat, type FilePart } from "./file-part.ts";
 import { json, jsonc } from "./json-file.ts";
-import { toml } from "./toml-file.ts";
 
 const FORMATS: Readonly<Record<KnownClient["format"], FileFormat>> = { json, jsonc, toml };
 
