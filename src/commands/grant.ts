@@ -3,11 +3,12 @@ import type { Core } from "../compose/core.ts";
 import {
   differenceOf,
   editedText,
-  readClientFile,
+  readConfigFile,
   valueIn,
-  writeClientFile,
-  type ClientFile,
+  writeConfigFile,
+  type ConfigFile,
 } from "../config-files/config-file.ts";
+import { json } from "../config-files/json-file.ts";
 import { grantingLines, withGranted, type RequestedGrant } from "../entry/grant-requests.ts";
 import { MCPS_FILE } from "../image/image.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -38,7 +39,7 @@ export interface GrantOptions extends TenantDataOptions {
  */
 export async function grant(server: string, options: GrantOptions): Promise<number> {
   const own = options.tenant === DEFAULT_TENANT && options.data === undefined ? servedFolder({}) : undefined;
-  const file = own && readClientFile(join(own.folder, MCPS_FILE), { format: "json" });
+  const file = own && readConfigFile(join(own.folder, MCPS_FILE), json);
   if (own && file && valueIn(file, [server]) !== undefined) {
     return grantInFolder(own, file, server, options);
   }
@@ -63,7 +64,7 @@ export async function grant(server: string, options: GrantOptions): Promise<numb
  * The entry in the store follows the file with the next start: an edit of the store alone would be kept from then on, and
  * later changes of the file would not count.
  */
-async function grantInFolder(own: OwnFolder, file: ClientFile, server: string, options: GrantOptions): Promise<number> {
+async function grantInFolder(own: OwnFolder, file: ConfigFile, server: string, options: GrantOptions): Promise<number> {
   const { folder, image } = own;
   const { ungrantedOf, problems } = await generate(folder, image, ownLock(image), {
     quiet: true,
@@ -82,7 +83,7 @@ async function grantInFolder(own: OwnFolder, file: ClientFile, server: string, o
   const parts = wanted.map(({ field, value }) => ({ path: [server, field], element: value }) as const);
   const after = editedText(file, parts, "add");
   process.stderr.write(differenceOf(file, after, parts));
-  await writeClientFile(file, after);
+  await writeConfigFile(file, after);
   tell(wanted);
   console.error(
     `Written to ${shownFolder(file.path)}; \`berth serve\` follows it when it starts, and \`berth dev\` at once.`,

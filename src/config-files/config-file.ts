@@ -4,35 +4,30 @@ import { open, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { structuredPatch } from "diff";
-import type { KnownClient } from "../features/clients/clients.ts";
-import { toml } from "../features/clients/toml-file.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 import { printableText } from "../lib/printable.ts";
 import { valueAt, type FileFormat, type FilePart } from "./file-part.ts";
-import { json, jsonc } from "./json-file.ts";
 
-const FORMATS: Readonly<Record<KnownClient["format"], FileFormat>> = { json, jsonc, toml };
-
-/** A client's configuration file as it was read. */
-export interface ClientFile {
-  /** As the client names it; may be a symbolic link. */
+/** A configuration file that people and other programs edit as well, as it was read. */
+export interface ConfigFile {
+  /** May be a symbolic link. */
   readonly path: string;
   /** The file itself, at the end of all links. */
   readonly target: string;
-  /** Undefined where there is no file. */
+  /** Undefined if there is no file. */
   readonly text: string | undefined;
   readonly format: FileFormat;
 }
 
-export function readClientFile(path: string, { format }: Pick<KnownClient, "format">): ClientFile {
+export function readConfigFile(path: string, format: FileFormat): ConfigFile {
   const target = targetOf(path);
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(target));
-    return { path, target, text, format: FORMATS[format] };
+    return { path, target, text, format };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT") return { path, target, text: undefined, format: FORMATS[format] };
+    if (code === "ENOENT") return { path, target, text: undefined, format };
     const reason = code === "ERR_ENCODING_INVALID_ENCODED_DATA" ? "it is not UTF-8" : `it cannot be read: ${code}`;
     throw new BerthError("client_file_invalid", `${path}: ${reason}`);
   }
@@ -51,14 +46,14 @@ export function targetOf(path: string): string {
 }
 
 /** The value at a path in the file; undefined where there is none. */
-export function valueIn(file: ClientFile, path: readonly string[]): unknown {
+export function valueIn(file: ConfigFile, path: readonly string[]): unknown {
   return valueAt(file.format.value(file.path, bodyOf(file)), path);
 }
 
 type Kind = "add" | "remove";
 
 /** The text of the file with parts added or removed; "" for no file. */
-export function editedText(file: ClientFile, parts: readonly FilePart[], kind: Kind): string {
+export function editedText(file: ConfigFile, parts: readonly FilePart[], kind: Kind): string {
   const { path, format } = file;
   const before = bodyOf(file);
   const after = parts.reduce((text, part) => format[kind](path, text, part), before);
@@ -101,15 +96,15 @@ function othersIn(value: unknown, parts: readonly FilePart[]): unknown {
 
 const BOM = /^\ufeff?/;
 
-function bodyOf({ text = "" }: ClientFile): string {
+function bodyOf({ text = "" }: ConfigFile): string {
   return text.replace(BOM, "");
 }
 
 /**
- * Replaces the file at once; with "" removes it. Its permissions and links stay. Throws `client_file_moved` if it is no
- * longer as it was read.
+ * Replaces the file atomically; with "" removes it. Its permissions and links stay. Throws `client_file_invalid` if it
+ * has changed since it was read.
  */
-export async function writeClientFile(file: ClientFile, text: string): Promise<void> {
+export async function writeConfigFile(file: ConfigFile, text: string): Promise<void> {
   const { path, target } = file;
   const draft = join(dirname(target), `.berth-${randomBytes(6).toString("hex")}.tmp`);
   try {
@@ -142,8 +137,8 @@ export async function writeClientFile(file: ClientFile, text: string): Promise<v
   }
 }
 
-/** Clients write their files as well. */
-function checkAsRead({ path, target, text }: ClientFile): void {
+/** Other programs write these files as well. */
+function checkAsRead({ path, target, text }: ConfigFile): void {
   const now = existsSync(target) ? readFileSync(target, "utf8") : undefined;
   if (now !== text) throw new BerthError("client_file_invalid", `${path}: it has changed meanwhile; try again`);
 }
@@ -152,7 +147,7 @@ function checkAsRead({ path, target, text }: ClientFile): void {
  * The change of a file, as `diff -u` shows it. Strings that are not of the parts show as "…": the entries beside them
  * may hold tokens.
  */
-export function differenceOf(file: ClientFile, after: string, parts: readonly FilePart[]): string {
+export function differenceOf(file: ConfigFile, after: string, parts: readonly FilePart[]): string {
   const own = new Set(parts.flatMap((part) => stringsIn("element" in part ? part.element : part.value)));
   const hidden = (text: string): string => {
     let shown = "";

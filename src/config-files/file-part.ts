@@ -2,7 +2,7 @@ import { positionAt } from "../lib/code-frame.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
 
-/** A part of a client's file; `path` leads to it by names. */
+/** A part of a configuration file; `path` leads to it by names. */
 export type FilePart =
   /** A member of an object; the last name is its own. */
   | { readonly path: readonly [outer: string, name: string]; readonly value: Readonly<Record<string, unknown>> }
@@ -41,11 +41,4 @@ export function faultAt(file: string, text: string, offset: number, reason: stri
 
 export function lineEndOf(text: string): string {
   return text.includes("\r\n") ? "\r\n" : "\n";
-}
-
-/** The lines of a table of a TOML file. */
-export function tomlTable(path: readonly string[], value: Readonly<Record<string, unknown>>): string[] {
-  // JSON writes texts and truth values as TOML does.
-  const pairs = Object.entries(value).map(([name, each]) => `${name} = ${JSON.stringify(each)}`);
-  return [`[${path.join(".")}]`, ...pairs];
 }

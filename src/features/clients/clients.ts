@@ -1,6 +1,6 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { tomlTable, type FilePart } from "../../config-files/file-part.ts";
+import type { FilePart } from "../../config-files/file-part.ts";
 
 /** A server as a client's configuration names it. */
 export interface ClientServer {
@@ -144,6 +144,13 @@ export function fileText(client: KnownClient, server: ClientServer): string {
     return "value" in part ? [part.path[0], { [part.path[1]]: part.value }] : [part.path[0], [part.element]];
   });
   return JSON.stringify(Object.fromEntries(members), null, 2);
+}
+
+/** The lines of a table of a TOML file. */
+export function tomlTable(path: readonly string[], value: Readonly<Record<string, unknown>>): string[] {
+  // JSON writes strings and booleans as TOML does.
+  const pairs = Object.entries(value).map(([name, each]) => `${name} = ${JSON.stringify(each)}`);
+  return [`[${path.join(".")}]`, ...pairs];
 }
 
 /** The name of a server in a client: some allow no dot or slash, and in rules of Gemini CLI the name ends at a `_`. */

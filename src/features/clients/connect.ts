@@ -6,18 +6,22 @@ import { Terminal } from "../../commands/terminal.ts";
 import {
   differenceOf,
   editedText,
-  readClientFile,
+  readConfigFile,
   targetOf,
   valueIn,
-  writeClientFile,
-  type ClientFile,
+  writeConfigFile,
+  type ConfigFile,
 } from "../../config-files/config-file.ts";
-import type { FilePart } from "../../config-files/file-part.ts";
+import type { FileFormat, FilePart } from "../../config-files/file-part.ts";
+import { json, jsonc } from "../../config-files/json-file.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
 import { nearestName } from "../../lib/near-names.ts";
 import { printableLine } from "../../lib/printable.ts";
 import { clientName, clients, findClient, type KnownClient } from "./clients.ts";
+import { toml } from "./toml-file.ts";
+
+const FORMATS: Readonly<Record<KnownClient["format"], FileFormat>> = { json, jsonc, toml };
 
 export interface ConnectCommandOptions {
   readonly client: string;
@@ -41,7 +45,7 @@ export async function connect(server: string | undefined, options: ConnectComman
   const name = nameOf(address, options.name);
   const path = pathOf(client, options.project);
   if (options.project) checkInProject(path);
-  const file = readClientFile(path, client);
+  const file = readConfigFile(path, FORMATS[client.format]);
   const isGiven = options.remove === true || (await needsToken(address));
   const parts = client.parts({ name, url: address.href, isGiven });
   const there = addressIn(valueIn(file, parts.at(-1)!.path));
@@ -58,7 +62,7 @@ export async function connect(server: string | undefined, options: ConnectComman
     return 0;
   }
   if (!(await isWanted(file, after, parts, options))) return options.print ? 0 : 1;
-  await writeClientFile(file, after);
+  await writeConfigFile(file, after);
   if (options.remove) console.error(`"${name}" is out of ${place}.`);
   else {
     tellAdded(client, name, address, place, isGiven);
@@ -191,7 +195,7 @@ async function ask(address: URL, token?: string): Promise<Answer> {
 }
 
 async function isWanted(
-  file: ClientFile,
+  file: ConfigFile,
   after: string,
   parts: readonly FilePart[],
   { print, yes }: ConnectCommandOptions,

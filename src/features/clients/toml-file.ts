@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { getStaticTOMLValue, ParseError, parseTOML, traverseNodes, type AST } from "toml-eslint-parser";
-import { faultAt, lineEndOf, tomlTable, valueAt, type FileFormat } from "../../config-files/file-part.ts";
+import { faultAt, lineEndOf, valueAt, type FileFormat } from "../../config-files/file-part.ts";
 import { isObject } from "../../lib/json.ts";
+import { tomlTable } from "./clients.ts";
 
 /** TOML. A part is a table of its own, `[path.name]`, with those below it. */
 export const toml: FileFormat = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { differenceOf, editedText, type ClientFile } from "../../../src/config-files/config-file.ts";
+import { differenceOf, editedText, type ConfigFile } from "../../../src/config-files/config-file.ts";
 import { json, jsonc } from "../../../src/config-files/json-file.ts";
 import { clients, findClient, type KnownClient } from "../../../src/features/clients/clients.ts";
 import { toml } from "../../../src/features/clients/toml-file.ts";
@@ -12,7 +12,7 @@ const cursor = findClient("cursor")!;
 const codex = findClient("codex")!;
 const vsCode = findClient("vs-code")!;
 
-function fileOf(text: string | undefined, { format }: KnownClient): ClientFile {
+function fileOf(text: string | undefined, { format }: KnownClient): ConfigFile {
   return { path: "/x/file", target: "/x/file", text, format: FORMATS[format] };
 }
 
