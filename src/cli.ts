@@ -143,28 +143,6 @@ program
   .action(async (method, words, options) => run((await import("./commands/call.ts")).call(method, words, options)));
 
 program
-  .command("connect")
-  .description("Add a server to a client's configuration file, or remove it; shows the change and asks first.")
-  .argument("[server]", "name of a server, or URL of its endpoint (default: all servers)")
-  .requiredOption("--client <name>", "claude-code, claude-desktop, codex, cursor, gemini-cli, opencode or vs-code")
-  .option("--project", "change the project's file in this folder (default: your own file)")
-  .option("--name <name>", "name of the server in the client (default: the server's name)")
-  .option("--url <address>", "address of Berth (BERTH_URL; default: http://127.0.0.1:7420)")
-  .option("--remove", "remove the server from the file")
-  .option("--print", "show the change without writing it")
-  .option("--yes", "do not ask for confirmation")
-  .addHelpText(
-    "after",
-    examples(
-      "berth connect hello --client claude-code",
-      "berth connect hello --client vs-code --project",
-      "berth connect https://mcp.example.com/mcp/hello --client codex",
-      "berth connect hello --client codex --remove",
-    ),
-  )
-  .action(async (server, options) => run((await import("./features/clients/connect.ts")).connect(server, options)));
-
-program
   .command("boot")
   .description("Build the boot image if its sources have changed.")
   .option("--from <folder>", "folder of sources (default: reference_templates)")

@@ -17,7 +17,7 @@ const ALONE = [
   /^clients\/(reference-servers|stdio)/,
   /^discover\/(compiler|fuzz|typescript\/author-mistakes)/,
   /^entry\/bounds/,
-  /^features\/(\w+\/commands|clients\/(connect|real-clients|setup))/,
+  /^features\/(\w+\/commands|clients\/(connect|real-clients|setup)|without-features)/,
   /^host\/(builtin\/explore|calls\/(long-arguments|upstream-(errors|pass|questions|recovery))|upstreams\/upstream-(limits|silence|starts))/,
   /^host\/(offers\/memory|catalog\/(permitted|upstream-(hostile|methods)))/,
   /^host\/checks\/(hostile-values|long-values|check-process)/,

@@ -90,8 +90,9 @@ export function createApp(options: AppOptions): Route {
   const assets = openAssets();
   const added = options.features.flatMap(({ pages = [] }) => pages);
   const sections = options.features.flatMap(({ sections = [] }) => sections);
+  const setups = options.features.flatMap(({ setups = [] }) => setups);
   const pages = createPages(assets, options.writable, sections);
-  const parts = { ...options, pages };
+  const parts = { ...options, pages, setups };
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     const { failure, trace } = contextOf(response);

@@ -1,6 +1,8 @@
 import type { Router } from "express";
+import type { ToolContract } from "../contract/contract.ts";
 import type { Bodies } from "./body.ts";
 import type { Pages, Section } from "./pages/pages.ts";
+import type { ClientAccess } from "./pages/parts/credentials.ts";
 import type { PageRoute } from "./routed.ts";
 
 /** The contributions of a feature to the API and the pages. */
@@ -9,6 +11,8 @@ export interface FeatureRoutes {
   readonly pages?: readonly PageRoute<PageKit>[];
   /** Its entries in the main navigation, after those of the core that are for everyone. */
   readonly sections?: readonly Section[];
+  /** How to add a server to clients, for the pages that show it. */
+  readonly setups?: SetupsFor;
 }
 
 interface FeatureApi {
@@ -21,4 +25,17 @@ export interface PageKit {
   readonly pages: Pages;
   /** False on a read-only instance. */
   readonly writable: boolean;
+}
+
+/** Returns what `views/partials/setup.hbs` shows of each client. */
+export type SetupsFor = (server: SetupFor) => readonly object[];
+
+export interface SetupFor {
+  /** The server's name, or another name for this connection. */
+  readonly name: string;
+  /** The whole address of the MCP endpoint. */
+  readonly url: string;
+  /** The tool for an example call. */
+  readonly tool: Pick<ToolContract, "name" | "inputSchema"> | undefined;
+  readonly access: ClientAccess;
 }

@@ -1,23 +1,39 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { features } from "../../src/compose/features.ts";
 import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
 import type { Store } from "../../src/store/store.ts";
-import { rigFor } from "../support/mcp-host.ts";
+import { call } from "../support/berth.ts";
+import { berthInProcess } from "../support/in-process.ts";
+import { berthInSuite } from "../support/suite.ts";
+
+// This file has a process of its own.
+(features as unknown[]).length = 0;
 
 describe("a Berth without features", () => {
+  const berth = berthInSuite({ files: ["reference_templates/echo.ts"] });
+  const get = (path: string): Promise<Response> => fetch(berth.url + path, { headers: { Accept: "text/html" } });
+
   it("names the request of guest code that nothing answers", async () => {
     const port = guestPort("default", "notes", {} as PortHost, {} as Store, {});
     const call = { caller: undefined, onOver: () => {} };
     await assert.rejects(port.request("stateGet", { key: "a" }, call), { message: /"stateGet" is unavailable/ });
   });
 
-  it("serves the core, without their pages, API and navigation", async (t) => {
-    const { url } = await rigFor(t);
-    const get = (path: string): Promise<Response> =>
-      fetch(new URL(path, url("own")), { headers: { Accept: "text/html" } });
-    const page = await get("/servers/new");
-    assert.equal(page.status, 200);
-    assert.doesNotMatch(await page.text(), /href="\/state"/);
+  it("serves the core, without their pages, API and navigation", async () => {
+    const { content } = await call(`${berth.url}/mcp/echo`, "echo", { message: "hello" });
+    assert.deepEqual(content, [{ type: "text", text: "hello" }]);
     for (const path of ["/state", "/api/state"]) assert.equal((await get(path)).status, 404, path);
+    const page = await (await get("/mcp/meta/echo?tab=connect")).text();
+    assert.match(page, /\/mcp\/echo<\/code>/);
+    assert.doesNotMatch(page, /href="\/state"|id="client-/);
+  });
+
+  it("does not know their commands", async () => {
+    for (const name of ["connect", "state"]) {
+      const { code, stderr } = await berthInProcess([name]);
+      assert.equal(code, 1);
+      assert.match(stderr, new RegExp(`unknown command '${name}'`));
+    }
   });
 });

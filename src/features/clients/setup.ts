@@ -1,4 +1,4 @@
-import type { ToolContract } from "../../contract/contract.ts";
+import type { SetupFor } from "../../http/feature-routes.ts";
 import type { ClientAccess } from "../../http/pages/parts/credentials.ts";
 import { shellWord } from "../../http/pages/parts/text.ts";
 import { isObject, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
@@ -17,38 +17,11 @@ import {
   type KnownClient,
 } from "./clients.ts";
 
-/** How to add a server to a client, in its own format. docs/clients.md says how each was tried. */
-interface Setup {
-  readonly id: string;
-  readonly client: string;
-  /** A link that hands the server to the client, which asks its user first. */
-  readonly link?: string;
-  /** The steps: each has a text to run, or to put into a file. */
-  readonly steps: readonly SetupStep[];
-  /** A command that tells if the client is connected. */
-  readonly check?: string;
-  /** Anything else that a person has to know before it works. */
-  readonly note?: string;
-}
-
-interface SetupStep {
-  readonly what: string;
-  readonly text: string;
-  /** A file's path, where the text goes into one. */
-  readonly file?: string;
-}
-
-export interface SetupFor {
-  /** The server's name, or another name for this connection. */
-  readonly name: string;
-  /** The whole address of the MCP endpoint. */
-  readonly url: string;
-  /** The tool for an example call. */
-  readonly tool: Pick<ToolContract, "name" | "inputSchema"> | undefined;
-  readonly access: ClientAccess;
-}
-
-export function setupsFor({ name, url, tool, access }: SetupFor): Setup[] {
+/**
+ * How to add a server to each client, in its own format: steps, each with a text to run or to put into a file, and a link
+ * that opens the client. docs/clients.md says how each was tried.
+ */
+export function setupsFor({ name, url, tool, access }: SetupFor) {
   const isGiven = access === "token";
   const server: ClientServer = { name: clientName(name), url, isGiven };
   const { name: id } = server;
@@ -153,7 +126,7 @@ function endingInMcp(url: string): string {
   return url.endsWith("/mcp") ? url : `${url}/mcp`;
 }
 
-function namesOf({ id, name }: KnownClient): Pick<Setup, "id" | "client"> {
+function namesOf({ id, name }: KnownClient) {
   return { id, client: name };
 }
 
@@ -180,7 +153,7 @@ function cursorLink(name: string, server: object): string {
   return `cursor://anysphere.cursor-deeplink/mcp/install?name=${name}&config=${encodeURIComponent(config)}`;
 }
 
-type Tool = Pick<ToolContract, "name" | "inputSchema"> | undefined;
+type Tool = SetupFor["tool"];
 
 /** A command that calls the tool, or lists tools where there is none. */
 function curl(url: string, tool: Tool, access: ClientAccess): string {

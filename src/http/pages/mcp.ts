@@ -1,12 +1,12 @@
 import type { Access } from "../../access/access.ts";
 import type { Principal } from "../../access/principal.ts";
 import type { Cluster } from "../../cluster/cluster.ts";
-import { setupsFor } from "../../features/clients/setup.ts";
 import type { Overview } from "../../host/catalog/overview.ts";
 import type { Host } from "../../host/host.ts";
 import type { UpstreamState } from "../../host/upstreams/hosting.ts";
 import { areMore, locationOf, type Problem } from "../../lib/problem.ts";
 import { mayChange, mayKnow, toolsShown } from "../access/permit.ts";
+import type { SetupsFor } from "../feature-routes.ts";
 import { nextAddress, readListPage } from "../list-page.ts";
 import type { OriginOf } from "../public-origin.ts";
 import type { PageRoute } from "../routed.ts";
@@ -35,6 +35,7 @@ export interface McpOptions {
   readonly originOf: OriginOf;
   /** False on a read-only boot. */
   readonly writable: boolean;
+  readonly setups: readonly SetupsFor[];
 }
 
 /**
@@ -43,7 +44,7 @@ export interface McpOptions {
  */
 export const mcpPage: PageRoute<McpOptions> = {
   path: "/mcp",
-  create({ host, cluster, pages, isolation, access, originOf, writable }) {
+  create({ host, cluster, pages, isolation, access, originOf, writable, setups }) {
     return async (context) => {
       const { request, tenant, base, principal } = context;
       const names = host.names(tenant).filter((name) => mayKnow(principal, name));
@@ -71,7 +72,7 @@ export const mcpPage: PageRoute<McpOptions> = {
         url,
         credentials,
         isSandboxed: isolation === "sandboxed",
-        setups: setupsFor({ name: "berth", url, tool: undefined, access: credentials.access }),
+        setups: setups.flatMap((each) => each({ name: "berth", url, tool: undefined, access: credentials.access })),
         problems: mayKnow(principal) ? host.problems(tenant).map((each) => problemView(base, each)) : [],
         mayAdd: writable && mayChange(context, "entry", ""),
         filter: filterView(filter, request.query["q"]),

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
-import { setupsFor, type SetupFor, sampleArguments } from "../../../src/features/clients/setup.ts";
+import { setupsFor, sampleArguments } from "../../../src/features/clients/setup.ts";
+import type { SetupFor } from "../../../src/http/feature-routes.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
 import { request, startTestBerth, post, type TestBerth } from "../../support/berth.ts";
 import { countedReads } from "../../support/counted-reads.ts";
@@ -206,8 +207,11 @@ describe("the snippets on a server's page", () => {
 
   it("have links for editors with the content of their files (C6)", () => {
     const url = "https://berth.example/mcp/a%22b%25?c=%7D&d=+e";
-    const linkOf = (client: string, access: SetupFor["access"]): URL =>
-      new URL(setupsFor({ name: "a.b_c", url, tool: undefined, access }).find((each) => each.client === client)!.link!);
+    const linkOf = (client: string, access: SetupFor["access"]): URL => {
+      const setups = setupsFor({ name: "a.b_c", url, tool: undefined, access });
+      const { link } = setups.find((each) => each.client === client) as { readonly link?: string };
+      return new URL(link!);
+    };
     for (const access of ["open", "token"] as const) {
       const texts = textsFor({ name: "a.b_c", url, tool: undefined, access });
       const vsCode = linkOf("VS Code", access);

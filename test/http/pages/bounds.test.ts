@@ -153,7 +153,7 @@ describe("pages of what others wrote", () => {
     const sent: Page[] = [];
     const at = { edits: editsOf(currentOf("s", "")), host: host as Host, pages: pagesOf(sent), originOf: () => ORIGIN };
     const access = { required: false, oauth: () => undefined };
-    const parts = { ...at, access, cluster: { others: new Map() }, isolation: "" };
+    const parts = { ...at, access, cluster: { others: new Map() }, isolation: "", setups: [] };
     const none = { list: async () => [] };
     const retainedCalls = { retainedMs: () => undefined } as unknown as RetainedCalls;
     await mcpPage.create({ ...parts, writable: false })(forParams({}));

@@ -1,4 +1,3 @@
-import { setupsFor } from "../../../features/clients/setup.ts";
 import { credentialsOf } from "../parts/credentials.ts";
 import { pathsOf } from "../parts/paths.ts";
 import type { ServerTab } from "./tab.ts";
@@ -8,13 +7,13 @@ export const connectTab: ServerTab = {
   id: "connect",
   label: "Connect",
   isFor: ({ catalog }) => catalog !== undefined,
-  async view({ name, address, isPinned, catalog }, context, { base, tenant, access, originOf }) {
+  async view({ name, address, isPinned, catalog }, context, { base, tenant, access, originOf, setups }) {
     const origin = originOf(context.request);
     const { endpoint } = pathsOf(base, address);
     const url = `${origin}${endpoint}`;
     const callAt = isPinned ? "" : `${origin}${pathsOf(base, name).edit}`;
     const credentials = credentialsOf(access, tenant, name);
-    const tool = catalog!.contract.tools[0];
-    return { url, callAt, credentials, setups: setupsFor({ name, url, tool, access: credentials.access }) };
+    const connection = { name, url, tool: catalog!.contract.tools[0], access: credentials.access };
+    return { url, callAt, credentials, setups: setups.flatMap((each) => each(connection)) };
   },
 };

@@ -5,6 +5,7 @@ import type { SecretEdits } from "../../../edits/secret-edits.ts";
 import type { Host } from "../../../host/host.ts";
 import type { RetainedCalls } from "../../../host/journal/retained-calls.ts";
 import type { Catalog } from "../../../host/offers/catalog.ts";
+import type { SetupsFor } from "../../feature-routes.ts";
 import type { OriginOf } from "../../public-origin.ts";
 import type { RequestPlace } from "../../request-context.ts";
 import type { RoutedContext } from "../../routed.ts";
@@ -24,6 +25,7 @@ export interface ServerPageOptions {
   readonly access: Pick<Access, "required" | "oauth">;
   /** False on a read-only boot. */
   readonly writable: boolean;
+  readonly setups: readonly SetupsFor[];
 }
 
 /** The same for one request. */
