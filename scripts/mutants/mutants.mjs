@@ -291,10 +291,10 @@ export const mutants = [
     tests: ["test/mcp/stdio/stdio.test.ts"],
   },
   {
-    file: "src/metrics/metrics.ts",
+    file: "src/features/metrics/metrics.ts",
     find: `known.size >= metricTools &&`,
     replace: `known.size > metricTools &&`,
-    tests: ["test/metrics/metrics.test.ts"],
+    tests: ["test/features/metrics/metrics.test.ts"],
   },
   {
     file: "src/native/client.ts",

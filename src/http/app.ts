@@ -2,12 +2,12 @@ import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, Request, RequestHandler } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
+import type { Metrics } from "../features/metrics/metrics.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
-import type { Metrics } from "../metrics/metrics.ts";
 import type { Challenge } from "./access/challenge.ts";
 import { checkChange } from "./access/permit.ts";
 import {

@@ -9,7 +9,7 @@ import {
   type MetricValue,
   type MetricValueWithName,
 } from "prom-client";
-import type { CalledTool, CallOutcome, CallObserver } from "../host/journal/record.ts";
+import type { CalledTool, CallOutcome, CallObserver } from "../../host/journal/record.ts";
 
 /**
  * Figures about this process for Prometheus. It owns how many there may be and how they are written. It knows no HTTP,

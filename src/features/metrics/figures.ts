@@ -1,13 +1,13 @@
-import type { CompilerHelp } from "../discover/compiler.ts";
-import type { Compiled, DefinitionSource } from "../discover/discovery.ts";
-import type { ExecutorStats } from "../executor/executor.ts";
-import type { Journal } from "../host/journal/journal.ts";
-import type { HostingStats } from "../host/upstreams/hosting.ts";
-import { droppedLines, type Log } from "../lib/log.ts";
-import { LATE_MS, within } from "../lib/within.ts";
-import type { EndpointStats } from "../mcp/endpoint.ts";
-import type { SocketUse } from "../network/relay-wire.ts";
-import type { Store } from "../store/store.ts";
+import type { CompilerHelp } from "../../discover/compiler.ts";
+import type { Compiled, DefinitionSource } from "../../discover/discovery.ts";
+import type { ExecutorStats } from "../../executor/executor.ts";
+import type { Journal } from "../../host/journal/journal.ts";
+import type { HostingStats } from "../../host/upstreams/hosting.ts";
+import { droppedLines, type Log } from "../../lib/log.ts";
+import { LATE_MS, within } from "../../lib/within.ts";
+import type { EndpointStats } from "../../mcp/endpoint.ts";
+import type { SocketUse } from "../../network/relay-wire.ts";
+import type { Store } from "../../store/store.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface MeasuredParts {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { apiOf } from "../support/api.ts";
-import { call, modern, post, request } from "../support/berth.ts";
-import { berthInSuite } from "../support/suite.ts";
+import { apiOf } from "../../support/api.ts";
+import { call, modern, post, request } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const texts = {
   "words.ts": `
