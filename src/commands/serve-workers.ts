@@ -1,10 +1,11 @@
 import cluster, { type Worker } from "node:cluster";
 import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { features } from "../compose/features.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { PLACE, REPLACE_MS, type ToPrimary, type ToWorker, type WorkerPlace } from "../compose/worker.ts";
 import { readConfig, type Config } from "../config.ts";
-import { pastOf, type Figures } from "../features/metrics/metrics.ts";
+import type { Figures } from "../features/feature.ts";
 import { BerthError } from "../lib/errors.ts";
 import { type Log, writeLastLines } from "../lib/log.ts";
 import { announce } from "./announce.ts";
@@ -255,7 +256,8 @@ class CollectedFigures {
     const last = this.#last.get(worker);
     this.#last.delete(worker);
     if (!last) return;
-    this.#past = await pastOf([this.#past, last]);
+    const { sumCounts } = features.find((each) => each.sumCounts) ?? {};
+    if (sumCounts) this.#past = await sumCounts([this.#past, last]);
   }
 
   async #all(): Promise<readonly Figures[]> {

@@ -9,8 +9,6 @@ import { Shares } from "../cluster/shares.ts";
 import { type Config, mayStartPrograms, packageVersion } from "../config.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
-import { showParts, timeCompiling } from "../features/metrics/figures.ts";
-import { type Metrics, createMetrics } from "../features/metrics/metrics.ts";
 import { Consents } from "../host/calls/consents.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { KeptCode } from "../host/catalog/cached-code.ts";
@@ -66,7 +64,7 @@ export interface Core extends Editing {
   readonly endpoint: Endpoint;
   readonly executor: Executor;
   readonly journal: Journal;
-  readonly metrics: Metrics;
+  readonly metrics: OpenedFeatures["metrics"];
   readonly store: Store;
   /** The bytes that a tenant stores, by kind, and the most that it may. */
   storedUse(tenant: string): Promise<{ readonly use: StoredUse; readonly storedBytes: number }>;
@@ -173,18 +171,21 @@ export async function openCore(
       audit,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
     });
-    const metrics = createMetrics(packageVersion(), config.limits);
     const grants = new Grants(secrets, log);
     const writable = config.image !== "readonly";
     const directory = (tenant: string): Directory | undefined => host.directory(tenant);
-    const { features, guestRequests } = await openFeatures({ store, limits, limitsOf, writable, directory });
+    // The endpoint is opened later.
+    const activity = { stats: () => endpoint.stats() };
+    const measured = { audit, journal, executor, relay, upstreams, endpoint: activity, store, log };
+    const featureCore = { store, limits, limitsOf, writable, directory, measured };
+    const { features, guestRequests, metrics } = await openFeatures(featureCore);
     const hosting = {
       store,
       cluster,
       checks,
       consents,
       executor,
-      ...compilers.compiling(executor, timeCompiling(metrics)),
+      ...compilers.compiling(executor, features),
       keptCode: new KeptCode(),
       log,
       journal,
@@ -234,16 +235,15 @@ export async function openCore(
       access.oauthChanged(tenant);
     });
     tenancy.onEnd((tenant) => {
-      for (const part of [admission, metrics.calls, grants, relay]) part.forget(tenant);
+      for (const part of [admission, grants, relay, ...features]) part.forget?.(tenant);
     });
-    journal.addObserver(metrics.calls.observer);
+    for (const { onCall } of features) if (onCall) journal.addObserver(onCall);
     if (audit.observer) journal.addObserver(audit.observer);
     upstreams.answerNodes((tenant) => tenancy.admit(tenant));
     await cluster.join();
     if (explore && cluster.others.size > 0)
       log.warn("other processes serve from this data folder: what explore connects to is known to this process alone");
     if (hosting.writable) closers.push(collectRegularly(store, cluster, limits, log));
-    showParts(metrics, { audit, journal, executor, relay, upstreams, endpoint, store, log });
     return {
       host,
       tenancy,

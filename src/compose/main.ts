@@ -6,7 +6,7 @@ import type { Readable, Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import type { Config } from "../config.ts";
-import type { Figures } from "../features/metrics/metrics.ts";
+import type { Figures } from "../features/feature.ts";
 import type { ServerSummary } from "../host/catalog/overview.ts";
 import type { LiveEvent } from "../host/journal/record.ts";
 import { ALL_SERVERS } from "../host/serving/aggregate.ts";
@@ -54,7 +54,7 @@ export interface Berth {
   secretChanged(name: string): void;
   /** Resolves when another process restored the store: this Berth should be closed, and another one started. */
   readonly replaced: Promise<void>;
-  /** Figures for Prometheus. */
+  /** The figures of this process. */
   figures(): Promise<Figures>;
   /**
    * Leaves what is to come to other processes at this address: resolves when clients have gone there, and what was under
@@ -70,7 +70,7 @@ interface Siblings {
   /** The port at which they serve. Where it is given, this one takes no connections before it is ready. */
   readonly port: number | undefined;
   /** The figures of all. */
-  figures(): Promise<readonly Figures[]>;
+  readonly figures: () => Promise<readonly Figures[]>;
 }
 
 /**
@@ -109,12 +109,13 @@ export async function startBerth(
   const signIns = new SignIns(sealer, store, config.limits, (id) => cluster.tell(SIGNED_OUT, { id }));
   cluster.on(SIGNED_OUT, ({ id }) => signIns.endedElsewhere(id as string));
   const { allowedHosts, allowedOrigins, publicUrl, limits } = config;
-  const features = await Promise.all(core.features.map(async ({ routes }) => (await routes?.()) ?? {}));
+  const features = await Promise.all(
+    core.features.map(async ({ routes }) => (await routes?.(siblings?.figures)) ?? {}),
+  );
   http.serve({
     ...core,
     features,
     unheardMs: () => store.unheardMs(),
-    metrics: siblings ? { ...metrics, text: async () => metrics.text(await siblings.figures()) } : metrics,
     allowedHosts,
     allowedOrigins,
     publicUrl,

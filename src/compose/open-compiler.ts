@@ -3,6 +3,7 @@ import { openCompiler, type Compiler } from "../discover/compiler.ts";
 import { compileKey, compilerCid } from "../discover/key.ts";
 import { describingSchemas } from "../executor/describe-schemas.ts";
 import type { Executor } from "../executor/executor.ts";
+import type { FeatureParts } from "../features/feature.ts";
 import { compilingInTurn, QUICK_COMPILE_MS } from "../host/catalog/compile-queue.ts";
 import type { Log } from "../lib/log.ts";
 import { confinementBy } from "../processes/own-program.ts";
@@ -26,12 +27,10 @@ export function openCompilers({ limits, guests }: Config, start: Spawn, log: Log
   const open = (compileMs: number): Compiler => openCompiler({ ...limits, compileMs }, parts);
   const [quick, patient] = [open(Math.min(QUICK_COMPILE_MS, limits.compileMs)), open(limits.compileMs)];
   return {
-    /** The dependencies of the host that compile definitions; `timed` measures each compilation. */
-    compiling: (executor: Executor, timed: (compile: Compiler["compile"]) => Compiler["compile"]) => ({
-      compile: compilingInTurn(
-        timed((source, help) => quick.compile(source, help)),
-        timed((source, help) => patient.compile(source, help)),
-        (tenant) => describingSchemas((program) => executor.load(program), tenant),
+    /** The dependencies of the host that compile definitions. */
+    compiling: (executor: Executor, features: readonly FeatureParts[]) => ({
+      compile: compilingInTurn(timed(quick, features), timed(patient, features), (tenant) =>
+        describingSchemas((program) => executor.load(program), tenant),
       ),
       compileKey,
       compiler: compilerCid(),
@@ -40,5 +39,15 @@ export function openCompilers({ limits, guests }: Config, start: Spawn, log: Log
       await patient.close();
       await quick.close();
     },
+  };
+}
+
+function timed(compiler: Compiler, features: readonly FeatureParts[]): Compiler["compile"] {
+  return async (source, help) => {
+    const beganAt = performance.now();
+    const compiled = await compiler.compile(source, help);
+    const outcome = compiled.bundle === undefined ? "refused" : "ok";
+    for (const { onCompiled } of features) onCompiled?.(performance.now() - beganAt, outcome);
+    return compiled;
   };
 }

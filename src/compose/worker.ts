@@ -1,5 +1,5 @@
 import cluster from "node:cluster";
-import type { Figures } from "../features/metrics/metrics.ts";
+import type { Figures } from "../features/feature.ts";
 
 /**
  * One of several processes that `berth serve --workers` serves with: what it tells the primary process that started it,

@@ -1,9 +1,16 @@
 import type { Command } from "commander";
 import type { Config } from "../config.ts";
+import type { ExecutorStats } from "../executor/executor.ts";
 import type { Directory } from "../host/directory/directory.ts";
+import type { Journal } from "../host/journal/journal.ts";
+import type { CallObserver } from "../host/journal/record.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
-import type { FeatureRoutes } from "../http/feature-routes.ts";
+import type { HostingStats } from "../host/upstreams/hosting.ts";
+import type { FeatureRoutes, Figure } from "../http/feature-routes.ts";
+import type { Log } from "../lib/log.ts";
 import type { Limits, TenantLimits } from "../limits/limits.ts";
+import type { EndpointStats } from "../mcp/endpoint.ts";
+import type { SocketUse } from "../network/relay-wire.ts";
 import type { Store } from "../store/store.ts";
 
 /**
@@ -17,6 +24,8 @@ export interface Feature {
   readonly commands?: (program: Command, kit: CommandKit) => void;
   /** Opens it in a serving process, before the first server is loaded. */
   open(core: FeatureCore): Promise<FeatureParts>;
+  /** Adds up what ended workers have counted, in the process that starts the workers. */
+  readonly sumCounts?: (all: readonly Figures[]) => Promise<Figures>;
 }
 
 /** The parts of a serving process that features use. */
@@ -28,15 +37,48 @@ export interface FeatureCore {
   readonly writable: boolean;
   /** The servers of a tenant, while it is served. */
   readonly directory: (tenant: string) => Directory | undefined;
+  readonly measured: MeasuredParts;
+}
+
+/** The parts whose current activity can be read. */
+export interface MeasuredParts {
+  readonly audit: { stats(): { readonly queued: number; readonly dropped: number } };
+  readonly journal: Pick<Journal, "inFlight">;
+  readonly executor: { stats(): ExecutorStats };
+  readonly relay: { uses(): Readonly<Record<string, SocketUse>> };
+  readonly upstreams: { stats(): HostingStats };
+  readonly endpoint: { stats(): EndpointStats };
+  readonly store: Pick<Store, "size">;
+  readonly log: Log;
 }
 
 /** The contributions of a feature to a serving process, which merges them into plain tables. */
 export interface FeatureParts {
   /** The requests of guest code that it answers. */
   readonly guestRequests?: GuestRequests;
-  /** Loads its API and pages, which only a process that serves HTTP needs. */
-  readonly routes?: () => Promise<FeatureRoutes>;
+  readonly onCall?: CallObserver;
+  /** Called after each compilation of a definition. */
+  readonly onCompiled?: (ms: number, outcome: "ok" | "refused") => void;
+  /** Drops what it has in memory of a deleted tenant. */
+  readonly forget?: (tenant: string) => void;
+  readonly metrics?: Meter;
+  /**
+   * Loads its API and pages, which only a process that serves HTTP needs. `figuresOfAll` returns the figures of all
+   * workers, if this process is one of several.
+   */
+  readonly routes?: (figuresOfAll?: () => Promise<readonly Figures[]>) => Promise<FeatureRoutes>;
 }
+
+/** Measures a process. */
+export interface Meter {
+  /** Adds a figure, which it reads later. */
+  show(figure: Figure): void;
+  /** The current values. */
+  now(): Promise<Figures>;
+}
+
+/** All figures of one process, as JSON that can be sent to another. */
+export type Figures = readonly object[];
 
 /** The parts of the command line that features use. */
 export interface CommandKit {

@@ -2,14 +2,11 @@ import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, Request, RequestHandler } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { Metrics } from "../features/metrics/metrics.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
-import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { Challenge } from "./access/challenge.ts";
-import { checkChange } from "./access/permit.ts";
 import {
   AUTHORIZATION_SERVER,
   noAuthorizationServer,
@@ -24,6 +21,7 @@ import { APP_FRAME, appFrame } from "./app-frame.ts";
 import { openAssets } from "./assets.ts";
 import type { Bodies } from "./body.ts";
 import { answerPreflight } from "./cors.ts";
+import type { Figure } from "./feature-routes.ts";
 import { MCP_PATH } from "./mcp-path.ts";
 import type { OpenStreams } from "./open-streams.ts";
 import { auditPage } from "./pages/audit.ts";
@@ -41,7 +39,7 @@ import { variablePage, variablesPage } from "./pages/variables.ts";
 import type { OriginOf } from "./public-origin.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 import type { Route } from "./request-pipeline.ts";
-import { contextOf, handOn, routed, type RouteHandler } from "./routed.ts";
+import { contextOf, handOn, routed } from "./routed.ts";
 import { serversRoute, type ServersRouteOptions } from "./servers-route.ts";
 import { sayWhenToRetry } from "./write-answer.ts";
 
@@ -69,7 +67,7 @@ export interface AppParts extends Omit<ApiOptions, "bodies" | "checks"> {
   /** The isolation of guest code, for pages to show. */
   readonly isolation: string;
   readonly signIns: SignIns;
-  readonly metrics: Metrics;
+  readonly metrics: { show(figure: Figure): void };
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly log: Log;
@@ -119,7 +117,6 @@ export function createApp(options: AppOptions): Route {
     if (isPublic(request)) throw new BerthError("not_found", request.path);
     next();
   });
-  app.get("/metrics", routed(metricsRoute(options)));
   // A page of a server has the address of its function: what does not ask for a page is a call.
   app.use(serversRoute(options));
   for (const page of [...allPages, ...added]) app.get(page.path, routed(page.create(parts), page.permit));
@@ -219,25 +216,4 @@ function messageAt({ code, message }: BerthError): string | undefined {
 /** The page that a person wanted; the address of a form or a script is not one to return to. */
 function nextAt({ method, originalUrl }: Request): string | undefined {
   return method === "GET" ? originalUrl : undefined;
-}
-
-interface MetricsRouteOptions {
-  readonly metrics: Metrics;
-}
-
-/**
- * `GET /metrics`: figures of all tenants, so only for administrators of the default tenant, who run the service, and
- * for users of its machine.
- */
-function metricsRoute({ metrics }: MetricsRouteOptions): RouteHandler {
-  return async (context) => {
-    const { response } = context;
-    if (context.tenant !== DEFAULT_TENANT) throw new BerthError("not_found", "metrics are only at /metrics");
-    checkChange(context, "audit");
-    const text = await metrics.text();
-    response.setHeader("Cache-Control", "no-store");
-    // Express would add a second charset to the type that the format demands.
-    response.setHeader("Content-Type", metrics.contentType);
-    response.end(text);
-  };
 }

@@ -39,3 +39,18 @@ export interface SetupFor {
   readonly tool: Pick<ToolContract, "name" | "inputSchema"> | undefined;
   readonly access: ClientAccess;
 }
+
+/** A value for a feature to show. */
+export interface Figure {
+  /** A name that ends in `_total` belongs to a counter. */
+  readonly name: `berth_${string}`;
+  readonly help: string;
+  /** Tells several values apart, such as `state`. */
+  readonly label?: string;
+  /** True for something that all processes on one store see alike; the others are added up. */
+  readonly isShared?: boolean;
+  /** The value, or one for each value of the label. */
+  readonly read: () => FigureValues | Promise<FigureValues>;
+}
+
+type FigureValues = number | Readonly<Record<string, number>>;

@@ -23,7 +23,7 @@ describe("a Berth without features", () => {
   it("serves the core, without their pages, API and navigation", async () => {
     const { content } = await call(`${berth.url}/mcp/echo`, "echo", { message: "hello" });
     assert.deepEqual(content, [{ type: "text", text: "hello" }]);
-    for (const path of ["/state", "/api/state"]) assert.equal((await get(path)).status, 404, path);
+    for (const path of ["/metrics", "/state", "/api/state"]) assert.equal((await get(path)).status, 404, path);
     const page = await (await get("/mcp/meta/echo?tab=connect")).text();
     assert.match(page, /\/mcp\/echo<\/code>/);
     assert.doesNotMatch(page, /href="\/state"|id="client-/);

@@ -9,6 +9,7 @@ import { compileKey, compilerCid } from "../../src/discover/key.ts";
 import { createEdits } from "../../src/edits/create-edits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
+import type { MeasuredParts } from "../../src/features/feature.ts";
 import { Consents } from "../../src/host/calls/consents.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
@@ -69,6 +70,7 @@ export async function openHosted(
       limitsOf: () => tenantLimits(limits),
       writable,
       directory: () => undefined,
+      measured: {} as MeasuredParts,
     });
     const hosting = {
       store,

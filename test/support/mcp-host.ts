@@ -9,7 +9,6 @@ import type { Errands } from "../../src/cluster/errands.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import type { PackageEdits } from "../../src/edits/package-edits.ts";
 import type { SecretEdits } from "../../src/edits/secret-edits.ts";
-import { createMetrics } from "../../src/features/metrics/metrics.ts";
 import type { Host } from "../../src/host/host.ts";
 import { Activity } from "../../src/host/journal/activity.ts";
 import type { RetainedCalls } from "../../src/host/journal/retained-calls.ts";
@@ -238,7 +237,7 @@ export async function startRig(
     allowedHosts: [],
     allowedOrigins: [],
     publicUrl: undefined,
-    metrics: createMetrics("1.0.0", defaultLimits),
+    metrics: { show() {} },
     limits,
     log,
   });

@@ -1,28 +1,37 @@
-import type { CompilerHelp } from "../../discover/compiler.ts";
-import type { Compiled, DefinitionSource } from "../../discover/discovery.ts";
-import type { ExecutorStats } from "../../executor/executor.ts";
-import type { Journal } from "../../host/journal/journal.ts";
-import type { HostingStats } from "../../host/upstreams/hosting.ts";
-import { droppedLines, type Log } from "../../lib/log.ts";
+import { packageVersion } from "../../config.ts";
+import { droppedLines } from "../../lib/log.ts";
 import { LATE_MS, within } from "../../lib/within.ts";
-import type { EndpointStats } from "../../mcp/endpoint.ts";
 import type { SocketUse } from "../../network/relay-wire.ts";
-import type { Store } from "../../store/store.ts";
-import type { Metrics } from "./metrics.ts";
+import type { FeatureCore, FeatureParts, MeasuredParts } from "../feature.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
 
-export interface MeasuredParts {
-  readonly audit: { stats(): { readonly queued: number; readonly dropped: number } };
-  readonly journal: Pick<Journal, "inFlight">;
-  readonly executor: { stats(): ExecutorStats };
-  readonly relay: { uses(): Readonly<Record<string, SocketUse>> };
-  readonly upstreams: { stats(): HostingStats };
-  readonly endpoint: { stats(): EndpointStats };
-  readonly store: Pick<Store, "size">;
-  readonly log: Log;
+export function openMetrics({ limits, measured }: FeatureCore): FeatureParts {
+  const metrics = createMetrics(packageVersion(), limits);
+  showParts(metrics, measured);
+  const { onCall, onCompiled, forget } = metrics;
+  return {
+    onCall,
+    onCompiled,
+    forget,
+    metrics,
+    routes: async (figuresOfAll) => ({ pages: [(await import("./page.ts")).metricsPage(metrics, figuresOfAll)] }),
+  };
 }
 
+const SOCKET_FIGURES = [
+  ["open", "berth_guest_sockets", "Connections of guests that are open"],
+  ["opened", "berth_guest_sockets_opened_total", "Connections of guests that were made"],
+  [
+    "refused",
+    "berth_guest_sockets_refused_total",
+    "Connections and look-ups of guests that were refused, or that failed",
+  ],
+  ["sentBytes", "berth_guest_socket_sent_bytes_total", "Bytes that guests sent over their connections"],
+  ["receivedBytes", "berth_guest_socket_received_bytes_total", "Bytes that guests received over their connections"],
+] as const;
+
 /** Shows the current activity of each part. */
-export function showParts(metrics: Metrics, parts: MeasuredParts): void {
+function showParts(metrics: Metrics, parts: MeasuredParts): void {
   const { audit, journal, executor, relay, upstreams, endpoint, store, log } = parts;
   let storeBytes = 0;
   metrics.show({
@@ -56,41 +65,11 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
   });
   const used = (figure: keyof SocketUse) => (): Record<string, number> =>
     Object.fromEntries(Object.entries(relay.uses()).map(([tenant, use]) => [tenant, use[figure]]));
-  const byTenant = "tenant";
-  metrics.show({
-    name: "berth_guest_sockets",
-    help: "Connections of guests that are open",
-    label: byTenant,
-    read: used("open"),
-  });
-  metrics.show({
-    name: "berth_guest_sockets_opened_total",
-    help: "Connections of guests that were made",
-    label: byTenant,
-    read: used("opened"),
-  });
-  metrics.show({
-    name: "berth_guest_sockets_refused_total",
-    help: "Connections and look-ups of guests that were refused, or that failed",
-    label: byTenant,
-    read: used("refused"),
-  });
-  metrics.show({
-    name: "berth_guest_socket_sent_bytes_total",
-    help: "Bytes that guests sent over their connections",
-    label: byTenant,
-    read: used("sentBytes"),
-  });
-  metrics.show({
-    name: "berth_guest_socket_received_bytes_total",
-    help: "Bytes that guests received over their connections",
-    label: byTenant,
-    read: used("receivedBytes"),
-  });
+  for (const [figure, name, help] of SOCKET_FIGURES) metrics.show({ name, help, label: "tenant", read: used(figure) });
   metrics.show({
     name: "berth_guest_socket_open_seconds_total",
     help: "The time that connections of guests were open, all of them together",
-    label: byTenant,
+    label: "tenant",
     read: () => Object.fromEntries(Object.entries(used("openMs")()).map(([tenant, ms]) => [tenant, ms / 1_000])),
   });
   metrics.show({
@@ -149,17 +128,4 @@ export function showParts(metrics: Metrics, parts: MeasuredParts): void {
       return storeBytes;
     },
   });
-}
-
-type Compile = (source: DefinitionSource, help?: CompilerHelp) => Promise<Compiled>;
-
-/** Measures how long compiling definitions takes, with whatever compiler. */
-export function timeCompiling(metrics: Metrics): (compile: Compile) => Compile {
-  const ended = metrics.timer("berth_compile_duration_seconds", "How long it took to compile definitions, by outcome");
-  return (compile) => async (source, help) => {
-    const beganAt = performance.now();
-    const compiled = await compile(source, help);
-    ended(performance.now() - beganAt, compiled.bundle === undefined ? "refused" : "ok");
-    return compiled;
-  };
 }

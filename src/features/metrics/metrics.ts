@@ -9,62 +9,38 @@ import {
   type MetricValue,
   type MetricValueWithName,
 } from "prom-client";
-import type { CalledTool, CallOutcome, CallObserver } from "../../host/journal/record.ts";
+import type { CalledTool, CallOutcome } from "../../host/journal/record.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { FeatureParts, Figures, Meter } from "../feature.ts";
 
 /**
  * Figures about this process for Prometheus. It owns how many there may be and how they are written. It knows no HTTP,
  * and nothing of the measured parts: `figures.ts` names those.
  */
-export interface Metrics {
-  /** Counts and times each call. */
-  readonly calls: CallFigures;
-  /** Shows the value of `read` at each scrape. */
-  show(figure: Figure): void;
-  /** Returns a function that records how long each piece of work took, and how it ended. */
-  timer(name: FigureName, help: string): (ms: number, outcome: string) => void;
-  /** The values as they are now. */
-  now(): Promise<Figures>;
+export interface Metrics extends Meter, Required<Pick<FeatureParts, "onCall" | "onCompiled" | "forget">> {
   /** In the format that `contentType` names; of several processes where `all` has their figures, added up. */
   text(all?: readonly Figures[]): Promise<string>;
   readonly contentType: string;
 }
 
-/** All figures of one process, which can be sent to another. */
-export type Figures = MetricObjectWithValues<MetricValue<string>>[];
+type LibraryFigure = MetricObjectWithValues<MetricValue<string>>;
 
-/** The part that stays of processes that have ended: their counts, which may never fall. */
-export function pastOf(all: readonly Figures[]): Promise<Figures> {
-  const counts = all.map((figures) => figures.filter(({ type }) => COUNTS.has(String(type))));
-  return AggregatorRegistry.aggregate(counts).getMetricsAsJSON();
+/** Adds up the counts of ended processes, which may never fall; their other figures end with them. */
+export function sumCounts(all: readonly Figures[]): Promise<Figures> {
+  const isCount = ({ type }: LibraryFigure): boolean => COUNTS.has(String(type));
+  return aggregate(all.map((figures) => (figures as readonly LibraryFigure[]).filter(isCount))).getMetricsAsJSON();
+}
+
+function aggregate(all: readonly Figures[]): Registry {
+  return AggregatorRegistry.aggregate(all as LibraryFigure[][]);
 }
 
 const COUNTS: ReadonlySet<string> = new Set(["counter", "histogram"]);
 
-type FigureName = `berth_${string}`;
-
-interface Figure {
-  /** A name that ends in `_total` belongs to a counter. */
-  readonly name: FigureName;
-  readonly help: string;
-  /** Tells several values apart, such as `state`. */
-  readonly label?: string;
-  /** True for something that all processes on one store see alike; the others are added up. */
-  readonly isShared?: boolean;
-  /** The value, or one for each value of the label. */
-  readonly read: () => Values | Promise<Values>;
-}
-
-type Values = number | Readonly<Record<string, number>>;
-
-interface MetricLimits {
-  /** The number of tools that have figures of their own. */
-  readonly metricTools: number;
-}
-
 /** In seconds: from a short compilation to the longest allowed. */
-const TIMER_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const COMPILE_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-export function createMetrics(version: string, { metricTools }: MetricLimits): Metrics {
+export function createMetrics(version: string, { metricTools }: Pick<Limits, "metricTools">): Metrics {
   const registry = new Registry();
   const registers = [registry];
   const info = new Gauge({
@@ -75,6 +51,14 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
     aggregator: "max",
   });
   info.set({ version }, 1);
+  const calls = countCalls(registry, metricTools);
+  const compilations = new Histogram({
+    name: "berth_compile_duration_seconds",
+    help: "How long it took to compile definitions, by outcome",
+    labelNames: ["outcome"],
+    buckets: COMPILE_BUCKETS,
+    registers,
+  });
 
   let watches = false;
   const watch = (): void => {
@@ -83,7 +67,8 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
     watches = true;
   };
   return {
-    calls: countCalls(registry, metricTools),
+    ...calls,
+    onCompiled: (ms, outcome) => compilations.observe({ outcome }, ms / 1000),
 
     show({ name, help, label, isShared = false, read }) {
       const aggregator = isShared ? "max" : "sum";
@@ -99,11 +84,6 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
       };
     },
 
-    timer(name, help) {
-      const histogram = new Histogram({ name, help, labelNames: ["outcome"], buckets: TIMER_BUCKETS, registers });
-      return (ms, outcome) => histogram.observe({ outcome }, ms / 1000);
-    },
-
     contentType: registry.contentType,
 
     async now() {
@@ -113,7 +93,7 @@ export function createMetrics(version: string, { metricTools }: MetricLimits): M
 
     text(all) {
       watch();
-      return all ? AggregatorRegistry.aggregate([...all]).metrics() : registry.metrics();
+      return all ? aggregate(all).metrics() : registry.metrics();
     },
   };
 }
@@ -127,18 +107,12 @@ const HELP = "How long tool calls took, by how they ended (ok, error, invalid, a
 type Label = "tenant" | "server" | "tool" | "outcome";
 type Labels = Readonly<Record<Label, string>>;
 
-interface CallFigures {
-  readonly observer: CallObserver;
-  /** Drops the figures of a deleted tenant, so that other tenants' tools have room. */
-  forget(tenant: string): void;
-}
-
 /**
  * Counts and times calls by tenant, server, tool and outcome. Each of the first `metricTools` tools called has figures
  * of its own, and all others share those of the tool `other`: otherwise anyone who may add servers could make the
- * figures grow without end.
+ * figures grow without end. A deleted tenant leaves its tools' figures to others.
  */
-function countCalls(registry: Registry, metricTools: number): CallFigures {
+function countCalls(registry: Registry, metricTools: number): Pick<Metrics, "onCall" | "forget"> {
   const all = new Map<string, CallTimes>();
   const known = new Set<string>();
   const ofTool = new WeakMap<CalledTool, Partial<Record<CallOutcome, CallTimes>>>();
@@ -146,7 +120,7 @@ function countCalls(registry: Registry, metricTools: number): CallFigures {
   void new CallDurations(registry, all);
 
   return {
-    observer({ tool, outcome, ms }) {
+    onCall({ tool, outcome, ms }) {
       let own = ofTool.get(tool);
       if (!own) ofTool.set(tool, (own = {}));
       (own[outcome] ??= timesOf(tool, outcome)).add(ms / 1000);
