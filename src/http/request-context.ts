@@ -21,8 +21,8 @@ export interface Ending {
 }
 
 /**
- * Everything known of one request. `server.ts` creates it, the steps of `request-pipeline.ts` fill it in, and the route that
- * answers gets it: nothing else about a request is kept anywhere.
+ * All state of one request: `request-pipeline.ts` creates it, its steps fill it in, and the route that answers receives it.
+ * Nothing else about a request is stored anywhere.
  */
 export class RequestContext {
   readonly request: IncomingMessage;

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Principal } from "../access/principal.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { AnonymousLimits } from "../admission/anonymous-limits.ts";
@@ -10,10 +10,13 @@ import { DEFAULT_TENANT, isTenantName } from "../lib/tenant-name.ts";
 import type { Limits } from "../limits/limits.ts";
 import type { Authenticate } from "./access/authenticate.ts";
 import { isOriginOf } from "./access/own-page.ts";
+import type { Connections } from "./connections.ts";
 import { allowOrigin } from "./cors.ts";
+import type { createHealth } from "./health.ts";
 import { hostnameOf } from "./hostname.ts";
 import { peerOf } from "./peer.ts";
-import { ROOT, type RequestContext } from "./request-context.ts";
+import { RequestContext, ROOT } from "./request-context.ts";
+import type { Unread } from "./unread.ts";
 import { writeFailure } from "./write-answer.ts";
 
 /** A group of URLs, and how requests for them are handled. */
@@ -35,6 +38,18 @@ interface Match {
 }
 
 interface RequestPipelineOptions {
+  readonly connections: Connections;
+  readonly unread: Unread;
+  /** Answers health checks; false for every other request. */
+  readonly health: ReturnType<typeof createHealth>;
+  /** Logs each request, if requests are logged. */
+  readonly logRequest: ((context: RequestContext) => void) | undefined;
+  readonly limits: Pick<Limits, "databaseOutageMs">;
+  readonly log: Log;
+}
+
+/** What requests need besides health checks; it is opened while the server already listens. */
+export interface PipelineSteps {
   readonly locate: (context: RequestContext) => void;
   readonly guard: (context: RequestContext) => void;
   readonly tenancy: Pick<Tenancy, "admit">;
@@ -44,38 +59,64 @@ interface RequestPipelineOptions {
   readonly routes: readonly Route[];
   /** How long this node has not reached the database, so that it may have missed changes of other nodes. */
   readonly unheardMs?: () => number;
-  readonly limits: Pick<Limits, "databaseOutageMs">;
-  readonly log: Log;
 }
 
+/** Requests of one connection that wait for earlier answers; above this, the connection is cut. */
+const PIPELINED_REQUESTS = 32;
+
 /**
- * The path of every request except health checks: locate → guard → route → limit → authenticate → answer. Synchronous
- * steps are not awaited, since a call is worth a few microseconds.
+ * The path of every request: health checks, and for the others locate → guard → route → limit → authenticate → answer.
+ * Synchronous steps are not awaited, since a call is worth a few microseconds.
  */
 export class RequestPipeline {
   readonly #options: RequestPipelineOptions;
+  #steps: PipelineSteps | undefined;
 
   constructor(options: RequestPipelineOptions) {
     this.#options = options;
   }
 
+  /** Until this is called, every request but a health check fails with `starting`. */
+  serve(steps: PipelineSteps): void {
+    this.#steps = steps;
+  }
+
+  /** The listener of the server's requests. */
+  readonly accept = (request: IncomingMessage, response: ServerResponse): void => {
+    const { connections, unread } = this.#options;
+    const context = new RequestContext(request, response, connections.of(request.socket), unread);
+    if (connections.isRetiring) response.shouldKeepAlive = false;
+    if (response.socket) return void this.#handle(context);
+    if (context.connection.isTooFarAhead(response, PIPELINED_REQUESTS)) return void request.socket.destroy();
+    // A response created before the earlier ones have ended, which may be streams, would wait in memory until then.
+    response.once("socket", () => setImmediate(() => this.#handle(context)));
+  };
+
   /** Never rejects: each route writes its own failures. */
-  async handle(context: RequestContext): Promise<void> {
-    const { locate, guard, requestLimits, unheardMs, limits } = this.#options;
+  async #handle(context: RequestContext): Promise<void> {
+    const { request, response } = context;
+    if (request.socket.destroyed) return;
+    if (request.url?.charCodeAt(0) !== SLASH) takeOriginForm(request);
+    const { health, logRequest, limits, log } = this.#options;
+    logRequest?.(context);
+    if (health(request, response)) return;
+    const steps = this.#steps;
+    if (!steps) return writeFailure(context, starting(), log);
+    const { locate, guard, requestLimits, unheardMs } = steps;
     locate(context);
     let refusal: unknown;
     try {
       guard(context);
       const missedMs = unheardMs?.() ?? 0;
       if (missedMs > limits.databaseOutageMs) throw stale(missedMs);
-      const loading = this.#loadTenant(context);
+      const loading = loadTenant(steps, context);
       if (loading) await loading;
     } catch (error) {
       refusal = error;
     }
     // The client has disconnected.
-    if (context.request.destroyed) return;
-    const [route, match] = this.#findRoute(context);
+    if (request.destroyed) return;
+    const [route, match] = findRoute(steps, context);
     if (refusal !== undefined) return route.fail(context, refusal);
     try {
       requestLimits.enter(context, "received");
@@ -83,10 +124,10 @@ export class RequestPipeline {
       return this.#rejectCheaply(context, error);
     }
     try {
-      if (match.isForClients) allowOrigin(context.request, context.response);
+      if (match.isForClients) allowOrigin(request, response);
       if (match.isPublic === true) requestLimits.enter(context, "unauthenticated");
       else {
-        const authenticating = this.#authenticate(context);
+        const authenticating = authenticate(steps, context);
         if (authenticating) await authenticating;
       }
       const answering = match.answer(context, match.name);
@@ -96,62 +137,66 @@ export class RequestPipeline {
     }
   }
 
-  #findRoute(context: RequestContext): readonly [Route, Match] {
-    for (const route of this.#options.routes) {
-      const match = route.match(context);
-      if (match) return [route, match];
-    }
-    throw new Error("the last route matches every request");
-  }
-
-  /** Runs after the guard, so that a client that it rejects does not learn which tenants exist. */
-  #loadTenant(context: RequestContext): Promise<void> | undefined {
-    const { claimed, refusal } = context;
-    if (claimed === ROOT || refusal !== undefined) return undefined;
-    const refuse = (error: unknown): void => void (context.refusal = error);
-    try {
-      return this.#options.tenancy.admit(claimed.tenant)?.catch(refuse);
-    } catch (error) {
-      refuse(error);
-      return undefined;
-    }
-  }
-
-  /** Finds the principal of a request and counts the request against it; undefined if that was synchronous. */
-  #authenticate(context: RequestContext): Promise<void> | undefined {
-    try {
-      const found = this.#options.authenticate(context);
-      if (!(found instanceof Promise)) return this.#admit(found, context);
-      return found
-        .then((principal) => this.#admit(principal, context))
-        .catch((error: unknown) => this.#reject(context, error));
-    } catch (error) {
-      return this.#reject(context, error);
-    }
-  }
-
-  #admit(principal: Principal | undefined, context: RequestContext): undefined {
-    context.principal = principal;
-    this.#options.requestLimits.enter(context, "authenticated");
-  }
-
-  /** Rejects with the error, later for a client that keeps exceeding a limit. */
-  async #reject(context: RequestContext, error: unknown): Promise<never> {
-    let reported = error;
-    try {
-      if (!context.principal) this.#options.requestLimits.enter(context, "unauthenticated");
-    } catch (tooMany) {
-      reported = tooMany;
-    }
-    await context.connection.hold(reported);
-    throw reported;
-  }
-
   /** Answers a client that exceeds a limit without an error page and without a challenge, which cost more. */
   async #rejectCheaply(context: RequestContext, error: unknown): Promise<void> {
     await context.connection.hold(error);
     writeFailure(context, error, this.#options.log);
   }
+}
+
+function starting(): BerthError {
+  return new BerthError("starting", undefined, { data: { retryAfterSeconds: 1 } });
+}
+
+function findRoute({ routes }: PipelineSteps, context: RequestContext): readonly [Route, Match] {
+  for (const route of routes) {
+    const match = route.match(context);
+    if (match) return [route, match];
+  }
+  throw new Error("the last route matches every request");
+}
+
+/** Runs after the guard, so that a client that it rejects does not learn which tenants exist. */
+function loadTenant({ tenancy }: PipelineSteps, context: RequestContext): Promise<void> | undefined {
+  const { claimed, refusal } = context;
+  if (claimed === ROOT || refusal !== undefined) return undefined;
+  const refuse = (error: unknown): void => void (context.refusal = error);
+  try {
+    return tenancy.admit(claimed.tenant)?.catch(refuse);
+  } catch (error) {
+    refuse(error);
+    return undefined;
+  }
+}
+
+/** Finds the principal of a request and counts the request against it; undefined if that was synchronous. */
+function authenticate(steps: PipelineSteps, context: RequestContext): Promise<void> | undefined {
+  try {
+    const found = steps.authenticate(context);
+    if (!(found instanceof Promise)) return admit(steps, context, found);
+    return found
+      .then((principal) => admit(steps, context, principal))
+      .catch((error: unknown) => reject(steps, context, error));
+  } catch (error) {
+    return reject(steps, context, error);
+  }
+}
+
+function admit({ requestLimits }: PipelineSteps, context: RequestContext, principal: Principal | undefined): undefined {
+  context.principal = principal;
+  requestLimits.enter(context, "authenticated");
+}
+
+/** Rejects with the error, later for a client that keeps exceeding a limit. */
+async function reject({ requestLimits }: PipelineSteps, context: RequestContext, error: unknown): Promise<never> {
+  let reported = error;
+  try {
+    if (!context.principal) requestLimits.enter(context, "unauthenticated");
+  } catch (tooMany) {
+    reported = tooMany;
+  }
+  await context.connection.hold(reported);
+  throw reported;
 }
 
 /** A node that may have missed a revocation must not serve. */
@@ -162,6 +207,23 @@ function stale(unheardMs: number): BerthError {
 }
 
 const RETRY_AFTER_S = 5;
+
+const ABSOLUTE_FORM = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/is;
+
+/**
+ * Turns a request for a whole address (RFC 9112, 3.2.2) into origin form. Its client has to name the same host in the
+ * header (3.2); a request that names two hosts is left as it is, and leads nowhere.
+ */
+function takeOriginForm(request: IncomingMessage): void {
+  const [, host, rest = ""] = ABSOLUTE_FORM.exec(request.url ?? "") ?? [];
+  if (host === undefined || withoutPort(host) !== withoutPort(request.headers.host ?? "")) return;
+  request.headers.host = host;
+  request.url = rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+function withoutPort(host: string): string {
+  return host.toLowerCase().replace(/:\d*$/, "");
+}
 
 /** `/t/<tenant>` and the rest. Escapes and dots are not resolved: no other spelling leads to a tenant. */
 const PREFIXED = /^(\/t\/([^/?]*))(.*)$/s;

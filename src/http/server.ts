@@ -1,9 +1,8 @@
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { Admission } from "../admission/admission.ts";
 import { AnonymousLimits } from "../admission/anonymous-limits.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Errands } from "../cluster/errands.ts";
-import { BerthError } from "../lib/errors.ts";
 import type { Log } from "../lib/log.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { traceIdOf } from "../lib/trace.ts";
@@ -21,11 +20,10 @@ import { createHealth, type Readiness } from "./health.ts";
 import { McpRoute } from "./mcp-route.ts";
 import { OpenStreams } from "./open-streams.ts";
 import { createOriginOf } from "./public-origin.ts";
-import { RequestContext } from "./request-context.ts";
-import { createGuard, createLocate, RequestLimits, RequestPipeline } from "./request-pipeline.ts";
+import type { RequestContext } from "./request-context.ts";
+import { createGuard, createLocate, RequestLimits, RequestPipeline, type PipelineSteps } from "./request-pipeline.ts";
 import { createSseRoute } from "./sse-route.ts";
 import { Unread } from "./unread.ts";
-import { writeFailure } from "./write-answer.ts";
 
 /** A quiet connection is probed after this time. */
 const KEEP_ALIVE_PROBE_MS = 30_000;
@@ -38,8 +36,6 @@ const bounds = fixed({
 });
 /** The headers of one request. */
 const HEADER_BYTES = 16 * 1024;
-/** Requests of one connection that wait for earlier answers; above this, the connection is cut. */
-const PIPELINED_REQUESTS = 32;
 
 export interface HttpOptions extends AppParts {
   readonly endpoint: Endpoint;
@@ -74,72 +70,36 @@ export interface HttpServer {
 export function createHttpServer(limits: Limits, readiness: Readiness, log: Log): HttpServer {
   const health = createHealth(readiness);
   const logRequest = log.isLevelEnabled("debug") ? logRequests(log) : undefined;
-  let pipeline: RequestPipeline | undefined;
-  const take = (context: RequestContext): void => {
-    const { request, response } = context;
-    if (request.socket.destroyed) return;
-    // "/"
-    if (request.url?.charCodeAt(0) !== 47) takeOriginForm(request);
-    logRequest?.(context);
-    if (health(request, response)) return;
-    if (pipeline) return void pipeline.handle(context);
-    writeFailure(context, new BerthError("starting", undefined, { data: { retryAfterSeconds: 1 } }), log);
-  };
-  const server = createServer(
-    {
-      // Events leave at once, and clients that vanish silently are noticed.
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS,
-      maxHeaderSize: HEADER_BYTES,
-      // Node allows no more time for the headers than for the whole request.
-      headersTimeout: Math.min(bounds.headersMs, bounds.requestMs),
-      requestTimeout: bounds.requestMs,
-      keepAliveTimeout: limits.idleConnectionMs,
-      connectionsCheckingInterval: Math.min(1_000, bounds.headersMs),
-    },
-    (request, response) => {
-      const context = new RequestContext(request, response, connections.of(request.socket), unread);
-      if (connections.isRetiring) response.shouldKeepAlive = false;
-      if (response.socket) return take(context);
-      if (context.connection.isTooFarAhead(response, PIPELINED_REQUESTS)) return void request.socket.destroy();
-      // An answer made before its turn would wait in memory until the one before it ends, which may be a stream.
-      response.once("socket", () => setImmediate(take, context));
-    },
-  );
+  const server = createServer({
+    // Events leave at once, and clients that vanish silently are noticed.
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: KEEP_ALIVE_PROBE_MS,
+    maxHeaderSize: HEADER_BYTES,
+    // Node allows no more time for the headers than for the whole request.
+    headersTimeout: Math.min(bounds.headersMs, bounds.requestMs),
+    requestTimeout: bounds.requestMs,
+    keepAliveTimeout: limits.idleConnectionMs,
+    connectionsCheckingInterval: Math.min(1_000, bounds.headersMs),
+  });
   const connections = new Connections(server);
   const unread = new Unread(limits);
+  const pipeline = new RequestPipeline({ connections, unread, health, logRequest, limits, log });
+  server.on("request", pipeline.accept);
   server.maxConnections = limits.connections;
   return {
     server,
-    serve: (options) => void (pipeline = createPipeline(options)),
+    serve: (options) => pipeline.serve(createSteps(options)),
     retire: () => connections.retire(),
     drain: () => connections.drain(),
   };
-}
-
-const ABSOLUTE_FORM = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/is;
-
-/**
- * Turns a request for a whole address (RFC 9112, 3.2.2) into origin form. Its client has to name the same host in the
- * header (3.2); a request that names two hosts is left as it is, and leads nowhere.
- */
-function takeOriginForm(request: IncomingMessage): void {
-  const [, host, rest = ""] = ABSOLUTE_FORM.exec(request.url ?? "") ?? [];
-  if (host === undefined || withoutPort(host) !== withoutPort(request.headers.host ?? "")) return;
-  request.headers.host = host;
-  request.url = rest.startsWith("/") ? rest : `/${rest}`;
-}
-
-function withoutPort(host: string): string {
-  return host.toLowerCase().replace(/:\d*$/, "");
 }
 
 /**
  * The HTTP side of the host: the MCP endpoint in front, the Express application behind it. It knows no SQL, no compiler
  * and no child process.
  */
-function createPipeline(options: HttpOptions): RequestPipeline {
+function createSteps(options: HttpOptions): PipelineSteps {
   const { limits, tenancy, allowedHosts, publicUrl, access } = options;
   const hosts = publicUrl === undefined ? allowedHosts : [...allowedHosts, new URL(publicUrl).hostname];
   const origins = publicUrl === undefined ? options.allowedOrigins : [...options.allowedOrigins, publicUrl];
@@ -163,7 +123,7 @@ function createPipeline(options: HttpOptions): RequestPipeline {
   const parts = { ...options, challenge, streams, bodies };
   const sse = createSseRoute(parts);
   const { required } = access;
-  return new RequestPipeline({
+  return {
     ...options,
     locate: createLocate(tenancy),
     guard: createGuard({ allowedHosts: hosts, allowedOrigins: origins }, tenancy),
@@ -175,11 +135,11 @@ function createPipeline(options: HttpOptions): RequestPipeline {
     }),
     authenticate: createAuthenticate(access, resources, options.signIns),
     routes: [new McpRoute(parts, sse), sse, createApp({ ...parts, isProxied, resources, originOf })],
-  });
+  };
 }
 
 /** Logs one line per request when its answer has ended, without its query, headers or body. */
-export function logRequests(log: Log): (context: RequestContext) => void {
+function logRequests(log: Log): (context: RequestContext) => void {
   return (context) => {
     const { request, response, trace } = context;
     const beganAt = performance.now();
