@@ -95,8 +95,13 @@ export function createPrincipal(
     ...(until !== undefined && { until }),
     written: { id, tenant, ...(until !== undefined && { until }), grants },
     get rights() {
+      // No list and an empty list mean different things.
       return (rights ??= rawBlock(
-        JSON.stringify(rules.map(({ can, servers, tools }) => [can, servers, tools].map(sorted))),
+        JSON.stringify(
+          rules.map(({ can, servers, tools }) =>
+            [can, servers, tools].map((names) => (names ? [...names].sort() : null)),
+          ),
+        ),
       ).cid);
     },
     permits(action, server, tool) {
@@ -124,9 +129,4 @@ export function bySignIn(principal: Principal, signIn: { readonly id: string; re
     },
     permits: (action, server, tool) => action !== "programs" && principal.permits(action, server, tool),
   };
-}
-
-/** No list and an empty list mean different things. */
-function sorted(names: ReadonlySet<string> | undefined): readonly string[] | null {
-  return names ? [...names].sort() : null;
 }

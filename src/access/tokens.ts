@@ -56,7 +56,8 @@ export class Tokens {
     this.#options.checkPace?.(tenant);
     const { name, grant, expiresAt } = wish;
     const token = newToken();
-    const id = newId();
+    // Short, because people type ids to revoke.
+    const id = randomBytes(5).toString("hex");
     const plain = { ...grant } as unknown as JsonObject;
     const made = { id, tenant, hash: tokenHash(token), name, grant: plain, expiresAt };
     const record = await this.#records.add(made, by, bounds.tokensPerTenant);
@@ -151,11 +152,6 @@ export interface CreatedToken extends TokenInfo {
 interface Known {
   readonly id: string;
   readonly principal: Principal;
-}
-
-/** Short, because people type ids to revoke. */
-function newId(): string {
-  return randomBytes(5).toString("hex");
 }
 
 function principalId(id: string): string {

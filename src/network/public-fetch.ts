@@ -2,15 +2,17 @@ import { pipeline, type Readable } from "node:stream";
 import { constants, createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { request, fetch as undiciFetch, type Agent, type RequestInit as UndiciInit } from "undici";
 import type { HttpSender } from "../lib/http-sender.ts";
-import { openAgent, openAgentToAnywhere, type Resolve } from "./agent.ts";
+import { openAgent, openAgentToAnywhere } from "./agent.ts";
 import type { AllowedHost } from "./allow-list.ts";
 import { publicRules } from "./network-rules.ts";
 
 const CONNECTIONS = 64;
 
 /** `fetch` that reaches only hosts with public addresses, redirects included, and the addresses in `besides`. */
-export function openPublicFetch(besides: readonly AllowedHost[] = [], resolve?: Resolve): typeof fetch {
-  return fetchBy(openAgent({ rules: publicRules(besides), connections: CONNECTIONS, ...(resolve && { resolve }) }));
+export function openPublicFetch(besides: readonly AllowedHost[] = []): typeof fetch {
+  const dispatcher = openAgent({ rules: publicRules(besides), connections: CONNECTIONS });
+  // The same standard, typed twice.
+  return async (url, init) => undiciFetch(url as string, { ...(init as UndiciInit), dispatcher });
 }
 
 /** Requests to hosts that `openPublicFetch` reaches. */
@@ -62,9 +64,4 @@ const DECODERS: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new
 function decoded(body: Readable, coding: string): Readable {
   const decoder = DECODERS.get(coding)?.();
   return decoder ? pipeline(body, decoder, () => {}) : body;
-}
-
-function fetchBy(dispatcher: Agent): typeof fetch {
-  // The same standard, typed twice.
-  return async (url, init) => undiciFetch(url as string, { ...(init as UndiciInit), dispatcher });
 }

@@ -66,7 +66,7 @@ export class AccessTokens {
     if (verified && this.#isStillBelieved(verified) && verified.settings === settings)
       return principalAt(asked, verified);
     return this.#verify(token, asked.tenant, settings).then((claims) => {
-      const audiences = audiencesIn(claims);
+      const audiences: ReadonlySet<unknown> = new Set([claims.aud].flat().map(canonicalAudience));
       const fresh = {
         tenant: asked.tenant,
         claims,
@@ -196,10 +196,6 @@ function checkKind(typ: string | undefined, claims: JWTPayload): void {
   if (claims["cnf"] !== undefined) {
     throw new BerthError("unauthorized", "it is bound to a key and cannot be used as a bearer token");
   }
-}
-
-function audiencesIn({ aud }: JWTPayload): ReadonlySet<unknown> {
-  return new Set([aud].flat().map(canonicalAudience));
 }
 
 /** Scheme and host of a URL are case-insensitive; the rest is not. */

@@ -90,7 +90,9 @@ class Issuer {
       set = await keys;
       return await set(header, token);
     } catch (error) {
-      const failure = isItsOwn(error) ? this.#failed("its keys cannot be read", error) : error;
+      // Its answer was no set of keys; any other error is the token's fault.
+      const isItsOwn = OWN_FAULTS.has((error as { readonly code?: unknown }).code);
+      const failure = isItsOwn ? this.#failed("its keys cannot be read", error) : error;
       // A failed search for an unknown key leaves the known keys valid.
       if (failure instanceof BerthError && this.#keys === keys && !set?.fresh) this.#keys = undefined;
       throw failure;
@@ -185,11 +187,6 @@ async function bounded({ body, status }: Response): Promise<Uint8Array<ArrayBuff
     held.add(chunk);
   }
   return held.take();
-}
-
-/** True when its answer was no set of keys; any other error is the token's fault. */
-function isItsOwn(error: unknown): boolean {
-  return OWN_FAULTS.has((error as { readonly code?: unknown }).code);
 }
 
 const OWN_FAULTS: ReadonlySet<unknown> = new Set(["ERR_JWKS_INVALID", "ERR_JWKS_TIMEOUT", "ERR_JOSE_GENERIC"]);

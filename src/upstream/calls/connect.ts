@@ -25,7 +25,7 @@ export async function connectUpstream(launch: Launch, options: ConnectOptions): 
     "url" in launch
       ? await openRemote(launch, addressOf(launch, options), options, questions)
       : await openProgram(launch, options, questions);
-  return new UpstreamConnection(channel, peer, options.limits, questions, options.long, options.capabilities);
+  return new UpstreamConnection(channel, peer, questions, options);
 }
 
 /**
@@ -107,17 +107,13 @@ async function greetLegacy(
     const peer = await Promise.race([initialize(channel, options, HELLO), aborted(signal, "gone" as const)]);
     return peer === "gone" ? undefined : peer;
   } catch (error) {
-    if (signal.aborted || (await endsSoon(child))) return undefined;
+    if (signal.aborted || (await within(END_IS_TOLD_MS, child.ended))) return undefined;
     throw error;
   }
 }
 
 /** The delay between a closing pipe and the report that the process has ended. */
 const END_IS_TOLD_MS = 300;
-
-async function endsSoon(child: Child): Promise<boolean> {
-  return (await within(END_IS_TOLD_MS, child.ended)) !== undefined;
-}
 
 /** npm says so if the package does not exist or cannot be reached: another start would fail the same way. */
 async function isLauncherFailure(child: Child): Promise<boolean> {

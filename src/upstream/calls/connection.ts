@@ -3,7 +3,6 @@ import type { SkillContract } from "../../contract/contract.ts";
 import { EXTENSION_SKILLS, EXTENSION_TASKS, relayedExtensions } from "../../contract/extensions.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, type JsonObject, type JsonText } from "../../lib/json.ts";
-import type { Limits } from "../../limits/limits.ts";
 import {
   readPages,
   problemsOf,
@@ -19,7 +18,6 @@ import {
   type ListedTemplate,
   type ListedTool,
 } from "../messages/lists.ts";
-import type { LongReader } from "../messages/long-answers.ts";
 import type { UpstreamCallOptions, RequestOptions, RequestParams } from "../messages/request.ts";
 import {
   LongAnswer,
@@ -38,7 +36,7 @@ import {
   type ResourceResult,
   type ToolResult,
 } from "../messages/results.ts";
-import type { Closed, Peer } from "../transport/channel.ts";
+import type { Closed, ConnectOptions, Peer } from "../transport/channel.ts";
 import { questionBounds, type Questions } from "../transport/questions.ts";
 import type { RpcChannel } from "../transport/rpc-channel.ts";
 import { CreatedTask, FollowedTask, isTask, readCreatedTask, type TaskEnd, type TaskPeer } from "./tasks.ts";
@@ -53,33 +51,21 @@ export class UpstreamConnection implements Peer {
   readonly id = randomUUID();
   readonly #channel: RpcChannel;
   readonly #peer: Peer;
-  readonly #taskTtlMs: number;
   readonly #questions: Questions;
-  readonly #long: LongReader | undefined;
-  /** Those of the client, unless a request states others. */
-  readonly #clientCapabilities: JsonObject;
+  readonly #options: Pick<ConnectOptions, "limits" | "long" | "capabilities">;
   /** How a legacy server's tools take calls as tasks, as it last listed them. */
   #taskSupport: ReadonlyMap<string, "optional" | "required"> = new Map();
 
-  constructor(
-    channel: RpcChannel,
-    peer: Peer,
-    { taskTtlMs }: Pick<Limits, "taskTtlMs">,
-    questions: Questions,
-    long?: LongReader,
-    clientCapabilities: JsonObject = {},
-  ) {
+  constructor(channel: RpcChannel, peer: Peer, questions: Questions, options: ConnectOptions) {
     this.era = peer.era;
-    this.#clientCapabilities = clientCapabilities;
     this.#channel = channel;
     this.#peer = peer;
-    this.#taskTtlMs = taskTtlMs;
     this.#questions = questions;
-    this.#long = long;
+    this.#options = options;
   }
 
   get transport(): "stdio" | "http" {
-    return this.#channel.transport;
+    return this.#channel.transport.kind;
   }
 
   get protocolVersion(): string {
@@ -99,16 +85,16 @@ export class UpstreamConnection implements Peer {
   }
 
   get closed(): Promise<Closed> {
-    return this.#channel.closed;
+    return this.#channel.transport.closed;
   }
 
   get stale(): Promise<string> | undefined {
-    return this.#channel.stale;
+    return this.#channel.transport.stale;
   }
 
   async listTools(options?: RequestOptions): Promise<UpstreamListed<ListedTool>> {
     const listed = await this.#list("tools", "tools/list", "tools", "The tool", "name", fixTool, options);
-    this.#channel.noteTools(listed.items);
+    this.#channel.transport.noteTools?.(listed.items);
     if (this.#takesLegacyTasks) this.#taskSupport = taskSupportOf(listed.items);
     return listed;
   }
@@ -159,12 +145,12 @@ export class UpstreamConnection implements Peer {
     try {
       result = await this.#rounds("tools/call", params, what, told);
     } catch (error) {
-      if (this.#channel.needsTools(error, name)) await this.listTools(options);
+      if (this.#channel.transport.needsTools?.(error, name)) await this.listTools(options);
       else if (takesTasks || options.tasks?.isRefused === true || !isForTasksAlone(error)) throw error;
       else [takesTasks, told] = [true, this.#tellingOfTasks(options)];
       result = await this.#rounds("tools/call", params, what, told);
     }
-    if (result instanceof LongAnswer) return this.#long!.toolResult(what, result);
+    if (result instanceof LongAnswer) return this.#options.long!.toolResult(what, result);
     if (!isTask(result, this.era)) return readToolResult(what, shortResult(what, result));
     if (this.era === "modern" ? !takesTasks : !task) {
       throw broken(what, "it answered with a task, and was told that there are none");
@@ -187,7 +173,7 @@ export class UpstreamConnection implements Peer {
     return {
       era: this.era,
       questions: this.#questions,
-      long: this.#long,
+      long: this.#options.long,
       send: (method, params, what, own) =>
         this.#channel.send(method, params, what, { ...own, ...(told.meta && { meta: told.meta }) }),
     };
@@ -204,14 +190,14 @@ export class UpstreamConnection implements Peer {
   #legacyTask(name: string, takesTasks: boolean): JsonObject | undefined {
     const support = this.#taskSupport.get(name);
     if (support === undefined || (support === "optional" && !takesTasks)) return undefined;
-    return { ttl: this.#taskTtlMs };
+    return { ttl: this.#options.limits.taskTtlMs };
   }
 
   /** The options for a request that says that its sender knows tasks. */
   #tellingOfTasks<Options extends RequestOptions>(options: Options): Options {
     if (this.era !== "modern") return options;
     const stated = options.meta?.[CLIENT_CAPABILITIES];
-    const capabilities = isObject(stated) ? stated : this.#clientCapabilities;
+    const capabilities = isObject(stated) ? stated : (this.#options.capabilities ?? {});
     const { extensions } = capabilities;
     const known = { ...(isObject(extensions) && extensions), [EXTENSION_TASKS]: {} };
     return { ...options, meta: { ...options.meta, [CLIENT_CAPABILITIES]: { ...capabilities, extensions: known } } };
@@ -220,7 +206,7 @@ export class UpstreamConnection implements Peer {
   async readResource(uri: string, options: UpstreamCallOptions = {}): Promise<ResourceResult> {
     const what = `reading ${uri}`;
     const result = await this.#rounds("resources/read", { uri }, what, options);
-    if (result instanceof LongAnswer) return this.#long!.resourceResult(what, result);
+    if (result instanceof LongAnswer) return this.#options.long!.resourceResult(what, result);
     return readResourceResult(what, shortResult(what, result), uri);
   }
 
@@ -231,7 +217,7 @@ export class UpstreamConnection implements Peer {
   ): Promise<UpstreamPromptResult> {
     const what = `getting the prompt ${name}`;
     const result = await this.#rounds("prompts/get", { name, arguments: args }, what, options);
-    if (result instanceof LongAnswer) return this.#long!.promptResult(what, result);
+    if (result instanceof LongAnswer) return this.#options.long!.promptResult(what, result);
     return readPromptResult(what, shortResult(what, result));
   }
 
@@ -239,7 +225,7 @@ export class UpstreamConnection implements Peer {
   async complete(params: JsonObject, options?: RequestOptions): Promise<UpstreamCompletion> {
     const what = "completing an argument";
     const result = await this.#channel.send("completion/complete", params, what, options ?? {});
-    if (result instanceof LongAnswer) return this.#long!.completion(what, result);
+    if (result instanceof LongAnswer) return this.#options.long!.completion(what, result);
     return readCompletion(what, shortResult(what, result));
   }
 
@@ -268,10 +254,10 @@ export class UpstreamConnection implements Peer {
   }
 
   /**
-   * Ends the connection, and a server that was started for it with everything that it started; `fault` as in `RpcChannel`.
+   * Ends the connection, and a server that was started for it with everything that it started; `fault` as in `Transport`.
    */
   async close(fault?: string): Promise<void> {
-    await this.#channel.close(fault);
+    await this.#channel.transport.close(fault);
   }
 
   async #list<T>(

@@ -208,7 +208,8 @@ export class Supervisor {
       const renewals = this.#renewals;
       const open = await this.#openOnce();
       if (renewals === this.#renewals) {
-        this.#failed.worked();
+        // Earlier failures still count until the connection has lasted.
+        this.#failed.reason = undefined;
         this.#current = open;
         return open;
       }
@@ -240,7 +241,8 @@ export class Supervisor {
       return made;
     } catch (error) {
       // Neither is a lack of descriptors on this machine, or a crash of the process that reads long messages.
-      if (!(error instanceof BerthError && OF_THE_SERVICE.has(error.code))) this.#failed.add(detailOf(error));
+      if (!(error instanceof BerthError && OF_THE_SERVICE.has(error.code)))
+        this.#failed.add(error instanceof Error ? error.message : String(error));
       this.#options.onFailed?.(error);
       throw error;
     }
@@ -274,7 +276,7 @@ export class Supervisor {
     this.#current = undefined;
     this.#retired.add(open);
     if (open.requests === 0) this.#end(open);
-    this.#failed.tell(`${this.#options.name} ${reason}`);
+    this.#failed.reason = `${this.#options.name} ${reason}`;
     this.#options.onLost?.({ reason, stderr: "", expected: false });
     this.#reopen();
   }
@@ -294,7 +296,8 @@ export class Supervisor {
     const reason = `${this.#options.name} ${why}`;
     if (servedMs >= LASTED_MS) this.#failed.lasted();
     if (requests === 0) this.#failed.add(reason);
-    else this.#failed.tell(reason);
+    // The next start need not wait.
+    else this.#failed.reason = reason;
   }
 
   async #stop(): Promise<void> {
@@ -306,10 +309,6 @@ export class Supervisor {
 }
 
 const OF_THE_SERVICE: ReadonlySet<ErrorCode> = new Set(["no_descriptors", "check_failed"]);
-
-function detailOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
 
 /** The state of an upstream, for people and for metrics. */
 export interface UpstreamHealth {
@@ -411,14 +410,10 @@ function isGivenUp(error: unknown): boolean {
 
 /** The back-off after failed starts. The first failure lets the next start try at once: most succeed. */
 class FailedStarts {
+  /** Why the last start failed, or why the last connection was lost; undefined if neither happened. */
+  reason: string | undefined;
   #count = 0;
-  #reason: string | undefined;
   #notBefore = 0;
-
-  /** Why the last start failed; undefined if it did not. */
-  get reason(): string | undefined {
-    return this.#reason;
-  }
 
   /** Milliseconds until the next try; undefined if it may begin now. */
   get waitMs(): number | undefined {
@@ -428,20 +423,10 @@ class FailedStarts {
 
   add(reason: string): void {
     const { upstreamBackoffMs, upstreamBackoffMaxMs } = bounds;
-    this.#reason = reason;
+    this.reason = reason;
     const before = this.#count++;
     const waitMs = before === 0 ? 0 : Math.min(upstreamBackoffMs * 2 ** (before - 1), upstreamBackoffMaxMs);
     this.#notBefore = clock.now() + waitMs;
-  }
-
-  /** Records why a connection was lost although the next start need not wait. */
-  tell(reason: string): void {
-    this.#reason = reason;
-  }
-
-  /** A start worked. Earlier failures still count until it has lasted. */
-  worked(): void {
-    this.#reason = undefined;
   }
 
   /** The next failure counts as the first. */
@@ -451,7 +436,7 @@ class FailedStarts {
 
   forget(): void {
     this.#count = 0;
-    this.#reason = undefined;
+    this.reason = undefined;
     this.#notBefore = 0;
   }
 }

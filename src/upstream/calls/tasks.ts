@@ -83,10 +83,7 @@ function pollMsOf({ pollIntervalMs, pollInterval }: UpstreamResult, otherwise: n
   return Math.min(Math.max(ms, bounds.upstreamTaskPollMs), TASK_POLL_MAX_MS);
 }
 
-/** The end of a task that its upstream has cancelled by itself; the detail is what it says of that. */
-export function cancelledThere(message: string): UpstreamError {
-  return new UpstreamError("cancelled", message);
-}
+const CANCELLED = "The upstream cancelled it";
 
 /** The connection over which a task is followed. */
 export interface TaskPeer extends Pick<Peer, "era"> {
@@ -183,9 +180,8 @@ export class FollowedTask {
         if (peer.era === "legacy") return this.#legacyResult(peer, options);
         return { error: endedWith(what, isObject(error) ? error : { message }) };
       case "cancelled":
-        return {
-          error: cancelledThere(cutText(message ?? "The upstream cancelled it", errorBounds.upstreamErrorBytes)),
-        };
+        // The detail is the upstream's own reason.
+        return { error: new UpstreamError("cancelled", cutText(message ?? CANCELLED, errorBounds.upstreamErrorBytes)) };
       default:
         throw broken(what, `its task has the unknown status ${shown(status)}`);
     }

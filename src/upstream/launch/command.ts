@@ -59,10 +59,12 @@ export function commandOf(launch: ProgramLaunch, { env, variable, folder }: Surr
   const cwd = launch.cwd === undefined ? undefined : resolve(folder, launch.cwd);
   if (cwd !== undefined && !statSync(cwd, { throwIfNoEntry: false })?.isDirectory()) {
     cause = missing(cwd);
-    problems.push(problemAt(launch.uri, "missing-folder", offsetOf(launch.uri, "cwd="), `There is no folder ${cwd}.`));
+    const offset = Math.max(0, launch.uri.search(/(?<=[?&])cwd=/));
+    problems.push(problemAt(launch.uri, "missing-folder", offset, `There is no folder ${cwd}.`));
   }
   const script = resolve(folder, launch.target);
-  if (isScript(launch) && !statSync(script, { throwIfNoEntry: false })?.isFile()) {
+  const isScript = launch.launcher === "python" || launch.launcher === "node";
+  if (isScript && !statSync(script, { throwIfNoEntry: false })?.isFile()) {
     cause = missing(script);
     problems.push(
       problemAt(launch.uri, "missing-script", launch.uri.indexOf("://") + 3, `There is no file ${script}.`),
@@ -193,12 +195,4 @@ function environmentFor(launch: ProgramLaunch, env: Surroundings["env"]): Record
     (entry): entry is [string, string] => entry[1] !== undefined && (inherited.test(entry[0]) || !!own?.test(entry[0])),
   );
   return { ...(launch.launcher === "npx" && npmSettings), ...Object.fromEntries(passed) };
-}
-
-function isScript({ launcher }: ProgramLaunch): boolean {
-  return launcher === "python" || launcher === "node";
-}
-
-function offsetOf(uri: string, text: string): number {
-  return Math.max(0, uri.search(new RegExp(`(?<=[?&])${text}`)));
 }

@@ -31,7 +31,8 @@ export class JsonScanner {
       } else if (depth === 0) continue;
       else if (code === QUOTE) isText = true;
       else if ((code === CLOSE_BRACE || code === CLOSE_BRACKET) && --depth === 0) {
-        const value = readValue(this.#held + line.slice(start, at + 1));
+        const text = this.#held + line.slice(start, at + 1);
+        const value = tryParseJson(text) ?? brokenAnswers(text)[0];
         if (value !== undefined) values.push(value);
         this.#held = "";
       }
@@ -56,10 +57,6 @@ export class JsonScanner {
     this.#held = "";
     this.#depth = 0;
   }
-}
-
-function readValue(text: string): unknown {
-  return tryParseJson(text) ?? brokenAnswers(text)[0];
 }
 
 /** The answer that a text seems to be, if it names its request. */

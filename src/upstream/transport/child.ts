@@ -268,7 +268,7 @@ export class Child {
     await this.#output.reading;
     if (this.#folder !== undefined) await rm(this.#folder, folderRemoval).catch(() => {});
     return {
-      reason: this.#fault ?? reasonOf(exit),
+      reason: this.#fault ?? (exit.signal ? `was ended by ${exit.signal}` : `ended with exit code ${exit.code}`),
       stderr: this.stderr,
       expected: this.#ending !== undefined && this.#fault === undefined,
     };
@@ -306,7 +306,3 @@ const PIPES_CLOSE_MS = 200;
 /** How long to wait for the rest to end: if the spawn helper is stuck, the rest ends together with this process. */
 const REST_GOES_MS = 10_000;
 const folderRemoval = { recursive: true, force: true, maxRetries: 2 } as const;
-
-function reasonOf({ code, signal }: ExitStatus): string {
-  return signal === null ? `ended with exit code ${code}` : `was ended by ${signal}`;
-}

@@ -41,20 +41,20 @@ export async function openRemote(
   };
   const timeout = AbortSignal.timeout(upstreamStartMs);
   const signal = AbortSignal.any([timeout, asked.tooMany, ...(options.signal ? [options.signal] : [])]);
-  let last: RpcChannel | undefined;
+  let last: StreamableHttp | HttpSse | undefined;
 
   const shake = async (
     transport: StreamableHttp | HttpSse,
     hand: (channel: RpcChannel) => Promise<Peer | undefined>,
   ): Promise<Opened | undefined> => {
-    const channel = (last = new RpcChannel(transport, options, questions, asked));
+    const channel = new RpcChannel((last = transport), options, questions, asked);
     try {
       const peer = await Promise.race([hand(channel), aborted(signal, undefined)]);
       if (!peer || signal.aborted) throw new UpstreamError("upstream_refused", `${what}: it is not of the modern era`);
       await channel.agree(peer, envelopeOf(options));
       return { channel, peer };
     } catch (error) {
-      void channel.close();
+      void transport.close();
       throw error;
     }
   };
@@ -71,7 +71,8 @@ export async function openRemote(
     // The reason why it is not modern says nothing about the server.
     if (era !== "legacy") {
       const opened = await modern().catch((error: unknown) => {
-        if (era === "modern" || signal.aborted || !isAnswer(error)) throw error;
+        const isAnswer = error instanceof UpstreamError && error.code !== "upstream_not_started";
+        if (era === "modern" || signal.aborted || !isAnswer) throw error;
         return undefined;
       });
       if (opened) return opened;
@@ -108,11 +109,6 @@ export async function openRemote(
       cause: error,
     });
   }
-}
-
-/** True if something answered. */
-function isAnswer(error: unknown): boolean {
-  return error instanceof UpstreamError && error.code !== "upstream_not_started";
 }
 
 /** A server of HTTP+SSE accepts no POST at its address (2025-11-25 `basic/transports`, "Backwards Compatibility"). */

@@ -7,7 +7,6 @@ import { JsonText, type JsonObject } from "../../lib/json.ts";
 import { Ticker } from "../../lib/ticker.ts";
 import { within } from "../../lib/within.ts";
 import { limitVariable } from "../../limits/limits.ts";
-import type { ListedTool } from "../messages/lists.ts";
 import {
   readOutcome,
   readParams,
@@ -21,7 +20,7 @@ import {
 import type { RequestOptions, RequestParams } from "../messages/request.ts";
 import { broken, type AnyResult } from "../messages/results.ts";
 import { refusedByServer, UpstreamError } from "../messages/upstream-error.ts";
-import type { Closed, ConnectOptions, Peer } from "./channel.ts";
+import type { ConnectOptions, Peer } from "./channel.ts";
 import type { OpenQuestions, Questions } from "./questions.ts";
 import type { Failure, OutgoingRequest, Receiver, Transport } from "./transport.ts";
 
@@ -34,7 +33,7 @@ export class RpcChannel implements Receiver {
   /** Counts the messages from the server so far. */
   heard = 0;
   readonly deviate: Deviate;
-  readonly #transport: Transport;
+  readonly transport: Transport;
   readonly #timeoutMs: number;
   readonly #inbox: Inbox;
   readonly #onNotification: ConnectOptions["onNotification"];
@@ -48,7 +47,7 @@ export class RpcChannel implements Receiver {
 
   constructor(transport: Transport, options: RpcOptions, questions: Questions, asked: OpenQuestions) {
     const { limits, onNotification, onDeviation } = options;
-    this.#transport = transport;
+    this.transport = transport;
     this.#timeoutMs = limits.upstreamCallMs;
     this.#onNotification = onNotification;
     this.deviate = onDeviation ?? (() => {});
@@ -62,39 +61,11 @@ export class RpcChannel implements Receiver {
     this.#ticker.stop();
   }
 
-  get transport(): "stdio" | "http" {
-    return this.#transport.kind;
-  }
-
-  /** Resolves once the connection is gone for whatever reason. Never rejects. */
-  get closed(): Promise<Closed> {
-    return this.#transport.closed;
-  }
-
-  get stale(): Promise<string> | undefined {
-    return this.#transport.stale;
-  }
-
-  /** `fault` completes "the server …" if it is the cause: then the end counts as unexpected. */
-  close(fault?: string): Promise<void> {
-    return this.#transport.close(fault);
-  }
-
   /** Completes the handshake. */
   async agree(peer: Peer, envelope: JsonObject): Promise<void> {
     if (peer.era === "modern") this.#envelope = envelope;
     else await within(INITIALIZED_MS, this.notify("notifications/initialized", {}));
-    this.#transport.agreed?.(peer);
-  }
-
-  /** Called with the server's tools each time they are listed. */
-  noteTools(tools: readonly ListedTool[]): void {
-    this.#transport.noteTools?.(tools);
-  }
-
-  /** True when a call of this tool failed because its tools were not listed yet. */
-  needsTools(error: unknown, tool: string): boolean {
-    return this.#transport.needsTools?.(error, tool) ?? false;
+    this.transport.agreed?.(peer);
   }
 
   /**
@@ -124,7 +95,7 @@ export class RpcChannel implements Receiver {
       call.params = this.#completed(params, meta, onProgress && call.id);
       const json = jsonOf(call.params);
       call.json = `{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${json}}`;
-      this.#transport.send(call);
+      this.transport.send(call);
       if (this.#calls.get(call.id) !== call) return;
       if (timeoutMs !== Infinity) this.#ticker.wake();
       if (!signal) return;
@@ -188,7 +159,7 @@ export class RpcChannel implements Receiver {
   /** Sends a message that needs no answer. Resolves once the server has taken it, or never will. */
   notify(method: string, params: JsonObject): Promise<void> {
     const completed = this.#completed(params, undefined, undefined);
-    return this.#transport.notify(JSON.stringify({ jsonrpc: "2.0", method, params: completed }));
+    return this.transport.notify(JSON.stringify({ jsonrpc: "2.0", method, params: completed }));
   }
 
   #completed(params: RequestParams, meta: JsonObject | undefined, progressToken: number | undefined): RequestParams {
@@ -270,7 +241,7 @@ export class RpcChannel implements Receiver {
     if (this.#calls.get(call.id) !== call) return;
     this.#hasGivenUp = true;
     this.#fail(call, error);
-    if (!this.#transport.cancelsByClosing) void this.notify("notifications/cancelled", { requestId: call.id, reason });
+    if (!this.transport.cancelsByClosing) void this.notify("notifications/cancelled", { requestId: call.id, reason });
   }
 
   #sweep(now: number): boolean {
@@ -291,7 +262,7 @@ export class RpcChannel implements Receiver {
 
   #forget(call: Call, isAnswered: boolean): void {
     this.#calls.remove(call);
-    this.#transport.forget(call, isAnswered);
+    this.transport.forget(call, isAnswered);
     if (call.onAbort) call.signal?.removeEventListener("abort", call.onAbort);
   }
 }

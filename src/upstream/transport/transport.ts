@@ -23,16 +23,20 @@ export interface Transport {
   answer(json: string): Promise<void>;
   /** Called when the handshake is complete. */
   agreed?(peer: Peer): void;
+  /** Called with the server's tools each time they are listed. */
   noteTools?(tools: readonly ListedTool[]): void;
+  /** True when a call of this tool failed because its tools were not listed yet. */
   needsTools?(error: unknown, tool: string): boolean;
   /** Closing the stream of a request cancels it: no notification says so. */
   readonly cancelsByClosing?: boolean;
+  /** Resolves once the connection is gone for whatever reason. Never rejects. */
   readonly closed: Promise<Closed>;
   /**
    * Resolves when new requests need another connection, though those in progress may still be answered: a session was
    * lost, or the server cannot be reached. Completes "the server …".
    */
   readonly stale?: Promise<string>;
+  /** `fault` completes "the server …" if it is the cause: then the end counts as unexpected. */
   close(fault?: string): Promise<void>;
 }
 
