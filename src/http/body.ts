@@ -3,6 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
 import { GrowingBytes } from "../lib/growing-bytes.ts";
 import { DECODED_AT_ONCE_BYTES, decodable, textOf } from "../lib/long-text.ts";
+import { TenantCounts } from "../lib/tenant-counts.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { RequestContext } from "./request-context.ts";
 
@@ -28,11 +29,9 @@ type BodyLimits = Pick<
  */
 export class Bodies {
   readonly #limits: BodyLimits;
-  #unfinished = 0;
+  readonly #unfinished = new TenantCounts();
   #unfinishedSignIns = 0;
-  readonly #byTenant = new Map<string, number>();
-  #held = 0;
-  readonly #heldBy = new Map<string, number>();
+  readonly #held = new TenantCounts();
 
   constructor(limits: BodyLimits) {
     this.#limits = limits;
@@ -40,7 +39,7 @@ export class Bodies {
 
   /** The bytes held of unfinished bodies. */
   get unfinishedBytes(): number {
-    return this.#unfinished + this.#unfinishedSignIns;
+    return this.#unfinished.all + this.#unfinishedSignIns;
   }
 
   /**
@@ -125,38 +124,26 @@ export class Bodies {
   hold(tenant: string, { length }: string): () => void {
     if (length <= UNCOUNTED_UNITS) return nothing;
     const { heldBodyBytes, heldBodyBytesPerTenant } = this.#limits;
-    const own = this.#heldBy.get(tenant) ?? 0;
+    const own = this.#held.of(tenant);
     if (own > 0 && own + length > heldBodyBytesPerTenant)
       throw fullOfHeld(heldBodyBytesPerTenant, "heldBodyBytesPerTenant");
-    if (own > 0 && this.#held + length > heldBodyBytes) throw fullOfHeld(heldBodyBytes, "heldBodyBytes");
-    this.#countHeld(tenant, length);
-    return () => this.#countHeld(tenant, -length);
-  }
-
-  #countHeld(tenant: string, units: number): void {
-    this.#held += units;
-    const own = (this.#heldBy.get(tenant) ?? 0) + units;
-    if (own === 0) this.#heldBy.delete(tenant);
-    else this.#heldBy.set(tenant, own);
+    if (own > 0 && this.#held.all + length > heldBodyBytes) throw fullOfHeld(heldBodyBytes, "heldBodyBytes");
+    this.#held.add(tenant, length);
+    return () => this.#held.add(tenant, -length);
   }
 
   #roomOf({ claimed: { tenant } }: RequestContext): Room {
     const { unfinishedBodyBytes, unfinishedBodyBytesPerTenant } = this.#limits;
     return {
       fullFor: (bytes) => {
-        if ((this.#byTenant.get(tenant) ?? 0) + bytes > unfinishedBodyBytesPerTenant) {
+        if (this.#unfinished.of(tenant) + bytes > unfinishedBodyBytesPerTenant) {
           const who = `the tenant "${tenant}" may have ${unfinishedBodyBytesPerTenant} bytes`;
           return full("too_many_requests", who);
         }
-        if (this.#unfinished + bytes <= unfinishedBodyBytes) return undefined;
+        if (this.#unfinished.all + bytes <= unfinishedBodyBytes) return undefined;
         return full("too_many_bodies", `there may be ${unfinishedBodyBytes} bytes`);
       },
-      count: (bytes) => {
-        this.#unfinished += bytes;
-        const ofTenant = (this.#byTenant.get(tenant) ?? 0) + bytes;
-        if (ofTenant === 0) this.#byTenant.delete(tenant);
-        else this.#byTenant.set(tenant, ofTenant);
-      },
+      count: (bytes) => this.#unfinished.add(tenant, bytes),
     };
   }
 }

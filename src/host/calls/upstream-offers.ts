@@ -242,7 +242,7 @@ function passedOn(error: unknown, isWithinTask = false): unknown {
   const { rpc, message, data } = error.data ?? {};
   if (typeof rpc !== "number" || typeof message !== "string") return error;
   // Within a task, no error reads as one about the way to it.
-  if (!Number.isSafeInteger(rpc) || (isOfTheWay(rpc) && !isWithinTask))
+  if (!Number.isSafeInteger(rpc) || (OF_THE_WAY.has(rpc) && !isWithinTask))
     return withoutData(error, rpc, message, upstreamErrorBytes);
   const isShort = data !== undefined && Buffer.byteLength(JSON.stringify(data)) <= upstreamErrorBytes;
   const said = { rpc, message: cutText(message, upstreamErrorBytes), data: isShort ? data : undefined };
@@ -261,15 +261,10 @@ const INVALID_PARAMS = -32602;
 const MISSING_CAPABILITY = -32021;
 
 /**
- * True for a code about the connection between Berth and the upstream, or one that would read as an answer of Berth's
- * own: that it does not know the client's method or session, or cannot read its message. Such an error becomes an
- * internal one (-32603) with the code in its data.
- */
-function isOfTheWay(rpc: number): boolean {
-  return OF_THE_WAY.has(rpc);
-}
-
-/**
+ * Codes about the connection between Berth and the upstream, or that would read as an answer of Berth's own: that it
+ * does not know the client's method or session, or cannot read its message. Such an error becomes an internal one
+ * (-32603) with the code in its data.
+ *
  * Parse error, invalid request, unknown method, not initialized or no such resource, wrong header, version, cancelled.
  */
 const OF_THE_WAY: ReadonlySet<number> = new Set([-32700, -32600, -32601, -32002, -32020, -32022, -32800]);

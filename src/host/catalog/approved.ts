@@ -53,53 +53,44 @@ export function approvedNow(
   entry: ServerEntry,
   dependencies: ApprovalDependencies,
 ): Promise<Own> {
-  return unlessOvertaken(() => judgedNow(tenant, server, hosted, entry, dependencies));
-}
+  return unlessOvertaken(async () => {
+    const { store, writable, isTrial } = dependencies;
+    const { uri } = hosted.upstream.launch;
+    const expected = await rememberedCid(store, tenant, server);
+    const known = await recall(tenant, server, uri, entry, dependencies);
+    if (!known && !hosted.observed) await start(server, hosted, isTrial);
 
-/** Rejects with `name_conflict` when another process has judged it at the same time: its judgement counts. */
-async function judgedNow(
-  tenant: string,
-  server: string,
-  hosted: HostedUpstream,
-  entry: ServerEntry,
-  dependencies: ApprovalDependencies,
-): Promise<Own> {
-  const { store, writable, isTrial } = dependencies;
-  const { uri } = hosted.upstream.launch;
-  const expected = await rememberedCid(store, tenant, server);
-  const known = await recall(tenant, server, uri, entry, dependencies);
-  if (!known && !hosted.observed) await start(server, hosted, isTrial);
-
-  const seen = hosted.observed?.contract;
-  const { approved, arrived, observed, reviewed }: Approved = known ?? asApproved(seen!);
-  const judged = await judge(approved, seen ?? observed, { hold: entry.hold, arrived, reviewed });
-  await nextTurn();
-  const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
-  if (!isTrial) {
-    const autoApproved = judged.refused ? [] : judged.autoApproved;
-    const remembered: Remembered = {
-      ...(judged.refused ? { approved, arrived } : { approved: judged.approved, arrived: judged.arrived }),
-      reviewed: reviewed ?? (autoApproved.length > 0 ? approved : undefined),
-      observed: seen ?? observed,
-      locked: entry.contractCid ?? null,
-    };
-    const all = await changesOf(remembered, hosted.remembered);
-    // The first record is kept whatever the room: without it, all that the upstream becomes would count as approved.
-    const room = known ? roomForOthers(dependencies, tenant) : {};
-    const by = autoApproved.length > 0 ? "hold" : "load";
-    const put = { uri, remembered, expected, by, autoApproved, ...room };
-    // What two processes see of it may differ for good: each writes it once, and not in answer to the other.
-    const isWritten = known !== undefined && hosted.written?.seen === seen && hosted.written?.entry === entry;
-    const isKept = writable && !isWritten && (await ifRoom(writeRemembered(store, tenant, server, put)));
-    hosted.remembered = { ...remembered, ...all };
-    if (isKept) hosted.written = { seen, entry };
-  }
-  if (judged.refused) {
-    // Refused for what was last seen of it: only the upstream itself can tell if that still holds.
-    if (!seen && !isTrial) hosted.start().catch(() => {});
-    throw refused(server, problems);
-  }
-  return { own: judged.served, held: judged.held, skills: judged.approved.skills ?? [], problems };
+    const seen = hosted.observed?.contract;
+    const { approved, arrived, observed, reviewed }: Approved = known ?? asApproved(seen!);
+    const judged = await judge(approved, seen ?? observed, { hold: entry.hold, arrived, reviewed });
+    await nextTurn();
+    const problems = [...(hosted.observed?.problems ?? []), ...firstProblems(driftProblems(judged))];
+    if (!isTrial) {
+      const autoApproved = judged.refused ? [] : judged.autoApproved;
+      const remembered: Remembered = {
+        ...(judged.refused ? { approved, arrived } : { approved: judged.approved, arrived: judged.arrived }),
+        reviewed: reviewed ?? (autoApproved.length > 0 ? approved : undefined),
+        observed: seen ?? observed,
+        locked: entry.contractCid ?? null,
+      };
+      const all = await changesOf(remembered, hosted.remembered);
+      // The first record is kept whatever the room: without it, all that the upstream becomes would count as approved.
+      const room = known ? roomForOthers(dependencies, tenant) : {};
+      const by = autoApproved.length > 0 ? "hold" : "load";
+      const put = { uri, remembered, expected, by, autoApproved, ...room };
+      // What two processes see of it may differ for good: each writes it once, and not in answer to the other.
+      const isWritten = known !== undefined && hosted.written?.seen === seen && hosted.written?.entry === entry;
+      const isKept = writable && !isWritten && (await ifRoom(writeRemembered(store, tenant, server, put)));
+      hosted.remembered = { ...remembered, ...all };
+      if (isKept) hosted.written = { seen, entry };
+    }
+    if (judged.refused) {
+      // Refused for what was last seen of it: only the upstream itself can tell if that still holds.
+      if (!seen && !isTrial) hosted.start().catch(() => {});
+      throw refused(server, problems);
+    }
+    return { own: judged.served, held: judged.held, skills: judged.approved.skills ?? [], problems };
+  });
 }
 
 /**
@@ -192,34 +183,30 @@ export async function followRemembered(
   return true;
 }
 
+/** Tries again when another process has judged the upstream at the same time (`name_conflict`): its judgement counts. */
 async function unlessOvertaken<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
-      if (!isOvertaken(error) || attempt === ATTEMPTS_MAX) throw error;
+      const isConflict = error instanceof BerthError && error.code === "name_conflict";
+      if (!isConflict || error.data?.["kind"] !== "upstream" || attempt === ATTEMPTS_MAX) throw error;
     }
   }
-}
-
-function isOvertaken(error: unknown): boolean {
-  return error instanceof BerthError && error.code === "name_conflict" && error.data?.["kind"] === "upstream";
 }
 
 const ATTEMPTS_MAX = 10;
 
 function driftProblems({ held, changes, refused }: Judgement): Problem[] {
   const items = new Set(heldKinds.flatMap((kind) => itemsOf(held, kind).map((item) => `${kind} ${keyOf(kind, item)}`)));
-  const isHeld = ({ subject, name, pointer }: ContractChange): boolean =>
-    subject === "server" || isOfApp(subject, pointer) || items.has(`${subject} ${name}`);
+  const isHeld = ({ subject, name, pointer }: ContractChange): boolean => {
+    // The tools that show an app are withheld.
+    const isOfApp = subject === "resource" && pointer === "/contents";
+    return subject === "server" || isOfApp || items.has(`${subject} ${name}`);
+  };
   return changes
     .filter((change) => (refused && change.effect !== "compatible") || isHeld(change) || change.effect === "breaking")
     .map((change) => driftProblem(change, refused || isHeld(change)));
-}
-
-/** The tools that show it are held back. */
-function isOfApp(subject: ContractChange["subject"], pointer: string | undefined): boolean {
-  return subject === "resource" && pointer === "/contents";
 }
 
 function driftProblem(change: ContractChange, isHeld: boolean): Problem {

@@ -11,6 +11,7 @@ import { nextTurn } from "../../lib/event-loop.ts";
 import { FairSemaphore } from "../../lib/fair-semaphore.ts";
 import { JsonText, type Json, type JsonSchema } from "../../lib/json.ts";
 import { readingBounds } from "../../lib/reading-bounds.ts";
+import { TenantCounts } from "../../lib/tenant-counts.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { spawnDirectly } from "../../processes/spawn/spawn.ts";
@@ -63,9 +64,8 @@ export class Checks {
   readonly #slowUntil = new Map<string, number>();
   /** Code that this thread runs, of all tenants; code that was forgotten is made again. */
   readonly #codes: ViewRoom;
-  /** Characters and bytes of all tasks that wait or are under way, in total and by tenant. */
-  #held = 0;
-  readonly #heldOf = new Map<string, number>();
+  /** Characters and bytes of all tasks that wait or run. */
+  readonly #held = new TenantCounts();
   #isClosed = false;
 
   constructor(limits: CheckLimits, options: Partial<CheckStart> & { readonly codesBytes?: number } = {}) {
@@ -296,15 +296,15 @@ export class Checks {
   async #report(tenant: string, task: CheckProcessTask): Promise<CheckReport> {
     const { queuedCheckBytes, queuedCheckBytesPerTenant } = this.#limits;
     const bytes = lengthOf(task);
-    const ofTenant = this.#heldOf.get(tenant) ?? 0;
+    const ofTenant = this.#held.of(tenant);
     // A task alone always has room: its own length has another limit.
     if (ofTenant > 0 && ofTenant + bytes > queuedCheckBytesPerTenant) {
       throw full(`${queuedCheckBytesPerTenant} bytes of the tenant`);
     }
-    if (this.#held > 0 && this.#held + bytes > queuedCheckBytes) {
+    if (this.#held.all > 0 && this.#held.all + bytes > queuedCheckBytes) {
       throw full(`${queuedCheckBytes} bytes`);
     }
-    this.#hold(tenant, bytes);
+    this.#held.add(tenant, bytes);
     try {
       for (let tries = 0; ;) {
         const lane = this.#laneOf(tenant);
@@ -321,7 +321,7 @@ export class Checks {
         }
       }
     } finally {
-      this.#hold(tenant, -bytes);
+      this.#held.add(tenant, -bytes);
     }
   }
 
@@ -331,13 +331,6 @@ export class Checks {
     if (clock.now() < until) return this.#slow;
     this.#slowUntil.delete(tenant);
     return this.#quick;
-  }
-
-  #hold(tenant: string, bytes: number): void {
-    this.#held += bytes;
-    const ofTenant = (this.#heldOf.get(tenant) ?? 0) + bytes;
-    if (ofTenant === 0) this.#heldOf.delete(tenant);
-    else this.#heldOf.set(tenant, ofTenant);
   }
 
   /** A process that ended is replaced when the next value comes. */

@@ -9,16 +9,12 @@ const VALUES_MAX = 100;
 /** The texts that begin with `start`; undefined when the value is not a list of strings. */
 export function completionIn(value: GuestValue, start: string): Completion | undefined {
   const texts = value.kind === "json" ? textsOf(value.value) : undefined;
-  const all = start === "" ? texts : texts?.filter((each) => startsWith(each, start));
+  const all = start === "" ? texts : texts?.filter((each) => each.toLowerCase().startsWith(start.toLowerCase()));
   return all && { values: all.slice(0, VALUES_MAX), total: all.length, hasMore: all.length > VALUES_MAX };
 }
 
 function textsOf(value: Json): string[] | undefined {
   return Array.isArray(value) && value.every((each) => typeof each === "string") ? value : undefined;
-}
-
-function startsWith(text: string, start: string): boolean {
-  return text.toLowerCase().startsWith(start.toLowerCase());
 }
 
 /** The completion of an upstream, cut to what one answer may have. */

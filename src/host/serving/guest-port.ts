@@ -32,8 +32,10 @@ export function guestPort(
         case "variable":
           // Only run.ts sets the caller of a call.
           return variable(textParam(params, "name"), caller as Principal | undefined);
-        case "cid":
-          return contentOf(textParam(params, "cid"));
+        case "cid": {
+          const cid = textParam(params, "cid");
+          return new LaterAnswer("bytes", () => store.content(tenant, cid));
+        }
         case "secret":
           throw new Error(
             'this server is given no secret; list the secrets it needs as "secrets" in its entry in mcps',
@@ -60,10 +62,6 @@ export function guestPort(
       }
     },
   };
-
-  function contentOf(cid: string): HostAnswer {
-    return new LaterAnswer("bytes", () => store.content(tenant, cid));
-  }
 
   async function variable(name: string, caller: Principal | undefined): Promise<HostAnswer> {
     if (name === SERVERS_VARIABLE) return new LaterAnswer("text", () => describeServers(tenant, host, caller));

@@ -247,7 +247,7 @@ async function untold(
   const found: ContractChange[] = [];
   for (const item of after) {
     const [{ name }, old] = [item, known.get(item.name)];
-    if (!old || !isOther(old, item) || toldText.has(name)) continue;
+    if (!old || isSame(old, item) || toldText.has(name)) continue;
     await takeTurns();
     const pointer = changedText(old, item);
     if (pointer !== undefined) {
@@ -276,11 +276,6 @@ function without(known: Pick<Contract, "tools" | "prompts">, contract: Contract)
 
 async function isSameContract(one: Contract, other: Contract): Promise<boolean> {
   return one === other || (await cidOfContract(one)) === (await cidOfContract(other));
-}
-
-/** True when both exist and differ in anything that they say of themselves. */
-function isOther(one: HeldItem | undefined, other: HeldItem): boolean {
-  return one !== undefined && !isSame(one, other);
 }
 
 function isSame(one: object | undefined, other: object): boolean {

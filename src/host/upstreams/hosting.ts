@@ -8,6 +8,7 @@ import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Log } from "../../lib/log.ts";
 import { listedProblems } from "../../lib/problem.ts";
+import { TenantCounts } from "../../lib/tenant-counts.ts";
 import { TokenBuckets } from "../../lib/token-buckets.ts";
 import { type Limits, tenantSetting } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
@@ -121,7 +122,7 @@ export class Hosting {
   readonly #ending = new Map<string, Promise<unknown>>();
   readonly #places: ProcessPlaces;
   /** The calls in progress on other nodes, by tenant. */
-  readonly #forwarded = new Map<string, number>();
+  readonly #forwarded = new TenantCounts();
   readonly #listeners: HostingListener[] = [];
 
   constructor(options: HostingOptions) {
@@ -408,7 +409,7 @@ export class ProcessPlaces {
   readonly #limitsOf: (tenant: string) => ProcessLimits;
   readonly #buckets: TokenBuckets;
   readonly #runningOf: (tenant: string) => Iterable<Restable>;
-  readonly #taken = new Map<string, number>();
+  readonly #taken = new TenantCounts();
 
   constructor(limitsOf: (tenant: string) => ProcessLimits, runningOf: (tenant: string) => Iterable<Restable>) {
     this.#limitsOf = limitsOf;
@@ -430,7 +431,7 @@ export class ProcessPlaces {
       const why = `may start ${processStartsPerMinute} upstream programs a minute (${tenantSetting("processStartsPerMinute")})`;
       throw refusal(tenant, why, Math.ceil(waitMs / 1000));
     }
-    while (this.#of(tenant) >= upstreamProcesses) {
+    while (this.#taken.of(tenant) >= upstreamProcesses) {
       const gone = this.#restOne(tenant);
       if (!gone) {
         const why = `has ${upstreamProcesses} upstream programs running, and all are in use (${tenantSetting("upstreamProcesses")})`;
@@ -438,16 +439,8 @@ export class ProcessPlaces {
       }
       await gone;
     }
-    this.#taken.set(tenant, this.#of(tenant) + 1);
-    return () => {
-      const left = this.#of(tenant) - 1;
-      if (left > 0) this.#taken.set(tenant, left);
-      else this.#taken.delete(tenant);
-    };
-  }
-
-  #of(tenant: string): number {
-    return this.#taken.get(tenant) ?? 0;
+    this.#taken.add(tenant, 1);
+    return () => this.#taken.add(tenant, -1);
   }
 
   #restOne(tenant: string): Promise<unknown> | undefined {

@@ -1,5 +1,6 @@
 import { nodeCallBounds, NodeLost, NotTaken, type CallWays, type NodeCalls } from "../../cluster/node-calls.ts";
 import { Cancellation, type CancelSignal } from "../../lib/cancellation.ts";
+import type { TenantCounts } from "../../lib/tenant-counts.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Observed } from "../../upstream/calls/observed.ts";
 import type { UpstreamHealth } from "../../upstream/calls/supervisor.ts";
@@ -57,7 +58,7 @@ export class Elsewhere {
   readonly #calls: Pick<NodeCalls, "call">;
   readonly #name: UpstreamName;
   readonly #limits: ElsewhereLimits;
-  readonly #forwarded: Map<string, number>;
+  readonly #forwarded: TenantCounts;
   readonly #onOffers: (offers: string) => void;
 
   /**
@@ -68,7 +69,7 @@ export class Elsewhere {
     calls: Pick<NodeCalls, "call">,
     name: UpstreamName,
     limits: ElsewhereLimits,
-    forwarded: Map<string, number>,
+    forwarded: TenantCounts,
     onOffers: (offers: string) => void,
   ) {
     this.#calls = calls;
@@ -115,12 +116,12 @@ export class Elsewhere {
 
   async #ask(node: string, asked: UpstreamAsked, ms: number, { signal, onPart }: CallWays): Promise<UpstreamSaid> {
     const { tenant } = this.#name;
-    const before = this.#forwarded.get(tenant) ?? 0;
+    const before = this.#forwarded.of(tenant);
     if (before >= nodeCallBounds.nodeConnections * TENANT_SHARE) {
       const detail = `${before} calls of its tenant are waiting for upstreams that run on other nodes`;
       throw new UpstreamError("upstream_busy", detail, { data: { retriable: true } });
     }
-    this.#forwarded.set(tenant, before + 1);
+    this.#forwarded.add(tenant, 1);
     const limited = new Limited(ms, signal);
     try {
       return (await this.#calls.call(node, UPSTREAMS, asked, {
@@ -134,9 +135,7 @@ export class Elsewhere {
       throw new UpstreamError("upstream_ended", detail, { data: { retriable: false }, cause: error });
     } finally {
       limited.end();
-      const left = this.#forwarded.get(tenant)! - 1;
-      if (left > 0) this.#forwarded.set(tenant, left);
-      else this.#forwarded.delete(tenant);
+      this.#forwarded.add(tenant, -1);
     }
   }
 }

@@ -104,7 +104,7 @@ export class SuspendedCalls {
 
   #suspendedFor({ answers = {}, principal }: RoundOptions): OpenCall<UpstreamRequest> | undefined {
     for (const key of Object.keys(answers).toReversed()) {
-      const call = this.#suspended.get(openCallOfKey(key));
+      const call = this.#suspended.get(KEY.exec(key)?.[1] ?? "");
       if (call && call.principal === principal?.id) return call;
     }
     return undefined;
@@ -123,7 +123,7 @@ export class SuspendedCalls {
 export function askerIn(answers: JsonObject): { readonly node: string; readonly isOwed: boolean } | undefined {
   const keys = Object.keys(answers);
   const asked = keys.findLast(isKeyOfOpenCall);
-  return asked === undefined ? undefined : { node: nodeOfKey(asked), isOwed: asked === keys.at(-1) };
+  return asked === undefined ? undefined : { node: KEY.exec(asked)?.[2] ?? "", isOwed: asked === keys.at(-1) };
 }
 
 export function callIsGone(): BerthError {
@@ -393,15 +393,6 @@ const KEY = /^(upstream-(?:([\w-]{1,32})\.)?[0-9a-f-]{36}):\d+(?::(.*))?$/s;
 /** True when an answer is for the question of an open call. */
 function isKeyOfOpenCall(key: string): boolean {
   return KEY.test(key);
-}
-
-/** Extracts the call's key from the key of its question. */
-function openCallOfKey(key: string): string {
-  return KEY.exec(key)?.[1] ?? "";
-}
-
-function nodeOfKey(key: string): string {
-  return KEY.exec(key)?.[2] ?? "";
 }
 
 /** The name that a modern upstream gave the question with this key. */

@@ -39,7 +39,9 @@ export function createRedirects(uris: Uris, resourceOf: Catalog["resource"], rem
     }
   };
   const lead = async (uri: string, options: CallOptions): Promise<Led> => {
-    const inner = { ...withoutConnection(options), answers: answersWithin(options.answers) };
+    // Only the first function's call is a task, and has declared what it does with its connection.
+    const { onTask: _task, onCloseStream: _close, ...others } = options;
+    const inner = { ...others, answers: answersWithin(options.answers) };
     const led = (await uris.call(uri, inner)) ?? (await (await resourceOf(uri))?.read(inner));
     if (!led) throw new BerthError("resource_not_found", uri);
     return "inputRequests" in led ? { ...led, inputRequests: outward(led.inputRequests) } : led;
@@ -69,11 +71,6 @@ function addressOf(location: Location): string | undefined {
   if (location.kind === "external") return location.url;
   const path = location.kind === "internal" ? /^server:\/\/(.*)$/.exec(location.uri)?.[1] : undefined;
   return path === undefined ? undefined : `/servers/${path}`;
-}
-
-/** Only the first function's call is a task, and has said what it will do with its connection. */
-function withoutConnection({ onTask: _task, onCloseStream: _close, ...options }: CallOptions): CallOptions {
-  return options;
 }
 
 /** Prefixes the keys of the target function's questions, to tell them from those of the redirecting function. */
