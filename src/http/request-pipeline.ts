@@ -89,7 +89,7 @@ export class RequestPipeline {
     if (response.socket) return void this.#handle(context);
     if (context.connection.isTooFarAhead(response, PIPELINED_REQUESTS)) return void request.socket.destroy();
     // A response created before the earlier ones have ended, which may be streams, would wait in memory until then.
-    response.once("socket", () => setImmediate(() => this.#handle(context)));
+    response.once("socket", () => setImmediate(() => void this.#handle(context)));
   };
 
   /** Never rejects: each route writes its own failures. */

@@ -99,10 +99,6 @@ export class Session {
     return this.#streams.get(id);
   }
 
-  hasStream({ id }: Stream): boolean {
-    return this.#streams.has(id);
-  }
-
   addStream(stream: Stream): void {
     this.#streams.set(stream.id, stream);
     this.#open.add(stream);

@@ -75,7 +75,7 @@ export class Streams {
       primes: primes(session),
       streamConnectionMs: this.#limits.streamConnectionMs,
       mayOpen: (stream) => {
-        if (session.hasStream(stream)) return true;
+        if (session.stream(stream.id)) return true;
         if (session.openStreams >= streamBounds.streamsPerSession && !this.#dropLeft(session)) return false;
         session.addStream(stream);
         return true;
@@ -170,7 +170,7 @@ export class Streams {
   #rest(stream: Stream, session: Session): void {
     const { tenant } = session;
     const resting = this.#resting.get(tenant) ?? new Map<Stream, { session: Session; until: number }>();
-    if (!session.hasStream(stream) || resting.has(stream)) return;
+    if (!session.stream(stream.id) || resting.has(stream)) return;
     this.#resting.set(tenant, resting.set(stream, { session, until: performance.now() + streamBounds.replayMs }));
     this.#kept.add(tenant, STREAM_BYTES);
   }

@@ -13,7 +13,7 @@ import { textsOf } from "../../offers/content.ts";
 import { LongResult } from "../../offers/long-result.ts";
 import { contentsOfBytes, contentsOfResult } from "../../offers/resource-contents.ts";
 import type { Remake } from "../remake.ts";
-import { uriFinder, type Findable, type Open } from "./find-resource.ts";
+import { uriFinder, type Find, type Findable, type Open } from "./find-resource.ts";
 import { queryArguments } from "./query-arguments.ts";
 
 /**
@@ -65,11 +65,7 @@ const FOLLOWED_MAX = 5;
 
 export function createUris(surroundings: UriSurroundings): Uris {
   const { own, links, readsAll, validatorOf, remake } = surroundings;
-  // Undefined for what the entry does not list.
-  const targetOf = uriFinder(
-    links.map((link) => ({ ...link, open: opener(link) })),
-    validatorOf,
-  );
+  const targetOf = targetFinder(links, validatorOf);
 
   const readUri: ReadUri = async (uri, { as = uri, mimeType }, options) => {
     const address = parseAddress(uri);
@@ -187,6 +183,14 @@ export function linkedResource(link: Link, { readUri }: { readonly readUri: Read
     const target = open(uri, args);
     return { read: (options) => readUri(target, { as: uri, mimeType: link.mimeType }, options) };
   };
+}
+
+/** Finds the URI that an entry's resource is read from; undefined for what the entry does not list. */
+function targetFinder(links: readonly Link[], validatorOf: ValidatorOf): Find<string> {
+  return uriFinder(
+    links.map((link) => ({ ...link, open: opener(link) })),
+    validatorOf,
+  );
 }
 
 function opener({ uri: template, target }: Link): Open<string> {

@@ -62,7 +62,7 @@ export class TaskRunner {
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
     options.cluster.on(STOP, (body) => {
-      const { tenant, id } = body as unknown as StopLetter;
+      const { tenant, id } = body as { tenant: string; id: string };
       const work = this.#running.get(id);
       if (work?.tenant === tenant) work.cancellation.abort();
     });
@@ -162,13 +162,8 @@ export class TaskRunner {
       work.cancellation.abort();
       throw error;
     }
-    this.#follow(task, order, work);
+    this.follow(task, order, work);
     return task;
-  }
-
-  /** Continues a task whose `claim` was stored. */
-  resume(task: Task, order: TaskOrder, work: BegunWork): void {
-    this.#follow(task, order, work);
   }
 
   /** The task, claimed by this process. */
@@ -292,7 +287,8 @@ export class TaskRunner {
     return { owner: this.#options.cluster.id, claimedAt: this.#options.store.now() };
   }
 
-  #follow(task: Task, order: TaskOrder, work: BegunWork): void {
+  /** Follows work for a task that is stored, and claimed by this process. */
+  follow(task: Task, order: TaskOrder, work: BegunWork): void {
     const { id } = task;
     const { tenant, catalog } = order;
     // While it runs, no long part of the task is held, except the input of its tool.
@@ -412,11 +408,6 @@ const MAY_PASS: ReadonlySet<ErrorCode> = new Set([
 
 /** Tells the node that runs a task that it is over. */
 const STOP = "task-stop";
-
-interface StopLetter {
-  readonly tenant: string;
-  readonly id: string;
-}
 
 /** True for a tool that says that calling it again does no harm. */
 function isRepeatable({ contract: { annotations } }: TaskOrder["tool"]): boolean {

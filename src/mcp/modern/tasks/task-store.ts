@@ -37,7 +37,7 @@ export class TaskStore {
   async create(tenant: string, task: Task, longArgs?: string): Promise<void> {
     if (longArgs !== undefined) {
       const put = { value: longArgs, expected: 0, expiresAt: expiryOf(task) };
-      await this.#records.putRecord(tenant, "task", argsKey(task.id), put);
+      await this.#records.putRecord(tenant, "task", partKey(task.id, "args"), put);
     }
     const value = JSON.stringify(task);
     await this.#kept.add(tenant, expiryOf(task), 1, Buffer.byteLength(value) + Buffer.byteLength(longArgs ?? ""));
@@ -60,34 +60,34 @@ export class TaskStore {
 
   async args(tenant: string, { id, args = {}, longArgs }: Task): Promise<JsonObject | JsonText> {
     if (!longArgs) return args;
-    const record = await this.#records.record(tenant, "task", argsKey(id));
+    const record = await this.#records.record(tenant, "task", partKey(id, "args"));
     if (!record) throw new BerthError("store_failed", "the arguments of the task are gone");
     return new JsonText(record.value, longArgs);
   }
 
   async longResult(tenant: string, id: string): Promise<string> {
-    const record = await this.#records.record(tenant, "task", resultKey(id));
+    const record = await this.#records.record(tenant, "task", partKey(id, "result"));
     if (!record) throw new BerthError("store_failed", "the result of the task is gone");
     return record.value;
   }
 
   /** Stores a progress message of a running task apart from its record; undefined removes it. */
   async say(tenant: string, id: string, said: Said | undefined, until: number): Promise<void> {
-    await this.#write(tenant, saidKey(id), JSON.stringify(said ?? null), said ? until : 0);
+    await this.#write(tenant, partKey(id, "said"), JSON.stringify(said ?? null), said ? until : 0);
   }
 
   async said(tenant: string, id: string): Promise<Said | undefined> {
-    const record = await this.#records.record(tenant, "task", saidKey(id));
+    const record = await this.#records.record(tenant, "task", partKey(id, "said"));
     return record && (JSON.parse(record.value) as Said);
   }
 
   /** Notes for the process that runs the task that it is to stop. */
   async stop(tenant: string, id: string, until: number): Promise<void> {
-    await this.#write(tenant, stopKey(id), JSON.stringify({ until }), until);
+    await this.#write(tenant, partKey(id, "stop"), JSON.stringify({ until }), until);
   }
 
   async isStopped(tenant: string, id: string): Promise<boolean> {
-    return (await this.#records.record(tenant, "task", stopKey(id))) !== undefined;
+    return (await this.#records.record(tenant, "task", partKey(id, "stop"))) !== undefined;
   }
 
   /** Overwrites whatever was there before. */
@@ -133,7 +133,7 @@ export class TaskStore {
 
   /** Overwrites the result of an earlier attempt. */
   async #putResult(tenant: string, task: Task, value: string): Promise<void> {
-    const key = resultKey(task.id);
+    const key = partKey(task.id, "result");
     for (let expected = 0; ;) {
       const put = { value, expected, expiresAt: expiryOf(task) };
       if ((await this.#records.putRecord(tenant, "task", key, put)) !== undefined) return;
@@ -146,18 +146,7 @@ function expiryOf({ createdAt, ttlMs }: Task): number {
   return createdAt + ttlMs;
 }
 
-function resultKey(id: string): string {
-  return `${id}/result`;
-}
-
-function argsKey(id: string): string {
-  return `${id}/args`;
-}
-
-function saidKey(id: string): string {
-  return `${id}/said`;
-}
-
-function stopKey(id: string): string {
-  return `${id}/stop`;
+/** Where a part of a task is stored that is not in its record. */
+function partKey(id: string, part: "args" | "result" | "said" | "stop"): string {
+  return `${id}/${part}`;
 }

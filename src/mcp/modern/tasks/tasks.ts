@@ -46,7 +46,7 @@ export class Tasks {
       takeUp: (tenant, task) => this.#takeUp(tenant, task),
     });
     cluster.on(CHANGED, (body) => {
-      const { tenant, id } = body as unknown as ChangedTask;
+      const { tenant, id } = body as { tenant: string; id: string };
       // One after the other, so that none hears of an earlier state later.
       if (listeners.hearOfTask(tenant, id)) this.#telling = this.#telling.then(() => this.#tellAnew(tenant, id));
     });
@@ -208,17 +208,11 @@ export class Tasks {
   }
 
   async #goOn({ tenant, catalog, principal, trace }: MethodCall, task: Task): Promise<void> {
-    const { id, server, capabilities, answers, context, upstream } = task;
     try {
-      const args = await this.#runner.args(tenant, task);
       const ran = await catalogOfRelease(this.#parts.host, { tenant, catalog, principal }, task.release);
-      const tool = ran.tool(task.tool);
-      if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
-      const whose = { tenant, server, catalog: ran, capabilities, principal, trace };
-      const order: TaskOrder = { ...whose, tool, args, answers, context, upstream };
-      this.#runner.resume(task, order, this.#runner.begin(copied(order)));
+      await this.#resume(task, ran.tool(task.tool), { tenant, catalog: ran, principal, trace });
     } catch (error) {
-      await this.#runner.fail(tenant, id, error);
+      await this.#runner.fail(tenant, task.id, error);
     }
   }
 
@@ -228,8 +222,7 @@ export class Tasks {
    */
   async #takeUp(tenant: string, task: Task): Promise<void> {
     const { host } = this.#parts;
-    const { server, release, capabilities, answers, context, upstream } = task;
-    const args = await this.#runner.args(tenant, task);
+    const { server, release } = task;
     const current = await host.server(tenant, server);
     if (!current) throw new BerthError("server_not_found", server);
     const catalog =
@@ -237,11 +230,21 @@ export class Tasks {
         ? current
         : ((await host.release(tenant, server, release).catch(() => undefined)) ?? current);
     const tool = catalog.tool(task.tool) ?? current.tool(task.tool);
-    if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
     const principal = task.principal === undefined ? undefined : createPrincipal({ id: task.principal, tenant }, []);
-    const whose = { tenant, server, catalog, capabilities, principal, trace: undefined };
-    const order: TaskOrder = { ...whose, tool, args, answers, context, upstream };
-    this.#runner.resume(task, order, this.#runner.begin(copied(order)));
+    await this.#resume(task, tool, { tenant, catalog, principal, trace: undefined });
+  }
+
+  /** Goes on with a task that this process has claimed. */
+  async #resume(
+    task: Task,
+    tool: Tool | undefined,
+    caller: Pick<TaskOrder, "tenant" | "catalog" | "principal" | "trace">,
+  ): Promise<void> {
+    if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
+    const { server, capabilities, answers, context, upstream } = task;
+    const args = await this.#runner.args(caller.tenant, task);
+    const order: TaskOrder = { ...caller, server, capabilities, tool, args, answers, context, upstream };
+    this.#runner.follow(task, order, this.#runner.begin(copied(order)));
   }
 
   /** `tasks/cancel`. */
@@ -287,11 +290,6 @@ export interface TasksParts extends QuestionParts {
 
 /** Tells other nodes of a change to a task. */
 const CHANGED = "task";
-
-interface ChangedTask {
-  readonly tenant: string;
-  readonly id: string;
-}
 
 type TaskOwner = Pick<MethodCall, "tenant" | "server" | "principal">;
 
