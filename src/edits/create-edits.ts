@@ -147,7 +147,7 @@ export function createEdits(dependencies: EditsDependencies): Edits {
         const raw = (await entriesOf(tenant))?.get(name);
         if (raw === undefined) return undefined;
         const text = entryText(raw);
-        return { cid: cidOf(text), ...singleText(name, text) };
+        return { cid: rawBlock(text).cid, ...singleText(name, text) };
       }
       case "definition": {
         const cid = (await directoryOf(tenant)).servers.get(name)?.definition;
@@ -235,11 +235,6 @@ export function createEdits(dependencies: EditsDependencies): Edits {
       }
     }
   }
-}
-
-/** The CID of a text, stored or not. */
-function cidOf(text: string): Cid {
-  return rawBlock(text).cid;
 }
 
 function languageOf({ kind, name }: Subject, draft: Draft): Current["language"] {

@@ -121,10 +121,6 @@ export function openPast(store: Store, { pastEntriesBytes }: Pick<Limits, "pastE
   };
 }
 
-function entryCid(raw: unknown): Cid | null {
-  return raw === undefined ? null : rawBlock(entryText(raw)).cid;
-}
-
 /** A change of an entry. Its text stands in a value of `mcps`, and is read from there on demand. */
 interface EntryChange extends Pick<NameChange, "changedAt" | "by"> {
   /** CID of its text as written; null when the entry was removed. */
@@ -309,7 +305,8 @@ function note(walk: Walk, name: string, raw: unknown, { cid: value, changedAt, b
   if (raw === undefined) walk.entries.delete(name);
   else walk.entries.set(name, raw as Json);
   const definition = isObject(raw) ? definitionIn(raw) : null;
-  const change = { cid: entryCid(raw), value, definition, referred: referredIn(raw), changedAt, by };
+  const cid = raw === undefined ? null : rawBlock(entryText(raw)).cid;
+  const change = { cid, value, definition, referred: referredIn(raw), changedAt, by };
   const changes = walk.changes.get(name);
   if (!changes) walk.changes.set(name, [change]);
   else if (changes.push(change) > walk.most) {

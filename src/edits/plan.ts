@@ -356,16 +356,14 @@ async function planDefinition(request: PlanRequest): Promise<EditPlan> {
 /** The source was compiled with these packages, so the change must not apply beside others. */
 async function guardPackages(proposed: ProposedStore, tenant: string): Promise<void> {
   const cid = (await proposed.name(tenant, "variable", PACKAGES))?.cid ?? null;
-  const set: NameMove[] = [{ kind: "variable", name: PACKAGES, cid, expected: cid }];
-  await proposed.change(tenant, { by: "edit", set });
+  await proposed.change(tenant, { by: "edit", set: [{ kind: "variable", name: PACKAGES, cid, expected: cid }] });
 }
 
 /** An unreadable record of what is hidden keeps its server refused. */
 async function dropDamagedVisibility(proposed: ProposedStore, tenant: string, name: string): Promise<void> {
   const record = await proposed.name(tenant, "visibility", name);
   if (!record || (await hiddenOf(proposed, tenant, name))) return;
-  const set: NameMove[] = [{ kind: "visibility", name, cid: null, expected: record.cid }];
-  await proposed.change(tenant, { by: "edit", set });
+  await proposed.change(tenant, { by: "edit", set: [{ kind: "visibility", name, cid: null, expected: record.cid }] });
 }
 
 /** A definition of one file is compiled under its server's name, whatever its author calls it. */
@@ -490,6 +488,5 @@ async function setRecord(proposed: ProposedStore, tenant: string, name: string, 
 async function removeRecord(proposed: ProposedStore, tenant: string, name: string): Promise<void> {
   const record = await proposed.name(tenant, "server", name);
   if (!record) return;
-  const set: NameMove[] = [{ kind: "server", name, cid: null, expected: record.cid }];
-  await proposed.change(tenant, { by: "edit", set });
+  await proposed.change(tenant, { by: "edit", set: [{ kind: "server", name, cid: null, expected: record.cid }] });
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import express from "express";
-import type { ErrorRequestHandler, Request, RequestHandler } from "express";
+import type { ErrorRequestHandler, RequestHandler } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
@@ -199,21 +199,13 @@ const showError =
     if (wantsPage(request) && shown.status === 401) {
       return sendSignIn(options.pages, context, {
         status: 401,
-        message: messageAt(shown),
-        next: nextAt(request),
+        // A person who has not signed in yet has done nothing wrong.
+        message: shown.code === "token_missing" ? undefined : shown.message,
+        // The address of a form or a script is not a page to return to.
+        next: request.method === "GET" ? request.originalUrl : undefined,
       });
     }
     if (wantsPage(request)) return sendErrorPage(options, context, shown);
     const { code, message, data } = shown;
     response.status(shown.status).json({ error: { code, message, ...(data && { data }) } });
   };
-
-/** A person who has not signed in yet has done nothing wrong. */
-function messageAt({ code, message }: BerthError): string | undefined {
-  return code === "token_missing" ? undefined : message;
-}
-
-/** The page that a person wanted; the address of a form or a script is not one to return to. */
-function nextAt({ method, originalUrl }: Request): string | undefined {
-  return method === "GET" ? originalUrl : undefined;
-}

@@ -86,8 +86,10 @@ export class Bodies {
       };
       const onData = (chunk: Buffer): void => {
         length += chunk.length;
-        if (length > most)
-          return refuse(tooLarge(most, bytesMax === undefined ? ` (${limitVariable("bodyBytes")})` : ""));
+        if (length > most) {
+          const setting = bytesMax === undefined ? ` (${limitVariable("bodyBytes")})` : "";
+          return refuse(new BerthError("body_too_large", `the limit is ${most} bytes${setting}; send less`));
+        }
         if (!first) {
           first = chunk;
           if (Number(request.headers["content-length"]) === length) return;
@@ -194,8 +196,4 @@ function full(code: "too_many_requests" | "too_many_bodies", who: string): Berth
   return new BerthError(code, `${why}; try again in ${RETRY_AFTER_S} s`, {
     data: { retryAfterSeconds: RETRY_AFTER_S },
   });
-}
-
-function tooLarge(bytes: number, hint: string): BerthError {
-  return new BerthError("body_too_large", `the limit is ${bytes} bytes${hint}; send less`);
 }

@@ -376,15 +376,13 @@ export class RequestLimits {
       context.atClose(admission.enterAs(principal));
     } else if (required) {
       // With a credential, the caller is anonymous only once it has turned out to be invalid or not needed.
-      const isAnonymous = hasCredential(context.request) === (phase === "unauthenticated");
+      const { authorization, cookie } = context.request.headers;
+      const hasCredential = authorization !== undefined || cookie !== undefined;
+      const isAnonymous = hasCredential === (phase === "unauthenticated");
       if (isAnonymous) context.atClose(anonymous.enter(peerOf(context.request, isProxied)));
     } else if (phase === "received" && servedTenant !== undefined) {
       // The route itself rejects a request for a tenant that is not served.
       context.atClose(admission.enter(servedTenant));
     }
   }
-}
-
-function hasCredential({ headers: { authorization, cookie } }: IncomingMessage): boolean {
-  return authorization !== undefined || cookie !== undefined;
 }

@@ -14,7 +14,7 @@ import type { Limits } from "../limits/limits.ts";
 import { admit } from "../mcp/admit.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { errorText, idOf } from "../mcp/json-rpc.ts";
-import type { EventSink, Post } from "../mcp/protocol.ts";
+import type { EventSink, Post, ServerPlace } from "../mcp/protocol.ts";
 import { readAccept } from "./accept.ts";
 import type { EventStream } from "./event-stream.ts";
 import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
@@ -92,7 +92,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
 
   /** True for an address of all servers, rather than of a server named `sse` or `messages`. */
   function isOfAllServers({ request, claimed, refusal }: RequestContext, part: string, sessionId: string): boolean {
-    if (part === "messages") return request.method === "POST" && isIdOfAll(sessionId);
+    if (part === "messages") return request.method === "POST" && CONNECTION_ID.exec(sessionId)?.[2] !== undefined;
     if (request.method !== "GET" || !readAccept(request.headers.accept).events) return false;
     return refusal !== undefined || !options.host.has(claimed.tenant, part);
   }
@@ -115,7 +115,7 @@ export function createSseRoute(options: SseRouteOptions): Route {
     const events = streams.take(context);
     if (!events) throw new BerthError("too_many_streams");
     events.stand();
-    const id = connectionId(options.cluster.id, server === options.allServers);
+    const id = `${options.cluster.id}.${server === options.allServers ? "all." : ""}${randomUUID()}`;
     const connection = new Connection(endpoint, { tenant, server, principal }, events, () => cutUnread(tenant));
     connections.set(id, connection);
     response.once("close", () => {
@@ -149,12 +149,12 @@ export function createSseRoute(options: SseRouteOptions): Route {
     const beyond = unreadBytesOf(all) - options.limits.unreadSseBytesPerTenant;
     // A single connection is held to the limit of a stream.
     if (beyond <= 0 || all.length === 1) return;
-    all.reduce((most, each) => (each.unreadBytes > most.unreadBytes ? each : most)).cut();
+    all.reduce((most, each) => (each.stream.unreadBytes > most.stream.unreadBytes ? each : most)).stream.cut();
   }
 
   async function receive(id: string, server: string, context: RequestContext): Promise<void> {
     const { request, response, tenant, principal, trace } = context;
-    const node = nodeOfConnection(id);
+    const node = CONNECTION_ID.exec(id)?.[1];
     const isElsewhere = node !== undefined && node !== options.cluster.id;
     const connection = isElsewhere ? undefined : find(id, { tenant, server, principal });
     checkContent(request.headers);
@@ -202,33 +202,17 @@ interface MessageFacts {
   readonly trace: Trace;
 }
 
-/** The id of a connection names the node that has it, and says whether it is one to all servers. */
-function connectionId(node: string, isOfAll: boolean): string {
-  return `${node}.${isOfAll ? "all." : ""}${randomUUID()}`;
-}
-
+/** The id of a connection names the node that has it, and whether it is for all servers. */
 const CONNECTION_ID = /^([\w-]{12})\.(all\.)?[\da-f-]{36}$/;
 
-function nodeOfConnection(id: string): string | undefined {
-  return CONNECTION_ID.exec(id)?.[1];
-}
-
-function isIdOfAll(id: string): boolean {
-  return CONNECTION_ID.exec(id)?.[2] !== undefined;
-}
-
 function unreadBytesOf(connections: readonly Connection[]): number {
-  return connections.reduce((sum, { unreadBytes }) => sum + unreadBytes, 0);
+  return connections.reduce((sum, { stream }) => sum + stream.unreadBytes, 0);
 }
 
 /** By then a client may have read what waits for it. */
 const RETRY_AFTER_S = 1;
 
-interface Whose {
-  readonly tenant: string;
-  readonly server: string;
-  readonly principal: Principal | undefined;
-}
+type Whose = Pick<ServerPlace, "tenant" | "server" | "principal">;
 
 /** One client: its session from `initialize` on, and the stream that carries everything to it. */
 class Connection {
@@ -241,7 +225,7 @@ class Connection {
   readonly #events: EventSink;
   #headers: Readonly<Record<string, string>> = {};
   readonly #gone = new Cancellation();
-  readonly #stream: EventStream;
+  readonly stream: EventStream;
 
   /** `onUnread` is called when the client has not taken a message at once. */
   constructor(endpoint: Endpoint, { tenant, server, principal }: Whose, stream: EventStream, onUnread: () => void) {
@@ -249,7 +233,7 @@ class Connection {
     this.server = server;
     this.principal = principal;
     this.#endpoint = endpoint;
-    this.#stream = stream;
+    this.stream = stream;
     this.#events = {
       send: (message) => {
         const taken = stream.send(message);
@@ -258,10 +242,6 @@ class Connection {
       },
       close: () => stream.close(),
     };
-  }
-
-  get unreadBytes(): number {
-    return this.#stream.unreadBytes;
   }
 
   async receive(body: string, principal: Principal | undefined, trace: Trace): Promise<void> {
@@ -284,10 +264,6 @@ class Connection {
 
   end(): void {
     this.#events.close?.();
-  }
-
-  cut(): void {
-    this.#stream.cut();
   }
 
   async close(): Promise<void> {

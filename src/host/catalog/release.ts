@@ -1,13 +1,13 @@
 import { APP_MIME_TYPE } from "../../contract/apps.ts";
 import { EXTENSION_UI } from "../../contract/extensions.ts";
-import { SKILLS_OFFERED } from "../../contract/skills.ts";
+import { skillResource, SKILLS_OFFERED } from "../../contract/skills.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { Offered, OfferedPrompt, OfferedResource, OfferedTool } from "../../entry/offer.ts";
 import { jsonBlock, jsonBlockInTurns, rawBlock, type Block, type Cid } from "../../lib/cid.ts";
 import type { Problem } from "../../lib/problem.ts";
 import type { PackagesInReach } from "../../packages/package-set.ts";
 import type { Contract, Offer, ResourceContract, ResourceTemplateContract } from "../offers/catalog.ts";
-import { skillResources, type ServedSkills } from "./skills.ts";
+import type { ServedSkills } from "./skills.ts";
 
 /** One immutable version of a server, and what implements it. */
 export interface Release {
@@ -67,7 +67,10 @@ export async function createRelease(input: {
   const contract: Contract = {
     ...(entry.description !== undefined && { description: entry.description }),
     tools: tools.map((tool) => tool.contract),
-    resources: [...listed.filter((item): item is ResourceContract => "uri" in item), ...skillResources(skills)],
+    resources: [
+      ...listed.filter((item): item is ResourceContract => "uri" in item),
+      ...skills.contracts.map(skillResource),
+    ],
     resourceTemplates: listed.filter((item): item is ResourceTemplateContract => "uriTemplate" in item),
     prompts: prompts.map((prompt) => prompt.contract),
     ...(apps.length > 0 && { apps: apps.sort((one, other) => (one.uri < other.uri ? -1 : 1)) }),

@@ -1,5 +1,4 @@
 import type { SkillContract } from "../../contract/contract.ts";
-import { skillResource } from "../../contract/skills.ts";
 import type { DiscoveredSkill } from "../../discover/discovery.ts";
 import { complain } from "../../entry/config-place.ts";
 import type { Offered } from "../../entry/offer.ts";
@@ -46,11 +45,6 @@ export function makeWay({ resources, problems }: Offered, server: string, { file
       `${uri} is a file of a skill, and no other resource can be it`,
     );
   }
-}
-
-/** The skills as resources for clients that know none. */
-export function skillResources({ contracts }: ServedSkills) {
-  return contracts.map(skillResource);
 }
 
 /** A file of a skill, from its tenant's content. */

@@ -64,7 +64,9 @@ export class NodeUpdates {
   }
 
   #listeners(tenant: string): string[] {
-    return [...this.#cluster.others].filter(([, facts]) => listensFor(facts[LISTENS], tenant)).map(([node]) => node);
+    const listens = (fact: Json | undefined): boolean =>
+      fact === true || (Array.isArray(fact) && fact.includes(tenant));
+    return [...this.#cluster.others].filter(([, facts]) => listens(facts[LISTENS])).map(([node]) => node);
   }
 
   async #tell(tenant: string, waiting: Waiting): Promise<void> {
@@ -112,10 +114,6 @@ const UPDATED = "updated";
 interface UpdatedLetter {
   readonly tenant: string;
   readonly servers: [server: string, uris: string[]][];
-}
-
-function listensFor(fact: Json | undefined, tenant: string): boolean {
-  return fact === true || (Array.isArray(fact) && fact.includes(tenant));
 }
 
 /** Takes what fits in one letter. */

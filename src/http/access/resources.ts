@@ -44,7 +44,7 @@ export function createResources(
       // name identifies nothing, since each machine has its own.
       const { localAddress, localPort } = request.socket;
       const isHere = allowedHosts.length === 0 && isLoopback(plainAddress(localAddress));
-      const isOwn = isHere && isLoopback(hostname) && portOf(host) === localPort;
+      const isOwn = isHere && isLoopback(hostname) && Number(/:(\d+)$/.exec(host)?.[1] ?? 80) === localPort;
       return isOwn ? `http://${host.toLowerCase()}` : undefined;
     }
     // The operator has mapped this name to a tenant, and people know it.
@@ -92,10 +92,6 @@ function wordOf(name: string): string {
 function mapped(publicUrl: string, hostname: string): string {
   const { protocol, port } = new URL(publicUrl);
   return `${protocol}//${hostname}${port === "" ? "" : `:${port}`}`;
-}
-
-function portOf(host: string): number {
-  return Number(/:(\d+)$/.exec(host)?.[1] ?? 80);
 }
 
 /** Decodes a word of an address; undefined when it is not well percent-encoded. */

@@ -175,7 +175,8 @@ async function answerRequest(
   const answered = await answerCall(legacy, methodCall(place, post, message, client, logs, cancellation));
   if (session.calls.get(message.id) === cancellation) session.calls.delete(message.id);
   if (cancellation.aborted) return cancelled(message, post);
-  return inBand(answered);
+  // A 404 would tell the client that its session is gone.
+  return answered.status < 500 ? { ...answered, status: 200 } : answered;
 }
 
 /** Never rejects. */
@@ -349,11 +350,6 @@ function answerOf({ body }: ClientResponse, units: number): ClientAnswer {
 
 /** The limit of answers applies to results alone, and a short error fits into a message between nodes. */
 const ERROR_UNITS_MAX = 4_096;
-
-/** A 404 would tell the client that its session is gone. */
-function inBand(answered: Answer): Answer {
-  return answered.status < 500 ? { ...answered, status: 200 } : answered;
-}
 
 /** A cancelled request gets no response (2025-11-25 `basic/utilities/cancellation`), where HTTP can express that. */
 function cancelled({ id }: Request, { events }: Post): Answer {

@@ -50,12 +50,9 @@ function offers(catalog: Catalog, capability: Capability): boolean {
 }
 
 function extensionsOf(catalog: Catalog): { readonly extensions?: JsonObject } {
-  const extensions = { ...catalog.contract.extensions, ...(hasTasks(catalog) && { [EXTENSION_TASKS]: {} }) };
+  const hasTasks = catalog.contract.tools.some(({ name }) => catalog.tool(name)?.task !== undefined);
+  const extensions = { ...catalog.contract.extensions, ...(hasTasks && { [EXTENSION_TASKS]: {} }) };
   return Object.keys(extensions).length > 0 ? { extensions } : {};
-}
-
-function hasTasks(catalog: Catalog): boolean {
-  return catalog.contract.tools.some(({ name }) => catalog.tool(name)?.task !== undefined);
 }
 
 function completes(catalog: Catalog): boolean {

@@ -191,7 +191,7 @@ export class StdioConnection {
       headerless: true,
       body: line,
     });
-    if (isInitialized(body)) await this.#listen();
+    if (isObject(body) && body["method"] === "notifications/initialized") await this.#listen();
     if (status >= 400) this.#options.log.debug({ refusal }, "a message that expects no answer was refused");
   }
 
@@ -237,10 +237,6 @@ export class StdioConnection {
 function isModernRequest({ method, params }: Request): boolean {
   const meta = params["_meta"];
   return (isObject(meta) && meta[META_PROTOCOL_VERSION] !== undefined) || method === "server/discover";
-}
-
-function isInitialized(body: unknown): boolean {
-  return isObject(body) && body["method"] === "notifications/initialized";
 }
 
 /** The methods that a legacy client may use before the handshake. */

@@ -50,13 +50,11 @@ export function createOffers(pages: Pages): (catalog: Catalog) => Promise<Record
   };
 }
 
-/** `giveWay` is awaited between pieces, as `Pages.fragment` says. */
 export function renderTools(
   pages: Pick<Pages, "fragment" | "html">,
   { tools }: Pick<Contract, "tools">,
-  giveWay?: () => Promise<void>,
 ): Promise<Fragment> {
-  return pages.fragment("tools", toolViews(pages, tools), giveWay);
+  return pages.fragment("tools", toolViews(pages, tools));
 }
 
 /** Yields a few views at a time, so that they are never all in memory. */

@@ -4,11 +4,7 @@ import { printable, printableJson, printableText } from "../../../lib/printable.
 import { callOutcome, msText } from "./health.ts";
 import { bytesText, countOf, shortCid, timeView } from "./text.ts";
 
-export function retainedCallViews(calls: readonly ListedCall[]): object[] {
-  return calls.map(keptFacts);
-}
-
-function keptFacts({ id, at, tool, outcome, micros, principal }: ListedCall) {
+export function retainedCallRow({ id, at, tool, outcome, micros, principal }: ListedCall) {
   return {
     id,
     at: timeView(at),
@@ -25,7 +21,7 @@ export function retainedCallView(call: FoundCall, base: string): object {
   const secrets = "Not kept, because the secrets of its server could not be read then.";
   const tooLong = (bytes: number): string => (call.isUnread ? secrets : `Too long to be kept: ${bytesText(bytes)}.`);
   return {
-    ...keptFacts(call),
+    ...retainedCallRow(call),
     ...callOutcome(outcome, retries),
     release: { short: shortCid(release), cid: release, href: `${base}/cid/${release}` },
     requestId: printable(requestId),

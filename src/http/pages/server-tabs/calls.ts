@@ -6,7 +6,7 @@ import type { RoutedContext } from "../../routed.ts";
 import type { Page } from "../pages.ts";
 import { callViews, lineViews } from "../parts/health.ts";
 import { pathsOf } from "../parts/paths.ts";
-import { retainedCallView, retainedCallViews, spanText } from "../parts/retained-call.ts";
+import { retainedCallRow, retainedCallView, spanText } from "../parts/retained-call.ts";
 import { retainedCallOf } from "./retained-call.ts";
 import type { ServerPageParts, ServerTab, ShownServer } from "./tab.ts";
 
@@ -49,7 +49,7 @@ async function keptView(
   const names = new Set((catalog?.contract.tools ?? []).slice(0, TOOLS_MAX).map(({ name }) => name));
   if (query.tool !== undefined) names.add(query.tool);
   return {
-    calls: retainedCallViews(found.calls),
+    calls: found.calls.map(retainedCallRow),
     tools: [...names].map((tool) => ({ name: tool, isChosen: tool === query.tool })),
     onlyFailed: onlyFailed(request.query),
     isFiltered: [query.tool, query.outcomes, query.since, query.before].some((each) => each !== undefined),
