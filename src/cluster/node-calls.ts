@@ -336,15 +336,9 @@ export interface NodeCallsOptions {
   /** The store's clock. */
   readonly now: () => number;
   readonly makeFolder: (prefix: string) => string;
-  /** Where nodes of other machines reach this one; without it, only those of this machine do. */
-  readonly address?: NodeAddress | undefined;
+  /** Where nodes of other machines reach this one, by any port if it is 0; without it, only those of this machine do. */
+  readonly address?: { readonly host: string; readonly port: number } | undefined;
   readonly log: Log;
-}
-
-interface NodeAddress {
-  readonly host: string;
-  /** 0 for any. */
-  readonly port: number;
 }
 
 export interface CallWays {

@@ -31,12 +31,6 @@ const RESOLVED_MS = 600_000;
 /** Tenants whose last result is remembered. */
 const RESOLVED_MAX = 64;
 
-interface Resolved {
-  readonly key: string;
-  readonly at: number;
-  readonly set: PackageSet;
-}
-
 /**
  * Makes sets of packages for saves and reviews, one at a time for each tenant. What was resolved and fetched for a review
  * stays in memory for the save that may follow; nothing is kept in the store before that.
@@ -45,7 +39,7 @@ export class PackageSupply {
   readonly #source: PackageSource | undefined;
   /** Tarballs that no save has put into the store yet. */
   readonly #tarballs: BoundedMap<string, Block>;
-  readonly #resolved = new BoundedMap<string, Resolved>(RESOLVED_MAX);
+  readonly #resolved = new BoundedMap<string, { key: string; at: number; set: PackageSet }>(RESOLVED_MAX);
   readonly #busy = new Set<string>();
 
   /** Without a source, only sets whose tarballs the tenant holds already can be had. */

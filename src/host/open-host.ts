@@ -16,7 +16,7 @@ import { packageSetOf } from "./catalog/compile-once.ts";
 import { type PreparedServer, loadCatalog } from "./catalog/load-catalog.ts";
 import { Overviews, createSummarize } from "./catalog/overview.ts";
 import { ReleaseRecorder } from "./catalog/release-recorder.ts";
-import { createEarlierReleases, readReleases } from "./catalog/releases.ts";
+import { createEarlierReleases, readReleases, type EarlierReleases } from "./catalog/releases.ts";
 import { type WithdrawnReleases, readWithdrawn, refuseWithdrawn } from "./catalog/withdrawn.ts";
 import { contentUsers } from "./directory/content-users.ts";
 import { type Directory, type DirectoryEntry, readDirectory, saidOf, withHidden } from "./directory/directory.ts";
@@ -461,7 +461,6 @@ class StoreHost implements Host, PortHost {
   }
 }
 
-type EarlierReleases = ReturnType<typeof createEarlierReleases>;
 type Summarize = ReturnType<typeof createSummarize>;
 
 interface InspectOptions {

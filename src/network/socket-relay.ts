@@ -28,7 +28,8 @@ export class SocketRelay {
   readonly #options: SocketRelayOptions;
   readonly #outlets = new Map<number, BoundOutlet>();
   readonly #removing = new Set<Promise<void>>();
-  readonly #uses = new Map<string, TenantUse>();
+  /** The use of earlier relays, and of the present one, by tenant. */
+  readonly #uses = new Map<string, { readonly before: SocketUse; readonly now: SocketUse }>();
   #group: ProcessGroup | undefined;
   #input: Duplex | undefined;
   #gone: Promise<void> = Promise.resolve();
@@ -221,12 +222,6 @@ interface BoundOutlet {
   readonly grant: SocketGrant;
   readonly onRetired: () => void;
   readonly opened: () => void;
-}
-
-/** The use of earlier relays, and of the present one. */
-interface TenantUse {
-  readonly before: SocketUse;
-  readonly now: SocketUse;
 }
 
 const NO_USE: SocketUse = { open: 0, opened: 0, refused: 0, sentBytes: 0, receivedBytes: 0, openMs: 0 };

@@ -595,8 +595,9 @@ const MIB = 1024 * 1024;
 
 /** Looks at something again whenever it has changed, one look after the other. */
 export class Relisting {
+  /** Pending from a change until it has been looked at; undefined if nothing is pending. */
+  underWay: Promise<void> | undefined;
   readonly #look: () => Promise<{ readonly bytes: number }>;
-  #underWay: Promise<void> | undefined;
   #isDue = false;
   /** The time until which all looks so far are paid for, on the clock of `performance.now()`. */
   #owedUntil = 0;
@@ -606,18 +607,13 @@ export class Relisting {
     this.#look = look;
   }
 
-  /** Pending from a change until it has been looked at; undefined if nothing is pending. */
-  get underWay(): Promise<void> | undefined {
-    return this.#underWay;
-  }
-
   hasChanged(): void {
     if (this.#isDue) return;
     this.#isDue = true;
-    const looking = (this.#underWay ?? Promise.resolve()).then(() => this.#lookSoon());
-    this.#underWay = looking;
+    const looking = (this.underWay ?? Promise.resolve()).then(() => this.#lookSoon());
+    this.underWay = looking;
     void looking.finally(() => {
-      if (this.#underWay === looking) this.#underWay = undefined;
+      if (this.underWay === looking) this.underWay = undefined;
     });
   }
 

@@ -36,12 +36,6 @@ export interface Overview {
   readonly starting?: Catalog["starting"];
 }
 
-interface Known {
-  readonly overview: Overview;
-  readonly release: Cid;
-  readonly contract: Cid;
-}
-
 interface Servers {
   /** The catalog if it is loaded now. */
   readonly loaded: (name: string) => Catalog | undefined;
@@ -53,7 +47,7 @@ interface Servers {
  * load again the servers whose catalogs do not fit in memory.
  */
 export class Overviews {
-  readonly #known = new WeakMap<DirectoryEntry, Known>();
+  readonly #known = new WeakMap<DirectoryEntry, { overview: Overview; release: Cid; contract: Cid }>();
 
   async read(
     servers: readonly { readonly name: string; readonly listed: DirectoryEntry }[],

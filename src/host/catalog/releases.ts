@@ -63,7 +63,7 @@ export async function readReleases(store: Store, tenant: string, server: string)
 /** Earlier releases that stay loaded in one process. */
 const RELEASES_MAX = 64;
 
-interface EarlierReleases {
+export interface EarlierReleases {
   /** `now` is the server's current entry, which decides its releases' grants. Also rejects with `server_refused`. */
   load(tenant: string, server: string, release: Cid, now: DirectoryEntry): Promise<Catalog | undefined>;
   /** Forgets all releases of a tenant. */
@@ -103,15 +103,8 @@ export function createEarlierReleases(
   };
 }
 
-interface AskedRelease {
-  readonly tenant: string;
-  readonly server: string;
-  readonly release: Cid;
-  readonly now: DirectoryEntry;
-}
-
 async function loadRelease(
-  { tenant, server, release, now }: AskedRelease,
+  { tenant, server, release, now }: { tenant: string; server: string; release: Cid; now: DirectoryEntry },
   port: HostPort,
   dependencies: LoadDependencies,
 ): Promise<Catalog | undefined> {

@@ -55,12 +55,9 @@ export async function applyTransforms(
 ): Promise<void> {
   const wanted = hooks.filter((hook) => entry.transforms[hook] !== undefined);
   if (wanted.length === 0) return;
-  const context = plain({
-    server,
-    description: entry.description ?? "",
-    entry: entry.raw,
-    discovered: contractsOf(offered, found),
-  });
+  const described = { server, description: entry.description ?? "", entry: entry.raw };
+  // As it crosses to the guest.
+  const context = JSON.parse(JSON.stringify({ ...described, discovered: contractsOf(offered, found) })) as JsonObject;
   const results = await Promise.all(
     wanted.map((hook) => {
       const transform = entry.transforms[hook] as Cid;
@@ -179,11 +176,6 @@ function isHiding(hidden: Json | undefined, place: ConfigPlace): boolean {
 
 function hide(offered: Map<string, unknown>, key: string, place: ConfigPlace): void {
   if (!offered.delete(key)) complain(place, "unknown-name", `There is no "${key}" to hide`, "warning");
-}
-
-/** The value as it crosses to the guest. */
-function plain(value: unknown): JsonObject {
-  return JSON.parse(JSON.stringify(value)) as JsonObject;
 }
 
 /** One run of a transform: its input, and what its result depends on. */

@@ -5,7 +5,7 @@ import { isOwn } from "../../entry/address.ts";
 import { asksConsent, consentProblems } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
-import { type Block, type Cid, jsonBlock, rawBlock } from "../../lib/cid.ts";
+import { type Cid, jsonBlock, rawBlock } from "../../lib/cid.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
@@ -40,12 +40,6 @@ import type { HostedUpstream } from "../upstreams/hosted.ts";
 import { type ApprovalDependencies, type Own, approvedNow, problem, refused, start } from "./approved.ts";
 import { type ReleaseParts, notAmong } from "./release.ts";
 
-/** An upstream, ready to serve, and the blocks of its release. */
-interface LoadedUpstream {
-  readonly catalog: Catalog;
-  readonly blocks: readonly Block[];
-}
-
 export interface UpstreamDependencies extends ApprovalDependencies {
   /** Gives servers their secrets; without it they get none. */
   readonly grants?: Grants;
@@ -77,7 +71,7 @@ export async function loadUpstream(
   server: string,
   { uri, entry, isHidden, isEarlier }: MadeOfUpstream,
   dependencies: UpstreamDependencies,
-): Promise<LoadedUpstream> {
+) {
   const { upstreams } = dependencies;
   if (!upstreams) throw refused(server, [problem("no-upstreams", "This Berth starts no upstreams")]);
   const launch = allowedLaunch(tenant, server, { uri, secrets: entry.secrets }, dependencies);

@@ -62,11 +62,12 @@ export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
   readonly nodes: HostedNodes | undefined;
+  /** What was last seen of it; undefined until then. */
+  observed: Observed | undefined;
   /** The record to use where nothing can be stored. */
   remembered: RememberedChanges | undefined;
   /** The contract, and the entry, for which the record was last written by this process. */
   written: { readonly seen: Contract | undefined; readonly entry: ServerEntry } | undefined;
-  #observed: Observed | undefined;
   #offered: Offered = { tool: new Map(), prompt: new Map(), skill: new Map() };
   #looks = 0;
   /** The problems that were reported last. */
@@ -166,7 +167,7 @@ export class HostedUpstream {
     this.#isFollowing = true;
     for (let retryMs = OWNER_LOOK_MS; !this.#isClosed; retryMs = Math.min(2 * retryMs, FOLLOW_RETRY_MS_MAX)) {
       const offers = this.#offeredElsewhere;
-      const known = this.#observed?.contract ?? this.remembered?.observed;
+      const known = this.observed?.contract ?? this.remembered?.observed;
       if (!known || cidOf(known) === offers) return;
       const isRead = await this.start().then(
         () => true,
@@ -248,10 +249,6 @@ export class HostedUpstream {
     });
   }
 
-  get observed(): Observed | undefined {
-    return this.#observed;
-  }
-
   /** Throws when the upstream no longer has an item of that name, or has one that differs from the served one. */
   #check(request: UpstreamRequest): void {
     if (!("served" in request && request.served)) return;
@@ -271,7 +268,7 @@ export class HostedUpstream {
 
   async #see(observed: Observed): Promise<void> {
     const { problems } = observed;
-    const isKnown = (this.#observed ?? this.remembered) !== undefined;
+    const isKnown = (this.observed ?? this.remembered) !== undefined;
     const isChanged = await this.#take(observed);
     // A server reports the same problems at each start.
     const hasOtherProblems = !isSameJson(problems, this.#reported);
@@ -282,21 +279,21 @@ export class HostedUpstream {
 
   /** Resolves with true when the contract, or its problems, differ from those last seen. */
   async #take(observed: Observed): Promise<boolean> {
-    const known = this.#observed?.contract ?? this.remembered?.observed;
+    const known = this.observed?.contract ?? this.remembered?.observed;
     const contract = withKnown(observed, known);
     const look = ++this.#looks;
     await makeCids(contract);
     // A later look has seen the current contract.
     if (look !== this.#looks) return false;
-    const last = this.#observed?.contract;
+    const last = this.observed?.contract;
     if (last && cidOf(last) === cidOf(contract)) {
-      const known = this.#observed!.problems;
-      this.#observed = { ...observed, contract: last };
+      const known = this.observed!.problems;
+      this.observed = { ...observed, contract: last };
       return !isDeepStrictEqual(known, observed.problems);
     }
     // What is seen first may differ from what an earlier run of Berth saw.
     const before = last ?? this.remembered?.observed;
-    this.#observed = { ...observed, contract };
+    this.observed = { ...observed, contract };
     this.#offered = Object.fromEntries(
       heldKinds.map((kind) => [kind, byKey(kind, itemsOf(contract, kind))]),
     ) as unknown as Offered;

@@ -43,13 +43,10 @@ function linesIn(text: string, most: number): number {
   return count;
 }
 
-type BoundsOf = (before: string, after: string) => Bounds | undefined;
-
-interface Bounds {
-  readonly context: number;
-  readonly timeout: number;
-  readonly maxEditLength: number;
-}
+type BoundsOf = (
+  before: string,
+  after: string,
+) => { context: number; timeout: number; maxEditLength: number } | undefined;
 
 function patch(path: string, before: string | undefined, after: string | undefined, boundsOf: BoundsOf): string {
   const names = [

@@ -9,13 +9,8 @@ import type { PageRoute } from "../routed.ts";
 import type { Pages } from "./pages.ts";
 import { authorText, bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
 
-interface AuditPageOptions {
-  readonly audit: Audit;
-  readonly pages: Pages;
-}
-
 /** `GET /audit`: the tenant's audit records, fifty per page, and a form to filter them. */
-export const auditPage: PageRoute<AuditPageOptions> = {
+export const auditPage: PageRoute<{ readonly audit: Audit; readonly pages: Pages }> = {
   path: "/audit",
   permit: administering,
   create({ audit, pages }) {

@@ -12,11 +12,6 @@ import type { Pages } from "./pages.ts";
 import { pathsOf } from "./parts/paths.ts";
 import { bytesText, countOf, shortCid } from "./parts/text.ts";
 
-interface CidOptions {
-  readonly host: Host;
-  readonly pages: Pages;
-}
-
 /** The most that a page shows of a text, or of all files of a definition; more is for an editor. */
 const SHOWN_UNITS_MAX = 200_000;
 /** Content with more bytes has more characters than are shown. */
@@ -28,7 +23,7 @@ const FILES_MAX = 64;
  * `GET /cid/<cid>`: content of the tenant, in readable form. `?raw` returns the bytes, which nobody has checked, so a
  * browser only ever saves them as a file.
  */
-export const cidPage: PageRoute<CidOptions> = {
+export const cidPage: PageRoute<{ readonly host: Host; readonly pages: Pages }> = {
   path: "/cid/:cid",
   permit: reading(),
   create({ host, pages }) {

@@ -12,11 +12,6 @@ import { FollowedTask, isLost, mayGoOn, relatedTask, withoutRelatedTask } from "
 /** The options of whoever follows a task, for a connection. */
 type OptionsFor = (connection: UpstreamConnection) => UpstreamCallOptions;
 
-interface Followed {
-  readonly task: FollowedTask;
-  readonly ask: Ask | undefined;
-}
-
 /** How long an upstream may give no answer about a task of its own before the task counts as lost. */
 const bounds = fixed({ upstreamTaskAwayMs: 600_000 });
 
@@ -27,7 +22,7 @@ const bounds = fixed({ upstreamTaskAwayMs: 600_000 });
 export class FollowedTasks {
   readonly #supervisor: Pick<Supervisor, "acquire" | "peek">;
   readonly #tellable: (error: unknown) => unknown;
-  readonly #followed = new Map<string, Followed>();
+  readonly #followed = new Map<string, { readonly task: FollowedTask; readonly ask: Ask | undefined }>();
 
   /** `tellable` makes an error fit for callers. */
   constructor(supervisor: Pick<Supervisor, "acquire" | "peek">, tellable: (error: unknown) => unknown) {

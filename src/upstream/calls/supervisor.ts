@@ -356,11 +356,12 @@ type Asked = Pick<UpstreamConnection, "heard" | "isThere">;
  * however long a call takes.
  */
 export class Liveness {
+  /** The start of its silence, though a request waits: by `clock`. */
+  since = 0;
   readonly #connection: Asked;
   readonly #pingMs: number;
   /** The value of `heard` at the start of the longest waiting request; NONE while none waits. */
   #heard = NONE;
-  #since = 0;
   #isAsked = false;
 
   constructor(connection: Asked, pingMs: number) {
@@ -368,17 +369,12 @@ export class Liveness {
     this.#pingMs = pingMs;
   }
 
-  /** The start of its silence, though a request waits: by `clock`. */
-  get since(): number {
-    return this.#since;
-  }
-
   /** A request begins. */
   began(): void {
     const { heard } = this.#connection;
     if (heard === this.#heard) return;
     this.#heard = heard;
-    this.#since = clock.now();
+    this.since = clock.now();
   }
 
   /** A request has ended, other than by being given up. */
@@ -397,7 +393,7 @@ export class Liveness {
   }
 
   #lasts(): boolean {
-    return this.#connection.heard === this.#heard && clock.now() - this.#since >= this.#pingMs;
+    return this.#connection.heard === this.#heard && clock.now() - this.since >= this.#pingMs;
   }
 }
 
@@ -443,10 +439,11 @@ class FailedStarts {
 
 /** Tells when something has not been used for a while, with a single timer. Keeps no process alive. */
 class IdleTimer {
+  /** By `clock`. */
+  usedAt = 0;
   readonly #ms: number;
   readonly #isInUse: () => boolean;
   readonly #onIdle: () => void;
-  #usedAt = 0;
   #timer: Timer | undefined;
 
   constructor(ms: number, isInUse: () => boolean, onIdle: () => void) {
@@ -455,13 +452,8 @@ class IdleTimer {
     this.#onIdle = onIdle;
   }
 
-  /** By `clock`. */
-  get usedAt(): number {
-    return this.#usedAt;
-  }
-
   used(): void {
-    this.#usedAt = clock.now();
+    this.usedAt = clock.now();
     this.#timer ??= this.#look(this.#ms);
   }
 
@@ -472,7 +464,7 @@ class IdleTimer {
   #look(ms: number): Timer {
     const look = (): void => {
       this.#timer = undefined;
-      const leftMs = this.#usedAt + this.#ms - clock.now();
+      const leftMs = this.usedAt + this.#ms - clock.now();
       if (this.#isInUse() || leftMs > 0) this.#timer = this.#look(Math.max(leftMs, LEAST_MS));
       else this.#onIdle();
     };

@@ -135,16 +135,12 @@ const CR = 13;
 
 /** Finds the ends of events in a stream (`text/event-stream`), however it is cut into pieces. */
 class EventEnds {
-  #isLineEmpty = true;
+  isAfterLine = true;
   #isAfterReturn = false;
-
-  get isAfterLine(): boolean {
-    return this.#isLineEmpty;
-  }
 
   /** The index after the empty line that ends the event at `from`; -1 if it does not end in this piece. */
   next(piece: Uint8Array, from: number): number {
-    let [isLineEmpty, isAfterReturn] = [this.#isLineEmpty, this.#isAfterReturn];
+    let [isLineEmpty, isAfterReturn] = [this.isAfterLine, this.#isAfterReturn];
     let end = -1;
     for (let at = from; at < piece.length && end < 0; at++) {
       const byte = piece[at];
@@ -155,7 +151,7 @@ class EventEnds {
       if (isEnd && isLineEmpty) end = at + 1;
       isLineEmpty = isEnd;
     }
-    [this.#isLineEmpty, this.#isAfterReturn] = [isLineEmpty, isAfterReturn];
+    [this.isAfterLine, this.#isAfterReturn] = [isLineEmpty, isAfterReturn];
     return end;
   }
 }

@@ -15,10 +15,13 @@ export interface Redirects {
   /** For a tool or a prompt. Where it leads to nothing, or too far, the result is an error. */
   asResult(location: string, options: CallOptions): Promise<CallResult | InputRequired>;
   /** For a resource. Rejects with `guest_failed` where it leads to nothing, or too far. */
-  asContents(location: string, reading: { uri: string; mimeType?: string }, options: CallOptions): Promise<Read>;
+  asContents(
+    location: string,
+    reading: { uri: string; mimeType?: string },
+    options: CallOptions,
+  ): Promise<ReadResult | InputRequired>;
 }
 
-type Read = ReadResult | InputRequired;
 type Led = CallResult | ReadResult | InputRequired;
 
 /** `resourceOf` finds the resources that the function's server gives to its clients. */
