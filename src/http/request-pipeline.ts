@@ -48,7 +48,7 @@ interface RequestPipelineOptions {
   readonly log: Log;
 }
 
-/** What requests need besides health checks; it is opened while the server already listens. */
+/** The parts that every request but a health check needs; they are opened while the server already listens. */
 export interface PipelineSteps {
   readonly locate: (context: RequestContext) => void;
   readonly guard: (context: RequestContext) => void;

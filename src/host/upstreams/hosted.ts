@@ -62,7 +62,7 @@ export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
   readonly nodes: HostedNodes | undefined;
-  /** What was last seen of it; undefined until then. */
+  /** The last observation of it; undefined until it was first seen. */
   observed: Observed | undefined;
   /** The record to use where nothing can be stored. */
   remembered: RememberedChanges | undefined;
