@@ -1,7 +1,7 @@
 import { nextTurn } from "../lib/event-loop.ts";
 import type { Dialect, WrittenValue } from "./dialect.ts";
 import { rows, type Steps } from "./steps.ts";
-import type { FullCode, ServerValue } from "./store.ts";
+import { valueKinds, type FullCode, type ServerValue } from "./store.ts";
 import { sizeOf } from "./value-rules.ts";
 
 /**
@@ -27,6 +27,9 @@ export interface WriteSettings {
   /** True for work that may call `checkRoom`. Default false. */
   readonly mayFill?: boolean;
 }
+
+/** The kinds of `server_data`. */
+export const dataKinds = [...valueKinds, "calls"] as const;
 
 /** The tables of rows, each with the column that may be long. */
 export const serverTables = [

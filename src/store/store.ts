@@ -118,38 +118,42 @@ export interface Store extends Records {
   close(): Promise<void>;
 }
 
+/** The kinds of values that servers store, each of one feature: they name their audit records, sums, and lines of a tenant's file. */
+export const valueKinds = ["state"] as const satisfies readonly AuditKind[];
+
+export type ValueKind = (typeof valueKinds)[number];
+
 /**
- * The values that servers store, by tenant, kind, the server's name and key; each feature has a kind of its own, and its audit
- * records have the same. Values change often, so they have no history; they are never cached, and every write is on the disk
+ * The values that servers store, by tenant, kind, the server's name and key. Values change often, so they have no history; they are never cached, and every write is on the disk
  * when its promise resolves. Keys and values are checked by callers.
  */
 export interface ValueStore {
   /** Undefined where there is none, or it has expired. */
-  get(tenant: string, kind: AuditKind, server: string, key: string): Promise<ValueEntry | undefined>;
+  get(tenant: string, kind: ValueKind, server: string, key: string): Promise<ValueEntry | undefined>;
 
   /** The keys that begin with `prefix`, sorted by code point. A page may be short, or empty, and have a next one. */
-  list(tenant: string, kind: AuditKind, server: string, part: ValuePart): Promise<ValuePage>;
+  list(tenant: string, kind: ValueKind, server: string, part: ValuePart): Promise<ValuePage>;
 
   /**
    * Returns the new version, greater than any that the server's keys had before; undefined, with nothing written, when
    * the key's version is not `expected`. Rejects with the code of `room`.
    */
-  set(tenant: string, kind: AuditKind, server: string, key: string, put: ValuePut): Promise<number | undefined>;
+  set(tenant: string, kind: ValueKind, server: string, key: string, put: ValuePut): Promise<number | undefined>;
 
   /** False when there is none; undefined, with nothing deleted, when its version is not `expected`. */
   delete(
     tenant: string,
-    kind: AuditKind,
+    kind: ValueKind,
     server: string,
     key: string,
     removal?: ValueRemoval,
   ): Promise<boolean | undefined>;
 
   /** Deletes all values of a server, and returns the number of its keys, expired ones included. */
-  clear(tenant: string, kind: AuditKind, server: string, by: string): Promise<number>;
+  clear(tenant: string, kind: ValueKind, server: string, by: string): Promise<number>;
 
   /** The size of each server's values, sorted by name (code-unit order), expired ones included until they are removed. */
-  sizes(tenant: string, kind: AuditKind): Promise<ValueSize[]>;
+  sizes(tenant: string, kind: ValueKind): Promise<ValueSize[]>;
 }
 
 export interface ValueFacts {
@@ -168,7 +172,7 @@ export interface ValueEntry extends ValueFacts {
 
 /** A value of one of a tenant's servers. */
 export interface ServerValue extends ValueEntry {
-  readonly kind: AuditKind;
+  readonly kind: ValueKind;
   readonly server: string;
   readonly key: string;
 }
@@ -422,14 +426,14 @@ export type FullCode = "storage_full" | "state_full";
 export type StoredKind = (typeof storedKinds)[number];
 
 /**
- * `packages`: tarballs; `compiled`: what was made of other content; `state`: what servers keep; `calls`: retained calls;
+ * `packages`: tarballs; `compiled`: what was made of other content; values of servers by their kind; `calls`: retained calls;
  * `records`: sessions, tasks, streams; `history`: changes of names.
  */
 export const storedKinds = [
   "packages",
   "content",
   "compiled",
-  "state",
+  ...valueKinds,
   "calls",
   "records",
   "secrets",

@@ -1,5 +1,6 @@
 import { NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
 import { fixed } from "../limits/fixed.ts";
+import type { ValueKind } from "./store.ts";
 
 /** The limits of the values that servers store, and how every store counts and bounds them. */
 export const valueBounds = fixed({
@@ -14,14 +15,14 @@ export const valueBounds = fixed({
 });
 
 /** Returns what is wrong with a key. Keys are shown to people and written to URLs and files, so they must survive these. */
-export function keyProblem(key: string): string | undefined {
+export function keyProblem(kind: ValueKind, key: string): string | undefined {
   const { valueKeyBytes } = valueBounds;
-  if (key === "") return "a key of state is not empty";
+  if (key === "") return `a key of ${kind} is not empty`;
   if (key.length > valueKeyBytes || Buffer.byteLength(key) > valueKeyBytes) {
-    return `a key of state has at most ${valueKeyBytes} bytes; this one begins with ${shown(key)}`;
+    return `a key of ${kind} has at most ${valueKeyBytes} bytes; this one begins with ${shown(key)}`;
   }
   if (UNPRINTABLE.test(key)) {
-    return `a key of state has no control characters and no halves of characters, as ${shown(key)} has`;
+    return `a key of ${kind} has no control characters and no halves of characters, as ${shown(key)} has`;
   }
   return undefined;
 }
@@ -29,16 +30,10 @@ export function keyProblem(key: string): string | undefined {
 /** Half of a surrogate pair cannot be written as UTF-8. */
 const UNPRINTABLE = /[\p{Cc}\p{Cs}]/u;
 
-export function valueProblem({
-  isJson,
-  bytes,
-}: {
-  readonly isJson: boolean;
-  readonly bytes: Uint8Array;
-}): string | undefined {
+export function valueProblem(kind: ValueKind, isJson: boolean, bytes: Uint8Array): string | undefined {
   const { valueBytes } = valueBounds;
   if (bytes.length > valueBytes) {
-    return `it has ${bytes.length} bytes, and a value of state has at most ${valueBytes}; keep it in parts`;
+    return `it has ${bytes.length} bytes, and a value of ${kind} has at most ${valueBytes}; keep it in parts`;
   }
   return isJson ? jsonProblem(bytes) : undefined;
 }

@@ -1,4 +1,4 @@
-import { actorOf, entryOf, type AuditKind } from "../audit/audit-entry.ts";
+import { actorOf, entryOf } from "../audit/audit-entry.ts";
 import { BerthError } from "../lib/errors.ts";
 import { ALIAS, newAlias } from "./aliases.ts";
 import { appendLinks } from "./audit.ts";
@@ -9,6 +9,7 @@ import type {
   ValueEntry,
   ValueFacts,
   ValueItem,
+  ValueKind,
   ValuePage,
   ValuePart,
   ValuePut,
@@ -19,8 +20,12 @@ import type {
 } from "./store.ts";
 import { endOf, sizeOf } from "./value-rules.ts";
 
-/** The most expired values that one write removes to make room, and that one page of a list passes over. */
-const EXPIRED_AT_ONCE = 1_000;
+/** The most expired values that one write removes, that are removed to make room, and that one page of a list passes over. */
+const EXPIRED_WITH_WRITE = 100;
+const EXPIRED_FOR_ROOM = 1_000;
+const EXPIRED_PASSED = 1_000;
+/** The fewest rows that are read together for a page. */
+const ROWS_AT_ONCE = 100;
 /** The most values that are read together where all are read. */
 const VALUES_AT_ONCE = 50;
 
@@ -30,6 +35,9 @@ const FACTS = 'server_value.version, changed_at AS "changedAt", expires_at AS "e
 const IS_LIVE = "(expires_at IS NULL OR expires_at > (SELECT berth_now()))";
 const HAS_EXPIRED = "expires_at <= (SELECT berth_now())";
 const SIZE = "octet_length(key) + octet_length(value)";
+const EXPIRED_OF_ONE = `SELECT id FROM server_value WHERE server_id = $1 AND ${HAS_EXPIRED}`;
+const EXPIRED_OF_TENANT = `SELECT server_value.id FROM ${VALUES} WHERE tenant = $1 AND kind = $2 AND ${HAS_EXPIRED} LIMIT ${EXPIRED_FOR_ROOM}`;
+const EXPIRED_OF_SERVER = `SELECT server_value.id FROM ${VALUES} WHERE ${OF_SERVER} AND ${HAS_EXPIRED} LIMIT ${EXPIRED_FOR_ROOM}`;
 
 /** SQLite has no booleans. */
 type RowOf<Facts extends ValueFacts> = Omit<Facts, "isJson"> & { readonly isJson: boolean | number };
@@ -37,7 +45,7 @@ type RowOf<Facts extends ValueFacts> = Omit<Facts, "isJson"> & { readonly isJson
 /** The owner of some values. */
 interface Owner {
   readonly tenant: string;
-  readonly kind: AuditKind;
+  readonly kind: ValueKind;
   readonly server: string;
 }
 
@@ -53,10 +61,23 @@ export function valuesIn(data: ServerData): ValueStore {
 
     list: (tenant, kind, server, part) => read(list({ tenant, kind, server }, part)),
 
-    set: (tenant, kind, server, key, put) =>
-      write(tenant, () => set(data, { tenant, kind, server }, key, put), {
-        mayFill: put.room.storedBytesMax !== undefined,
-      }),
+    async set(tenant, kind, server, key, put) {
+      const owner = { tenant, kind, server };
+      const mayFill = put.room.storedBytesMax !== undefined;
+      const attempt = () => write(tenant, () => set(data, owner, key, put), { mayFill });
+      try {
+        return await attempt();
+      } catch (error) {
+        // What has expired may make room: on the server itself first. What is removed stays so, however the set ends.
+        if ((error as BerthError).code !== put.room.code) throw error;
+        const remove = (ids: string, values: readonly unknown[]): Promise<number> =>
+          write(tenant, () => removeRows("server_value", SIZE, ids, values), { isDurable: false });
+        const removed =
+          (await remove(EXPIRED_OF_SERVER, idOf(owner))) || (await remove(EXPIRED_OF_TENANT, [tenant, kind]));
+        if (removed === 0) throw error;
+        return attempt();
+      }
+    },
 
     delete: (tenant, kind, server, key, removal = {}) =>
       write(tenant, () => remove(dialect, { tenant, kind, server }, key, removal)),
@@ -76,53 +97,67 @@ export function valuesIn(data: ServerData): ValueStore {
 }
 
 /** The live values among those that follow; a page passes over a bounded number of expired ones. */
-function* list(owner: Owner, part: ValuePart): Steps<ValuePage> {
-  const { prefix, max, valueBytesMax } = part;
-  const [clock] = yield* rows<{ now: number }>("SELECT berth_now() AS now");
+function* list(owner: Owner, { prefix, max, valueBytesMax, ...part }: ValuePart): Steps<ValuePage> {
   const end = endOf(prefix);
   const items: ValueItem[] = [];
-  const page = function* (next?: string): Steps<ValuePage> {
-    return { items: valueBytesMax === undefined ? items : yield* withValues(owner, items), next };
-  };
   let [passed, bytes, after] = [0, 0, part.after ?? ""];
   for (;;) {
     // One more than a page may have shows that there is a next one.
-    const atOnce = max - items.length + 1;
-    const found = yield* rows<RowOf<ValueItem>>(
-      `SELECT key, octet_length(value) AS bytes, ${FACTS} FROM ${VALUES}
-       WHERE ${OF_SERVER} AND key >= $4 AND key > $5${end === undefined ? "" : " AND key < $7"} ORDER BY key LIMIT $6`,
-      [...idOf(owner), prefix, after, atOnce, ...(end === undefined ? [] : [end])],
-    );
-    for (const item of found) {
-      if (items.length === max || passed === EXPIRED_AT_ONCE) return yield* page(after);
-      if (item.expiresAt !== null && item.expiresAt <= clock!.now) passed++;
+    const atOnce = Math.max(max - items.length + 1, ROWS_AT_ONCE);
+    const left = valueBytesMax === undefined ? undefined : valueBytesMax - bytes;
+    const found = yield* rows<ListedRow>(listSql(end !== undefined, left !== undefined), [
+      ...idOf(owner),
+      prefix,
+      after,
+      atOnce,
+      ...(end === undefined ? [] : [end]),
+      ...(left === undefined ? [] : [left, items.length === 0]),
+    ]);
+    for (const { isLive, through: _through, value, ...item } of found) {
+      if (items.length === max || passed === EXPIRED_PASSED) return { items, next: after };
+      if (!isLive) passed++;
+      else if (left === undefined) items.push(withFlag<ValueItem>(item));
+      else if (value === null) return { items, next: after };
       else {
         bytes += item.bytes;
-        if (items.length > 0 && bytes > (valueBytesMax ?? Infinity)) return yield* page(after);
-        items.push(withFlag<ValueItem>(item));
+        items.push(withFlag<ValueItem>({ ...item, value }));
       }
       after = item.key;
     }
-    if (found.length < atOnce) return yield* page();
+    if (found.length < atOnce) return { items, next: undefined };
   }
 }
 
-/** The values in the place of these items, as they are now. */
-function* withValues(owner: Owner, items: readonly ValueItem[]): Steps<ValueItem[]> {
-  const found = yield* rows<RowOf<ValueItem>>(
-    `SELECT key, octet_length(value) AS bytes, ${FACTS}, value FROM ${VALUES}
-     WHERE ${OF_SERVER} AND key >= $4 AND key <= $5 AND ${IS_LIVE} ORDER BY key`,
-    [...idOf(owner), items[0]?.key ?? "", items.at(-1)?.key ?? ""],
-  );
-  return found.map(withFlag<ValueItem>);
+type ListedRow = RowOf<Omit<ValueItem, "value">> & {
+  readonly isLive: boolean | number;
+  /** The bytes of the live values so far. */
+  readonly through: number;
+  /** Null for one beyond the bytes of values that are left. */
+  readonly value: Uint8Array | null;
+};
+
+/** One statement, so that values and sizes are of the same moment. Only values that are returned are read. */
+function listSql(hasEnd: boolean, hasValues: boolean): string {
+  const [left, isFirst] = hasEnd ? ["$8", "$9"] : ["$7", "$8"];
+  const value = `CASE WHEN "isLive" AND (through <= ${left} OR (${isFirst} AND through = bytes))
+    THEN (SELECT value FROM server_value AS one WHERE one.id = counted.id) END AS value`;
+  return `SELECT key, bytes, version, "changedAt", "expiresAt", "isJson", "isLive", through${hasValues ? `, ${value}` : ""}
+    FROM (SELECT *, sum(CASE WHEN "isLive" THEN bytes ELSE 0 END) OVER (ORDER BY key) AS through FROM (
+      SELECT server_value.id, key, octet_length(value) AS bytes, ${FACTS}, ${IS_LIVE} AS "isLive" FROM ${VALUES}
+      WHERE ${OF_SERVER} AND key >= $4 AND key > $5${hasEnd ? " AND key < $7" : ""} ORDER BY key LIMIT $6) AS found) AS counted
+    ORDER BY key`;
 }
 
 function* set(data: ServerData, owner: Owner, key: string, put: ValuePut): Steps<number | undefined> {
   const { value, isJson, expiresAt, expected, room, by } = put;
-  const known = yield* find(owner, key);
+  let known = yield* find(owner, key);
+  if (known.hasExpired) {
+    yield* removeExpired(known.owner, EXPIRED_WITH_WRITE);
+    known = yield* find(owner, key);
+  }
   if (expected !== undefined && known.version !== expected) return undefined;
   const more = { items: known.bytes === null ? 1 : 0, bytes: sizeOf(key, value) - (known.bytes ?? 0) };
-  if (more.items > 0 || more.bytes > 0) yield* makeRoom(data, owner, key, more, room, known);
+  yield* checkRoom(data, owner, more, room, known);
   // Numbers that follow the clock are greater than those of a store that was replaced by its backup.
   const version = Math.max(known.latest + 1, known.now);
   const written = { ...owner, key, value, isJson, version, changedAt: known.now, expiresAt, grows: more };
@@ -164,6 +199,10 @@ function* leave(dialect: Dialect, owner: Owner, left: string, by: string): Steps
 /** A key, and the values of its server, as far as they are known. */
 interface Known {
   readonly now: number;
+  /** The id of its server's row in `server_data`; null where there is none. */
+  readonly owner: number | null;
+  /** True if any key of the server has expired. */
+  readonly hasExpired: boolean | number;
   /** 0 where the key has none, or has expired. */
   readonly version: number;
   /** The size of the key and its value, expired or not; null where there is none. */
@@ -177,7 +216,8 @@ interface Known {
 
 function* find(owner: Owner, key: string): Steps<Known> {
   const [known] = yield* rows<Known>(
-    `SELECT now, coalesce(owner.version, 0) AS latest, ${SIZE} AS bytes,
+    `SELECT now, owner.id AS owner, coalesce(owner.version, 0) AS latest, ${SIZE} AS bytes,
+       EXISTS (SELECT 1 FROM server_value AS other WHERE other.server_id = owner.id AND other.expires_at <= now) AS "hasExpired",
        CASE WHEN expires_at <= now THEN 0 ELSE coalesce(server_value.version, 0) END AS version,
        coalesce(owner.items, 0) AS "itemsOfServer", coalesce(owner.bytes, 0) AS "bytesOfServer",
        (SELECT coalesce(sum(bytes), 0) FROM server_data WHERE tenant = $1 AND kind = $2) AS "bytesOfTenant"
@@ -194,32 +234,7 @@ interface Growth {
   readonly bytes: number;
 }
 
-/** Throws the code of `room`, unless the removal of expired values makes room. */
-function* makeRoom(
-  data: ServerData,
-  owner: Owner,
-  key: string,
-  more: Growth,
-  room: ValueRoom,
-  known: Known,
-): Steps<void> {
-  try {
-    yield* checkRoom(data, owner, more, room, known);
-  } catch (error) {
-    if ((error as BerthError).code !== room.code) throw error;
-    // Those of the same server first. The key itself stays, as its size is counted already.
-    const removed = yield* removeRows(
-      "server_value",
-      SIZE,
-      `SELECT server_value.id FROM ${VALUES} WHERE tenant = $1 AND ${HAS_EXPIRED} AND NOT (kind = $2 AND server = $3 AND key = $4)
-       ORDER BY (kind = $2 AND server = $3) DESC, expires_at LIMIT ${EXPIRED_AT_ONCE}`,
-      [...idOf(owner), key],
-    );
-    if (removed === 0) throw error;
-    yield* checkRoom(data, owner, more, room, yield* find(owner, key));
-  }
-}
-
+/** Throws the code of `room`. */
 function* checkRoom(
   data: ServerData,
   { tenant, server }: Owner,
@@ -264,14 +279,14 @@ export function* forValues(tenant: string, take: (values: readonly Uint8Array[])
 /** The servers with expired values, by the ids of their rows in `server_data`. */
 export function expiredOwners(): Steps<{ readonly tenant: string; readonly id: number }[]> {
   return rows(
-    `SELECT DISTINCT tenant, server_id AS id FROM ${VALUES} WHERE ${HAS_EXPIRED} AND tenant NOT LIKE '${ALIAS}%'`,
+    `SELECT tenant, id FROM server_data WHERE tenant NOT LIKE '${ALIAS}%' AND EXISTS (
+       SELECT 1 FROM server_value WHERE server_id = server_data.id AND ${HAS_EXPIRED})`,
   );
 }
 
 /** Removes some expired values of one of `expiredOwners`. Returns their number. */
-export function removeExpired(owner: number, atOnce: number): Steps<number> {
-  const ids = `SELECT id FROM server_value WHERE server_id = $1 AND ${HAS_EXPIRED} LIMIT ${atOnce}`;
-  return removeRows("server_value", SIZE, ids, [owner]);
+export function removeExpired(owner: number | null, atOnce: number): Steps<number> {
+  return removeRows("server_value", SIZE, `${EXPIRED_OF_ONE} ORDER BY expires_at LIMIT ${atOnce}`, [owner]);
 }
 
 /** Records the change of a person. */

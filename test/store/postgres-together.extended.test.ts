@@ -186,20 +186,6 @@ test("what the last calls of a deleted tenant wrote goes with the next collectio
   assert.ok(await store.content("acme", value.cid));
 });
 
-test("state that has expired takes no room of any limit, whichever server has it", async (t) => {
-  const store = await open(t, await fresh());
-  const value = { value: Buffer.from("1234"), isJson: true, expiresAt: null };
-  for (const limits of [{ bytesPerTenant: 12 }, { storedBytesMax: 12 }]) {
-    const room = { ...AMPLE, keysPerServer: 9, bytesPerServer: 99, bytesPerTenant: 99, ...limits };
-    await store.values.set("default", "state", "one", "a", { ...value, expiresAt: Date.now() - 1, room });
-    await store.values.set("default", "state", "two", "a", { ...value, room });
-    await store.values.set("default", "state", "two", "b", { ...value, room });
-    assert.deepEqual(await store.values.sizes("default", "state"), [{ server: "two", keys: 2, bytes: 10 }]);
-    await assert.rejects(store.values.set("default", "state", "two", "c", { ...value, room }), { code: "state_full" });
-    await store.values.clear("default", "state", "two", "test");
-  }
-});
-
 test("a collection searches hostile content while other work goes on, and ends with its store", async (t) => {
   const url = await fresh();
   const store = await openPostgresStore({ database: url });

@@ -537,6 +537,18 @@ export function storeContract(
       );
     });
 
+    test("state that has expired takes no room of any limit, whichever server has it", async () => {
+      for (const limits of [{ bytesPerTenant: 12 }, { storedBytesMax: 12 }]) {
+        const room = { ...ROOM, ...limits };
+        await keep("a", 1234, { expiresAt: Date.now() - 1, room }, "one");
+        for (const key of ["a", "b"]) await keep(key, 1234, { room }, "two");
+        const sizes = await store.values.sizes("default", "state");
+        assert.deepEqual(sizes, [{ server: "two", keys: 2, bytes: 10 }]);
+        await assert.rejects(keep("c", 1234, { room }, "two"), { code: "state_full" });
+        await store.values.clear("default", "state", "two", "test");
+      }
+    });
+
     test("state beyond its room is refused, with what is full, and nothing of it is written", async () => {
       const full = { code: "state_full" };
       for (let index = 0; index < 100; index++) await keep(`key ${index}`, index);

@@ -50,7 +50,7 @@ export function createStateEdits({ store, directory, roomOf, writable }: StateEd
     if (!writable) throw new BerthError("read_only");
   };
   const checkKey = (key: string): void => {
-    const problem = keyProblem(key);
+    const problem = keyProblem(KIND, key);
     if (problem !== undefined) throw new BerthError("state_invalid", problem);
   };
   const exists = (tenant: string, server: string): boolean => directory(tenant)?.servers.has(server) ?? false;
@@ -78,7 +78,7 @@ export function createStateEdits({ store, directory, roomOf, writable }: StateEd
       mayWrite();
       checkKey(key);
       const { value, isJson } = given;
-      const problem = valueProblem({ isJson, bytes: value });
+      const problem = valueProblem(KIND, isJson, value);
       if (problem !== undefined) throw new BerthError("state_invalid", problem);
       if (!exists(tenant, server)) throw new BerthError("server_not_found", `"${server}"`);
       if (mustExist && !(await store.get(tenant, KIND, server, key))) throw missing(server, key);

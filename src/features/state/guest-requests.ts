@@ -69,7 +69,7 @@ export function stateRequests({ roomOf, writable, now }: StateRules): GuestReque
     const key = keyIn(params);
     mayWrite();
     const { isJson, value } = valueIn(params);
-    const problem = valueProblem({ isJson, bytes: value });
+    const problem = valueProblem(KIND, isJson, value);
     if (problem !== undefined)
       throw new BerthError("state_invalid", `the value for ${JSON.stringify(key)}: ${problem}`);
     const expected = optionalNumber(params, "expected");
@@ -124,7 +124,7 @@ function keyIn({ key }: JsonObject): string {
 }
 
 function checkKey(key: string): void {
-  const problem = keyProblem(key);
+  const problem = keyProblem(KIND, key);
   if (problem !== undefined) throw new BerthError("state_invalid", problem);
 }
 

@@ -8,7 +8,13 @@ import { isTenantName } from "../../lib/tenant-name.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { nameFault } from "../../secrets/secret-rules.ts";
-import type { TenantStaging, NamedChange, ServerValue } from "../../store/store.ts";
+import {
+  valueKinds,
+  type NamedChange,
+  type ServerValue,
+  type TenantStaging,
+  type ValueKind,
+} from "../../store/store.ts";
 import { keyProblem, valueBounds, valueProblem } from "../../store/value-rules.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 import {
@@ -19,6 +25,7 @@ import {
   contentLine,
   valueLine,
   kindsOfNames,
+  noValues,
   type TenantFileCounts,
   type TenantFileHeader,
 } from "./tenant-file.ts";
@@ -105,7 +112,7 @@ const AUTHOR_UNITS_MAX = 1_000;
 const AHEAD_MS_MAX = 24 * 60 * 60 * 1000;
 
 /** The order of sections; `end` is the last line. */
-const order = ["content", "change", "secret", "state", "end"] as const satisfies (keyof typeof lineStarts)[];
+const order = ["content", "change", "secret", ...valueKinds, "end"] as const satisfies (keyof typeof lineStarts)[];
 
 /** Checks the lines of a file in order, and stores what later lines are compared with. */
 class TenantFileChecks {
@@ -120,12 +127,12 @@ class TenantFileChecks {
   readonly #into: Into;
   readonly #options: CheckOptions;
   readonly #digest = createHash("sha256");
-  readonly #counts = { content: 0, change: 0, secret: 0, state: 0, end: 0 };
+  readonly #counts = { content: 0, change: 0, secret: 0, end: 0, ...noValues() };
   #section = 0;
   /** The content, name or secret of the previous line. */
   #before = "";
-  #stateBefore: Buffer = Buffer.alloc(0);
-  /** The size of what the file has for the server of the previous line of state. */
+  #valueBefore: Buffer = Buffer.alloc(0);
+  /** The size of what the file has for the server of the previous value. */
   #kept = { server: "", keys: 0, bytes: 0 };
   #changedAt: string | null = null;
   /** True when part of the file could not be read. */
@@ -137,8 +144,8 @@ class TenantFileChecks {
   }
 
   get counts(): TenantFileCounts {
-    const { content, change, secret, state } = this.#counts;
-    return { contents: content, changes: change, secrets: secret, state };
+    const { content, change, secret, end: _end, ...values } = this.#counts;
+    return { contents: content, changes: change, secrets: secret, ...values };
   }
 
   complain(code: string, message: string): void {
@@ -174,7 +181,7 @@ class TenantFileChecks {
     const expected = this.counts;
     this.#counts[what] += 1;
     if (what === "content") return this.#takeContent(bytes);
-    if (what === "state") return this.#takeState(bytes);
+    if (isValueKind(what)) return this.#takeValue(what, bytes);
     const value = shortLine(bytes);
     if (!isObject(value)) this.#malformed();
     else if (what === "change") await this.#takeChange(value, bytes);
@@ -288,34 +295,33 @@ class TenantFileChecks {
     }
   }
 
-  async #takeState(bytes: Uint8Array): Promise<void> {
+  async #takeValue(kind: ValueKind, bytes: Uint8Array): Promise<void> {
     const { valueKeyBytes, valueBytes } = valueBounds;
     // A value as text may be escaped wherever it has a quote, and a key everywhere.
     const lineBytesMax = 2 * valueBytes + ESCAPED_BYTES * valueKeyBytes + SHORT_LINE_BYTES;
     if (bytes.length > lineBytesMax) {
-      return this.complain("too-large", `A line of state has at most ${lineBytesMax} bytes`);
+      return this.complain("too-large", `A line of ${kind} has at most ${lineBytesMax} bytes`);
     }
-    const kept = readState(bytes);
+    const kept = readValue(kind, bytes);
     if (!kept) return this.#malformed();
     const { server, key, version, changedAt } = kept;
-    const wrong =
-      serverNameProblem(server) ?? keyProblem(key) ?? valueProblem({ isJson: kept.isJson, bytes: kept.value });
-    if (wrong !== undefined) this.complain("bad-state", `This cannot be kept as state: ${wrong}`);
+    const wrong = serverNameProblem(server) ?? keyProblem(kind, key) ?? valueProblem(kind, kept.isJson, kept.value);
+    if (wrong !== undefined) this.complain(`bad-${kind}`, `This cannot be kept as ${kind}: ${wrong}`);
     if (Math.max(version, changedAt) > Date.now() + AHEAD_MS_MAX) {
       this.complain("future-time", "The version or the time is in the future by the clock of this machine");
     }
     const place = Buffer.from(`${server}\0${key}`);
-    const order = Buffer.compare(place, this.#stateBefore);
+    const order = Buffer.compare(place, this.#valueBefore);
     const what = `the key ${JSON.stringify(key.slice(0, 100))} of ${JSON.stringify(server.slice(0, 100))}`;
     if (order === 0) this.complain("duplicate", `${what} appears twice`);
     if (order < 0) this.complain("wrong-order", `${what} is out of order`);
-    this.#stateBefore = place;
-    this.#checkStateRoom(kept);
+    this.#valueBefore = place;
+    this.#checkRoom(kept);
     // What is wrong is not published, and a duplicate could not even be staged.
     if (this.problems.length === 0) await this.#into.addValue(kept);
   }
 
-  #checkStateRoom({ server, key, value }: ServerValue): void {
+  #checkRoom({ kind, server, key, value }: ServerValue): void {
     const { valuesPerServer } = valueBounds;
     const { stateBytesPerServer } = this.#options.limits;
     if (this.#kept.server !== server) this.#kept = { server, keys: 0, bytes: 0 };
@@ -329,7 +335,7 @@ class TenantFileChecks {
     if (!isNew || (keys <= valuesPerServer && bytes <= stateBytesPerServer)) return;
     const most = `${valuesPerServer} keys and ${stateBytesPerServer} bytes`;
     const limits = "BERTH_STATE_BYTES_PER_SERVER";
-    this.complain("too-large", `The server "${server}" keeps more than ${most} of state (${limits})`);
+    this.complain("too-large", `The server "${server}" keeps more than ${most} of ${kind} (${limits})`);
   }
 
   #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
@@ -398,7 +404,11 @@ function readContent(line: Uint8Array): { cid: Cid; bytes: Uint8Array } | undefi
 /** A byte of a key may be written as `\\u0000`. */
 const ESCAPED_BYTES = 6;
 
-function readState(line: Uint8Array): ServerValue | undefined {
+function isValueKind(what: string): what is ValueKind {
+  return valueKinds.some((kind) => kind === what);
+}
+
+function readValue(kind: ValueKind, line: Uint8Array): ServerValue | undefined {
   let read: unknown;
   try {
     read = JSON.parse(decoder.decode(line));
@@ -406,13 +416,13 @@ function readState(line: Uint8Array): ServerValue | undefined {
     return undefined;
   }
   if (!isObject(read)) return undefined;
-  const { state: server, key, version, at, expires, json, base64 } = read;
+  const { [kind]: server, key, version, at, expires, json, base64 } = read;
   const text = json ?? base64;
   if (typeof server !== "string" || typeof key !== "string" || typeof text !== "string") return undefined;
   if (!Number.isSafeInteger(version) || (version as number) < 1 || !isTime(at)) return undefined;
   if (expires !== null && !isTime(expires)) return undefined;
   const kept: ServerValue = {
-    kind: "state",
+    kind,
     server,
     key,
     version: version as number,

@@ -1,7 +1,13 @@
 import { createHash } from "node:crypto";
 import type { Cid } from "../../lib/cid.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import type { NamedChange, ServerValue, TenantSnapshot } from "../../store/store.ts";
+import {
+  valueKinds,
+  type NamedChange,
+  type ServerValue,
+  type TenantSnapshot,
+  type ValueKind,
+} from "../../store/store.ts";
 
 /**
  * A tenant as one file: what `berth tenant export` writes and `berth tenant import` reads. It owns the format, and the
@@ -37,11 +43,10 @@ export interface TenantFileHeader {
   readonly limits: JsonObject;
 }
 
-export interface TenantFileCounts {
+export interface TenantFileCounts extends Readonly<Record<ValueKind, number>> {
   readonly contents: number;
   readonly changes: number;
   readonly secrets: number;
-  readonly state: number;
 }
 
 export const kindsOfNames = [
@@ -54,14 +59,19 @@ export const kindsOfNames = [
   "withdrawn",
 ] as const satisfies readonly NamedChange["kind"][];
 
+/** The number of values of each kind, to be counted. */
+export function noValues(): Record<ValueKind, number> {
+  return Object.fromEntries(valueKinds.map((kind) => [kind, 0])) as Record<ValueKind, number>;
+}
+
 /** How each kind of line begins. */
 export const lineStarts = {
   content: '{"content":"',
   change: '{"change":"',
   secret: '{"secret":"',
-  state: '{"state":"',
+  ...(Object.fromEntries(valueKinds.map((kind) => [kind, `{"${kind}":"`])) as Record<ValueKind, string>),
   end: '{"end":{',
-} as const;
+};
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
@@ -116,7 +126,8 @@ export async function* tenantFile(
   };
   yield line(JSON.stringify(header));
 
-  let [contents, bytes, changes, state] = [0, 0, 0, 0];
+  let [contents, bytes, changes] = [0, 0, 0];
+  const values = noValues();
   for await (const block of snapshot.contents()) {
     contents += 1;
     bytes += block.bytes.length;
@@ -129,11 +140,11 @@ export async function* tenantFile(
   const secretNames = await snapshot.secrets();
   for (const secret of secretNames) yield line(JSON.stringify({ secret }));
   for await (const value of snapshot.values()) {
-    state += 1;
+    values[value.kind] += 1;
     yield line(valueLine(value));
   }
 
-  const counts: TenantFileCounts = { contents, changes, secrets: secretNames.length, state };
+  const counts: TenantFileCounts = { contents, changes, secrets: secretNames.length, ...values };
   yield `${JSON.stringify({ end: counts, sha256: digest.digest("hex") })}\n`;
   return { ...counts, bytes, secretNames };
 }

@@ -1,5 +1,6 @@
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { CHANGE_BYTES, full } from "../rules.ts";
+import { dataKinds } from "../server-data.ts";
 import { rows, type Steps } from "../steps.ts";
 import { storedKinds, type FullCode, type StoredUse } from "../store.ts";
 
@@ -36,7 +37,7 @@ export class StoredSums {
   *lately(tenant: string): Steps<StoredUse> {
     const known = this.#lately.get(tenant);
     if (known && performance.now() - known.at < LATELY_MS) {
-      const [ofServers] = yield* rows<Pick<StoredUse, "state" | "calls">>(`SELECT ${OF_SERVERS}`, [tenant]);
+      const [ofServers] = yield* rows<Pick<StoredUse, (typeof dataKinds)[number]>>(`SELECT ${OF_SERVERS}`, [tenant]);
       return { ...known.use, ...ofServers };
     }
     const use = yield* this.of(tenant);
@@ -55,7 +56,7 @@ const LENGTH =
   "LATERAL (SELECT octet_length(bytes) AS length, is_package FROM content WHERE id = content_id OFFSET 0) AS held";
 
 /** The data of the servers of the tenant `$1`, by kind. */
-const OF_SERVERS = ["state", "calls"]
+const OF_SERVERS = dataKinds
   .map((kind) => `(SELECT coalesce(sum(bytes), 0) FROM server_data WHERE tenant = $1 AND kind = '${kind}') AS ${kind}`)
   .join(", ");
 

@@ -114,7 +114,7 @@ CREATE TABLE server_value (
   expires_at INTEGER,
   UNIQUE (server_id, key)
 );
-CREATE INDEX server_value_by_expiry ON server_value (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX server_value_by_expiry ON server_value (server_id, expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE retained_call (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,

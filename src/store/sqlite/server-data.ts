@@ -21,7 +21,7 @@ export function sqliteServerData(
       const summing = mayFill ? storedBytes.ready(tenant, "lately") : storedBytes.underWay(tenant);
       if (summing) await summing;
       const change = () => inTransaction(database, work);
-      return storedBytes.toldByKind(tenant, isDurable ? log.keep(change) : log.write(change));
+      return isDurable ? storedBytes.toldByKind(tenant, log.keep(change)) : log.write(change);
     },
     // oxlint-disable-next-line require-yield -- its sums are known without a statement of its own
     *checkRoom(tenant, added, storedBytesMax, code) {

@@ -3,7 +3,8 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { CHANGE_BYTES, full } from "../rules.ts";
-import type { FullCode, StoredUse } from "../store.ts";
+import { dataKinds } from "../server-data.ts";
+import { storedKinds, type FullCode, type StoredUse } from "../store.ts";
 import { storeNow } from "./clock.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -14,6 +15,8 @@ const RECORDS_AT_ONCE = 500;
 /** Refusals tell what of each kind there was, as of this long ago at most; for so many tenants. */
 const TOLD_MS = 10_000;
 const TOLD_MAX = 64;
+
+type DataKind = (typeof dataKinds)[number];
 
 interface Page<Key> {
   /** Null where there is no more. */
@@ -40,7 +43,7 @@ export class StoredBytes {
   readonly #resultsPage: Database.Statement<[string, string], Page<string>>;
   readonly #recordsPage: Database.Statement<[string, string, string], RecordSize>;
   readonly #results: Database.Statement<[string], number | null>;
-  readonly #ofServers: Database.Statement<[string], { readonly kind: "state" | "calls"; readonly bytes: number }>;
+  readonly #ofServers: Database.Statement<[string], { readonly kind: DataKind; readonly bytes: number }>;
   readonly #records: Database.Statement<[string, number], number | null>;
   readonly #secrets: Database.Statement<[string], number | null>;
   readonly #history: Database.Statement<[string], number>;
@@ -122,13 +125,13 @@ export class StoredBytes {
   async #sumInTurns(tenant: string): Promise<void> {
     try {
       const version = this.#log.version();
-      const { state: _state, calls: _calls, ...kinds } = await this.use(tenant);
+      const use = await this.use(tenant);
       if (this.#missed.has(tenant) || this.#log.version() !== version) return;
       if (version !== this.#seenVersion) this.#known.clear();
       this.#seenVersion = version;
       this.#known.set(
         tenant,
-        Object.values(kinds).reduce((sum, bytes) => sum + bytes, 0),
+        storedKinds.reduce((sum, kind) => (dataKinds.includes(kind as DataKind) ? sum : sum + use[kind]), 0),
       );
     } finally {
       this.#summing.delete(tenant);
@@ -211,10 +214,10 @@ export class StoredBytes {
       from = page.at(-1)!;
       await nextTurn();
     }
-    const ofServers = Object.fromEntries(this.#ofServers.all(tenant).map(({ kind, bytes }) => [kind, bytes]));
-    const { state = 0, calls = 0 } = ofServers;
+    const sums = new Map(this.#ofServers.all(tenant).map(({ kind, bytes }) => [kind, bytes]));
+    const ofServers = Object.fromEntries(dataKinds.map((kind) => [kind, sums.get(kind) ?? 0]));
     const [secrets, history] = [this.#secrets.get(tenant) ?? 0, this.#history.get(tenant)!];
-    return { packages, content, compiled, state, calls, records, secrets, history };
+    return { packages, content, compiled, ...(ofServers as Record<DataKind, number>), records, secrets, history };
   }
 
   /** Forgets a tenant that is gone: another of the same name has nothing. */

@@ -209,8 +209,9 @@ export class Tasks {
 
   async #goOn({ tenant, catalog, principal, trace }: MethodCall, task: Task): Promise<void> {
     try {
+      const args = await this.#runner.args(tenant, task);
       const ran = await catalogOfRelease(this.#parts.host, { tenant, catalog, principal }, task.release);
-      await this.#resume(task, ran.tool(task.tool), { tenant, catalog: ran, principal, trace });
+      this.#resume(task, ran.tool(task.tool), { tenant, catalog: ran, principal, trace, args });
     } catch (error) {
       await this.#runner.fail(tenant, task.id, error);
     }
@@ -223,6 +224,7 @@ export class Tasks {
   async #takeUp(tenant: string, task: Task): Promise<void> {
     const { host } = this.#parts;
     const { server, release } = task;
+    const args = await this.#runner.args(tenant, task);
     const current = await host.server(tenant, server);
     if (!current) throw new BerthError("server_not_found", server);
     const catalog =
@@ -231,19 +233,18 @@ export class Tasks {
         : ((await host.release(tenant, server, release).catch(() => undefined)) ?? current);
     const tool = catalog.tool(task.tool) ?? current.tool(task.tool);
     const principal = task.principal === undefined ? undefined : createPrincipal({ id: task.principal, tenant }, []);
-    await this.#resume(task, tool, { tenant, catalog, principal, trace: undefined });
+    this.#resume(task, tool, { tenant, catalog, principal, trace: undefined, args });
   }
 
   /** Goes on with a task that this process has claimed. */
-  async #resume(
+  #resume(
     task: Task,
     tool: Tool | undefined,
-    caller: Pick<TaskOrder, "tenant" | "catalog" | "principal" | "trace">,
-  ): Promise<void> {
+    caller: Pick<TaskOrder, "tenant" | "catalog" | "principal" | "trace" | "args">,
+  ): void {
     if (!tool) throw new BerthError("invalid_params", `Unknown tool: ${task.tool}`);
     const { server, capabilities, answers, context, upstream } = task;
-    const args = await this.#runner.args(caller.tenant, task);
-    const order: TaskOrder = { ...caller, server, capabilities, tool, args, answers, context, upstream };
+    const order: TaskOrder = { ...caller, server, capabilities, tool, answers, context, upstream };
     this.#runner.follow(task, order, this.#runner.begin(copied(order)));
   }
 
