@@ -6,7 +6,7 @@ import { idsOf } from "./left-claims.ts";
 import { CHANGES_OF_PLACE, verifiedInTurns } from "./rules.ts";
 import type { NamedChange, ServerValue, TenantSnapshot } from "./store.ts";
 
-/** Rows in memory at once, of contents, of changes, and of values, which may be large. */
+/** The number of rows held in memory at once: of contents, of changes, and of values, which may be large. */
 const CONTENTS_AT_ONCE = 500;
 const CHANGES_AT_ONCE = 500;
 const VALUES_AT_ONCE = 50;

@@ -59,7 +59,7 @@ export function sizeOf(key: string, value: Uint8Array): number {
   return Buffer.byteLength(key) + value.length;
 }
 
-/** Returns the first text by code points after all that begin with `prefix`; undefined if there is none. */
+/** Returns the first text, by code points, after all texts that begin with `prefix`; undefined if no text follows them. */
 export function endOf(prefix: string): string | undefined {
   const points = Array.from(prefix, (character) => character.codePointAt(0)!);
   for (let last = points.pop(); last !== undefined; last = points.pop()) {

@@ -20,13 +20,13 @@ import type {
 } from "./store.ts";
 import { endOf, sizeOf } from "./value-rules.ts";
 
-/** The most expired values that one write removes, that are removed to make room, and that one page of a list passes over. */
+/** Bounds on expired values: removed by one write, removed to make room, and skipped by one page of a list. */
 const EXPIRED_WITH_WRITE = 100;
 const EXPIRED_FOR_ROOM = 1_000;
 const EXPIRED_PASSED = 1_000;
-/** The fewest rows that are read together for a page. */
+/** The minimum number of rows that one query for a page reads. */
 const ROWS_AT_ONCE = 100;
-/** The most values that are read together where all are read. */
+/** The number of values that one query reads when all values of a tenant are read. */
 const VALUES_AT_ONCE = 50;
 
 const VALUES = "server_value JOIN server_data AS owner ON owner.id = server_id";
@@ -96,7 +96,7 @@ export function valuesIn(data: ServerData): ValueStore {
   };
 }
 
-/** The live values among those that follow; a page passes over a bounded number of expired ones. */
+/** Returns a page of live values. A page skips a bounded number of expired ones. */
 function* list(owner: Owner, { prefix, max, valueBytesMax, ...part }: ValuePart): Steps<ValuePage> {
   const end = endOf(prefix);
   const items: ValueItem[] = [];
@@ -132,7 +132,7 @@ type ListedRow = RowOf<Omit<ValueItem, "value">> & {
   readonly isLive: boolean | number;
   /** The bytes of the live values so far. */
   readonly through: number;
-  /** Null for one beyond the bytes of values that are left. */
+  /** Null if it does not fit into the remaining bytes. */
   readonly value: Uint8Array | null;
 };
 
@@ -187,7 +187,7 @@ function* leave(dialect: Dialect, owner: Owner, left: string, by: string): Steps
     [...idOf(owner), left],
   );
   if (!moved) return 0;
-  // Versions go on from there: nobody who remembers one takes a later value for it.
+  // Versions continue from there, so a version that a client remembers never matches a later value.
   yield* rows("INSERT INTO server_data (tenant, kind, server, items, bytes, version) VALUES ($1, $2, $3, 0, 0, $4)", [
     ...idOf(owner),
     moved.version,
@@ -199,13 +199,13 @@ function* leave(dialect: Dialect, owner: Owner, left: string, by: string): Steps
 /** A key, and the values of its server, as far as they are known. */
 interface Known {
   readonly now: number;
-  /** The id of its server's row in `server_data`; null where there is none. */
+  /** The id of its server's row in `server_data`; null if the server has none. */
   readonly owner: number | null;
   /** True if any key of the server has expired. */
   readonly hasExpired: boolean | number;
   /** 0 where the key has none, or has expired. */
   readonly version: number;
-  /** The size of the key and its value, expired or not; null where there is none. */
+  /** The size of the key and its value, expired or not; null if the key does not exist. */
   readonly bytes: number | null;
   /** The highest version that any key of the server ever had. */
   readonly latest: number;
