@@ -21,6 +21,8 @@ export interface Grant {
   version(): Promise<string>;
   /** The declared names that are not set. */
   missing(): Promise<readonly string[]>;
+  /** Drops the last value read, which would count while the store is slow: it has changed since. */
+  forget(name: string): void;
 }
 
 export class Grants {
@@ -98,5 +100,6 @@ function grant(
       const set = new Set((await facts()).map(({ name }) => name));
       return names.filter((name) => !set.has(name));
     },
+    forget: (name) => known.forget((_, key) => key === name),
   };
 }

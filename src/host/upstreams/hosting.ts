@@ -96,6 +96,7 @@ interface Known extends UpstreamName {
   readonly uri: string;
   /** The names of the secrets that it is given. */
   readonly secrets: readonly string[];
+  readonly grant: Grant | undefined;
   readonly runs: EntryRuns;
   readonly hosted: HostedUpstream;
 }
@@ -201,7 +202,7 @@ export class Hosting {
       },
       (hosted) => this.#nodesOf(name, runs, hosted),
     );
-    const made: Known = { ...name, uri, secrets, runs, hosted };
+    const made: Known = { ...name, uri, secrets, grant, runs, hosted };
     this.#hosted.set(key, made);
     this.#named.set(nameOf(name), made);
     return hosted;
@@ -283,7 +284,9 @@ export class Hosting {
   /** Makes upstreams that are given this secret start anew, with its new value. */
   secretChanged(tenant: string, name: string): void {
     for (const each of this.#hosted.values()) {
-      if (each.tenant === tenant && each.secrets.includes(name)) each.hosted.upstream.renew();
+      if (each.tenant !== tenant || !each.secrets.includes(name)) continue;
+      each.grant?.forget(name);
+      each.hosted.upstream.renew();
     }
   }
 
