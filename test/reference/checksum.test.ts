@@ -44,18 +44,3 @@ test("checksum.sh hashes exactly the bytes given, and takes no text for an optio
     });
   }
 });
-
-test("the header of checksum.sh describes one tool (T11.2)", async () => {
-  const { tools } = await compileTemplate("checksum.sh");
-  assert.equal(tools.length, 1);
-  const [{ name, description, inputSchema }] = tools as [(typeof tools)[number]];
-  assert.deepEqual([name, description], ["checksum", "The checksum of a text, as lower-case hexadecimal digits."]);
-  const { properties, required } = inputSchema as { properties: Record<string, object>; required: string[] };
-  assert.deepEqual(required, ["text"]);
-  assert.deepEqual(properties["algorithm"], {
-    type: "string",
-    enum: ["md5", "sha1", "sha224", "sha256", "sha384", "sha512", "b2"],
-    description: "Which sum to take.",
-    default: "sha256",
-  });
-});
