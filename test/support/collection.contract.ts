@@ -7,6 +7,7 @@ import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import { CHANGE_BYTES } from "../../src/store/rules.ts";
 import type { CollectionResult, NameKind, SecretStore, Store } from "../../src/store/store.ts";
 import { AMPLE } from "../support/store.ts";
+import { pluck } from "./rows.ts";
 import { until } from "./until.ts";
 
 const DAY_MS = 86_400_000;
@@ -101,10 +102,7 @@ export function collectionContract(
     assert.deepEqual([lapsed, freed.content.count], [2, 2]);
     assert.deepEqual([await has(first), await has(second), await has(third)], [false, false, true]);
     const history = await current().history("default", "variable", "greeting");
-    assert.deepEqual(
-      history.map(({ cid }) => cid),
-      [third.cid],
-    );
+    assert.deepEqual(pluck(history, "cid"), [third.cid]);
     assert.equal(await current().had("default", "variable", "greeting", first.cid), false);
     assert.equal((await verifyLog(current().audit)).fault, undefined, "the audit log is as it was");
   });
@@ -152,7 +150,7 @@ export function collectionContract(
     assert.equal((await current().use("default")).packages, now.bytes.length);
   });
 
-  test("a save beyond what a tenant may store is refused with what each kind takes, and fits after a collection", async () => {
+  test("a save beyond what a tenant may store is refused with what each kind takes, and fits after a collection", async (t) => {
     const tarball = rawBlock(gzipSync(randomBytes(2 * CHANGE_BYTES)));
     const text = rawBlock("some text");
     await save([text, tarball], text);
@@ -181,35 +179,32 @@ export function collectionContract(
     const stored = Object.values(use).reduce((sum, bytes) => sum + bytes, 0);
 
     const other = await openAgain();
-    try {
-      const more = rawBlock("more");
-      const change = { by: "test", put: [more], set: [name(more, "more")], storedBytesMax: stored };
-      await assert.rejects(other.change("default", change), (error: Error & { code: string; data: object }) => {
-        assert.equal(error.code, "storage_full");
-        assert.match(
-          error.message,
-          /packages \d+, content \d+, state 7, calls 3, records 5, secrets 4, history \d+\).*"historyDays".*berth collect/,
-        );
-        assert.deepEqual(error.data, { bytes: stored + 4 + CHANGE_BYTES, storedBytesMax: stored, use });
-        return true;
-      });
-      const full = { ...put, room: { ...room, storedBytesMax: stored } };
-      await assert.rejects(
-        other.values.set("default", "state", "say", "more", full),
-        (error: Error & { code: string }) => {
-          assert.equal(error.code, "state_full");
-          assert.match(error.message, /of all that the tenant stores \(packages \d+/);
-          return true;
-        },
+    t.after(() => other.close());
+    const more = rawBlock("more");
+    const change = { by: "test", put: [more], set: [name(more, "more")], storedBytesMax: stored };
+    await assert.rejects(other.change("default", change), (error: Error & { code: string; data: object }) => {
+      assert.equal(error.code, "storage_full");
+      assert.match(
+        error.message,
+        /packages \d+, content \d+, state 7, calls 3, records 5, secrets 4, history \d+\).*"historyDays".*berth collect/,
       );
-      await other.values.set("default", "state", "say", "k", { ...full, value: Buffer.from("12") });
-      await other.values.set("default", "state", "say", "k", { ...full, value: Buffer.from("123456") });
-      await collect();
-      await other.change("default", change);
-      assert.equal((await other.use("default")).packages, 0);
-    } finally {
-      await other.close();
-    }
+      assert.deepEqual(error.data, { bytes: stored + 4 + CHANGE_BYTES, storedBytesMax: stored, use });
+      return true;
+    });
+    const full = { ...put, room: { ...room, storedBytesMax: stored } };
+    await assert.rejects(
+      other.values.set("default", "state", "say", "more", full),
+      (error: Error & { code: string }) => {
+        assert.equal(error.code, "state_full");
+        assert.match(error.message, /of all that the tenant stores \(packages \d+/);
+        return true;
+      },
+    );
+    await other.values.set("default", "state", "say", "k", { ...full, value: Buffer.from("12") });
+    await other.values.set("default", "state", "say", "k", { ...full, value: Buffer.from("123456") });
+    await collect();
+    await other.change("default", change);
+    assert.equal((await other.use("default")).packages, 0);
   });
 
   test("changes of names count to what a tenant stores until they lapse, and a name can always be deleted", async () => {
