@@ -1,11 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { json } from "node:stream/consumers";
 import type { JsonObject } from "../../src/lib/json.ts";
-import { listening } from "./listening.ts";
+import { openServer } from "./listening.ts";
 import { fixtures } from "./upstreams.ts";
 
 /** A program of test/fixtures/upstreams that all its clients reach at one address, without sessions. */
@@ -46,13 +46,11 @@ export async function atAnAddress(file: string, ...args: string[]): Promise<AtAn
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     say({ ...message, id: key });
   };
-  const server = createServer((request, response) => void answer(request, response));
-  const port = await listening(server);
+  const server = await openServer(answer);
   return {
-    uri: `mcp+http://127.0.0.1:${port}/mcp`,
+    uri: `mcp+${server.url}/mcp`,
     async close() {
-      server.close();
-      server.closeAllConnections();
+      await server.close();
       if (program.kill()) await once(program, "exit");
     },
   };

@@ -1,7 +1,7 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { exportJWK, generateKeyPair, type CryptoKey } from "jose";
 import { Provider } from "oidc-provider";
-import { listening } from "./listening.ts";
+import { openServer } from "./listening.ts";
 
 /** A real authorization server, at which every user who logs in is Ada and agrees. */
 export interface AuthorizationServer {
@@ -24,31 +24,21 @@ export interface AuthorizationServer {
 export const REDIRECT = "http://127.0.0.1:1/callback";
 
 /** The kinds of tokens for which the library requires a lifetime. */
-const KINDS = [
-  "AccessToken",
-  "AuthorizationCode",
-  "ClientCredentials",
-  "Grant",
-  "IdToken",
-  "Interaction",
-  "RefreshToken",
-  "Session",
-];
+const KINDS = "AuthorizationCode ClientCredentials Grant IdToken Interaction RefreshToken Session".split(" ");
 
 export async function startAuthorizationServer({ accessTokenSeconds = 600 } = {}): Promise<AuthorizationServer> {
   const keyId = "key-1";
   const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
   const keys = new Map([[keyId, privateKey]]);
-  const server = createServer();
-  const issuer = `http://127.0.0.1:${await listening(server)}`;
-  let provider = await open(issuer, keys, accessTokenSeconds);
   const asked = new Map<string, number>();
-  server.on("request", (request, response) => {
-    const { pathname } = new URL(request.url!, issuer);
+  let provider!: Provider;
+  const { url: issuer, close } = await openServer((request, response) => {
+    const { pathname } = new URL(request.url!, "http://localhost");
     asked.set(pathname, (asked.get(pathname) ?? 0) + 1);
     if (pathname.startsWith("/interaction/")) void agree(provider, request, response);
     else provider.callback()(request, response);
   });
+  provider = await open(issuer, keys, accessTokenSeconds);
 
   return {
     issuer,
@@ -89,11 +79,7 @@ export async function startAuthorizationServer({ accessTokenSeconds = 600 } = {}
       }
       throw new Error("the authorization server leads nowhere");
     },
-    async close() {
-      const closed = new Promise<void>((done) => server.close(() => done()));
-      server.closeAllConnections();
-      await closed;
-    },
+    close,
   };
 }
 

@@ -144,6 +144,12 @@ export async function call(url: string, name: string, args: Record<string, unkno
   return body.result ?? body;
 }
 
+/** The text that a tool answers with, or its whole answer where that has none. */
+export async function callText(url: string, name: string, args: Record<string, unknown> = {}): Promise<string> {
+  const result = await call(url, name, args);
+  return result.content?.[0]?.text ?? JSON.stringify(result);
+}
+
 export const MODERN_META = {
   "io.modelcontextprotocol/protocolVersion": "2026-07-28",
   "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },

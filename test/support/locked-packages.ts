@@ -1,7 +1,7 @@
-import { createHash } from "node:crypto";
 import type { FetchPackages } from "../../src/image/folder-packages.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import type { Sources } from "./image-sources.ts";
+import { sha512 } from "./registry.ts";
 
 /** A package that only a test knows: its tarball is a text, which no compiler of these tests reads. */
 export interface TestPackage {
@@ -15,9 +15,6 @@ export interface TestPackage {
 const tarballOf = (name: string, { version = "1.0.0", tarball = `${name}@${version}` }: TestPackage): Uint8Array =>
   new TextEncoder().encode(tarball);
 
-export const integrityOf = (bytes: Uint8Array): string =>
-  `sha512-${createHash("sha512").update(bytes).digest("base64")}`;
-
 /** The files that npm would write for packages by name; `wanted` are those that the folder itself asks for. */
 export function lockedSources(packages: Record<string, TestPackage>, wanted = Object.keys(packages)): Sources {
   const rangeOf = (name: string): string => `^${packages[name]!.version ?? "1.0.0"}`;
@@ -25,10 +22,7 @@ export function lockedSources(packages: Record<string, TestPackage>, wanted = Ob
   const lines = Object.entries(packages).map(([name, each]) => {
     const { tarball: _, version = "1.0.0", ...line } = each;
     const resolved = `https://registry.npmjs.org/${name}/-/${name.split("/").at(-1)}-${version}.tgz`;
-    return [
-      `node_modules/${name}`,
-      { version, resolved, integrity: integrityOf(tarballOf(name, each)), ...line },
-    ] as const;
+    return [`node_modules/${name}`, { version, resolved, integrity: sha512(tarballOf(name, each)), ...line }] as const;
   });
   const lock = { lockfileVersion: 3, requires: true, packages: { "": { dependencies }, ...Object.fromEntries(lines) } };
   return { "package.json": { private: true, type: "module", dependencies }, "package-lock.json": lock };
@@ -40,7 +34,7 @@ export function countingFetch(packages: Record<string, TestPackage>): {
   readonly fetched: string[];
 } {
   const tarballs = new Map(
-    Object.entries(packages).map(([name, each]) => [integrityOf(tarballOf(name, each)), tarballOf(name, each)]),
+    Object.entries(packages).map(([name, each]) => [sha512(tarballOf(name, each)), tarballOf(name, each)]),
   );
   const fetched: string[] = [];
   const fetch: FetchPackages = async (set, have) => {

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
+import { type TestBerth, type TestSources } from "./berth.ts";
+import { berthFor } from "./suite.ts";
 import { fixtures } from "./upstreams.ts";
 
 export const asker = `mcp+node://${join(fixtures, "asker.mjs")}`;
@@ -116,14 +117,12 @@ export const OUTCOMES = {
   env: { BERTH_RETRY_MS: "5" },
 } satisfies TestSources;
 
-export async function startOutcomes(t: TestContext, more: TestSources = {}): Promise<TestBerth> {
+export function startOutcomes(t: TestContext, more: TestSources = {}): Promise<TestBerth> {
   const [mcps, env] = [
     { ...OUTCOMES.mcps, ...more.mcps },
     { ...OUTCOMES.env, ...more.env },
   ];
-  const berth = await startTestBerth({ ...OUTCOMES, mcps, env });
-  t.after(() => berth.close());
-  return berth;
+  return berthFor(t, { ...OUTCOMES, mcps, env });
 }
 
 export type Mode = "legacy" | "auto";

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after } from "node:test";
 import { create } from "tar";
-import { listening } from "./listening.ts";
+import { openServer } from "./listening.ts";
 
 /** A package as its author has it. */
 export interface TestPackage {
@@ -42,7 +42,7 @@ export async function startTestRegistry(...packages: TestPackage[]): Promise<Tes
   const ways = new Map<string, Answer>();
   const requests: string[] = [];
   const authorizations: (string | undefined)[] = [];
-  const server = createServer((request, response) => {
+  const server = await openServer((request, response) => {
     const path = decodeURIComponent(request.url ?? "");
     requests.push(`${request.method} ${path}`);
     authorizations.push(request.headers.authorization);
@@ -58,7 +58,7 @@ export async function startTestRegistry(...packages: TestPackage[]): Promise<Tes
     const packument = { name: path.slice(1), "dist-tags": { latest }, versions: all };
     response.setHeader("content-type", "application/json").end(JSON.stringify(packument));
   });
-  const url = `http://127.0.0.1:${await listening(server)}/`;
+  const url = `${server.url}/`;
   const registry: TestRegistry = {
     url,
     requests,
@@ -83,11 +83,7 @@ export async function startTestRegistry(...packages: TestPackage[]): Promise<Tes
       versions.delete(name);
     },
     at: (path, answer) => void ways.set(path, answer),
-    close: async () => {
-      const closed = new Promise((resolve) => server.close(resolve));
-      server.closeAllConnections();
-      await closed;
-    },
+    close: () => server.close(),
   };
   registry.publish(...packages);
   return registry;

@@ -1,10 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
-import { createServer, type RequestListener } from "node:http";
 import { dirname, join } from "node:path";
 import { after, before } from "node:test";
 import { startTestBerth, type TestBerth, type TestSources } from "./berth.ts";
 import { openHosted, type Hosted } from "./host.ts";
-import { listening } from "./listening.ts";
+import { openServer, type Listener } from "./listening.ts";
 import { startTestRegistry, type TestPackage, type TestRegistry } from "./registry.ts";
 import { temporaryFolder, type Ending } from "./temporary-folder.ts";
 
@@ -18,6 +17,20 @@ export function berthInSuite(sources: TestSources | (() => TestSources | Promise
 /** As `berthInSuite`, a host without HTTP. */
 export function hostedInSuite(...args: Parameters<typeof openHosted>): Hosted {
   return inSuite(() => openHosted(...args));
+}
+
+/** A Berth that is closed after the test. */
+export async function berthFor(t: Ending, sources: TestSources): Promise<TestBerth> {
+  const berth = await startTestBerth(sources);
+  t.after(() => berth.close());
+  return berth;
+}
+
+/** As `berthFor`, a host without HTTP. */
+export async function hostedFor(t: Ending, ...args: Parameters<typeof openHosted>): Promise<Hosted> {
+  const hosted = await openHosted(...args);
+  t.after(() => hosted.close());
+  return hosted;
 }
 
 export function registryInSuite(...packages: TestPackage[]): TestRegistry {
@@ -36,28 +49,16 @@ export function inSuite<T extends { close(): Promise<void> }>(open: () => Promis
   return new Proxy({} as T, { get });
 }
 
-type Listener = (...exchange: Parameters<RequestListener>) => unknown;
-
 /** An HTTP server on a free port, closed after the test; resolves with its origin. */
 export async function serve(t: Ending, listener: Listener): Promise<string> {
-  const server = await listen(listener);
+  const server = await openServer(listener);
   t.after(() => server.close());
   return server.url;
 }
 
 /** As `serve`, for the tests of the suite or file that calls this. */
 export function serverInSuite(listener: Listener): { readonly url: string } {
-  return inSuite(() => listen(listener));
-}
-
-async function listen(listener: Listener): Promise<{ url: string; close(): Promise<void> }> {
-  const server = createServer((request, response) => void listener(request, response));
-  const port = await listening(server);
-  const close = async (): Promise<void> => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  };
-  return { url: `http://127.0.0.1:${port}`, close };
+  return inSuite(() => openServer(listener));
 }
 
 /** As `temporaryFolder`, with files. */
