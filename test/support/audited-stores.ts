@@ -1,10 +1,14 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, mock } from "node:test";
 import { Client } from "pg";
+import Database from "#better-sqlite3";
 import { connectionOf } from "../../src/store/postgres/database.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
+import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
-import { Folder } from "./audit.ts";
 import { setClock } from "./clock.ts";
 import { ON_POSTGRES } from "./postgres.ts";
 import { storesInSuite } from "./store-databases.ts";
@@ -39,18 +43,29 @@ export function onStore(what: string, suite: (make: () => Promise<AuditedPlace>,
 
 class FolderPlace implements AuditedPlace {
   readonly kind = "SQLite";
-  readonly #folder = new Folder();
-  readonly where = this.#folder.path;
+  readonly where = mkdtempSync(join(tmpdir(), "berth-audit-"));
   readonly ofCommand = { args: ["--data", this.where], env: {} };
 
   open = () => openSqliteStore({ dataDir: this.where });
-  tamper = async (sql: string) => this.#folder.tamper(sql);
-  put = async (column: string, value: unknown, arrival: number) => this.#folder.put(column, value, arrival);
-  rows = async (sql: string, ...values: unknown[]) => this.#folder.rows(sql, ...values);
-  remove = async () => this.#folder.remove();
+  tamper = async (sql: string) => this.#use((database) => database.prepare(sql).run().changes);
+  rows = async (sql: string, ...values: unknown[]) => this.#use((database) => database.prepare(sql).all(...values));
+  remove = async () => rmSync(this.where, { recursive: true, force: true });
+
+  async put(column: string, value: unknown, arrival: number): Promise<void> {
+    this.#use((database) => database.prepare(`UPDATE audit SET ${column} = ? WHERE arrival = ?`).run(value, arrival));
+  }
+
+  #use<T>(work: (database: Database.Database) => T): T {
+    const database = new Database(join(this.where, DATABASE_FILE));
+    try {
+      return work(database);
+    } finally {
+      database.close();
+    }
+  }
 
   async closeLog() {
-    this.#folder.tamper("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'the log is full'); END");
+    await this.tamper("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'the log is full'); END");
     return () => this.tamper("DROP TRIGGER full");
   }
 
@@ -84,12 +99,8 @@ class DatabasePlace implements AuditedPlace {
 
   async rows(sql: string, ...values: unknown[]): Promise<unknown[]> {
     let place = 0;
-    return (
-      await this.#ask(
-        sql.replaceAll("?", () => `$${++place}`),
-        values,
-      )
-    ).rows;
+    const numbered = sql.replaceAll("?", () => `$${++place}`);
+    return (await this.#ask(numbered, values)).rows;
   }
 
   async closeLog() {
