@@ -6,12 +6,7 @@ import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Cluster } from "../../src/cluster/cluster.ts";
 import type { Errands } from "../../src/cluster/errands.ts";
-import type { Edits } from "../../src/edits/edits.ts";
-import type { PackageEdits } from "../../src/edits/package-edits.ts";
-import type { SecretEdits } from "../../src/edits/secret-edits.ts";
 import type { Host } from "../../src/host/host.ts";
-import { Activity } from "../../src/host/journal/activity.ts";
-import type { RetainedCalls } from "../../src/host/journal/retained-calls.ts";
 import type {
   CallOptions,
   CallResult,
@@ -55,7 +50,10 @@ type ToolCode = (
   options: CallOptions,
 ) => string | CallResult | InputRequired | Promise<string | CallResult | InputRequired>;
 
-export class MemoryHost implements Host {
+/** Methods that no protocol handler calls are missing. */
+const PartialHost = Object as unknown as new () => Host;
+
+export class MemoryHost extends PartialHost {
   readonly catalogs = new Map<string, Catalog>();
   readonly kept = new Map<string, Catalog>();
   readonly watchers = new Map<string, Set<(change: ServerChange) => void>>();
@@ -78,89 +76,35 @@ export class MemoryHost implements Host {
     this.#tell(server, { kind: "resource", uri });
   }
 
-  server(_tenant: string, name: string): Catalog {
+  override server(_tenant: string, name: string): Catalog {
     const catalog = this.catalogs.get(name);
     if (!catalog) throw new BerthError("server_not_found", name);
     return catalog;
   }
 
-  async release(_tenant: string, name: string, release: string): Promise<Catalog | undefined> {
+  override async release(_tenant: string, name: string, release: string): Promise<Catalog | undefined> {
     return this.kept.get(`${name}@${release}`);
   }
 
-  watch(_tenant: string, name: string, onChange: (change: ServerChange) => void): () => void {
+  override watch(_tenant: string, name: string, onChange: (change: ServerChange) => void): () => void {
     const watchers = this.watchers.get(name) ?? new Set();
     this.watchers.set(name, watchers.add(onChange));
     return () => watchers.delete(onChange);
   }
 
-  toldOf(): undefined {}
+  override toldOf(): undefined {}
 
-  watchAll(): () => void {
+  override watchAll(): () => void {
     return () => {};
   }
 
-  directory(): undefined {}
-
-  async overview(): Promise<[]> {
-    return [];
-  }
-
-  async summary(): Promise<undefined> {
-    return undefined;
-  }
-
-  has(_tenant: string, name: string): boolean {
+  override has(_tenant: string, name: string): boolean {
     return this.catalogs.has(name);
   }
 
-  names(): string[] {
+  override names(): string[] {
     return [...this.catalogs.keys()];
   }
-
-  activity(): Activity {
-    return new Activity();
-  }
-
-  async releases(): Promise<[]> {
-    return [];
-  }
-
-  async contentUsers(): Promise<[]> {
-    return [];
-  }
-
-  async content(): Promise<undefined> {
-    return undefined;
-  }
-
-  problems(): [] {
-    return [];
-  }
-
-  upstream(): undefined {
-    return undefined;
-  }
-
-  upstreamNow(): Promise<undefined> {
-    return Promise.resolve(undefined);
-  }
-
-  approveUpstream(): Promise<void> {
-    return Promise.resolve();
-  }
-
-  async upstreamJudged(): Promise<void> {}
-
-  async reload(): Promise<void> {}
-
-  rest(): boolean {
-    return false;
-  }
-
-  async close(): Promise<void> {}
-
-  secretChanged(): void {}
 
   #tell(server: string, change: ServerChange): void {
     for (const watcher of this.watchers.get(server) ?? []) watcher(change);
@@ -199,12 +143,7 @@ export async function startRig(
   const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
   http.serve({
     host,
-    // Nothing here is edited.
-    edits: {} as Edits,
-    packages: {} as PackageEdits,
-    secrets: {} as SecretEdits,
     features: [],
-    retainedCalls: {} as RetainedCalls,
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),
     signIns: new SignIns(createSealer([randomBytes(32)]), memoryRecords(), limits),
@@ -240,6 +179,8 @@ export async function startRig(
     metrics: { show() {} },
     limits,
     log,
+    // Nothing here is edited.
+    ...({} as Pick<Parameters<typeof http.serve>[0], "edits" | "packages" | "secrets" | "retainedCalls">),
   });
   const port = await listening(http.server);
   await cluster.join();

@@ -30,34 +30,18 @@ export class Ada implements OAuthClientProvider {
   #verifier = "";
   #discovered: OAuthDiscoveryState | undefined;
 
-  clientInformation() {
-    return this.#client;
-  }
-  saveClientInformation(client: StoredOAuthClientInformation): void {
-    this.#client = client;
-  }
-  tokens() {
-    return this.#tokens;
-  }
+  clientInformation = () => this.#client;
+  saveClientInformation = (client: StoredOAuthClientInformation) => void (this.#client = client);
+  tokens = () => this.#tokens;
   saveTokens(tokens: StoredOAuthTokens): void {
     this.renewals += 1;
     this.#tokens = tokens;
   }
-  redirectToAuthorization(url: URL): void {
-    this.asked = url;
-  }
-  saveDiscoveryState(state: OAuthDiscoveryState): void {
-    this.#discovered = state;
-  }
-  discoveryState(): OAuthDiscoveryState | undefined {
-    return this.#discovered;
-  }
-  saveCodeVerifier(verifier: string): void {
-    this.#verifier = verifier;
-  }
-  codeVerifier(): string {
-    return this.#verifier;
-  }
+  redirectToAuthorization = (url: URL) => void (this.asked = url);
+  discoveryState = () => this.#discovered;
+  saveDiscoveryState = (state: OAuthDiscoveryState) => void (this.#discovered = state);
+  codeVerifier = () => this.#verifier;
+  saveCodeVerifier = (verifier: string) => void (this.#verifier = verifier);
 }
 
 /** A connection for which `ada` agrees at the authorization server that the endpoint names. */
