@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import type { ClientSession } from "../support/clients/client-session.ts";
-import { everySession } from "../support/clients/every-session.ts";
+import { everySession, sessionFor } from "../support/clients/every-session.ts";
 import { berthInSuite } from "../support/suite.ts";
 
 /** Values that types forbid, but a function can return all the same. */
@@ -67,67 +67,60 @@ describe("what client libraries get", () => {
 
   for (const opener of everySession) {
     const { name } = opener;
-    const inSession = async (path: string, use: (session: ClientSession) => Promise<void>): Promise<void> => {
-      const session = await opener.open(`${berth.url}/mcp${path}`);
-      try {
-        await use(session);
-      } finally {
-        await session.close();
-      }
-    };
+    const open = (t: TestContext, path: string): Promise<ClientSession> =>
+      sessionFor(t, opener, `${berth.url}/mcp${path}`);
 
     // Clients validate a result against the output schema that they were given, most of them by draft 7.
-    it(`${name} accepts tuples as results`, () =>
-      inSession("/tuples", async (session) => {
-        await session.tools();
-        const swapped = (await session.call("swap", { pair: ["a", 1] })).structuredContent;
-        assert.deepEqual(swapped, session.era === "legacy" ? { result: [1, "a"] } : [1, "a"]);
-        const { structuredContent } = await session.call("measures", { name: "a" });
-        assert.deepEqual(structuredContent, { row: ["a", 1, 2] });
-      }));
+    it(`${name} accepts tuples as results`, async (t) => {
+      const session = await open(t, "/tuples");
+      await session.tools();
+      const swapped = (await session.call("swap", { pair: ["a", 1] })).structuredContent;
+      assert.deepEqual(swapped, session.era === "legacy" ? { result: [1, "a"] } : [1, "a"]);
+      const { structuredContent } = await session.call("measures", { name: "a" });
+      assert.deepEqual(structuredContent, { row: ["a", 1, 2] });
+    });
 
     // A client rejects a whole answer if one block violates the protocol.
-    it(`${name} gets a readable answer for invalid content, and the fault of a prompt (S8)`, () =>
-      inSession("/careless", async (session) => {
-        const [block] = (await session.call("embed")).content;
-        assert.deepEqual(JSON.parse(block?.text ?? ""), { type: "resource", resource: { uri: "a:b" } });
-        await assert.rejects(session.prompt("quote"), { code: -32603, message: /did not return messages/ });
-      }));
+    it(`${name} gets a readable answer for invalid content, and the fault of a prompt (S8)`, async (t) => {
+      const session = await open(t, "/careless");
+      const [block] = (await session.call("embed")).content;
+      assert.deepEqual(JSON.parse(block?.text ?? ""), { type: "resource", resource: { uri: "a:b" } });
+      await assert.rejects(session.prompt("quote"), { code: -32603, message: /did not return messages/ });
+    });
 
-    it(`${name} goes through all pages of lists, and gets each name once and in order (T4.5, S2)`, () =>
-      inSession("/many", async (session) => {
-        assert.deepEqual(await session.tools(), numbered("tool"));
-        assert.deepEqual(await session.resources(), numbered("note", "many://"));
-        assert.deepEqual(await session.templates(), numbered("shelf", "many://", "/{id}"));
-        assert.deepEqual(await session.prompts(), numbered("prompt"));
-        assert.equal((await session.call(`tool${COUNT}`)).content[0]?.text, `tool${COUNT}`);
-      }));
+    it(`${name} goes through all pages of lists, and gets each name once and in order (T4.5, S2)`, async (t) => {
+      const session = await open(t, "/many");
+      assert.deepEqual(await session.tools(), numbered("tool"));
+      assert.deepEqual(await session.resources(), numbered("note", "many://"));
+      assert.deepEqual(await session.templates(), numbered("shelf", "many://", "/{id}"));
+      assert.deepEqual(await session.prompts(), numbered("prompt"));
+      assert.equal((await session.call(`tool${COUNT}`)).content[0]?.text, `tool${COUNT}`);
+    });
 
-    it(`every URI that ${name} gets, of one server and of all, is valid by RFC 3986 (T6.6)`, async () => {
+    it(`every URI that ${name} gets, of one server and of all, is valid by RFC 3986 (T6.6)`, async (t) => {
       for (const path of ["/odd", "/whole", "/conformance", ""]) {
         // HTTP+SSE is for one server; the pages of "many" are read above.
         if (path === "" && name.includes("SSE")) continue;
-        await inSession(path, async (session) => {
-          const uris = (await session.resources()).filter((uri) => !uri.includes("many"));
-          assert.ok(uris.length > 1);
-          for (const uri of uris) {
-            assert.match(uri, URI);
-            if (uri.includes("broken")) continue;
-            for (const content of await session.read(uri)) assert.equal((content as { uri: string }).uri, uri);
-          }
-          for (const template of await session.templates()) assert.match(template.replace(/\{[^{}]+\}/g, "x"), URI);
-        });
+        const session = await open(t, path);
+        const uris = (await session.resources()).filter((uri) => !uri.includes("many"));
+        assert.ok(uris.length > 1);
+        for (const uri of uris) {
+          assert.match(uri, URI);
+          if (uri.includes("broken")) continue;
+          for (const content of await session.read(uri)) assert.equal((content as { uri: string }).uri, uri);
+        }
+        for (const template of await session.templates()) assert.match(template.replace(/\{[^{}]+\}/g, "x"), URI);
       }
     });
 
-    it(`${name} gets a URI for bytes, and reads URIs that need escapes (T6.6)`, () =>
-      inSession("/odd", async (session) => {
-        const [block] = (await session.call("bytes")).content;
-        assert.match((block as unknown as { resource: { uri: string } }).resource.uri, URI);
-        const [content] = await session.read("odd://a%2Fb%20c?q=%C3%A9%26");
-        const text = "a/b c é&";
-        assert.deepEqual(content, { uri: "odd://a%2Fb%20c?q=%C3%A9%26", mimeType: "text/plain", text });
-        await assert.rejects(session.read("no uri"));
-      }));
+    it(`${name} gets a URI for bytes, and reads URIs that need escapes (T6.6)`, async (t) => {
+      const session = await open(t, "/odd");
+      const [block] = (await session.call("bytes")).content;
+      assert.match((block as unknown as { resource: { uri: string } }).resource.uri, URI);
+      const [content] = await session.read("odd://a%2Fb%20c?q=%C3%A9%26");
+      const text = "a/b c é&";
+      assert.deepEqual(content, { uri: "odd://a%2Fb%20c?q=%C3%A9%26", mimeType: "text/plain", text });
+      await assert.rejects(session.read("no uri"));
+    });
   }
 });

@@ -1,90 +1,46 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { ClientSession } from "../support/clients/client-session.ts";
-import { everySession } from "../support/clients/every-session.ts";
+import { everySession, sessionFor } from "../support/clients/every-session.ts";
 import { toAnswer } from "../support/clients/real-client.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 interface Case {
   readonly ids: string;
-  readonly server: string;
-  readonly tool: string;
-  readonly args: Record<string, unknown>;
+  readonly call: readonly [server: string, tool: string, args: Record<string, unknown>];
   readonly text: RegExp;
 }
 
+const MARKDOWN = "# Hi\n\n**bold** <script>alert(1)</script>";
+const HTML = /<h1[^>]*>Hi<\/h1>\n<p><strong>bold<\/strong> *<\/p>/;
+const ISO = /"iso":"2026-02-28T00:00:00/;
+const MD5 = /^d55ffbc9eccd9d9913f63b18b065af58\n?$/;
+
 /** One call of each reference definition, with what its answer must hold. */
-const cases: readonly Case[] = [
-  {
-    ids: "T8.1, T8.2",
-    server: "echo",
-    tool: "echo",
-    args: { message: "héllo = 'you' 👋" },
-    text: /^héllo = 'you' 👋$/u,
-  },
-  {
-    ids: "T8.3",
-    server: "markdown",
-    tool: "convert",
-    args: { markdown: "# Hi\n\n**bold** <script>alert(1)</script>" },
-    text: /<h1[^>]*>Hi<\/h1>\n<p><strong>bold<\/strong> *<\/p>/,
-  },
-  {
-    ids: "T8.4",
-    server: "jq",
-    tool: "jq",
-    args: { filter: ".[] | .a", input: [{ a: 1 }, { a: "b" }] },
-    text: /^1\n"b"\n?$/,
-  },
-  {
-    ids: "T8.5",
-    server: "date",
-    tool: "add",
-    args: { date: "2026-01-31", amount: { months: 1 } },
-    text: /"iso":"2026-02-28T00:00:00/,
-  },
-  {
-    ids: "T11.2",
-    server: "checksum",
-    tool: "checksum",
-    args: { text: "a b; $(id)", algorithm: "md5" },
-    text: /^d55ffbc9eccd9d9913f63b18b065af58\n?$/,
-  },
+const CASES: readonly Case[] = [
+  { ids: "T8.1, T8.2", call: ["echo", "echo", { message: "héllo = 'you' 👋" }], text: /^héllo = 'you' 👋$/u },
+  { ids: "T8.3", call: ["markdown", "convert", { markdown: MARKDOWN }], text: HTML },
+  { ids: "T8.4", call: ["jq", "jq", { filter: ".[] | .a", input: [{ a: 1 }, { a: "b" }] }], text: /^1\n"b"\n?$/ },
+  { ids: "T8.5", call: ["date", "add", { date: "2026-01-31", amount: { months: 1 } }], text: ISO },
+  { ids: "T11.2", call: ["checksum", "checksum", { text: "a b; $(id)", algorithm: "md5" }], text: MD5 },
 ];
 
 describe("real clients over HTTP", () => {
+  const data = temporaryFolder();
   let berth: ServeProcess;
-  let data: string;
-  before(async () => {
-    data = await mkdtemp(join(tmpdir(), "berth-clients-"));
-    berth = await ServeProcess.start(["--port", "0", "--data", data]);
-  });
-  after(async () => {
-    await berth.end("SIGTERM");
-    await rm(data, { recursive: true, force: true });
-  });
+  before(async () => void (berth = await ServeProcess.start(["--port", "0", "--data", data])));
+  after(() => berth.end("SIGTERM"));
 
   for (const opener of everySession) {
-    const inSession = async <T>(server: string, use: (session: ClientSession) => Promise<T>): Promise<T> => {
-      const session = await opener.open(`${berth.url}/mcp/${server}`);
-      try {
-        return await use(session);
-      } finally {
-        await session.close();
-      }
-    };
-
-    for (const { ids, server, tool, args, text } of cases) {
-      it(`${opener.name} lists and calls ${server} (${ids})`, () =>
-        inSession(server, async (session) => {
-          assert.ok((await session.tools()).includes(tool));
-          const answer = toAnswer(await session.call(tool, args));
-          assert.match(answer.text, text);
-          assert.equal(answer.isError, false);
-        }));
+    for (const { ids, call, text } of CASES) {
+      const [server, tool, args] = call;
+      it(`${opener.name} lists and calls ${server} (${ids})`, async (t) => {
+        const session = await sessionFor(t, opener, `${berth.url}/mcp/${server}`);
+        assert.ok((await session.tools()).includes(tool));
+        const answer = toAnswer(await session.call(tool, args));
+        assert.match(answer.text, text);
+        assert.equal(answer.isError, false);
+      });
     }
   }
 });

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage } from "node:http";
-import { after, before, describe, it } from "node:test";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { describe, it } from "node:test";
+import { call } from "../support/berth.ts";
+import { sessionFor } from "../support/clients/every-session.ts";
 import { officialSession } from "../support/clients/official-session.ts";
 import { olderSession } from "../support/clients/older-session.ts";
+import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const CONNECTION_MS = 150;
@@ -24,44 +26,32 @@ function resumed(times: number): Promise<void> {
 
 /** Connections end all the time: at a proxy, or because the server closes them. */
 describe("clients of sessions whose connections end early", () => {
-  let berth: TestBerth;
-  let url: string;
-  before(async () => {
-    const env = {
-      BERTH_STREAM_CONNECTION_MS: String(CONNECTION_MS),
-      BERTH_STREAM_RETRY_MS: "10",
-      BERTH_SILENT_CALL_MS: "10",
-    };
-    berth = await startTestBerth({ files: ["test/fixtures/servers/whole.ts"], env });
-    url = `${berth.url}/mcp/whole`;
-  });
-  after(() => berth.close());
+  const env = {
+    BERTH_STREAM_CONNECTION_MS: String(CONNECTION_MS),
+    BERTH_STREAM_RETRY_MS: "10",
+    BERTH_SILENT_CALL_MS: "10",
+  };
+  const berth = berthInSuite({ files: ["test/fixtures/servers/whole.ts"], env });
 
   for (const opener of [officialSession("legacy"), olderSession("Streamable HTTP")]) {
     const { name } = opener;
-    it(`${name} comes back for the result of a call (S7)`, async () => {
-      const session = await opener.open(url);
-      try {
-        const brewing = session.call("brew", { cup: name });
-        await resumed(3);
-        await call(url, "pour", { cup: name });
-        assert.equal((await brewing).content[0]?.text, `${name} is ready`);
-      } finally {
-        await session.close();
-      }
+    it(`${name} comes back for the result of a call (S7)`, async (t) => {
+      const url = `${berth.url}/mcp/whole`;
+      const session = await sessionFor(t, opener, url);
+      const brewing = session.call("brew", { cup: name });
+      await resumed(3);
+      await call(url, "pour", { cup: name });
+      assert.equal((await brewing).content[0]?.text, `${name} is ready`);
     });
 
-    it(`${name} still hears of updates (S7, S11)`, async () => {
-      const session = await opener.open(url);
-      try {
-        await session.subscribe("notes://shopping");
-        for (let times = 1; times <= 3; times++) {
-          await resumed(1);
-          await call(url, "write", { text: `${name} ${times}` });
-          await until(() => session.heard.updated.length === times);
-        }
-      } finally {
-        await session.close();
+    it(`${name} still hears of updates (S7, S11)`, async (t) => {
+      const url = `${berth.url}/mcp/whole`;
+      const session = await sessionFor(t, opener, url);
+      await session.subscribe("notes://shopping");
+      for (let times = 1; times <= 3; times++) {
+        await resumed(1);
+        await call(url, "write", { text: `${name} ${times}` });
+        await until(() => session.heard.updated.length === times);
       }
     });
   }

@@ -46,13 +46,11 @@ describe("real clients and skills", { concurrency: 2 }, () => {
       const ended = await runOnNode24([...args, "--method", "skills/list", "--verify", "--require-digests"]);
       const lines = outputOf(ended, [0]).trim().split("\n");
       const reports = lines.map((line) => JSON.parse(line) as Report);
-      assert.deepEqual(
-        reports.map(({ uri, ok, outcome, conformance, files }) => [uri, ok, outcome, conformance, files.length]),
-        [
-          ["skill://notes/tidy-notes/SKILL.md", true, "verified", [], 3],
-          ["skill://notes/work/weekly/SKILL.md", true, "verified", [], 1],
-        ],
-      );
+      const verdicts = reports.map((each) => [each.uri, each.ok, each.outcome, each.conformance, each.files.length]);
+      assert.deepEqual(verdicts, [
+        ["skill://notes/tidy-notes/SKILL.md", true, "verified", [], 3],
+        ["skill://notes/work/weekly/SKILL.md", true, "verified", [], 1],
+      ]);
       assert.ok(reports.every(({ files }) => files.every(({ status }) => status === "verified")));
     });
   }

@@ -1,30 +1,20 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
 import { toAnswer } from "../support/clients/real-client.ts";
 import { clientFile, outputOf, runOnNode24 } from "../support/clients/run-client.ts";
 import { cli } from "../support/commands.ts";
+import { berthInSuite, temporaryFolder } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const INSPECTOR = clientFile("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
 
 /** Popular clients start `berth stdio` themselves, from their configuration. */
 describe("real clients over stdio", () => {
-  let berth: TestBerth;
-  let folder: string;
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), "berth-stdio-clients-"));
-    berth = await startTestBerth({ files: ["test/fixtures/servers/streaming.ts", "reference_templates/echo.ts"] });
-  });
-  after(async () => {
-    await berth.close();
-    await rm(folder, { recursive: true, force: true });
-  });
+  const folder = temporaryFolder();
+  const berth = berthInSuite({ files: ["test/fixtures/servers/streaming.ts", "reference_templates/echo.ts"] });
   const argumentsFor = (server: string): string[] => [
     cli,
     "stdio",

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { startTestBerth, type TestBerth } from "../../support/berth.ts";
 import { copiedTexts } from "../../support/clients/copied-texts.ts";
 import { clientsFolder } from "../../support/clients/real-client.ts";
 import { clientFile, outputOf, runAtHome, withHome } from "../../support/clients/run-client.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 const MCPORTER = clientFile("mcporter/dist/cli.js");
@@ -19,16 +19,14 @@ const INSPECTOR = clientFile("@modelcontextprotocol/inspector/clients/launcher/b
  */
 for (const access of ["open", "required"]) {
   describe(`the files that a page offers for other clients, where access is ${access}`, { concurrency: 4 }, () => {
-    let berth: TestBerth;
+    const berth = berthInSuite({ files: ["reference_templates/echo.ts"], env: { BERTH_ACCESS: access } });
     let token: string;
     let page: string;
     before(async () => {
-      berth = await startTestBerth({ files: ["reference_templates/echo.ts"], env: { BERTH_ACCESS: access } });
       ({ token } = await makeToken(berth, { can: ["call", "read"] }));
       const headers = { Accept: "text/html", ...bearer(token) };
       page = await (await fetch(`${berth.url}/mcp/meta/echo?tab=connect`, { headers })).text();
     });
-    after(() => berth.close());
 
     /** Puts the page's texts into the files that it names. The clients here fill none of the others' placeholders. */
     async function place(home: string, client: string): Promise<void> {

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import { setupsFor, sampleArguments } from "../../../src/features/clients/setup.ts";
 import type { SetupFor } from "../../../src/http/feature-routes.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
-import { request, startTestBerth, post, type TestBerth } from "../../support/berth.ts";
+import { post, request } from "../../support/berth.ts";
 import { countedReads } from "../../support/counted-reads.ts";
+import { berthFor, berthInSuite, temporaryFolder } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
@@ -92,25 +92,16 @@ describe("the sample of arguments", () => {
 });
 
 describe("the snippets on a server's page", () => {
-  let berth: TestBerth;
-  let guarded: TestBerth;
-  let folder: string;
+  const files = ["test/fixtures/servers/everyday.ts"];
+  const berth = berthInSuite({ files });
+  const guarded = berthInSuite({ files, env: { BERTH_ACCESS: "required" } });
+  const folder = temporaryFolder();
   let setup: SetupFor;
   before(async () => {
-    const files = ["test/fixtures/servers/everyday.ts"];
-    [berth, guarded] = await Promise.all([
-      startTestBerth({ files }),
-      startTestBerth({ files, env: { BERTH_ACCESS: "required" } }),
-    ]);
-    folder = await mkdtemp(join(tmpdir(), "berth-setup-"));
     await symlink(join(packageRoot, "node_modules"), join(folder, "node_modules"));
     const url = `${berth.url}/mcp/everyday`;
     const { body } = await post(url, request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" });
     setup = { name: "everyday", url, tool: body.result.tools[0], access: "open" };
-  });
-  after(async () => {
-    await Promise.all([berth.close(), guarded.close()]);
-    await rm(folder, { recursive: true });
   });
 
   for (const access of ["open", "token"] as const) {
@@ -197,10 +188,8 @@ describe("the snippets on a server's page", () => {
     const open = textsFor(setup);
     const oauth = textsFor({ ...setup, access: "oauth" });
     const differing = [...open].filter(([client, texts]) => texts.join() !== oauth.get(client)!.join());
-    assert.deepEqual(
-      differing.map(([client]) => client),
-      ["curl", "TypeScript"],
-    );
+    const clients = differing.map(([client]) => client);
+    assert.deepEqual(clients, ["curl", "TypeScript"]);
     const token = textsFor({ ...setup, access: "token" });
     for (const client of ["curl", "TypeScript"]) assert.deepEqual(oauth.get(client), token.get(client));
   });
@@ -264,14 +253,13 @@ describe("the snippets on a server's page", () => {
     }
   });
 
-  it("name the authorization server and the command for other programs (C6)", async () => {
+  it("name the authorization server and the command for other programs (C6)", async (t) => {
     const issuer = "http://127.0.0.1:9/";
     const env = { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer };
-    const signed = await startTestBerth({ texts: { "one.ts": "export const one = () => 1;" }, env });
+    const signed = await berthFor(t, { texts: { "one.ts": "export const one = () => 1;" }, env });
     const { token } = await makeToken(signed, { can: ["read"] });
     const headers = { Accept: "text/html", ...bearer(token) };
     const page = await (await fetch(`${signed.url}/mcp/meta/one?tab=connect`, { headers })).text();
-    await signed.close();
     assert.ok(page.includes(`<code>${issuer}</code>`));
     assert.ok(page.includes("berth token create --server one"));
     assert.ok(!page.includes("Authorization: Bearer ${BERTH_TOKEN}"));

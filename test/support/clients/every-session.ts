@@ -1,4 +1,5 @@
-import type { SessionOpener } from "./client-session.ts";
+import type { TestContext } from "node:test";
+import type { ClientSession, SessionOpener } from "./client-session.ts";
 import { officialSession } from "./official-session.ts";
 import { olderSession } from "./older-session.ts";
 
@@ -10,3 +11,10 @@ export const everySession: readonly SessionOpener[] = [
   olderSession("Streamable HTTP"),
   olderSession("HTTP+SSE"),
 ];
+
+/** A session that is closed at the end of the test. */
+export async function sessionFor(t: TestContext, opener: SessionOpener, url: string): Promise<ClientSession> {
+  const session = await opener.open(url);
+  t.after(() => session.close());
+  return session;
+}

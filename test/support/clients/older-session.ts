@@ -8,10 +8,10 @@ interface OlderClient {
   connect(transport: OlderTransport): Promise<void>;
   getServerVersion(): { name: string } | undefined;
   getServerCapabilities(): Record<string, unknown> | undefined;
-  listTools(at: Page): Promise<{ tools: { name: string }[] } & Next>;
-  listResources(at: Page): Promise<{ resources: { uri: string }[] } & Next>;
-  listResourceTemplates(at: Page): Promise<{ resourceTemplates: { uriTemplate: string }[] } & Next>;
-  listPrompts(at: Page): Promise<{ prompts: { name: string }[] } & Next>;
+  listTools(at: Page): Promise<Listed>;
+  listResources(at: Page): Promise<Listed>;
+  listResourceTemplates(at: Page): Promise<Listed>;
+  listPrompts(at: Page): Promise<Listed>;
   callTool(params: { name: string; arguments: object }, schema: undefined, options: CallOptions): Promise<Called>;
   readResource(params: { uri: string }): Promise<{ contents: unknown[] }>;
   getPrompt(params: { name: string; arguments: object }): Promise<{ messages: unknown[] }>;
@@ -28,9 +28,7 @@ interface Page {
   readonly cursor?: string;
 }
 
-interface Next {
-  readonly nextCursor?: string;
-}
+type Listed = { readonly nextCursor?: string } & Readonly<Record<string, unknown>>;
 
 interface Params {
   readonly uri: string;
@@ -86,26 +84,10 @@ export function olderSession(transport: "Streamable HTTP" | "HTTP+SSE"): Session
         sessionId: connection.sessionId,
         heard: peer.heard,
         answerWith: (answer) => void (peer.answer = answer),
-        tools: () =>
-          allPages(
-            (at) => client.listTools(at),
-            ({ tools }) => tools.map(({ name }) => name),
-          ),
-        resources: () =>
-          allPages(
-            (at) => client.listResources(at),
-            ({ resources }) => resources.map(({ uri }) => uri),
-          ),
-        templates: () =>
-          allPages(
-            (at) => client.listResourceTemplates(at),
-            ({ resourceTemplates }) => resourceTemplates.map(({ uriTemplate }) => uriTemplate),
-          ),
-        prompts: () =>
-          allPages(
-            (at) => client.listPrompts(at),
-            ({ prompts }) => prompts.map(({ name }) => name),
-          ),
+        tools: () => allPages("tools", "name", (at) => client.listTools(at)),
+        resources: () => allPages("resources", "uri", (at) => client.listResources(at)),
+        templates: () => allPages("resourceTemplates", "uriTemplate", (at) => client.listResourceTemplates(at)),
+        prompts: () => allPages("prompts", "name", (at) => client.listPrompts(at)),
         call: (name, args = {}, options = {}) => client.callTool({ name, arguments: args }, undefined, options),
         read: async (uri) => (await client.readResource({ uri })).contents,
         prompt: async (name, args = {}) => (await client.getPrompt({ name, arguments: args })).messages,
@@ -125,13 +107,12 @@ export function olderSession(transport: "Streamable HTTP" | "HTTP+SSE"): Session
   };
 }
 
-/** This SDK lists one page at a time. */
-async function allPages<T extends Next>(list: (at: Page) => Promise<T>, each: (page: T) => string[]) {
+/** A field of all that is listed: this SDK lists one page at a time. */
+async function allPages(name: string, field: string, list: (at: Page) => Promise<Listed>): Promise<string[]> {
   const found: string[] = [];
-  let at: Page = {};
-  for (;;) {
+  for (let at: Page = {}; ;) {
     const page = await list(at);
-    found.push(...each(page));
+    found.push(...(page[name] as Record<string, string>[]).map((each) => each[field]!));
     if (page.nextCursor === undefined) return found;
     at = { cursor: page.nextCursor };
   }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
+import { pluck } from "../rows.ts";
 import { until } from "../until.ts";
 import type { ClientSession, SessionOpener } from "./client-session.ts";
 
@@ -53,10 +54,7 @@ export function wholeSession(
 
   it(`${name} gets text, image, audio, an embedded resource and a link (S8)`, async () => {
     const { content } = await session.call("gallery");
-    assert.deepEqual(
-      content.map(({ type }) => type),
-      ["text", "image", "audio", "resource", "resource_link"],
-    );
+    assert.deepEqual(pluck(content, "type"), ["text", "image", "audio", "resource", "resource_link"]);
   });
 
   it(`${name} is told what is wrong with a call (T5.2, T5.4, T5.5)`, async () => {
@@ -207,7 +205,7 @@ export function wholeSession(
     const names = Array.from({ length: 40 }, (_, index) => `${name} ${index}`);
     const answers = await Promise.all(names.map((each) => session.call("greet", { name: each })));
     assert.deepEqual(
-      answers.map(({ structuredContent }) => structuredContent),
+      pluck(answers, "structuredContent"),
       names.map((each) => ({ greeting: `Hello, ${each}!` })),
     );
   });
