@@ -1,24 +1,16 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { FrameLocator } from "playwright-core";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { screenshot, startBrowser, violationsOf, type TestBrowser } from "../support/browser.ts";
+import { screenshot, startBrowser, violationsOf } from "../support/browser.ts";
+import { berthInSuite, inSuite } from "../support/suite.ts";
 import { TesterPage } from "../support/tester.ts";
 import { until } from "../support/until.ts";
 
 describe("the template of an app with a chart", () => {
-  let berth: TestBerth;
-  let browser: TestBrowser;
+  const browser = inSuite(startBrowser);
+  const berth = berthInSuite({});
   let tester: TesterPage;
   let app: FrameLocator;
-
-  before(async () => {
-    [berth, browser] = await Promise.all([startTestBerth({}), startBrowser()]);
-  });
-  after(async () => {
-    await browser.close();
-    await berth.close();
-  });
 
   it("makes a server whose tool has an app, under the server's own name", async () => {
     const page = await browser.open(`${berth.url}/servers/new`);

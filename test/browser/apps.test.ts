@@ -1,35 +1,24 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import type { FrameLocator } from "playwright-core";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { startBrowser, type TestBrowser } from "../support/browser.ts";
+import { startBrowser } from "../support/browser.ts";
+import { berthInSuite, inSuite, serverInSuite } from "../support/suite.ts";
 import { TesterPage } from "../support/tester.ts";
 import { until } from "../support/until.ts";
 
 const servers = "test/fixtures/servers";
 
 describe("apps", () => {
-  let berth: TestBerth;
-  let browser: TestBrowser;
-  let declared: Heard;
-  let undeclared: Heard;
-  before(async () => {
-    [declared, undeclared] = await Promise.all([listen(), listen()]);
-    // Its own address is known only once it runs: the app is told it, and its wishes name every name of this machine.
-    const port = 20_000 + Math.floor(Math.random() * 20_000);
-    const csp = {
-      connectDomains: [
-        declared.origin,
-        `http://127.0.0.1:${port}`,
-        `http://localhost:${port}`,
-        "https://x.org/a; script-src *",
-        "*",
-      ],
-    };
-    berth = await startTestBerth({
+  const browser = inSuite(startBrowser);
+  const declared = siteInSuite();
+  const undeclared = siteInSuite();
+  // Its own address is known only once it runs: the app is told it, and its wishes name every name of this machine.
+  const port = 20_000 + Math.floor(Math.random() * 20_000);
+  const berth = berthInSuite(() => {
+    const own = [`http://127.0.0.1:${port}`, `http://localhost:${port}`];
+    const csp = { connectDomains: [declared.server.url, ...own, "https://x.org/a; script-src *", "*"] };
+    return {
       files: [`${servers}/board.ts`],
       texts: {
         "attack.ts":
@@ -37,12 +26,7 @@ describe("apps", () => {
       },
       beside: { "attack.html": ATTACK(csp), "board.html": readFileSync(`${servers}/board.html`, "utf8") },
       env: { BERTH_PORT: String(port) },
-    });
-    browser = await startBrowser();
-  });
-  after(async () => {
-    await browser.close();
-    await Promise.all([berth.close(), declared.close(), undeclared.close()]);
+    };
   });
 
   describe("an app in the tester", () => {
@@ -124,7 +108,7 @@ describe("apps", () => {
       await browser.context.addCookies([{ name: "berth-session", value: "secret", url: berth.url }]);
       tester = await TesterPage.open(browser, `${berth.url}/mcp/meta/attack`, "attack");
       await tester.field("berth").fill(berth.url);
-      await tester.field("other").fill(undeclared.origin);
+      await tester.field("other").fill(undeclared.server.url);
       await tester.run("attack answered");
       frame = tester.section.frameLocator("iframe");
       await frame.getByText("ready").waitFor();
@@ -142,7 +126,7 @@ describe("apps", () => {
           notice.includes(berth.url.replace("localhost", "127.0.0.1")),
       );
       assert.equal(await outcome("fetch declared"), "200");
-      assert.deepEqual(declared.paths(), ["/declared"]);
+      assert.deepEqual(declared.paths, ["/declared"]);
     });
 
     it("is confined by its frame as well as by its policy", async () => {
@@ -180,14 +164,14 @@ describe("apps", () => {
         await tester.run("attack answered");
         await frame.getByText("ready").waitFor();
       }
-      assert.deepEqual(undeclared.paths(), []);
+      assert.deepEqual(undeclared.paths, []);
       assert.equal(new URL(tester.page.url()).pathname, "/mcp/meta/attack");
     });
     it("gets no other policy by asking for its frame anew", async () => {
       await frame.getByRole("button", { name: "lead itself to its frame", exact: true }).click();
       await until(async () => (await frame.getByText("ready").count()) === 0 || undefined);
       assert.equal(await tester.section.frameLocator("iframe").locator("body").innerText(), "");
-      assert.deepEqual(undeclared.paths(), []);
+      assert.deepEqual(undeclared.paths, []);
     });
     it("has an origin of its own even where its frame is opened alone", async () => {
       const page = await browser.context.newPage();
@@ -202,26 +186,14 @@ describe("apps", () => {
   });
 });
 
-interface Heard {
-  readonly origin: string;
-  paths(): readonly string[];
-  close(): Promise<void>;
-}
-
-/** A web server of somebody else, which answers every page. */
-async function listen(): Promise<Heard> {
+/** A web site of a third party, which answers every request. */
+function siteInSuite() {
   const paths: string[] = [];
-  const server: Server = createServer(({ url = "" }, response) => {
+  const server = serverInSuite(({ url = "" }, response) => {
     paths.push(url);
-    response.setHeader("Access-Control-Allow-Origin", "*");
-    response.end("ok");
+    response.setHeader("Access-Control-Allow-Origin", "*").end("ok");
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    paths: () => paths,
-    close: () => new Promise((resolve) => (server.closeAllConnections(), server.close(() => resolve()))),
-  };
+  return { server, paths };
 }
 
 /** Each button is an attack; `#said` tells what became of it. */

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { isTooWide, screenshot, startBrowser, violationsOf, type TestBrowser } from "../support/browser.ts";
+import { call } from "../support/berth.ts";
+import { isTooWide, screenshot, startBrowser, violationsOf } from "../support/browser.ts";
+import { berthInSuite, inSuite } from "../support/suite.ts";
 import { TesterPage } from "../support/tester.ts";
 import { until } from "../support/until.ts";
 
@@ -10,30 +11,19 @@ export const write = (path: string): string => "wrote " + path;
 `;
 
 describe("the tester", () => {
-  let berth: TestBerth;
-  let browser: TestBrowser;
-  let server: string;
-  before(async () => {
-    [berth, browser] = await Promise.all([
-      startTestBerth({
-        files: ["test/fixtures/servers/workbench.ts"],
-        texts: { "notes.ts": NOTES },
-        mcps: { notes: { definition: "notes.ts", consent: ["write"] } },
-      }),
-      startBrowser(),
-    ]);
-    server = `${berth.url}/mcp/meta/workbench`;
+  const browser = inSuite(startBrowser);
+  const berth = berthInSuite({
+    files: ["test/fixtures/servers/workbench.ts"],
+    texts: { "notes.ts": NOTES },
+    mcps: { notes: { definition: "notes.ts", consent: ["write"] } },
   });
-  after(async () => {
-    await browser.close();
-    await berth.close();
-  });
+  const server = (): string => `${berth.url}/mcp/meta/workbench`;
 
   for (const revision of ["2026-07-28", "2025-11-25"]) {
     describe(`in revision ${revision}`, () => {
       let tester: TesterPage;
       before(async () => {
-        tester = await TesterPage.open(browser, server, "echo");
+        tester = await TesterPage.open(browser, server(), "echo");
         await tester.speak(revision);
       });
       after(() => browser.leave(tester.page));
@@ -125,10 +115,8 @@ describe("the tester", () => {
         await tester.field("text required").fill("rain");
         await tester.run("remark answered");
         const lines = await tester.result.locator(".lines li").allInnerTexts();
-        assert.deepEqual(
-          lines.map((line) => line.replaceAll(/\s+/g, " ")),
-          ["debug a detail of rain", 'warning {"text":"rain"}'],
-        );
+        const shown = lines.map((line) => line.replaceAll(/\s+/g, " "));
+        assert.deepEqual(shown, ["debug a detail of rain", 'warning {"text":"rain"}']);
       });
 
       it("shows an error of the tool", async () => {
@@ -164,7 +152,7 @@ describe("the tester", () => {
   describe("in the newest revision", () => {
     let tester: TesterPage;
     beforeEach(async () => {
-      tester = await TesterPage.open(browser, server, "echo");
+      tester = await TesterPage.open(browser, server(), "echo");
     });
     afterEach(() => browser.leave(tester.page));
 
@@ -199,7 +187,7 @@ describe("the tester", () => {
     });
 
     it("loads its scripts only when it is opened", async () => {
-      const page = await browser.open(server);
+      const page = await browser.open(server());
       const loaded = async () => (await page.evaluate(SIZES)) as number[];
       const before = await loaded();
       await page.locator("summary").filter({ hasText: "mixed" }).click();
@@ -262,7 +250,7 @@ describe("the tester", () => {
     });
 
     it("reports a tool of the address that no longer exists", async () => {
-      const page = await browser.open(`${server}#tool=gone`);
+      const page = await browser.open(`${server()}#tool=gone`);
       await page.getByText("There is no tool gone any more.").waitFor();
       await browser.leave(page);
     });

@@ -1,24 +1,16 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { startTestBerth, type TestBerth } from "../support/berth.ts";
-import { screenshot, spilledTexts, startBrowser, violationsOf, type TestBrowser } from "../support/browser.ts";
+import { before, describe, it } from "node:test";
+import { screenshot, spilledTexts, startBrowser, violationsOf } from "../support/browser.ts";
+import { berthInSuite, inSuite } from "../support/suite.ts";
 import { TesterPage } from "../support/tester.ts";
 import { until } from "../support/until.ts";
 
 describe("the tester", () => {
-  let berth: TestBerth;
-  let browser: TestBrowser;
+  const browser = inSuite(startBrowser);
+  const berth = berthInSuite({ files: ["test/fixtures/servers/workbench.ts"] });
   let tester: TesterPage;
   before(async () => {
-    [berth, browser] = await Promise.all([
-      startTestBerth({ files: ["test/fixtures/servers/workbench.ts"] }),
-      startBrowser(),
-    ]);
     tester = await TesterPage.open(browser, `${berth.url}/mcp/meta/workbench`, "echo");
-  });
-  after(async () => {
-    await browser.close();
-    await berth.close();
   });
 
   it("shows the raw messages of both directions (C6)", async () => {
