@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { lstatSync, readFileSync, readdirSync, readlinkSync } from "node:fs";
-import { chmod, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { GuestProgram, HostPort } from "../../src/executor/executor.ts";
@@ -13,6 +12,7 @@ import { Fetches } from "../../src/network/fetches.ts";
 import { type Mode, networkOf, programOf, shape, useRig } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
 import { listening } from "../support/listening.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 /**
  * Every way out that does not end its process, tried by a guest with each combination of what a guest may be given: a
@@ -21,23 +21,16 @@ import { listening } from "../support/listening.ts";
 const groups = ["files", "programs", "identity", "network", "folders"] as const;
 
 /** In `trusted` the network and the user are those of the machine (docs/security.md, "What is not claimed"). */
-const unclaimedInTrusted: ReadonlySet<string> = new Set([
-  "datagram",
-  "interfaces",
-  "multicast",
-  "rawAbstractSocket",
-  "rawListen",
-  "rawListenLocally",
-  "rawLocalSocket",
-  "rawSocket",
-]);
+const unclaimedInTrusted: ReadonlySet<string> = new Set(
+  "datagram interfaces multicast rawAbstractSocket rawListen rawListenLocally rawLocalSocket rawSocket".split(" "),
+);
 /** The same goes for a socket in a folder, for code with a network. */
 const unclaimedWithBoth: ReadonlySet<string> = new Set(["rawSocket"]);
 
 function escapesContract(mode: Mode): void {
   describe(`the escapes of a ${mode} guest`, () => {
     const rig = useRig(mode);
-    let home: string;
+    const home = temporaryFolder();
     let given: HostFolder[];
     let unlisted: number;
     let listed: number;
@@ -45,7 +38,6 @@ function escapesContract(mode: Mode): void {
     let [reached, connections] = [0, 0];
 
     before(async () => {
-      home = await realpath(await mkdtemp(join(tmpdir(), "berth-escapes-")));
       // Root's guests are nobody: no mode of a file may be what keeps them out.
       await chmod(home, 0o755);
       for (const name of ["outside", "docs", "docs/deep", "docs-secret", "out"]) {
@@ -99,10 +91,7 @@ function escapesContract(mode: Mode): void {
         { name: "out", path: join(home, "out"), writable: true },
       ];
     });
-    after(async () => {
-      for (const server of servers) server.close();
-      await rm(home, { recursive: true });
-    });
+    after(() => servers.forEach((server) => server.close()));
 
     const kinds = {
       nothing: () => ({ network: networkOf() }),

@@ -30,16 +30,13 @@ describe("trying to load a program", () => {
     }
   };
 
-  it("reports no problem if the program cannot be started", async () => {
+  it("reports no problem if the program cannot be started", async (t) => {
     const nowhere = { ...trustedLauncher(node, limits), guest: () => ({ file: "/nowhere/node", args: [] }) };
     const executor = new GuestExecutor(nowhere as never, { limits });
-    try {
-      const outcome = await executor.load({ tenant: "default", code: async () => GOOD });
-      assert.equal(loadProblem(outcome, "x.ts"), undefined);
-      assert.deepEqual(outcome, { kind: "unknown" });
-    } finally {
-      await executor.close();
-    }
+    t.after(() => executor.close());
+    const outcome = await executor.load({ tenant: "default", code: async () => GOOD });
+    assert.equal(loadProblem(outcome, "x.ts"), undefined);
+    assert.deepEqual(outcome, { kind: "unknown" });
   });
 
   it("loadElapsedMs: stops waiting for a top level that awaits something, or lacks CPU time", async (t) => {

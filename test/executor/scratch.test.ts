@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
@@ -10,6 +8,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { folderUseOf } from "../../src/processes/folder-use.ts";
 import { failureOf, programWith, shape, useRig, valueOf } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const CODE = `
@@ -129,8 +128,8 @@ describe("the scratch folders of trusted guests", () => {
   const node = { file: process.execPath, major: Number(process.versions.node.split(".")[0]) };
   const limits = { ...defaultLimits, guestSpareProcesses: 1, guestDiskMb: 1 };
 
-  it("are gone when their processes are, and all of them when the executor is closed", async () => {
-    const parent = await mkdtemp(join(tmpdir(), "berth-scratch-"));
+  it("are gone when their processes are, and all of them when the executor is closed", async (t) => {
+    const parent = temporaryFolder(t);
     let made = 0;
     const makeFolder = (prefix: string): string => {
       const folder = join(parent, `${prefix}${++made}`);
@@ -138,24 +137,21 @@ describe("the scratch folders of trusted guests", () => {
       return folder;
     };
     const executor = new GuestExecutor(trustedLauncher(node, limits), { limits, makeFolder });
-    try {
-      const program = programWith(CODE);
-      const run = (name: string) => executor.call(program, { shape: shape(name), args: {}, deadlineMs: 60_000 });
-      const [first] = valueOf(await run("places")) as string[];
-      assert.ok(existsSync(first!));
-      const { message } = failureOf(await run("fill"));
-      assert.match(message, /more than 1 MB into its scratch folder \(BERTH_GUEST_DISK_MB\)/);
-      await until(() => !existsSync(first!), "its folder is removed");
-      const [second] = valueOf(await run("places")) as string[];
-      assert.notEqual(second, first);
-    } finally {
-      await executor.close();
-      assert.deepEqual(readdirSync(parent), []);
-      await rm(parent, { recursive: true });
-    }
+    t.after(() => executor.close());
+    const program = programWith(CODE);
+    const run = (name: string) => executor.call(program, { shape: shape(name), args: {}, deadlineMs: 60_000 });
+    const [first] = valueOf(await run("places")) as string[];
+    assert.ok(existsSync(first!));
+    const { message } = failureOf(await run("fill"));
+    assert.match(message, /more than 1 MB into its scratch folder \(BERTH_GUEST_DISK_MB\)/);
+    await until(() => !existsSync(first!), "its folder is removed");
+    const [second] = valueOf(await run("places")) as string[];
+    assert.notEqual(second, first);
+    await executor.close();
+    assert.deepEqual(readdirSync(parent), []);
   });
 
-  it("that cannot be made fail the call, and not the service", async () => {
+  it("that cannot be made fail the call, and not the service", async (t) => {
     const makeFolder = (): string => {
       throw Object.assign(new Error("no space"), { code: "ENOSPC" });
     };
@@ -163,28 +159,19 @@ describe("the scratch folders of trusted guests", () => {
       limits: { ...limits, guestSpareProcesses: 0 },
       makeFolder,
     });
-    try {
-      const call = { shape: shape("places"), args: {}, deadlineMs: 60_000 };
-      const { message, retriable } = failureOf(await executor.call(programWith(CODE), call));
-      assert.match(message, /could not be started \(ENOSPC\)/);
-      assert.equal(retriable, true);
-    } finally {
-      await executor.close();
-    }
+    t.after(() => executor.close());
+    const call = { shape: shape("places"), args: {}, deadlineMs: 60_000 };
+    const { message, retriable } = failureOf(await executor.call(programWith(CODE), call));
+    assert.match(message, /could not be started \(ENOSPC\)/);
+    assert.equal(retriable, true);
   });
 
-  it("are not counted further than their limits", async () => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-counted-"));
-    try {
-      for (let n = 0; n < 50; n++) mkdirSync(join(folder, `${n}`));
-      assert.equal((await folderUseOf(folder, { files: 10, megabytes: 1 })).files, 11);
-      assert.equal((await folderUseOf(folder, { files: 100, megabytes: 1 })).files, 50);
-      assert.deepEqual(await folderUseOf(join(folder, "missing"), { files: 1, megabytes: 1 }), {
-        files: 0,
-        megabytes: 0,
-      });
-    } finally {
-      await rm(folder, { recursive: true });
-    }
+  it("are not counted further than their limits", async (t) => {
+    const folder = temporaryFolder(t);
+    for (let n = 0; n < 50; n++) mkdirSync(join(folder, `${n}`));
+    assert.equal((await folderUseOf(folder, { files: 10, megabytes: 1 })).files, 11);
+    assert.equal((await folderUseOf(folder, { files: 100, megabytes: 1 })).files, 50);
+    const missing = await folderUseOf(join(folder, "missing"), { files: 1, megabytes: 1 });
+    assert.deepEqual(missing, { files: 0, megabytes: 0 });
   });
 });

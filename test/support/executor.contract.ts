@@ -1,11 +1,12 @@
 import { strict as assert } from "node:assert";
-import { after, describe, it } from "node:test";
+import { after, describe, it, type TestContext } from "node:test";
 import type { GuestLog, GuestProgram, HostPort } from "../../src/executor/executor.ts";
 import { traceBounds } from "../../src/executor/guest-process.ts";
 import { GRACE_MS } from "../../src/executor/pending-call.ts";
 import { clock } from "../../src/lib/clock.ts";
 import type { Json } from "../../src/lib/json.ts";
 import { readingBounds } from "../../src/lib/reading-bounds.ts";
+import type { Limits } from "../../src/limits/limits.ts";
 import { holdTimeouts, stopClock } from "./clock.ts";
 import {
   type Mode,
@@ -197,8 +198,7 @@ export function executorContract(mode: Mode): void {
       const controller = new AbortController();
       const onProgress = (): void => controller.abort();
       const options = { program, onProgress, signal: controller.signal };
-      const failure = failureOf(await rig.call(shape("endless", [], streaming), {}, options));
-      assert.equal(failure.reason, "cancelled");
+      assert.equal(failureOf(await rig.call(shape("endless", [], streaming), {}, options)).reason, "cancelled");
       // The caller does not wait for it.
       await until(async () => (await cleanedUp()) === before + 1, "the generator has ended");
     });
@@ -383,8 +383,7 @@ export function executorContract(mode: Mode): void {
       await rig.value(shape("pid"), {}, { program });
       const started = rig.executor.stats().killed;
       const sibling = rig.call(wait, { ms: 600_000 }, { program });
-      const failure = failureOf(await rig.call(deaf, { ms: 600_000 }, { program, deadlineMs: 100 }));
-      assert.equal(failure.reason, "timeout");
+      assert.equal(failureOf(await rig.call(deaf, { ms: 600_000 }, { program, deadlineMs: 100 })).reason, "timeout");
       const hurt = failureOf(await sibling);
       assert.deepEqual([hurt.reason, hurt.retriable], ["evicted", true]);
       assert.match(hurt.message, /another call of the same program overran its deadline/);
@@ -477,13 +476,10 @@ export function executorContract(mode: Mode): void {
     const same = shape("same", ["value"]);
     const gate = shape("gate", [], { context: true });
 
-    const withRig = async (limits: Parameters<typeof openRig>[1], use: (rig: Rig) => Promise<void>): Promise<void> => {
+    const rigFor = async (t: TestContext, limits: Partial<Limits>): Promise<Rig> => {
       const rig = await openRig(mode, limits);
-      try {
-        await use(rig);
-      } finally {
-        await rig.close();
-      }
+      t.after(() => rig.close());
+      return rig;
     };
 
     /** A program whose function `gate` returns when the gate is opened, and the number of its calls so far. */
@@ -504,39 +500,39 @@ export function executorContract(mode: Mode): void {
     };
     const attack = shape("attack", ["group", "name", "data"], { style: "object", context: true });
 
-    it("outputBytes: a larger result is a failure, and the process lives on", () =>
-      withRig({ outputBytes: 10_000 }, async (rig) => {
-        const echo = shape("echo", ["message", "times"]);
-        assert.equal(((await rig.value(echo, { message: "x", times: 10_000 })) as string).length, 10_000);
-        for (const [call, args] of [
-          [echo, { message: "x", times: 10_001 }],
-          [echo, { message: "ä", times: 5_001 }],
-          [same, { value: Array.from({ length: 5_001 }, () => 1) }],
-        ] as const) {
-          const failure = failureOf(await rig.call(call, args));
-          assert.equal(failure.reason, "output");
-          assert.match(failure.message, /larger than 10000 bytes \(BERTH_OUTPUT_BYTES\)/);
-        }
-        assert.equal(rig.executor.stats().killed, 0);
-      }));
-
-    it("guestFrameBytes: a result that fits no frame is a failure, and the process lives on", () =>
-      withRig({ guestFrameBytes: 10_000 }, async (rig) => {
-        const failure = failureOf(await rig.call(shape("echo", ["message", "times"]), { message: "x", times: 10_001 }));
+    it("outputBytes: a larger result is a failure, and the process lives on", async (t) => {
+      const rig = await rigFor(t, { outputBytes: 10_000 });
+      const echo = shape("echo", ["message", "times"]);
+      assert.equal(((await rig.value(echo, { message: "x", times: 10_000 })) as string).length, 10_000);
+      for (const [call, args] of [
+        [echo, { message: "x", times: 10_001 }],
+        [echo, { message: "ä", times: 5_001 }],
+        [same, { value: Array.from({ length: 5_001 }, () => 1) }],
+      ] as const) {
+        const failure = failureOf(await rig.call(call, args));
         assert.equal(failure.reason, "output");
-        assert.equal(rig.executor.stats().killed, 0);
-      }));
+        assert.match(failure.message, /larger than 10000 bytes \(BERTH_OUTPUT_BYTES\)/);
+      }
+      assert.equal(rig.executor.stats().killed, 0);
+    });
 
-    it("unfinishedGuestBytesPerTenant: ends guests whose incomplete frames exceed it", () =>
-      withRig({ unfinishedGuestBytesPerTenant: 200_000 }, async (rig) => {
-        const args = { group: "pipe", name: "hugeFrame" };
-        const failure = failureOf(await rig.call(attack, args, { program: programOf("hostile") }));
-        assert.equal(failure.reason, "protocol", failure.message);
-        assert.match(
-          failure.message,
-          /its process was in the middle of a frame .* 200000 bytes of frames of its tenant's guests/,
-        );
-      }));
+    it("guestFrameBytes: a result that fits no frame is a failure, and the process lives on", async (t) => {
+      const rig = await rigFor(t, { guestFrameBytes: 10_000 });
+      const failure = failureOf(await rig.call(shape("echo", ["message", "times"]), { message: "x", times: 10_001 }));
+      assert.equal(failure.reason, "output");
+      assert.equal(rig.executor.stats().killed, 0);
+    });
+
+    it("unfinishedGuestBytesPerTenant: ends guests whose incomplete frames exceed it", async (t) => {
+      const rig = await rigFor(t, { unfinishedGuestBytesPerTenant: 200_000 });
+      const args = { group: "pipe", name: "hugeFrame" };
+      const failure = failureOf(await rig.call(attack, args, { program: programOf("hostile") }));
+      assert.equal(failure.reason, "protocol", failure.message);
+      assert.match(
+        failure.message,
+        /its process was in the middle of a frame .* 200000 bytes of frames of its tenant's guests/,
+      );
+    });
 
     describe("by default", () => {
       const rig = useRig(mode);
@@ -595,118 +591,118 @@ export function executorContract(mode: Mode): void {
       });
     });
 
-    it("callsPerTenant and queuedCallsPerTenant: queues calls, with deadline and cancellation, and refuses the rest", () =>
-      withRig({ callsPerTenant: 1, queuedCallsPerTenant: 2 }, async (rig) => {
-        const { program, open, arrived } = gated();
-        const controller = new AbortController();
-        const running = rig.value(gate, {}, { program });
-        const waiting = rig.value(gate, {}, { program });
-        const cancelled = rig.call(gate, {}, { program, signal: controller.signal });
-        const refused = failureOf(await rig.call(gate, {}, { program }));
-        assert.deepEqual([refused.reason, refused.retriable], ["busy", true]);
-        controller.abort();
-        assert.equal(failureOf(await cancelled).reason, "cancelled");
-        const late = failureOf(await rig.call(gate, {}, { program, deadlineMs: 60 }));
-        assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
-        await until(() => arrived() === 1, "one call runs");
-        assert.equal(rig.executor.stats().callsInFlight, 2);
-        open();
-        assert.deepEqual(await Promise.all([running, waiting]), ["opened", "opened"]);
-        assert.deepEqual([arrived(), rig.executor.stats().callsInFlight], [2, 0]);
-      }));
+    it("callsPerTenant and queuedCallsPerTenant: queues calls, with deadline and cancellation, and refuses the rest", async (t) => {
+      const rig = await rigFor(t, { callsPerTenant: 1, queuedCallsPerTenant: 2 });
+      const { program, open, arrived } = gated();
+      const controller = new AbortController();
+      const running = rig.value(gate, {}, { program });
+      const waiting = rig.value(gate, {}, { program });
+      const cancelled = rig.call(gate, {}, { program, signal: controller.signal });
+      const refused = failureOf(await rig.call(gate, {}, { program }));
+      assert.deepEqual([refused.reason, refused.retriable], ["busy", true]);
+      controller.abort();
+      assert.equal(failureOf(await cancelled).reason, "cancelled");
+      const late = failureOf(await rig.call(gate, {}, { program, deadlineMs: 60 }));
+      assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
+      await until(() => arrived() === 1, "one call runs");
+      assert.equal(rig.executor.stats().callsInFlight, 2);
+      open();
+      assert.deepEqual(await Promise.all([running, waiting]), ["opened", "opened"]);
+      assert.deepEqual([arrived(), rig.executor.stats().callsInFlight], [2, 0]);
+    });
 
-    it("guestProcesses: waits for a busy process, and evicts the one that was idle longest", () =>
-      withRig({ guestProcesses: 2 }, async (rig) => {
-        const [first, second, third] = [gated(), gated(), gated()];
-        const calls = [first, second, third].map(({ program }) => rig.value(gate, {}, { program }));
-        const late = failureOf(await rig.call(gate, {}, { program: programOf("friendly"), deadlineMs: 80 }));
-        assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
-        await until(() => first.arrived() + second.arrived() === 2, "two programs run");
-        assert.equal(third.arrived(), 0);
-        assert.equal(rig.executor.stats().programs, 2);
-        first.open();
-        await until(() => third.arrived() === 1, "the third has its process");
-        assert.equal(rig.executor.stats().programs, 2);
-        second.open();
-        third.open();
-        assert.deepEqual(await Promise.all(calls), ["opened", "opened", "opened"]);
+    it("guestProcesses: waits for a busy process, and evicts the one that was idle longest", async (t) => {
+      const rig = await rigFor(t, { guestProcesses: 2 });
+      const [first, second, third] = [gated(), gated(), gated()];
+      const calls = [first, second, third].map(({ program }) => rig.value(gate, {}, { program }));
+      const late = failureOf(await rig.call(gate, {}, { program: programOf("friendly"), deadlineMs: 80 }));
+      assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
+      await until(() => first.arrived() + second.arrived() === 2, "two programs run");
+      assert.equal(third.arrived(), 0);
+      assert.equal(rig.executor.stats().programs, 2);
+      first.open();
+      await until(() => third.arrived() === 1, "the third has its process");
+      assert.equal(rig.executor.stats().programs, 2);
+      second.open();
+      third.open();
+      assert.deepEqual(await Promise.all(calls), ["opened", "opened", "opened"]);
 
-        const programs = [programOf("friendly"), programOf("friendly"), programOf("friendly")] as const;
-        const mark = (index: 0 | 1 | 2): Promise<Json> => rig.value(shape("mark"), {}, { program: programs[index] });
-        const marks = [await mark(0), await mark(1)];
-        assert.equal(await mark(0), marks[0]);
-        await mark(2);
-        assert.equal(await mark(0), marks[0], "the one used last was kept");
-        assert.equal(rig.executor.stats().programs, 2);
-      }));
+      const programs = [programOf("friendly"), programOf("friendly"), programOf("friendly")] as const;
+      const mark = (index: 0 | 1 | 2): Promise<Json> => rig.value(shape("mark"), {}, { program: programs[index] });
+      const marks = [await mark(0), await mark(1)];
+      assert.equal(await mark(0), marks[0]);
+      await mark(2);
+      assert.equal(await mark(0), marks[0], "the one used last was kept");
+      assert.equal(rig.executor.stats().programs, 2);
+    });
 
-    it("guestIdleMs: an idle process is ended and started again when needed", () =>
-      withRig({ guestIdleMs: 50, guestSpareProcesses: 0 }, async (rig) => {
-        const echo = shape("echo", ["message"]);
-        await rig.value(echo, { message: "a" });
-        await until(() => rig.executor.stats().programs === 0, "the idle process is ended");
-        assert.equal(await rig.value(echo, { message: "b" }), "b");
-      }));
+    it("guestIdleMs: an idle process is ended and started again when needed", async (t) => {
+      const rig = await rigFor(t, { guestIdleMs: 50, guestSpareProcesses: 0 });
+      const echo = shape("echo", ["message"]);
+      await rig.value(echo, { message: "a" });
+      await until(() => rig.executor.stats().programs === 0, "the idle process is ended");
+      assert.equal(await rig.value(echo, { message: "b" }), "b");
+    });
 
-    it("guestSpareProcesses: keeps that many spare processes", () =>
-      withRig({ guestSpareProcesses: 2 }, async (rig) => {
-        await until(() => rig.executor.stats().spares === 2, "two spares");
-        await rig.value(shape("pid"));
-        await until(() => rig.executor.stats().spares === 2, "two spares again");
-        assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().started], [1, 3]);
-      }));
+    it("guestSpareProcesses: keeps that many spare processes", async (t) => {
+      const rig = await rigFor(t, { guestSpareProcesses: 2 });
+      await until(() => rig.executor.stats().spares === 2, "two spares");
+      await rig.value(shape("pid"));
+      await until(() => rig.executor.stats().spares === 2, "two spares again");
+      assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().started], [1, 3]);
+    });
 
-    it("guestMemoryMb: limits the heap and the memory outside it", () =>
-      withRig({ guestMemoryMb: 32 }, async (rig) => {
-        const fill = (megabytes: number): string =>
-          `export function fill() { const all = []; for (let n = 0; n < ${megabytes}; n++) all.push(new Array(131072).fill(n + 0.5)); return all.length; }`;
-        assert.equal(await rig.value(shape("fill"), {}, { program: programWith(fill(8)) }), 8);
-        const inHeap = failureOf(await rig.call(shape("fill"), {}, { program: programWith(fill(200)) }));
-        assert.equal(inHeap.reason, "memory", inHeap.message);
-        const program = programWith(`
+    it("guestMemoryMb: limits the heap and the memory outside it", async (t) => {
+      const rig = await rigFor(t, { guestMemoryMb: 32 });
+      const fill = (megabytes: number): string =>
+        `export function fill() { const all = []; for (let n = 0; n < ${megabytes}; n++) all.push(new Array(131072).fill(n + 0.5)); return all.length; }`;
+      assert.equal(await rig.value(shape("fill"), {}, { program: programWith(fill(8)) }), 8);
+      const inHeap = failureOf(await rig.call(shape("fill"), {}, { program: programWith(fill(200)) }));
+      assert.equal(inHeap.reason, "memory", inHeap.message);
+      const program = programWith(`
           const held = [];
           export const hold = () => new Promise(() => {
             for (let n = 0; n < 30; n++) held.push(Buffer.alloc(10 << 20, 1));
             setInterval(() => Buffer.alloc(1 << 20, 1), 10);
           });`);
-        const outside = failureOf(await rig.call(shape("hold"), {}, { program }));
-        assert.equal(outside.reason, "memory");
-        assert.match(
-          outside.message,
-          /^it held \d+ MB of memory, more than the 192 MB that BERTH_GUEST_MEMORY_MB=32 leaves/,
-        );
-      }));
+      const outside = failureOf(await rig.call(shape("hold"), {}, { program }));
+      assert.equal(outside.reason, "memory");
+      assert.match(
+        outside.message,
+        /^it held \d+ MB of memory, more than the 192 MB that BERTH_GUEST_MEMORY_MB=32 leaves/,
+      );
+    });
 
-    it("suspend ends and refuses all calls of a tenant until resume", () =>
-      withRig({ callsPerTenant: 1 }, async (rig) => {
-        const { program } = gated();
-        const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
-        const script = scriptRun("sleep 30");
-        const run = rig.executor.runScript(script);
-        await until(() => rig.executor.stats().programs === 1, "one runs");
-        await rig.executor.suspend("default");
-        calls.push(rig.call(gate, {}, { program }));
-        for (const call of [...calls, run, rig.executor.runScript(script)]) {
-          const { reason, retriable } = failureOf(await call);
-          assert.deepEqual([reason, retriable], ["evicted", false]);
-        }
-        await until(() => rig.executor.stats().programs === 0, "its process is gone");
-        rig.executor.resume("default");
-        assert.equal(await rig.value(same, { value: 1 }), 1);
-      }));
+    it("suspend ends and refuses all calls of a tenant until resume", async (t) => {
+      const rig = await rigFor(t, { callsPerTenant: 1 });
+      const { program } = gated();
+      const calls = [rig.call(gate, {}, { program }), rig.call(gate, {}, { program })];
+      const script = scriptRun("sleep 30");
+      const run = rig.executor.runScript(script);
+      await until(() => rig.executor.stats().programs === 1, "one runs");
+      await rig.executor.suspend("default");
+      calls.push(rig.call(gate, {}, { program }));
+      for (const call of [...calls, run, rig.executor.runScript(script)]) {
+        const { reason, retriable } = failureOf(await call);
+        assert.deepEqual([reason, retriable], ["evicted", false]);
+      }
+      await until(() => rig.executor.stats().programs === 0, "its process is gone");
+      rig.executor.resume("default");
+      assert.equal(await rig.value(same, { value: 1 }), 1);
+    });
 
-    it("close ends running, queued and later calls and scripts", () =>
-      withRig({ callsPerTenant: 1, scriptProcesses: 1 }, async (rig) => {
-        const { program } = gated();
-        const both = () => [rig.call(gate, {}, { program }), rig.executor.runScript(scriptRun("sleep 100"))];
-        const calls = [...both(), ...both()];
-        await until(() => rig.executor.stats().programs === 1, "one runs");
-        await Promise.all([rig.close(), rig.close()]);
-        for (const call of [...calls, ...both()]) {
-          const { reason, retriable } = failureOf(await call);
-          assert.deepEqual([reason, retriable], ["evicted", true]);
-        }
-        assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().spares], [0, 0]);
-      }));
+    it("close ends running, queued and later calls and scripts", async (t) => {
+      const rig = await rigFor(t, { callsPerTenant: 1, scriptProcesses: 1 });
+      const { program } = gated();
+      const both = () => [rig.call(gate, {}, { program }), rig.executor.runScript(scriptRun("sleep 100"))];
+      const calls = [...both(), ...both()];
+      await until(() => rig.executor.stats().programs === 1, "one runs");
+      await Promise.all([rig.close(), rig.close()]);
+      for (const call of [...calls, ...both()]) {
+        const { reason, retriable } = failureOf(await call);
+        assert.deepEqual([reason, retriable], ["evicted", true]);
+      }
+      assert.deepEqual([rig.executor.stats().programs, rig.executor.stats().spares], [0, 0]);
+    });
   });
 }

@@ -1,7 +1,5 @@
 import { strict as assert } from "node:assert";
-import { chmodSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { chmodSync, readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import type { FailureReason, GuestOutcome, GuestProgram } from "../../src/executor/executor.ts";
 import type { HostFolder } from "../../src/folders/folders.ts";
@@ -22,6 +20,7 @@ import {
 import { lower } from "./lowered-limits.ts";
 import { commandOf, descendants } from "./processes.ts";
 import { threadUserMs } from "./stopwatch.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 
 /**
  * Hostile guests. Every attack is one call; beside it a neighbour's call is in flight from before the attack until
@@ -50,23 +49,20 @@ export function hostileContract(mode: Mode, given: "nothing" | "folders and a ne
   describe(`a ${mode} executor survives, of a program with ${given}`, () => {
     let rig: Rig;
     let restore: () => void;
-    const folders: HostFolder[] = [];
+    const folders: HostFolder[] =
+      given === "nothing" ? [] : [{ name: "given", path: temporaryFolder(), writable: true }];
+    // Root's guests are nobody.
+    for (const { path } of folders) chmodSync(path, 0o777);
     /** One neighbour for all attacks: an attack that it does not survive fails them all. */
     const neighbour = neighbourOf(claims ? "neighbour" : "default");
     before(async () => {
       restore = lower(hostileBounds);
       rig = await openRig(mode, hostileLimits);
-      if (given === "nothing") return;
-      const path = realpathSync(mkdtempSync(join(tmpdir(), "berth-given-")));
-      // Root's guests are nobody.
-      chmodSync(path, 0o777);
-      folders.push({ name: "given", path, writable: true });
     });
     after(async () => {
       await rig.close();
       restore();
       await assertNothingLeft();
-      for (const { path } of folders) rmSync(path, { recursive: true });
     });
 
     const hostile = (): GuestProgram => ({

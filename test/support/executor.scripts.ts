@@ -1,11 +1,11 @@
 import { strict as assert } from "node:assert";
-import { chmodSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { ScriptOutcome, ScriptRun } from "../../src/executor/executor.ts";
 import { failureOf, openRig, programOf, scriptRun, shape, useRig, type Mode } from "./executor.ts";
 import { commandOf, descendants, statOf } from "./processes.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
 import { until } from "./until.ts";
 
 /** Shell definitions: the common behaviour of every engine, and the sandbox's own. */
@@ -95,8 +95,7 @@ export function scriptsContract(mode: Mode): void {
     it("takes a large script and large arguments, and refuses larger ones by name", async () => {
       const padding = `# ${"x".repeat(300_000)}\n`;
       assert.equal(await printed(`${padding}printf %s "$1" | wc -c`, { argv: ["x".repeat(100_000)] }), "100000\n");
-      const failure = failureOf(await run("true", { argv: ["x".repeat(200_000)] }));
-      assert.match(failure.message, /too long/);
+      assert.match(failureOf(await run("true", { argv: ["x".repeat(200_000)] })).message, /too long/);
     });
 
     it("refuses names and texts that no environment can hold", async () => {
@@ -139,39 +138,34 @@ export function scriptsContract(mode: Mode): void {
       await until(() => descendants().length === 0, "nothing of it is alive");
     });
 
-    it("scriptProcesses and queuedCallsPerTenant: queues runs, with deadline, and refuses the rest", async () => {
+    it("scriptProcesses and queuedCallsPerTenant: queues runs, with deadline, and refuses the rest", async (t) => {
       const small = await openRig(mode, { guestSpareProcesses: 0, scriptProcesses: 1, queuedCallsPerTenant: 2 });
-      const gate = realpathSync(mkdtempSync(join(tmpdir(), "berth-gate-")));
+      t.after(() => small.close());
+      const gate = temporaryFolder(t);
       // Root's guests are nobody.
       chmodSync(gate, 0o755);
-      try {
-        const order: string[] = [];
-        const folders = [{ name: "gate", path: gate, writable: false }];
-        const named = async (name: string, script: string, deadlineMs = 60_000): Promise<ScriptOutcome> => {
-          const outcome = await small.executor.runScript(scriptRun(script, { folders, deadlineMs }));
-          order.push(name);
-          return outcome;
-        };
-        const first = named("first", 'until [ -e "$BERTH_FOLDER_gate/open" ]; do sleep 0.05; done');
-        const second = named("second", "true");
-        const impatient = named("impatient", "true", 50);
-        const refused = failureOf(await named("refused", "true"));
-        assert.deepEqual([refused.reason, refused.retriable], ["busy", true]);
-        const late = failureOf(await impatient);
-        assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
-        writeFileSync(join(gate, "open"), "");
-        await Promise.all([first, second]);
-        assert.deepEqual(order, ["refused", "impatient", "first", "second"]);
-      } finally {
-        await small.close();
-        rmSync(gate, { recursive: true });
-      }
+      const order: string[] = [];
+      const folders = [{ name: "gate", path: gate, writable: false }];
+      const named = async (name: string, script: string, deadlineMs = 60_000): Promise<ScriptOutcome> => {
+        const outcome = await small.executor.runScript(scriptRun(script, { folders, deadlineMs }));
+        order.push(name);
+        return outcome;
+      };
+      const first = named("first", 'until [ -e "$BERTH_FOLDER_gate/open" ]; do sleep 0.05; done');
+      const second = named("second", "true");
+      const impatient = named("impatient", "true", 50);
+      const refused = failureOf(await named("refused", "true"));
+      assert.deepEqual([refused.reason, refused.retriable], ["busy", true]);
+      const late = failureOf(await impatient);
+      assert.deepEqual([late.reason, late.retriable], ["timeout", true]);
+      writeFileSync(join(gate, "open"), "");
+      await Promise.all([first, second]);
+      assert.deepEqual(order, ["refused", "impatient", "first", "second"]);
     });
 
     if (mode === "trusted") {
       it("refuses every tenant but the default one, and says why", async () => {
-        const failure = failureOf(await run("true", { tenant: "acme" }));
-        assert.match(failure.message, /"acme".*only in the sandbox/);
+        assert.match(failureOf(await run("true", { tenant: "acme" })).message, /"acme".*only in the sandbox/);
       });
       return;
     }
