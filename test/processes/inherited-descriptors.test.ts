@@ -1,11 +1,11 @@
 import { strict as assert } from "node:assert";
 import { spawnSync } from "node:child_process";
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, openSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { call, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { call } from "../support/berth.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { berthInSuite, folderWith } from "../support/suite.ts";
 
 /** An upstream with one tool, which reports where its descriptors lead. */
 const upstream = `
@@ -33,30 +33,22 @@ cat <&9 || true
 `;
 
 describe("descriptors that were left open to Berth", { skip: process.platform !== "linux" && "needs /proc" }, () => {
-  let folder: string;
-  let secret: string;
-  let descriptor: number;
-  let sources: TestBerth;
+  const folder = folderWith({ "upstream.mjs": upstream });
+  const secret = join(folder, "of-the-operator");
+  writeFileSync(secret, "the operator's own", { mode: 0o600 });
+  const descriptor = openSync(secret, "r+");
   let berth: ServeProcess;
-
+  const sources = berthInSuite({
+    texts: { "listing.sh": script },
+    mcps: { others: { upstream: `mcp+node://${join(folder, "upstream.mjs")}` } },
+  });
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "berth-inherited-"));
-    secret = join(folder, "of-the-operator");
-    writeFileSync(secret, "the operator's own", { mode: 0o600 });
-    descriptor = openSync(secret, "r+");
-    writeFileSync(join(folder, "upstream.mjs"), upstream);
-    sources = await startTestBerth({
-      texts: { "listing.sh": script },
-      mcps: { others: { upstream: `mcp+node://${join(folder, "upstream.mjs")}` } },
-    });
     const args = ["--port", "0", "--data", join(folder, "data"), "--image", join(sources.folder, "boot")];
     berth = await ServeProcess.start(args, {}, { 9: descriptor, 20: descriptor, 200: descriptor });
   });
   after(async () => {
     await berth.end("SIGTERM");
-    await sources.close();
     closeSync(descriptor);
-    rmSync(folder, { recursive: true });
   });
 
   it("reach no script", async () => {

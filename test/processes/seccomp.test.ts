@@ -1,12 +1,11 @@
 import { strict as assert } from "node:assert";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { seccompFilter } from "../../src/processes/seccomp.ts";
 import { scriptRun, shape, useRig } from "../support/executor.ts";
 import { descendants } from "../support/processes.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 const KILL = 0x8000_0000;
 const ALLOW = 0x7fff_0000;
@@ -270,27 +269,23 @@ describe("in the sandbox", { skip }, () => {
     return { ...outcome, said: outcome.stdout.toString() + outcome.stderr };
   };
 
-  it("a program that calls by another ABI is killed", { skip: process.arch !== "x64" && "needs x86_64" }, async () => {
+  it("a program that calls by another ABI is killed", { skip: process.arch !== "x64" && "needs x86_64" }, async (t) => {
     // mov eax, 1; mov ebx, 7; int 0x80: `exit(7)` for a 32-bit program.
     const i386 = [0xb8, 1, 0, 0, 0, 0xbb, 7, 0, 0, 0, 0xcd, 0x80];
     // mov eax, 0x4000003c; mov edi, 7; syscall: `exit(7)` of x32; then `exit(8)` where the kernel has no x32.
     const x32 = [0xb8, 0x3c, 0, 0, 0x40, 0xbf, 7, 0, 0, 0, 0x0f, 5, 0xb8, 0x3c, 0, 0, 0, 0xbf, 8, 0, 0, 0, 0x0f, 5];
     const native = [0xb8, 0x3c, 0, 0, 0, 0xbf, 9, 0, 0, 0, 0x0f, 5];
-    const folder = mkdtempSync(join(tmpdir(), "abi-"));
+    const folder = temporaryFolder(t);
     const statuses = async (code: readonly number[]): Promise<unknown[]> => {
       const script = `echo ${elf(code).toString("base64")} | base64 -d > a; chmod +x a; ./a; exit $?\n`;
       const { status } = spawnSync("sh", ["-c", script], { cwd: folder, stdio: "ignore" });
       return [status, (await run(`#!/bin/sh\n${script}`)).exitCode];
     };
-    try {
-      assert.deepEqual(await statuses(native), [9, 9]);
-      assert.deepEqual((await statuses(x32))[1], SIGSYS);
-      // Some kernels kill such a program before any filter sees its calls.
-      const [unfiltered, filtered] = await statuses(i386);
-      assert.equal(filtered, unfiltered === SIGSEGV ? SIGSEGV : SIGSYS);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    assert.deepEqual(await statuses(native), [9, 9]);
+    assert.deepEqual((await statuses(x32))[1], SIGSYS);
+    // Some kernels kill such a program before any filter sees its calls.
+    const [unfiltered, filtered] = await statuses(i386);
+    assert.equal(filtered, unfiltered === SIGSEGV ? SIGSEGV : SIGSYS);
   });
 
   it("ordinary programs run", async () => {

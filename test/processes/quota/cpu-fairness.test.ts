@@ -60,22 +60,17 @@ function nicenessesOf(pid: number): number[] {
 }
 
 describe("a spare guest process", () => {
-  it("runs at low priority until it has a program", async () => {
+  it("runs at low priority until it has a program", async (t) => {
     const rig = await openRig(process.platform === "linux" ? "sandboxed" : "trusted");
-    try {
-      let spare: number[] = [];
-      // The sandbox is two processes around it.
-      const isWhole = async (): Promise<boolean> =>
-        (spare = descendants()).length >= (process.platform === "linux" ? 3 : 0);
-      await until(isWhole);
-      if (existsSync("/proc/self/autogroup")) {
-        assert.ok(spare.every((pid) => nicenessesOf(pid).includes(10)));
-      }
-      await rig.value(shape("echo", ["message"]), { message: "hello" });
-      await until(async () => spare.every((pid) => nicenessesOf(pid).every((niceness) => niceness === 0)));
-    } finally {
-      await rig.close();
+    t.after(() => rig.close());
+    let spare: number[] = [];
+    // The sandbox is two processes around it.
+    await until(() => (spare = descendants()).length >= (process.platform === "linux" ? 3 : 0));
+    if (existsSync("/proc/self/autogroup")) {
+      assert.ok(spare.every((pid) => nicenessesOf(pid).includes(10)));
     }
+    await rig.value(shape("echo", ["message"]), { message: "hello" });
+    await until(() => spare.every((pid) => nicenessesOf(pid).every((niceness) => niceness === 0)));
   });
 });
 

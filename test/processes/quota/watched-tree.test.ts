@@ -31,6 +31,11 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
   });
   const start = (command: string, args: readonly string[]): ChildProcess =>
     (child = spawn(command, args, { stdio: ["pipe", "pipe", "ignore"], detached: true }));
+  const startIdle = async (): Promise<number> => {
+    const { pid, stdout } = start("/bin/sh", ["-c", "echo started; exec sleep 1000"]);
+    await once(stdout!, "data");
+    return pid!;
+  };
   const room = (onExceeded: (heldMb: number) => void): MemoryLimit => ({ megabytes: 50, processes: 8, onExceeded });
   const watch = (pid: number | undefined, onExceeded: (heldMb: number) => void): WatchedTree =>
     new WatchedTree("any", { pid }, false, room(onExceeded));
@@ -58,25 +63,20 @@ describe("a guest that may start processes", { skip: process.platform !== "linux
     assert.ok(usedMs < USED_MS, `${usedMs} ms`);
   });
 
-  it("is not charged for Berth's sockets in a shared network namespace", async () => {
+  it("is not charged for Berth's sockets in a shared network namespace", async (t) => {
     // At the system's usual figure for each, they exceed the guest's limit.
     const servers = Array.from({ length: 300 }, () => createServer().listen(0, "127.0.0.1"));
-    try {
-      await Promise.all(servers.map((server) => once(server, "listening")));
-      const { pid, stdout } = start("/bin/sh", ["-c", "echo started; exec sleep 1000"]);
-      await once(stdout!, "data");
-      const heldMb: number[] = [];
-      const guest = watch(pid, (each) => heldMb.push(each));
-      for (let look = 0; look < 12; look++) guest.look(performance.now());
-      assert.deepEqual(heldMb, []);
-    } finally {
-      for (const server of servers) server.close();
-    }
+    t.after(() => servers.forEach((server) => server.close()));
+    await Promise.all(servers.map((server) => once(server, "listening")));
+    const pid = await startIdle();
+    const heldMb: number[] = [];
+    const guest = watch(pid, (each) => heldMb.push(each));
+    for (let look = 0; look < 12; look++) guest.look(performance.now());
+    assert.deepEqual(heldMb, []);
   });
 
   it("has its memory measured even if it is idle", async () => {
-    const { pid, stdout } = start("/bin/sh", ["-c", "echo started; exec sleep 1000"]);
-    await once(stdout!, "data");
+    const pid = await startIdle();
     let looks = 0;
     const counted = {
       ...room(() => {}),

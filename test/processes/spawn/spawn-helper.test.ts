@@ -1,11 +1,10 @@
 import { strict as assert } from "node:assert";
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
-import { describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import { openSpawnHelper } from "../../../src/processes/spawn/spawn-helper.ts";
 import {
   spawnDirectly,
@@ -15,6 +14,7 @@ import {
   type SpawnRequest,
 } from "../../../src/processes/spawn/spawn.ts";
 import { descendants, givingWayBy, isAlive, processesWith, statOf } from "../../support/processes.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 import { until } from "../../support/until.ts";
 
 const sh = (script: string, stdio: SpawnRequest["stdio"] = ["pipe", "pipe"]): SpawnRequest => ({
@@ -26,61 +26,58 @@ const sh = (script: string, stdio: SpawnRequest["stdio"] = ["pipe", "pipe"]): Sp
 
 describe("processes are started", () => {
   for (const how of ["directly", "by a helper"] as const) {
-    const withStart = async (use: (start: Spawn) => Promise<void>): Promise<void> => {
-      if (how === "directly") return use(spawnDirectly);
+    const startFor = async (t: TestContext): Promise<Spawn> => {
+      if (how === "directly") return spawnDirectly;
       const helper = await openReady();
-      try {
-        await use(helper.start);
-      } finally {
-        await helper.close();
-      }
+      t.after(() => helper.close());
+      return helper.start;
     };
 
-    it(`${how}, with all their pipes, even if many end at once`, () =>
-      withStart(async (start) => {
-        const request: SpawnRequest = { file: "/bin/true", args: [], env: {}, stdio: ["pipe", "pipe", "pipe"] };
-        const started = await Promise.all(Array.from({ length: 40 }, () => start(request)));
-        for (const { pipes, exited } of started) {
-          for (const pipe of pipes) pipe!.on("error", () => {}).destroy();
-          assert.deepEqual(await exited, { code: 0, signal: null });
-        }
-      }));
+    it(`${how}, with all their pipes, even if many end at once`, async (t) => {
+      const start = await startFor(t);
+      const request: SpawnRequest = { file: "/bin/true", args: [], env: {}, stdio: ["pipe", "pipe", "pipe"] };
+      const started = await Promise.all(Array.from({ length: 40 }, () => start(request)));
+      for (const { pipes, exited } of started) {
+        for (const pipe of pipes) pipe!.on("error", () => {}).destroy();
+        assert.deepEqual(await exited, { code: 0, signal: null });
+      }
+    });
 
-    it(`${how}, with a pipe for each descriptor that wants one`, () =>
-      withStart(async (start) => {
-        const started = await start(sh("cat; echo more >&3; exit 7", ["pipe", "pipe", "ignore", "pipe"]));
-        const printed = [textOf(started, 1), textOf(started, 3)];
-        started.pipes[0]!.end("given");
-        assert.equal(started.pipes[2], undefined);
-        assert.deepEqual(await Promise.all(printed), ["given", "more\n"]);
-        assert.deepEqual(await started.exited, { code: 7, signal: null });
-      }));
+    it(`${how}, with a pipe for each descriptor that wants one`, async (t) => {
+      const start = await startFor(t);
+      const started = await start(sh("cat; echo more >&3; exit 7", ["pipe", "pipe", "ignore", "pipe"]));
+      const printed = [textOf(started, 1), textOf(started, 3)];
+      started.pipes[0]!.end("given");
+      assert.equal(started.pipes[2], undefined);
+      assert.deepEqual(await Promise.all(printed), ["given", "more\n"]);
+      assert.deepEqual(await started.exited, { code: 7, signal: null });
+    });
 
-    it(`${how}, and none of what they write at once is lost while their parent is busy`, () =>
-      withStart(async (start) => {
-        const starting = start(sh("seq 1 2000; seq 1 2000 >&2; seq 1 2000 >&3", ["ignore", "pipe", "pipe", "pipe"]));
-        const until = performance.now() + 150;
-        while (performance.now() < until);
-        const started = await starting;
-        const expected = Array.from({ length: 2000 }, (_, index) => `${index + 1}\n`).join("");
-        assert.deepEqual(await Promise.all([1, 2, 3].map((each) => textOf(started, each))), Array(3).fill(expected));
-      }));
+    it(`${how}, and none of what they write at once is lost while their parent is busy`, async (t) => {
+      const start = await startFor(t);
+      const starting = start(sh("seq 1 2000; seq 1 2000 >&2; seq 1 2000 >&3", ["ignore", "pipe", "pipe", "pipe"]));
+      const until = performance.now() + 150;
+      while (performance.now() < until);
+      const started = await starting;
+      const expected = Array.from({ length: 2000 }, (_, index) => `${index + 1}\n`).join("");
+      assert.deepEqual(await Promise.all([1, 2, 3].map((each) => textOf(started, each))), Array(3).fill(expected));
+    });
 
-    it(`${how}, giving way and leading a group and a session without a terminal when asked to`, () =>
-      withStart(async (start) => {
-        const started = await start({ ...sh("read line"), group: true, niceness: 7, outOfMemoryScore: 900 });
-        const { group, session, terminal, niceness } = statOf(started.pid)!;
-        assert.deepEqual([group, session, terminal, niceness], [started.pid, started.pid, 0, givingWayBy(7)]);
-        assert.equal(readFileSync(`/proc/${started.pid}/oom_score_adj`, "utf8"), "900\n");
-        process.kill(-started.pid, "SIGTERM");
-        assert.deepEqual(await started.exited, { code: null, signal: "SIGTERM" });
-      }));
+    it(`${how}, giving way and leading a group and a session without a terminal when asked to`, async (t) => {
+      const start = await startFor(t);
+      const started = await start({ ...sh("read line"), group: true, niceness: 7, outOfMemoryScore: 900 });
+      const { group, session, terminal, niceness } = statOf(started.pid)!;
+      assert.deepEqual([group, session, terminal, niceness], [started.pid, started.pid, 0, givingWayBy(7)]);
+      assert.equal(readFileSync(`/proc/${started.pid}/oom_score_adj`, "utf8"), "900\n");
+      process.kill(-started.pid, "SIGTERM");
+      assert.deepEqual(await started.exited, { code: null, signal: "SIGTERM" });
+    });
 
-    it(`${how}, or it is said why not`, () =>
-      withStart(async (start) => {
-        await assert.rejects(start({ ...sh(""), file: "/nowhere/at-all" }), { code: "ENOENT" });
-        await assert.rejects(start({ ...sh(""), args: ["\0"] }), { code: "ERR_INVALID_ARG_VALUE" });
-      }));
+    it(`${how}, or it is said why not`, async (t) => {
+      const start = await startFor(t);
+      await assert.rejects(start({ ...sh(""), file: "/nowhere/at-all" }), { code: "ENOENT" });
+      await assert.rejects(start({ ...sh(""), args: ["\0"] }), { code: "ERR_INVALID_ARG_VALUE" });
+    });
   }
 });
 
@@ -131,8 +128,8 @@ describe("a spawn helper", () => {
     await until(() => all.every((pid) => !isAlive(pid)), "nothing of it is alive");
   });
 
-  it("ends what does not end with its pipes when whoever it starts for is killed, and removes its own folder", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "berth-helper-"));
+  it("ends what does not end with its pipes when whoever it starts for is killed, and removes its own folder", async (t) => {
+    const folder = temporaryFolder(t);
     const service = startService(`
       const wait = { file: "/bin/sh", args: ["-c", "read line"], env: {}, stdio: ["pipe"], group: true };
       const stubborn = { ...wait, args: ["-c", "trap '' TERM HUP INT; while :; do sleep 1; done"], stdio: [] };
@@ -173,8 +170,8 @@ describe("a spawn helper", () => {
     });
   }
 
-  it("keeps those that give way within the quota of its container, and ends those that it holds up, too", async () => {
-    const container = mkdtempSync(join(tmpdir(), "berth-container-"));
+  it("keeps those that give way within the quota of its container, and ends those that it holds up, too", async (t) => {
+    const container = temporaryFolder(t);
     // Written atomically, since another process reads it meanwhile.
     const write = (name: string, text: string): void => {
       writeFileSync(join(container, "next"), text);
@@ -187,21 +184,17 @@ describe("a spawn helper", () => {
     const use = (ms: number): void => write("cpu.stat", `usage_usec ${(usedMs += ms) * 1_000}\n`);
     use(0);
     const helper = await openReady(() => {}, container);
-    try {
-      const burn = { ...sh("while :; do :; done"), group: true };
-      const [burning, serving] = [await helper.start({ ...burn, niceness: 19 }), await helper.start(burn)];
-      const isHeld = ({ pid }: SpawnedProcess): boolean => statOf(pid)!.state === "T";
-      await until(() => (use(1_000), isHeld(burning)), "it was held up");
-      assert.equal(isHeld(serving), false);
-      await until(() => !isHeld(burning), "it goes on");
-      await until(() => (use(1_000), isHeld(burning)), "it was held up again");
-      await helper.close();
-      assert.equal((await burning.exited).signal, "SIGKILL");
-      await until(() => descendants().length === 0, "nothing of it is alive");
-    } finally {
-      await helper.close();
-      rmSync(container, { recursive: true });
-    }
+    t.after(() => helper.close());
+    const burn = { ...sh("while :; do :; done"), group: true };
+    const [burning, serving] = [await helper.start({ ...burn, niceness: 19 }), await helper.start(burn)];
+    const isHeld = ({ pid }: SpawnedProcess): boolean => statOf(pid)!.state === "T";
+    await until(() => (use(1_000), isHeld(burning)), "it was held up");
+    assert.equal(isHeld(serving), false);
+    await until(() => !isHeld(burning), "it goes on");
+    await until(() => (use(1_000), isHeld(burning)), "it was held up again");
+    await helper.close();
+    assert.equal((await burning.exited).signal, "SIGKILL");
+    await until(() => descendants().length === 0, "nothing of it is alive");
   });
 
   it("ends what still runs when it is closed", async () => {
