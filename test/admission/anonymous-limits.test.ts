@@ -1,23 +1,16 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import {
-  createServer,
-  request as httpRequest,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from "node:http";
-import type { AddressInfo } from "node:net";
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import { before, describe, it } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { newToken } from "../../src/access/token-text.ts";
 import { AnonymousLimits } from "../../src/admission/anonymous-limits.ts";
 import { peerOf } from "../../src/http/peer.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { post, request, startTestBerth, type Reply } from "../support/berth.ts";
+import { post, request, type Reply } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
-import { berthInSuite } from "../support/suite.ts";
+import { berthFor, berthInSuite, serve } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -55,10 +48,8 @@ describe("a caller without a token", () => {
     for (const [way, send] of Object.entries(ways)) {
       const statuses = await flood(60, send);
       assert.ok(statuses.includes(429), `${way}: ${statuses.join()}`);
-      assert.ok(
-        statuses.every((status) => status === 401 || status === 429),
-        `${way}: ${statuses.join()}`,
-      );
+      const areRefused = statuses.every((status) => status === 401 || status === 429);
+      assert.ok(areRefused, `${way}: ${statuses.join()}`);
       assert.equal((await call(bearer(token))).status, 200, way);
     }
   });
@@ -88,19 +79,12 @@ describe("a caller that leaves before it is authenticated", () => {
   it("occupies no slot of the tenant (C8)", async (t) => {
     const { privateKey, publicKey } = await generateKeyPair("RS256", { extractable: true });
     let held: ServerResponse | undefined;
-    const server: Server = createServer((asked, response) => {
+    const issuer: string = await serve(t, (asked, response) => {
       if (asked.url === "/jwks") held = response;
       else response.end(JSON.stringify({ issuer, jwks_uri: `${issuer}/jwks` }));
-    }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const env = { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer, BERTH_REQUESTS_PER_TENANT: "2" };
-    const berth = await startTestBerth({ texts: { "one.ts": SAY }, env });
-    t.after(async () => {
-      await berth.close();
-      server.close();
-      server.closeAllConnections();
     });
+    const env = { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer, BERTH_REQUESTS_PER_TENANT: "2" };
+    const berth = await berthFor(t, { texts: { "one.ts": SAY }, env });
     const claims = {
       iss: issuer,
       aud: `${berth.url}/mcp`,
@@ -159,11 +143,10 @@ describe("the addresses of anonymous callers", () => {
 
 describe("a path that looks like a public one", () => {
   it("leads no caller without a token to a protected one", async (t) => {
-    const berth = await startTestBerth({
+    const berth = await berthFor(t, {
       texts: { "one.ts": SAY },
       env: { BERTH_ACCESS: "required", BERTH_ANONYMOUS_REQUEST_BURST: "10000" },
     });
-    t.after(() => berth.close());
     // Sent as it is: fetch would resolve the dots.
     const statusOf = async (method: string, path: string): Promise<number> => {
       const sent = httpRequest(berth.url, { method, path, headers: { accept: "application/json" } }).end();

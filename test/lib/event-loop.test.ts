@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { nextTurn, turnTaker } from "../../src/lib/event-loop.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 
 describe("work in several steps that something arriving has begun", () => {
   const takeTurns = turnTaker();
@@ -18,37 +17,33 @@ describe("work in several steps that something arriving has begun", () => {
     },
   };
   for (const [way, letOthers] of Object.entries(waysOf)) {
-    it(`goes on after whatever has arrived meanwhile, ${way}`, async () => {
+    it(`goes on after whatever has arrived meanwhile, ${way}`, async (t) => {
       // A write to a socket of this kind arrives at once.
-      const folder = mkdtempSync(join(tmpdir(), "berth-turns-"));
-      const path = join(folder, "socket");
+      const path = join(temporaryFolder(t), "socket");
       const server = createServer().listen(path);
       await once(server, "listening");
       const sockets: Socket[] = [];
-      try {
-        for (let count = 0; count < 2; count++) {
-          const accepted = once(server, "connection");
-          const socket = connect(path);
-          await once(socket, "connect");
-          sockets.push(socket, (await accepted)[0] as Socket);
-        }
-        const [first, ours, second, others] = sockets as [Socket, Socket, Socket, Socket];
-        let arrived = 0;
-        others.on("data", () => (arrived += 1));
-        const seen = new Promise<number>((resolve) => {
-          ours.once("data", () => {
-            second.write("call");
-            void letOthers().then(() => resolve(arrived));
-          });
-        });
-        first.write("save");
-        assert.equal(await seen, 1);
-      } finally {
+      t.after(() => {
         for (const socket of sockets) socket.destroy();
         server.close();
-        await once(server, "close");
-        rmSync(folder, { recursive: true });
+      });
+      for (let count = 0; count < 2; count++) {
+        const accepted = once(server, "connection");
+        const socket = connect(path);
+        await once(socket, "connect");
+        sockets.push(socket, (await accepted)[0] as Socket);
       }
+      const [first, ours, second, others] = sockets as [Socket, Socket, Socket, Socket];
+      let arrived = 0;
+      others.on("data", () => (arrived += 1));
+      const seen = new Promise<number>((resolve) => {
+        ours.once("data", () => {
+          second.write("call");
+          void letOthers().then(() => resolve(arrived));
+        });
+      });
+      first.write("save");
+      assert.equal(await seen, 1);
     });
   }
 });

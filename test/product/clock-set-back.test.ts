@@ -4,11 +4,12 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { readConfig } from "../../src/config.ts";
 import { call } from "../support/berth.ts";
-import { dataFolder, host } from "../support/hosted-upstreams.ts";
+import { host } from "../support/hosted-upstreams.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { rigFor } from "../support/mcp-host.ts";
 import { processesWith } from "../support/processes.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { hostile } from "../support/upstreams.ts";
 
@@ -26,7 +27,7 @@ const SOON_MS = 60_000;
 const SOUND = "misbehaves in calls";
 
 test("a failed upstream is restarted after its backoff although the clock was set back", async (t) => {
-  const broken = join(dataFolder(t), "broken");
+  const broken = join(temporaryFolder(t), "broken");
   writeFileSync(broken, "");
   const upstream = hostile("dies while a file is there", `&arg=${encodeURIComponent(broken)}`);
   const env = { BERTH_UPSTREAM_BACKOFF_MS: "500", BERTH_UPSTREAM_BACKOFF_MAX_MS: "500" };

@@ -11,6 +11,7 @@ import { WorkFolders } from "../../src/processes/work-folders.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { descendants, isAlive } from "../support/processes.ts";
+import { pluck } from "../support/rows.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
@@ -59,11 +60,7 @@ test("a start removes what a killed Berth left, and nothing that another one use
   const [livingFolder] = kept().keys();
   const killed = await started(data);
   await hosting(killed);
-  assert.deepEqual(
-    [...kept().values()].map((each) => each.length),
-    [1, 1],
-    "one program in the folder of each",
-  );
+  assert.deepEqual(pluck([...kept().values()], "length"), [1, 1], "one program in the folder of each");
   const leftFolder = [...kept().keys()].find((name) => name !== livingFolder)!;
   const others = await drafting(join(data, "berth.sqlite"));
   const left = await drafting(join(data, "berth.sqlite"));

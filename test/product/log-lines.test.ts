@@ -70,10 +70,8 @@ describe("log lines", () => {
       retries: 0,
       msg: "a tool was called",
     });
-    assert.deepEqual(
-      ["method", "path", "status"].map((field) => answered![field]),
-      ["POST", "/mcp/told", 200],
-    );
+    const fields = ["method", "path", "status"].map((field) => answered![field]);
+    assert.deepEqual(fields, ["POST", "/mcp/told", 200]);
     assert.ok(!JSON.stringify(own).includes("between us") && !JSON.stringify(own).includes("hidden"));
   });
 

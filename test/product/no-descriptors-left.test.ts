@@ -5,8 +5,8 @@ import { readdirSync } from "node:fs";
 import { Agent, request, type IncomingMessage } from "node:http";
 import { test, type TestContext } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import { dataFolder } from "../support/hosted-upstreams.ts";
 import { ServeProcess } from "../support/serve-process.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { hostile } from "../support/upstreams.ts";
 
@@ -27,7 +27,7 @@ interface Answer {
 
 /** A Berth whose descriptors can be used up, and one persistent connection to it, which takes a descriptor, too. */
 async function serve(t: TestContext, env: Record<string, string> = {}) {
-  const served = await ServeProcess.start(["--port", "0", "--data", dataFolder(t)], env);
+  const served = await ServeProcess.start(["--port", "0", "--data", temporaryFolder(t)], env);
   t.after(() => served.end("SIGTERM"));
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   t.after(() => agent.destroy());

@@ -24,21 +24,19 @@ it("a definition with schemas is saved, listed by them, and called with what the
 
   const url = `${berth.url}/mcp/codes`;
   const listed = (await post(url, request("tools/list"))).body.result.tools as Record<string, unknown>[];
-  assert.deepEqual(
-    listed.map(({ name, description, inputSchema }) => [
-      name,
-      description,
-      (inputSchema as { properties: unknown }).properties,
-    ]),
+  const declared = listed.map(({ name, description, inputSchema }) => [
+    name,
+    description,
+    (inputSchema as { properties: unknown }).properties,
+  ]);
+  assert.deepEqual(declared, [
     [
-      [
-        "find",
-        undefined,
-        { code: { type: "string", minLength: 2, description: "A code." }, days: { type: "integer", default: 3 } },
-      ],
-      ["tool", "In an object.", { n: { type: "integer" } }],
+      "find",
+      undefined,
+      { code: { type: "string", minLength: 2, description: "A code." }, days: { type: "integer", default: 3 } },
     ],
-  );
+    ["tool", "In an object.", { n: { type: "integer" } }],
+  ]);
   const cases: readonly [args: Record<string, unknown>, text: RegExp, isError?: true][] = [
     [{ code: "ab" }, /^AB3$/],
     [{ code: "ab", days: 5 }, /^AB5$/],

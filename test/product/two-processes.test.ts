@@ -4,16 +4,16 @@ import { test } from "node:test";
 import { startBerth } from "../../src/compose/main.ts";
 import { readConfig } from "../../src/config.ts";
 import { createLog } from "../../src/lib/log.ts";
-import { call, post, request, startTestBerth } from "../support/berth.ts";
+import { call, post, request } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { StdioSession } from "../support/stdio-session.ts";
+import { berthFor } from "../support/suite.ts";
 
 /** Both compile definitions that neither knows. */
 const SLOW_MACHINE = { BERTH_COMPILE_MS: "60000" };
 
 test("clients of another process and of berth stdio are notified of a tool that one process hides or shows (T4.5)", async (t) => {
-  const first = await startTestBerth({ files: ["test/fixtures/servers/whole.ts"], env: SLOW_MACHINE });
-  t.after(() => first.close());
+  const first = await berthFor(t, { files: ["test/fixtures/servers/whole.ts"], env: SLOW_MACHINE });
   const [data, image] = [join(first.folder, "data"), join(first.folder, "boot")];
   const own = { BERTH_PORT: "0", BERTH_DATA: data, BERTH_IMAGE_DIR: image, BERTH_LOG: "silent" };
   const second = await startBerth(readConfig({ ...SLOW_MACHINE, ...own }), createLog("silent"));

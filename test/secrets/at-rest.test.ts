@@ -8,6 +8,7 @@ import { SECRET_BYTES } from "../../src/secrets/secret-rules.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { assert as assertProperty, property, runs, string, uint8Array } from "../support/fast-check.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { pluck } from "../support/rows.ts";
 import { bytesIn, secretFolders } from "../support/secret-folders.ts";
 
 const { open, close } = secretFolders();
@@ -45,7 +46,7 @@ describe("secrets at rest", () => {
     // The fact, time and author of a change are no secret.
     const history = await store.history("acme", "secret", "API_TOKEN");
     assert.deepEqual(
-      history.map(({ cid, by }) => [cid, by]),
+      pluck(history, "cid", "by"),
       values.map(() => [null, "test"]),
     );
   });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { pino } from "pino";
 import { apiOf } from "../support/api.ts";
-import { call, post, request } from "../support/berth.ts";
+import { call, callText, post, request } from "../support/berth.ts";
 import { commandOf, processes } from "../support/processes.ts";
 import { berthInSuite, serverInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
@@ -119,10 +119,8 @@ describe("servers and their secrets", () => {
     const { status } = await api.send("PUT", `/secrets/${name}`, value);
     assert.equal(status, 204);
   };
-  const callTool = async (server: string, tool: string, args: Record<string, unknown> = {}): Promise<string> => {
-    const result = await call(`${berth.url}/mcp/${server}`, tool, args);
-    return result.content?.[0]?.text ?? JSON.stringify(result);
-  };
+  const callTool = (server: string, tool: string, args = {}): Promise<string> =>
+    callText(`${berth.url}/mcp/${server}`, tool, args);
   const failing = async (server: string, tool: string, args: Record<string, unknown> = {}): Promise<string> => {
     const said = JSON.stringify(await call(`${berth.url}/mcp/${server}`, tool, args));
     shown.push(said);
@@ -200,15 +198,7 @@ describe("servers and their secrets", () => {
       shown.push(await (await fetch(`${berth.url}/mcp`, { method: "POST", headers, body })).text());
     }
     assert.match(shown.at(-2)!, /logged \[hidden\]/);
-    const pages = [
-      "/mcp",
-      "/secrets",
-      "/api/secrets",
-      "/api/servers",
-      "/api/variables/mcps",
-      "/variables/mcps",
-      "/mcp?q=guest",
-    ];
+    const pages = "/mcp /secrets /api/secrets /api/servers /api/variables/mcps /variables/mcps /mcp?q=guest".split(" ");
     const servers = ["guest", "stranger", "script", "hosted", "refuses", "remote", "unset"];
     for (const path of [...pages, ...servers.map((name) => `/mcp/meta/${name}`), "/api/servers/refuses/upstream"]) {
       shown.push(await (await fetch(`${berth.url}${path}`)).text());
@@ -284,8 +274,7 @@ describe("servers and their secrets", () => {
     const { status, body } = await api.send("POST", "/entries/hosted/review", entry);
     assert.equal(status, 200, JSON.stringify(body));
     assert.equal(await callTool("hosted", "tell"), VALUE);
-    const said = await failing("guest", "undeclared", { name: "OTHER_TOKEN" });
-    assert.match(said, /is not given the secret/);
+    assert.match(await failing("guest", "undeclared", { name: "OTHER_TOKEN" }), /is not given the secret/);
   });
 });
 

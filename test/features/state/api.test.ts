@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
+import { pluck } from "../../support/rows.ts";
 import type { Said } from "../../support/stdio-session.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
@@ -35,13 +36,10 @@ describe("the API of state", () => {
     const { servers } = (await api.send("GET", "/state")).body;
     assert.deepEqual(servers, [{ server: "keeper", keys: 2, bytes: servers[0].bytes, exists: true }]);
     const { keys } = (await api.send("GET", "/state/keeper")).body;
-    assert.deepEqual(
-      keys.map(({ key, kind, bytes, expiresAt }: Record<string, unknown>) => [key, kind, bytes, expiresAt]),
-      [
-        ["a/b", "json", 25, null],
-        ["raw", "bytes", 3, null],
-      ],
-    );
+    assert.deepEqual(pluck(keys, "key", "kind", "bytes", "expiresAt"), [
+      ["a/b", "json", 25, null],
+      ["raw", "bytes", 3, null],
+    ]);
     const read = await api.send("GET", value("a/b"));
     assert.deepEqual(read.body.value, { title: "of the server" });
     assert.equal(read.headers.get("cache-control"), "no-store");
@@ -133,13 +131,10 @@ describe("the API of state", () => {
     assert.deepEqual((await api.send("DELETE", "/state/other")).body, { keys: 1 });
     assert.equal(await find(), undefined);
     const { records } = (await api.send("GET", "/audit?kind=state")).body;
-    assert.deepEqual(
-      records.slice(0, 2).map(({ action, by, server, key }: Said) => [action, by, server, key]),
-      [
-        ["cleared", "api", "other", undefined],
-        ["set", "api", "other", "left"],
-      ],
-    );
+    assert.deepEqual(pluck(records.slice(0, 2), "action", "by", "server", "key"), [
+      ["cleared", "api", "other", undefined],
+      ["set", "api", "other", "left"],
+    ]);
   });
 
   it("is limited by stateBytes of the tenant", async () => {

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { startTestBerth } from "../../support/berth.ts";
+import { berthFor } from "../../support/suite.ts";
 
 const MARKUP = `<img src=x onerror="document.title='owned'">`;
 
 it("pages of state show keys and values as text (T14.2)", async (t) => {
-  const berth = await startTestBerth({ texts: { "keeper.ts": "export function keep(): void {}" } });
-  t.after(() => berth.close());
+  const berth = await berthFor(t, { texts: { "keeper.ts": "export function keep(): void {}" } });
   const html = async (path: string): Promise<string> =>
     (await fetch(berth.url + path, { headers: { Accept: "text/html" } })).text();
   assert.match(await html("/state"), /No server stores anything yet\./);
