@@ -144,10 +144,8 @@ describe("the settings of packages", () => {
     const config = readConfig({});
     const none = { token: undefined, tokenFile: undefined };
     assert.deepEqual(config.registry, { url: "https://registry.npmjs.org/", ...none, tarballOrigins: [] });
-    assert.deepEqual(
-      ["default", "acme"].map((tenant) => mayHavePackages(config, tenant)),
-      [true, false],
-    );
+    const mayUsePackages = ["default", "acme"].map((tenant) => mayHavePackages(config, tenant));
+    assert.deepEqual(mayUsePackages, [true, false]);
   });
 
   it("give packages to all tenants, or to some", () => {

@@ -45,10 +45,8 @@ describe("the keys of a service", () => {
     writeFileSync(file, `${one}\n${two}\n`);
     for (const env of [{ BERTH_SEAL_KEY: `${one},${two}` }, { BERTH_SEAL_KEY_FILE: file }]) {
       const { seal, proofs } = await open(env);
-      assert.deepEqual(
-        seal.map((bytes) => Buffer.from(bytes).toString("base64")),
-        [one, two],
-      );
+      const sealKeys = seal.map((bytes) => Buffer.from(bytes).toString("base64"));
+      assert.deepEqual(sealKeys, [one, two]);
       assert.equal(proofs, undefined);
     }
     assert.ok(!existsSync(join(folder, "data")), "no key was made");

@@ -97,13 +97,11 @@ describe("the work of comparing contracts", () => {
       contract(tool("t", named(65, "beta")), ...Array.from({ length: 65 }, (_, index) => tool(`new${index}`, {}))),
     );
     const notes = changes.filter(({ effect }) => effect === "review").map(({ message }) => message);
-    assert.deepEqual(
-      notes.filter((message) => message.endsWith("renamed ones.")),
-      [
-        "65 of the tools are gone and 65 are new: too many to look for renamed ones.",
-        "65 of its names are gone and 65 are new: too many to look for renamed ones.",
-      ],
-    );
+    const aboutRenames = notes.filter((message) => message.endsWith("renamed ones."));
+    assert.deepEqual(aboutRenames, [
+      "65 of the tools are gone and 65 are new: too many to look for renamed ones.",
+      "65 of its names are gone and 65 are new: too many to look for renamed ones.",
+    ]);
     assert.ok(changes.every(({ renamedTo }) => renamedTo === undefined));
     assert.equal(changes.filter(({ effect, pointer }) => effect === "breaking" && pointer === undefined).length, 65);
   });
@@ -175,16 +173,14 @@ describe("the work of comparing contracts", () => {
     const told = new ToldChanges(1_000);
     const few = [change("breaking", 300), change("compatible", 300)];
     assert.deepEqual(told.of(few), few);
-    assert.deepEqual(
-      told
-        .of([change("review", 200), change("breaking", 500), change("breaking", 500), change("compatible", 50)])
-        .map(({ effect, message }) => [effect, message.replace(/m{9,}/, "m")]),
-      [
-        ["review", "m"],
-        ["compatible", "m"],
-        ["breaking", "There are 2 more changes with the same effect (breaking)."],
-      ],
-    );
+    const reported = told
+      .of([change("review", 200), change("breaking", 500), change("breaking", 500), change("compatible", 50)])
+      .map(({ effect, message }) => [effect, message.replace(/m{9,}/, "m")]);
+    assert.deepEqual(reported, [
+      ["review", "m"],
+      ["compatible", "m"],
+      ["breaking", "There are 2 more changes with the same effect (breaking)."],
+    ]);
     assert.deepEqual(told.names(["x".repeat(100), "y".repeat(100)]), ["x".repeat(100)]);
     const many = new ToldChanges().of(Array.from({ length: 20_000 }, () => change("review", 100)));
     assert.equal(many.length, 501);

@@ -75,15 +75,7 @@ function replaced(before: JsonSchema, other: JsonSchema, at: number): JsonSchema
         visit(map![name]!);
       }
     }
-    for (const keyword of [
-      "minimum",
-      "minLength",
-      "maxLength",
-      "required",
-      "additionalProperties",
-      "uniqueItems",
-      "default",
-    ]) {
+    for (const keyword of "minimum minLength maxLength required additionalProperties uniqueItems default".split(" ")) {
       if (Object.hasOwn(node, keyword)) places.push(() => void delete node[keyword]);
     }
     if (node["items"]) visit(node["items"] as JsonSchema);

@@ -194,10 +194,8 @@ describe("tools, resources and prompts", () => {
     const before = contract(add, tool("old", { x: text }), tool("ping", {}));
     const after = contract({ ...add, name: "get-sum" }, tool("ping", {}), tool("fresh", { y: { type: "array" } }));
     const changes = compareContracts(before, after);
-    assert.deepEqual(
-      changes.map((change) => `${change.name}: ${brief(change)}`),
-      ["add: breaking → get-sum", "old: breaking", "fresh: compatible"],
-    );
+    const shown = changes.map((change) => `${change.name}: ${brief(change)}`);
+    assert.deepEqual(shown, ["add: breaking → get-sum", "old: breaking", "fresh: compatible"]);
     for (const { message } of changes) assert.match(message, /^[A-Z].*\.$/);
   });
 
@@ -232,15 +230,13 @@ describe("tools, resources and prompts", () => {
       resourceTemplates: [{ uriTemplate: "a://{x}", name: "any", mimeType: "text/html" }],
       prompts: [{ name: "p", arguments: [{ name: "topic", required: true }] }],
     };
-    assert.deepEqual(
-      compareContracts(before, after).map((change) => `${change.subject} ${change.name} ${brief(change)}`),
-      [
-        "server  review /description",
-        "resource a://1 breaking → a://2",
-        "template a://{x} review /mimeType",
-        "prompt p breaking /arguments/topic",
-      ],
-    );
+    const shown = compareContracts(before, after).map((change) => `${change.subject} ${change.name} ${brief(change)}`);
+    assert.deepEqual(shown, [
+      "server  review /description",
+      "resource a://1 breaking → a://2",
+      "template a://{x} review /mimeType",
+      "prompt p breaking /arguments/topic",
+    ]);
   });
 });
 
@@ -283,16 +279,14 @@ describe("drifts of real servers", () => {
       tool("browser_fill_form", { fields: form("target") }, ["fields"]),
       tool("browser_run_code_unsafe", { code: text }, ["code"]),
     );
-    assert.deepEqual(
-      compareContracts(before, after).map((change) => `${change.name}: ${brief(change)}`),
-      [
-        "browser_click: breaking /inputSchema/properties/ref → target",
-        "browser_drag: breaking /inputSchema/properties/startRef → startTarget",
-        "browser_drag: breaking /inputSchema/properties/endRef → endTarget",
-        "browser_fill_form: breaking /inputSchema/properties/fields/items/properties/ref → target",
-        "browser_run_code: breaking → browser_run_code_unsafe",
-      ],
-    );
+    const shown = compareContracts(before, after).map((change) => `${change.name}: ${brief(change)}`);
+    assert.deepEqual(shown, [
+      "browser_click: breaking /inputSchema/properties/ref → target",
+      "browser_drag: breaking /inputSchema/properties/startRef → startTarget",
+      "browser_drag: breaking /inputSchema/properties/endRef → endTarget",
+      "browser_fill_form: breaking /inputSchema/properties/fields/items/properties/ref → target",
+      "browser_run_code: breaking → browser_run_code_unsafe",
+    ]);
   });
 
   it("the seed: a required argument is renamed beside optional ones that go and come", () => {

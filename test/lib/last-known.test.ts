@@ -37,10 +37,8 @@ describe("what a store last answered", () => {
   it("counts when the store fails, and for no other error", async () => {
     const known = await knowing("old");
     assert.equal(await known.read("key", () => Promise.reject(new BerthError("store_failed"))), "old");
-    await assert.rejects(
-      known.read("key", () => Promise.reject(new BerthError("secrets_unavailable"))),
-      { code: "secrets_unavailable" },
-    );
+    const reading = known.read("key", () => Promise.reject(new BerthError("secrets_unavailable")));
+    await assert.rejects(reading, { code: "secrets_unavailable" });
   });
 
   for (const [why, databaseOutageMs, forget] of [

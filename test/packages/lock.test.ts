@@ -5,7 +5,7 @@ import { prettyJson } from "../../src/lib/pretty-json.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { readLock, type ReadLockOptions } from "../../src/packages/lock.ts";
 import type { PackageSet } from "../../src/packages/package-set.ts";
-import { rows } from "../support/rows.ts";
+import { pluck, rows } from "../support/rows.ts";
 
 type Line = Readonly<Record<string, unknown>>;
 
@@ -38,11 +38,7 @@ function refusal(given: Parameters<typeof read>, code: string, ...said: readonly
   const { set, problems } = read(...given);
   assert.equal(set, undefined, "there is no set");
   const errors = problems.filter(({ severity }) => severity === "error");
-  assert.deepEqual(
-    errors.map((each) => each.code),
-    [code],
-    JSON.stringify(errors),
-  );
+  assert.deepEqual(pluck(errors, "code"), [code], JSON.stringify(errors));
   for (const words of said) assert.ok(errors[0]!.message.includes(words), errors[0]!.message);
   return errors[0]!;
 }

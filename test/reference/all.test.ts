@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { compile } from "../support/compiler.ts";
 import { compileTemplate, templates } from "../support/reference.ts";
+import { pluck } from "../support/rows.ts";
 
 test("every reference definition compiles without a problem, and offers just its tools", async () => {
   const expected: Record<string, string[]> = {
@@ -20,10 +21,7 @@ test("every reference definition compiles without a problem, and offers just its
   assert.deepEqual(definitions.toSorted(), Object.keys(expected));
   for (const [entry, names] of Object.entries(expected)) {
     const { tools } = await compileTemplate(entry);
-    assert.deepEqual(
-      tools.map(({ name }) => name),
-      names,
-    );
+    assert.deepEqual(pluck(tools, "name"), names);
     for (const { name, description, annotations, inputSchema } of tools) {
       assert.ok(description, `${name} has no description`);
       assert.equal(annotations.readOnlyHint, true, name);
@@ -39,23 +37,19 @@ test("every reference definition compiles without a problem, and offers just its
 test("mcps.source.json names every definition but mcp, which the boot images bring", async () => {
   const read = async (file: string) => JSON.parse(await readFile(join(templates, file), "utf8")) as unknown;
   const { $schema: _schema, ...mcps } = (await read("mcps.source.json")) as Record<string, { definition?: string }>;
-  assert.deepEqual(
-    Object.entries(mcps).map(([name, { definition }]) => [name, definition]),
-    [
-      ["checksum", "checksum.sh"],
-      ["date", "date.ts"],
-      ["echo", "echo.ts"],
-      ["jq", "jq.ts"],
-      ["markdown", "markdown.ts"],
-      ["mcp", undefined],
-    ],
+  const definitions = Object.entries(mcps).map(([name, { definition }]) => [name, definition]);
+  assert.deepEqual(definitions, [
+    ["checksum", "checksum.sh"],
+    ["date", "date.ts"],
+    ["echo", "echo.ts"],
+    ["jq", "jq.ts"],
+    ["markdown", "markdown.ts"],
+    ["mcp", undefined],
+  ]);
+  const transformFiles = Object.values(mcps).flatMap((entry) =>
+    Object.entries(entry).flatMap(([field, file]) => (field.endsWith("_transform_cid") ? [basename(file)] : [])),
   );
-  assert.deepEqual(
-    await readdir(join(templates, "transforms")),
-    Object.values(mcps).flatMap((entry) =>
-      Object.entries(entry).flatMap(([field, file]) => (field.endsWith("_transform_cid") ? [basename(file)] : [])),
-    ),
-  );
+  assert.deepEqual(await readdir(join(templates, "transforms")), transformFiles);
   for (const image of ["default", "readonly"]) {
     assert.deepEqual(await read(`${image}.boot.source.json`), {
       servers: [{ name: "mcp", definition_cid: "mcp.ts", enabled: true }],

@@ -8,6 +8,7 @@ import type { DefinitionSource, DiscoveredTool, Discovery } from "../../src/disc
 import { compilePattern } from "../../src/discover/pattern.ts";
 import type { JsonSchema } from "../../src/lib/json.ts";
 import type { Problem } from "../../src/lib/problem.ts";
+import { pluck } from "./rows.ts";
 
 /**
  * Compares a discovery with its `.expected.json`, without any leniency: schemas are equal to the last keyword, and
@@ -61,11 +62,7 @@ export function caseExpected(name: string): Expected {
 }
 
 export function checkDiscovery(actual: Discovery, expected: Expected): void {
-  assert.deepEqual(
-    actual.tools.map(({ name }) => name),
-    expected.tools.map(({ name }) => name),
-    "the tools and their order",
-  );
+  assert.deepEqual(pluck(actual.tools, "name"), pluck(expected.tools, "name"), "the tools and their order");
   for (const name of expected.absent) assert.ok(!actual.tools.some((tool) => tool.name === name), `${name} is no tool`);
   expected.tools.forEach((tool, index) => checkTool(actual.tools[index]!, tool));
   checkProblems(actual.problems, expected.errors);
