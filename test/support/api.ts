@@ -6,6 +6,8 @@ export interface Api {
   send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiReply>;
   /** Saves a text over any existing one, or as new. */
   put(path: string, text: string, headers?: Record<string, string>): Promise<ApiReply>;
+  /** Deletes an entry or definition, whoever uses it. */
+  remove(path: string): Promise<ApiReply>;
 }
 
 export interface ApiReply {
@@ -42,6 +44,7 @@ export function apiOf(berth: Pick<TestBerth, "url">): Api {
         ...headers,
       });
     },
+    remove: (path) => api.send("DELETE", path, undefined, { "If-Match": "*", "Berth-Allow-Breaking": "true" }),
   };
   return api;
 }

@@ -9,7 +9,7 @@ import { clock } from "../../src/lib/clock.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { apiOf } from "./api.ts";
-import { call, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
+import { callText, post, request, startTestBerth, type Reply, type TestBerth } from "./berth.ts";
 import { observedFetch } from "./clients/client-session.ts";
 import { temporaryFolder, type Ending } from "./temporary-folder.ts";
 import { until } from "./until.ts";
@@ -67,7 +67,7 @@ export function hostedServer(berth: Pick<TestBerth, "url">, name = "server") {
     name,
     url,
     state,
-    call: async (tool: string, args: JsonObject = {}) => textOf(await call(url, tool, args)),
+    call: (tool: string, args: JsonObject = {}) => callText(url, tool, args),
     /** Listed again each time, as a client of the newest revision would not. */
     async tools(): Promise<string[]> {
       const { body } = await post(url, request("tools/list"), { "MCP-Protocol-Version": "2025-06-18" });

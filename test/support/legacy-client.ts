@@ -41,6 +41,11 @@ export class LegacyClient {
     return client;
   }
 
+  /** The same session at another address. */
+  at(url: string): this {
+    return Object.assign(Object.create(this) as this, { url });
+  }
+
   async initialize(capabilities: object = {}): Promise<EventReader> {
     const params = { protocolVersion: this.version, capabilities, clientInfo: { name: "test", version: "1" } };
     const reader = await this.send({ jsonrpc: "2.0", id: 0, method: "initialize", params });

@@ -1,4 +1,6 @@
 import { randomBytes } from "node:crypto";
+import { createInterface } from "node:readline";
+import { PassThrough } from "node:stream";
 import type { TestContext } from "node:test";
 import type { Access } from "../../src/access/access.ts";
 import type { Principal } from "../../src/access/principal.ts";
@@ -27,6 +29,7 @@ import type { Records } from "../../src/lib/records.ts";
 import { createSealer } from "../../src/lib/seal.ts";
 import { type Limits, defaultLimits } from "../../src/limits/limits.ts";
 import { Endpoint, type EndpointOptions } from "../../src/mcp/endpoint.ts";
+import { StdioConnection } from "../../src/mcp/stdio/stdio.ts";
 import { MODERN_META } from "./berth.ts";
 import { read } from "./legacy-client.ts";
 import { listening } from "./listening.ts";
@@ -250,6 +253,23 @@ export function loneNode() {
 /** `_meta` of a client that declares these capabilities. */
 export function declaring(capabilities: JsonObject): JsonObject {
   return { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": capabilities };
+}
+
+/** A client of a host's server over stdio: says messages, and reads the next one. */
+export function stdioClient(host: MemoryHost, options: Partial<EndpointOptions> = {}) {
+  const log = createLog("silent");
+  const endpoint = new Endpoint({ host, berthVersion: "0", log, ...loneNode(), ...options });
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  const place = { tenant: "default", server: "server", limits: { bodyBytes: 1_000_000 } };
+  const connection = new StdioConnection({ endpoint, ...place, input, output, log });
+  const lines = createInterface({ input: output })[Symbol.asyncIterator]();
+  return {
+    endpoint,
+    connection,
+    input,
+    say: (message: unknown): unknown => input.write(`${JSON.stringify(message)}\n`),
+    next: async () => JSON.parse((await lines.next()).value as string),
+  };
 }
 
 export type OpenStream = Awaited<ReturnType<typeof openStream>>;

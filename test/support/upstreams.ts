@@ -9,6 +9,7 @@ import type { Launch } from "../../src/upstream/launch/launch.ts";
 import { parseLauncher } from "../../src/upstream/launch/launcher-uri.ts";
 import type { ConnectOptions } from "../../src/upstream/transport/channel.ts";
 import { Upstream, type UpstreamOptions } from "../../src/upstream/upstream.ts";
+import type { Ending } from "./temporary-folder.ts";
 
 changeFixed({ upstreamEndMs: 500 });
 
@@ -48,6 +49,13 @@ export function connect(
     ...options,
     limits: { ...defaultLimits, ...options.limits },
   });
+}
+
+/** As `connect`, closed after the test. */
+export async function connectFor(t: Ending, ...args: Parameters<typeof connect>): Promise<UpstreamConnection> {
+  const upstream = await connect(...args);
+  t.after(() => upstream.close());
+  return upstream;
 }
 
 /** Closes it when the work is done, however it ends. */
