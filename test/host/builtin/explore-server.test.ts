@@ -5,10 +5,11 @@ import { test, type TestContext } from "node:test";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { readConfig } from "../../../src/config.ts";
-import { call, post, request, startTestBerth } from "../../support/berth.ts";
+import { call, post, request } from "../../support/berth.ts";
 import { berth, cliFor } from "../../support/commands.ts";
 import { isAlive, processesWith } from "../../support/processes.ts";
-import { temporaryFolder } from "../../support/suite.ts";
+import { rows } from "../../support/rows.ts";
+import { berthFor, temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 import { everything, hostile } from "../../support/upstreams.ts";
 
@@ -40,42 +41,26 @@ test("berth stdio --explore leads a model from explore to a saved profile, with 
 
   await t.test("has a prompt that guides through explore, design and save", async () => {
     const { prompts } = await client.listPrompts();
-    assert.deepEqual(
-      prompts.map(({ name, arguments: args }) => [name, args?.map((argument) => argument.name)]),
-      [["design_profile", ["uri", "name", "purpose"]]],
-    );
+    assert.deepEqual(rows(prompts, "name"), ["design_profile"]);
+    assert.deepEqual(rows(prompts[0]!.arguments!, "name"), ["uri", "name", "purpose"]);
     const { messages } = (await client.getPrompt({
       name: "design_profile",
       arguments: { uri: everything, name: "sums", purpose: "adding numbers" },
     })) as Loose;
     const [{ role, content }] = messages;
     assert.equal(role, "user");
-    for (const part of [
-      everything,
-      "adding numbers",
-      "explore",
-      "draft_profile",
-      "save_profile",
-      '"@sums/tool',
-      "notes",
-    ]) {
-      assert.ok(content.text.includes(part), part);
-    }
+    const parts = [everything, "adding numbers", "explore", "draft_profile", "save_profile", '"@sums/tool', "notes"];
+    for (const part of parts) assert.ok(content.text.includes(part), part);
     await assert.rejects(client.getPrompt({ name: "design_profile", arguments: {} }), /uri/);
   });
 
   await t.test("explores and calls a server, and saves, lists and uses a profile", async () => {
     const { tools } = await client.listTools();
-    assert.deepEqual(
-      tools.map(({ name }) => name),
-      ["explore", "call", "draft_profile", "save_profile", "list_profiles"],
+    assert.deepEqual(rows(tools, "name"), ["explore", "call", "draft_profile", "save_profile", "list_profiles"]);
+    const hints = tools.map(({ annotations: { readOnlyHint, destructiveHint, openWorldHint } = {} }) =>
+      [readOnlyHint, destructiveHint, openWorldHint].map(Number).join(""),
     );
-    assert.deepEqual(
-      tools.map(({ annotations: { readOnlyHint, destructiveHint, openWorldHint } = {} }) =>
-        [readOnlyHint, destructiveHint, openWorldHint].map(Number).join(""),
-      ),
-      ["001", "011", "001", "011", "100"],
-    );
+    assert.deepEqual(hints, ["001", "011", "001", "011", "100"]);
 
     const explored = await use(client, "explore", { uri: everything });
     assert.equal(explored.tools.length, 13);
@@ -83,16 +68,13 @@ test("berth stdio --explore leads a model from explore to a saved profile, with 
     assert.equal(explored.resources.length, 7);
     assert.equal(explored.prompts.length, 4);
 
-    const sum = await client.callTool({
-      name: "call",
-      arguments: { uri: everything, tool: "get-sum", arguments: { a: 1, b: 2 } },
-    });
+    const callTool = (uri: string, tool: string, args: object): Promise<Loose> =>
+      client.callTool({ name: "call", arguments: { uri, tool, arguments: args } });
+    const sum = await callTool(everything, "get-sum", { a: 1, b: 2 });
     assert.deepEqual(sum.content, [{ type: "text", text: "The sum of 1 and 2 is 3." }]);
-    const structured = { uri: everything, tool: "get-structured-content", arguments: { location: "New York" } };
-    const weather = (await client.callTool({ name: "call", arguments: structured })) as Loose;
+    const weather = await callTool(everything, "get-structured-content", { location: "New York" });
     assert.equal(typeof weather.structuredContent.temperature, "number");
-    const bad = await client.callTool({ name: "call", arguments: { uri: everything, tool: "get-sum", arguments: {} } });
-    assert.equal(bad.isError, true);
+    assert.equal((await callTool(everything, "get-sum", {})).isError, true);
 
     const draft = await use(client, "draft_profile", { uri: everything, tools: ["get-sum", "echo"] });
     assert.deepEqual(Object.keys(draft.tools).sort(), ["echo", "get-sum"]);
@@ -101,24 +83,14 @@ test("berth stdio --explore leads a model from explore to a saved profile, with 
     Object.assign(draft.tools["get-sum"], { output_format: "text/plain", notes: "Says the sum in a sentence." });
     const saved = await use(client, "save_profile", { name: "sums", profile: draft });
     assert.deepEqual([saved.profile, saved.tested], ["@sums", ["get-sum?a=1&b=2"]]);
-    assert.deepEqual((await readdir(saved.folder)).sort(), [
-      "_contract.json",
-      "_meta.json",
-      "echo.json",
-      "get-sum.json",
-    ]);
+    const files = ["_contract.json", "_meta.json", "echo.json", "get-sum.json"];
+    assert.deepEqual((await readdir(saved.folder)).sort(), files);
     const written = JSON.parse(await readFile(join(saved.folder, "get-sum.json"), "utf8"));
     assert.deepEqual([written.output_format, written.notes], ["text/plain", "Says the sum in a sentence."]);
 
     const { profiles } = await use(client, "list_profiles", {});
-    assert.deepEqual(
-      profiles.map(({ name, origin, tools }: Loose) => [name, origin, tools]),
-      [["@sums", "user", ["echo", "get-sum"]]],
-    );
-    const through = await client.callTool({
-      name: "call",
-      arguments: { uri: "@sums", tool: "echo", arguments: { message: "hi" } },
-    });
+    assert.deepEqual(rows(profiles, "name", "origin", "tools"), ["@sums user echo,get-sum"]);
+    const through = await callTool("@sums", "echo", { message: "hi" });
     assert.deepEqual(through.content, [{ type: "text", text: "Echo: hi" }]);
 
     const used = await berth(["cat", "@sums/get-sum?a=20&b=22"], { env: { XDG_DATA_HOME: home } });
@@ -149,12 +121,10 @@ test("explored servers stay connected between calls, make room for others, and e
 });
 
 test("over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a server like any other (J8)", async (t) => {
-  const off = await startTestBerth({ files: [] });
-  t.after(() => off.close());
+  const off = await berthFor(t, { files: [] });
   assert.equal((await fetch(`${off.url}/mcp/explore`, { headers: { accept: "text/html" } })).status, 404);
 
-  const on = await startTestBerth({ files: ["reference_templates/echo.ts"], env: { BERTH_EXPLORE: "on" } });
-  t.after(() => on.close());
+  const on = await berthFor(t, { files: ["reference_templates/echo.ts"], env: { BERTH_EXPLORE: "on" } });
   const meta = await fetch(`${on.url}/mcp/meta/explore`, { headers: { accept: "text/html" } });
   assert.equal(meta.status, 200);
   const page = await meta.text();
@@ -168,7 +138,7 @@ test("over HTTP explore is off unless BERTH_EXPLORE says so, and then it is a se
   const { body } = await post(`${on.url}/mcp/explore`, request("tools/list"));
   assert.equal(body.result.tools.length, 5);
   const all = (await post(`${on.url}/mcp`, request("tools/list"))).body.result.tools;
-  const names: string[] = all.map(({ name }: Loose) => name);
+  const names = rows(all, "name");
   assert.ok(names.includes("explore.call") && names.some((name) => name.startsWith("echo.")), names.join());
   const listed = await call(`${on.url}/mcp`, "explore.list_profiles");
   assert.ok(Array.isArray(JSON.parse(listed.content[0].text).profiles));

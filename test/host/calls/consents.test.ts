@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { before, describe, it, type TestContext } from "node:test";
 import { digestOfJson } from "../../../src/lib/canonical-json.ts";
 import { apiOf } from "../../support/api.ts";
-import { modern, MODERN_META, post, request, startTestBerth } from "../../support/berth.ts";
+import { modern, MODERN_META, post, request } from "../../support/berth.ts";
 import { textOf } from "../../support/hosted-upstreams.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
-import { berthInSuite, temporaryFolder } from "../../support/suite.ts";
+import { rows } from "../../support/rows.ts";
+import { berthFor, berthInSuite, temporaryFolder } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 import { until } from "../../support/until.ts";
 import { installed } from "../../support/upstreams.ts";
@@ -126,13 +127,9 @@ describe("a tool whose every call needs consent", () => {
       }
     });
 
+    const answer = (asked: Any, args: object) => callAs(ada, server, { name, arguments: args, ...answersTo(asked) });
     const refusals: [when: string, reason: string, message: RegExp, act: (asked: Any, args: object) => unknown][] = [
-      [
-        "a second time",
-        "used",
-        /has been used/,
-        (asked, args) => callAs(ada, server, { name, arguments: args, ...answersTo(asked) }),
-      ],
+      ["a second time", "used", /has been used/, (asked, args) => answer(asked, args)],
       ["with other arguments", "arguments", /other arguments/, () => {}],
       ["by another principal", "principal", /another principal/, () => {}],
       ["in another release", "release", /another release/, () => redeploy(server)],
@@ -151,10 +148,7 @@ describe("a tool whose every call needs consent", () => {
           assert.ok(!isDone(used, result));
         }
         const refused = await audited(used, "refused", 2);
-        assert.deepEqual(
-          refused.map((record) => record.reason),
-          [reason, reason],
-        );
+        assert.deepEqual(rows(refused, "reason"), [reason, reason]);
       });
     }
   }
@@ -316,17 +310,12 @@ describe("a tool whose every call needs consent", () => {
   it("is what a bad state is excused for, which is refused for every other tool", async () => {
     const bad = { requestState: "1.AAAA", inputResponses: { "consent:made-up": YES } };
     const args = { path: `bad-${++names}` };
-    for (const [server, name] of [
-      ["own", "write"],
-      ["", "own.write"],
-    ] as const) {
+    for (const tool of ["own/write", "/own.write"]) {
+      const [server, name] = tool.split("/") as [string, string];
       assert.match(textOf(await callAs(ada, server, { name, arguments: args, ...bad })), /no question that was asked/);
     }
-    for (const [server, name] of [
-      ["own", "around"],
-      ["", "own.around"],
-      ["files", "list_directory"],
-    ] as const) {
+    for (const tool of ["own/around", "/own.around", "files/list_directory"]) {
+      const [server, name] = tool.split("/") as [string, string];
       const { code, message } = await callAs(ada, server, { name, arguments: { path: folder }, ...bad });
       assert.deepEqual([code, /requestState/.test(message)], [-32602, true], `${server} ${name}: ${message}`);
     }
@@ -364,12 +353,8 @@ describe("a tool whose every call needs consent", () => {
     const done = await callAs(ada, "files", { name: "write_file", arguments: args });
     assert.ok(existsSync(args.path), textOf(done));
     rmSync(args.path);
-    const asking = await save({
-      auto_discover: true,
-      tools: { store: { function: "write_file" } },
-      consent: ["store"],
-    });
-    assert.notEqual(asking, open);
+    const asking = { auto_discover: true, tools: { store: { function: "write_file" } }, consent: ["store"] };
+    assert.notEqual(await save(asking), open);
     const earlier = await callAs(ada, `files@${open}`, { name: "write_file", arguments: args });
     assert.equal(earlier.resultType, "input_required", JSON.stringify(earlier));
     assert.ok(!existsSync(args.path));
@@ -384,8 +369,7 @@ describe("a tool whose every call needs consent", () => {
 describe("the limits of consents", () => {
   async function start(t: TestContext, env: Record<string, string>) {
     const mcps = { own: { definition: "own.ts", consent: ["*"] } };
-    const berth = await startTestBerth({ texts: { "own.ts": OWN }, mcps, env });
-    t.after(() => berth.close());
+    const berth = await berthFor(t, { texts: { "own.ts": OWN }, mcps, env });
     const call = async (params: object): Promise<Any> => {
       const all = { name: "write", arguments: { path: "a" }, _meta: metaOf(CAN), ...params };
       return (await modern(`${berth.url}/mcp/own`, "tools/call", all)).body.result;

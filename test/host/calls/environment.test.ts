@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { pino } from "pino";
 import { apiOf } from "../../support/api.ts";
-import { call } from "../../support/berth.ts";
-import { textOf } from "../../support/hosted-upstreams.ts";
+import { call, callText } from "../../support/berth.ts";
 import { processesWith } from "../../support/processes.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
@@ -62,9 +61,8 @@ describe("the environment of an entry", () => {
   });
   const api = apiOf(berth);
 
-  const tool = async (server: string, name: string, args: Record<string, unknown> = {}): Promise<string> => {
-    return textOf(await call(`${berth.url}/mcp/${server}`, name, args));
-  };
+  const tool = (server: string, name: string, args: Record<string, unknown> = {}): Promise<string> =>
+    callText(`${berth.url}/mcp/${server}`, name, args);
   const setVariable = async (name: string, value: string): Promise<void> => {
     const { status, body } = await api.put(`/variables/${name}`, value);
     assert.ok(status < 300, JSON.stringify(body));

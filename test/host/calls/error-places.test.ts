@@ -4,9 +4,10 @@ import { traceBounds } from "../../../src/executor/guest-process.ts";
 import { clock } from "../../../src/lib/clock.ts";
 import { readingBounds } from "../../../src/lib/reading-bounds.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
-import { call, startTestBerth } from "../../support/berth.ts";
+import { call } from "../../support/berth.ts";
 import { holdTimeouts } from "../../support/clock.ts";
 import { loopBegan } from "../../support/processes.ts";
+import { berthFor } from "../../support/suite.ts";
 
 const FAILS = `/** Fails. */
 export function fail(how: string): string {
@@ -18,8 +19,7 @@ export function fail(how: string): string {
 
 for (const setting of ["on", "off"] as const) {
   it(`BERTH_ERROR_LOCATIONS=${setting}: callers are ${setting === "on" ? "" : "not "}told where a function threw`, async (context) => {
-    const berth = await startTestBerth({ texts: { "fails.ts": FAILS }, env: { BERTH_ERROR_LOCATIONS: setting } });
-    context.after(() => berth.close());
+    const berth = await berthFor(context, { texts: { "fails.ts": FAILS }, env: { BERTH_ERROR_LOCATIONS: setting } });
     const told = async (how: string): Promise<string> => {
       const { isError, content } = await call(`${berth.url}/mcp/fails`, "fail", { how });
       assert.equal(isError, true);
@@ -37,8 +37,7 @@ for (const setting of ["on", "off"] as const) {
 
 it("BERTH_ERROR_LOCATIONS=on: callers see where an endless loop was stopped", async (context) => {
   const spins = "export function spin(): void {\n  while (true);\n}\nexport function wait(): void {}\n";
-  const berth = await startTestBerth({ texts: { "spins.ts": spins }, env: { BERTH_ERROR_LOCATIONS: "on" } });
-  context.after(() => berth.close());
+  const berth = await berthFor(context, { texts: { "spins.ts": spins }, env: { BERTH_ERROR_LOCATIONS: "on" } });
   context.after(holdTimeouts(traceBounds.traceMs, readingBounds.checkMs));
   await call(`${berth.url}/mcp/spins`, "wait");
   const stopped = call(`${berth.url}/mcp/spins`, "spin");

@@ -45,21 +45,14 @@ describe("errors of servers that are programs of the host", () => {
   for (const server of servers) {
     it(`${server}: no answer of MCP, the API or a page tells a folder, and the log does`, async () => {
       const url = `${berth.url}/mcp/${server}`;
-      const legacy = await post(url, request("tools/list"), {
-        ...bearer(caller),
-        "MCP-Protocol-Version": "2025-06-18",
-      });
+      const headers = { ...bearer(caller), "MCP-Protocol-Version": "2025-06-18" };
+      const legacy = await post(url, request("tools/list"), headers);
       const now = await modern(url, "tools/call", { name: "any", _meta: MODERN_META }, bearer(caller));
       for (const { text } of [legacy, now]) assert.match(text, /"error"|"isError":true/);
 
       const answers = [legacy.text, now.text];
-      for (const path of [
-        `/api/servers`,
-        `/api/servers/${server}/upstream`,
-        `/api/servers/${server}/releases`,
-        `/mcp`,
-        `/mcp/${server}`,
-      ]) {
+      const api = ["", `/${server}/upstream`, `/${server}/releases`].map((path) => `/api/servers${path}`);
+      for (const path of [...api, "/mcp", `/mcp/${server}`]) {
         for (const token of [caller, reader]) {
           const response = await fetch(berth.url + path, { headers: { Accept: "text/html, */*", ...bearer(token) } });
           answers.push(`${path} ${response.status} ${await response.text()}`);
@@ -68,10 +61,8 @@ describe("errors of servers that are programs of the host", () => {
       for (const text of answers) assert.ok(!text.includes(PLACE), text);
       assert.ok(answers.some((text) => text.includes(`${server === "nowhere" ? "ends" : server}.mjs`)));
       const logged = lines.map((line) => JSON.parse(line)).filter((line) => line.server === server);
-      assert.ok(
-        logged.length > 0 && logged.every(({ upstream }) => upstream.startsWith(folder)),
-        JSON.stringify(logged),
-      );
+      assert.notEqual(logged.length, 0);
+      for (const { upstream } of logged) assert.ok(upstream.startsWith(folder), upstream);
     });
   }
 });
@@ -81,23 +72,15 @@ describe("an error that names files", () => {
     const from = join(folder, "from.txt");
     const to = join(folder, "no", "to.txt");
     writeFileSync(from, "", { mode: 0o600 });
-    const errorOf = (work: () => unknown): Error => {
-      try {
-        work();
-      } catch (error) {
-        return error as Error;
-      }
-      throw new Error("it did not fail");
-    };
-    const missing = errorOf(() => readFileSync(to));
-    assert.equal(withoutPaths(missing).message, "ENOENT: no such file or directory, open 'to.txt'");
-    const renamed = errorOf(() => renameSync(from, to));
-    assert.equal(withoutPaths(renamed).message, "ENOENT: no such file or directory, rename 'from.txt' -> 'to.txt'");
+    const told = (work: () => unknown, message: string): void =>
+      assert.throws(work, (error: Error) => (assert.equal(withoutPaths(error).message, message), true));
+    told(() => readFileSync(to), "ENOENT: no such file or directory, open 'to.txt'");
+    told(() => renameSync(from, to), "ENOENT: no such file or directory, rename 'from.txt' -> 'to.txt'");
     // No user may run it.
     const refused = spawnSync(from).error!;
     assert.match(refused.message, /EACCES/);
-    const told = new BerthError("upstream_not_started", refused.message, { cause: refused });
-    assert.ok(told.message.includes(folder));
-    assert.match(withoutPaths(told).message, /spawnSync from\.txt EACCES/);
+    const started = new BerthError("upstream_not_started", refused.message, { cause: refused });
+    assert.ok(started.message.includes(folder));
+    assert.match(withoutPaths(started).message, /spawnSync from\.txt EACCES/);
   });
 });

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, modern, post, request } from "../../support/berth.ts";
-import { scripted, tool } from "../../support/hosted-upstreams.ts";
+import { call, callText, modern, post, request } from "../../support/berth.ts";
+import { hostedServer, scripted, tool } from "../../support/hosted-upstreams.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
+import { rows } from "../../support/rows.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 import { hostile } from "../../support/upstreams.ts";
@@ -104,12 +105,8 @@ describe("what upstreams say", () => {
 
   it("in a question for roots is answered with an empty list where the client has none", async () => {
     const url = `${berth.url}/mcp/asks`;
-    assert.deepEqual(JSON.parse((await call(url, "roots")).content[0].text), { roots: [] });
-    assert.equal(
-      JSON.parse((await call(url, "sample")).content[0].text).code,
-      -32601,
-      "nobody answers other questions",
-    );
+    assert.deepEqual(JSON.parse(await callText(url, "roots")), { roots: [] });
+    assert.equal(JSON.parse(await callText(url, "sample")).code, -32601, "nobody answers other questions");
     const client = await LegacyClient.start(url, "2025-11-25", { sampling: {} });
     const result = await client.result("tools/call", { name: "roots" });
     assert.deepEqual(JSON.parse(result.content[0].text), { roots: [] });
@@ -117,20 +114,14 @@ describe("what upstreams say", () => {
 
   it("of a header that no client can send leaves the tool out, with a problem, wherever it is listed", async () => {
     const { body } = await post(`${berth.url}/mcp/marks`, request("tools/list"));
-    assert.deepEqual(
-      body.result.tools.map(({ name }: { name: string }) => name),
-      ["good"],
-    );
-    const { problems } = (await apiOf(berth).send("GET", "/servers")).body.servers.find(
-      ({ name }: { name: string }) => name === "marks",
-    );
-    const messages = problems.map(({ message }: { message: string }) => message).join("\n");
+    assert.deepEqual(rows(body.result.tools, "name"), ["good"]);
+    const problems = await hostedServer(berth, "marks").problems();
     for (const why of [
-      /The tool "number" is left out: the header "Region" can carry a string, an integer or a boolean/,
-      /The tool "twice" is left out: the header "region" is named twice/,
-      /The tool "space" is left out: the header name "two words" must be one word/,
+      /\\"number\\" is left out: the header \\"Region\\" can carry a string, an integer or a boolean/,
+      /\\"twice\\" is left out: the header \\"region\\" is named twice/,
+      /\\"space\\" is left out: the header name \\"two words\\" must be one word/,
     ]) {
-      assert.match(messages, why);
+      assert.match(problems, why);
     }
   });
 

@@ -5,6 +5,7 @@ import type { JsonObject } from "../../../src/lib/json.ts";
 import { modern, MODERN_META, post, request } from "../../support/berth.ts";
 import { ALL, answerTo, host, idle, open, scripted, textOf, type Script } from "../../support/hosted-upstreams.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { declaring, openStream } from "../../support/mcp-host.ts";
 import { processesWith } from "../../support/processes.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
@@ -41,9 +42,13 @@ describe("a hosted server of the modern era", () => {
   const berth = berthInSuite(() => ({ mcps: { asking: { upstream: `mcp+${far.url}/mcp/asking` } } }));
   let url: string;
   before(() => void (url = `${berth.url}/mcp/asking`));
-  const send = async (params: Record<string, unknown>, meta: Record<string, unknown> = {}) => {
-    const asking = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": ALL, ...meta };
-    return modern(url, "tools/call", { arguments: {}, _meta: asking, ...params }, { Accept: "application/json" });
+  const send = async (params: Record<string, unknown>) => {
+    return modern(
+      url,
+      "tools/call",
+      { arguments: {}, _meta: declaring(ALL), ...params },
+      { Accept: "application/json" },
+    );
   };
 
   it("asks under the keys that it gives its questions, round by round", async () => {
@@ -85,21 +90,11 @@ describe("a hosted server of the modern era", () => {
   it("tells a caller its log lines while another leaves a question open", async () => {
     const { result } = (await send({ name: "asks" })).body;
     assert.equal(result.resultType, "input_required");
-    const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
-    const meta = { ...MODERN_META, "io.modelcontextprotocol/logLevel": "debug" };
-    const response = await fetch(url, {
-      method: "POST",
-      headers: { ...headers, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "logs" },
-      body: JSON.stringify({
-        jsonrpc: "2.0",
-        id: 1,
-        method: "tools/call",
-        params: { name: "logs", arguments: {}, _meta: meta },
-      }),
-    });
-    const text = await response.text();
-    assert.match(text, /"data":"a line"/);
-    assert.match(text, /"text":"done"/);
+    const _meta = { ...MODERN_META, "io.modelcontextprotocol/logLevel": "debug" };
+    const stream = await openStream(url, "tools/call", { name: "logs", arguments: {}, _meta });
+    while (await stream.next());
+    assert.match(stream.text(), /"data":"a line"/);
+    assert.match(stream.text(), /"text":"done"/);
   });
 });
 
@@ -129,14 +124,9 @@ describe("questions of a hosted legacy server", () => {
   });
 
   it("upstreamSuspended: calls that wait for an answer are not without number (J9)", async (t) => {
-    const berth = await host(
-      t,
-      { asks: { upstream: hostile("asks each later", "&arg=1") } },
-      { BERTH_UPSTREAM_SUSPENDED: "0" },
-    );
-    const capabilities = { "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {} } } };
-    const _meta = { ...MODERN_META, ...capabilities };
-    const params = { name: "ask", arguments: { who: "Ada" }, _meta };
+    const mcps = { asks: { upstream: hostile("asks each later", "&arg=1") } };
+    const berth = await host(t, mcps, { BERTH_UPSTREAM_SUSPENDED: "0" });
+    const params = { name: "ask", arguments: { who: "Ada" }, _meta: declaring({ elicitation: { form: {} } }) };
     const { text } = await modern(`${berth.url}/mcp/asks`, "tools/call", params);
     assert.match(text, /too many calls wait for the answer to a question/);
   });
@@ -147,17 +137,14 @@ const QUESTIONS: Readonly<Record<string, JsonObject>> = {
   "sampling/createMessage": { messages: [], maxTokens: 1 },
   "roots/list": {},
 };
+const DUAL_TOOLS = [
+  ...[...Object.keys(QUESTIONS), "era"].map((name) => ({ name, inputSchema: { type: "object" } })),
+  { name: "list", inputSchema: { type: "object" }, outputSchema: { type: "array" } },
+];
 const DUAL: Script = {
   capabilities: { tools: {}, prompts: {} },
   answers: {
-    "tools/list": {
-      result: {
-        tools: [
-          ...[...Object.keys(QUESTIONS), "era"].map((name) => ({ name, inputSchema: { type: "object" } })),
-          { name: "list", inputSchema: { type: "object" }, outputSchema: { type: "array" } },
-        ],
-      },
-    },
+    "tools/list": { result: { tools: DUAL_TOOLS } },
     "prompts/list": { result: { prompts: [] } },
     ...Object.fromEntries(
       Object.entries(QUESTIONS).map(([method, params]) => [`tools/call ${method}`, { asks: method, params }]),

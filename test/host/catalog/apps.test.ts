@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
+import type { JsonObject } from "../../../src/lib/json.ts";
 import { apiOf } from "../../support/api.ts";
-import { call, modern, MODERN_META, post, request, type Reply } from "../../support/berth.ts";
+import { call, modern, post, request, type Reply } from "../../support/berth.ts";
+import { declaring } from "../../support/mcp-host.ts";
+import { rows } from "../../support/rows.ts";
 import { berthInSuite } from "../../support/suite.ts";
 
 const html = readFileSync("test/fixtures/servers/board.html", "utf8");
@@ -29,12 +32,8 @@ describe("the app of a definition", () => {
   };
 
   it("is named by its tools in each revision that has _meta, with who may call them", async () => {
-    const lists = [
-      await inNew("tools/list"),
-      await legacy("2025-11-25", "tools/list"),
-      await legacy("2025-06-18", "tools/list"),
-    ];
-    for (const { tools } of lists) {
+    const inOlder = ["2025-11-25", "2025-06-18"].map((version) => legacy(version, "tools/list"));
+    for (const { tools } of await Promise.all([inNew("tools/list"), ...inOlder])) {
       const told = tools.map(({ name, _meta }: Reply["body"]) => [name, _meta.ui, _meta["ui/resourceUri"]]);
       assert.deepEqual(told, [
         ["show", { resourceUri: URI }, URI],
@@ -46,10 +45,8 @@ describe("the app of a definition", () => {
 
   it("is a resource with the bytes of its file and the wishes in it", async () => {
     const { resources } = await inNew("resources/list");
-    assert.deepEqual(
-      resources.find(({ uri }: Reply["body"]) => uri === URI),
-      { uri: URI, name: "board.html", mimeType: MIME_TYPE },
-    );
+    const app = resources.find(({ uri }: Reply["body"]) => uri === URI);
+    assert.deepEqual(app, { uri: URI, name: "board.html", mimeType: MIME_TYPE });
     const contents = [{ uri: URI, mimeType: MIME_TYPE, text: html, _meta: { ui: { prefersBorder: true } } }];
     assert.deepEqual(await contentsOf(), contents);
     assert.deepEqual((await legacy("2025-11-25", "resources/read", { uri: URI })).contents, contents);
@@ -79,8 +76,7 @@ describe("the app of a definition", () => {
     ]);
     assert.notEqual(effect.after, effect.before);
     assert.match((await contentsOf())[0].text, /Other board/);
-    const pinned = (await modern(`${berth.url}/mcp/board@${effect.before}`, "resources/read", { uri: URI })).body
-      .result;
+    const pinned = await inNew("resources/read", { uri: URI }, `board@${effect.before}`);
     assert.equal(pinned.contents[0].text, html);
   });
 });
@@ -107,25 +103,20 @@ describe("the apps of all servers at POST /mcp", () => {
   });
 
   it("are told where to connect when two servers have a tool of one name for their apps", async () => {
-    const { error } = await call(`${berth.url}/mcp`, "both");
-    assert.match(
-      error.message,
-      /apps of both second and third may call both; connect to \/mcp\/second or to \/mcp\/third/,
-    );
+    const { message } = (await call(`${berth.url}/mcp`, "both")).error;
+    assert.match(message, /apps of both second and third may call both; connect to \/mcp\/second or to \/mcp\/third/);
   });
 
   it("have tools of their own, which clients without apps are not shown", async () => {
-    const namesFor = async (capabilities: object): Promise<string[]> => {
-      const _meta = { ...MODERN_META, "io.modelcontextprotocol/clientCapabilities": capabilities };
-      const { body } = await modern(`${berth.url}/mcp`, "tools/list", { _meta });
-      return body.result.tools.map(({ name }: { name: string }) => name);
+    const namesFor = async (capabilities: JsonObject): Promise<string[]> => {
+      const { body } = await modern(`${berth.url}/mcp`, "tools/list", { _meta: declaring(capabilities) });
+      return rows(body.result.tools, "name").filter((name) => /^(?:board|plain|second|third)\./.test(name));
     };
-    const ui = { [UI]: { mimeTypes: [MIME_TYPE] } };
     const models = ["board.show", "board.forModels", "plain.more", "plain.lonely", "second.other", "third.other"];
-    const named = (all: string[]): string[] => all.filter((name) => /^(?:board|plain|second|third)\./.test(name));
-    assert.deepEqual(named(await namesFor({})), models);
-    assert.deepEqual(named(await namesFor({ extensions: ui })).length, models.length + 3);
-    assert.deepEqual(named(await namesFor({})), models);
+    const extensions = { [UI]: { mimeTypes: [MIME_TYPE] } };
+    assert.deepEqual(await namesFor({}), models);
+    assert.equal((await namesFor({ extensions })).length, models.length + 3);
+    assert.deepEqual(await namesFor({}), models);
   });
 
   it("are read there under the URIs of their servers", async () => {

@@ -5,7 +5,7 @@ import { createPages } from "../../../src/http/pages/pages.ts";
 import { createOffers } from "../../../src/http/pages/parts/offers.ts";
 import { nearNames } from "../../../src/lib/near-names.ts";
 import { apiOf } from "../../support/api.ts";
-import { startTestBerth } from "../../support/berth.ts";
+import { berthFor } from "../../support/suite.ts";
 
 const namesOf = (count: number, name: (index: number) => string): string[] =>
   Array.from({ length: count }, (_, index) => name(index));
@@ -38,11 +38,10 @@ describe("lists that others wrote without an end", () => {
     const tools = Object.fromEntries(
       namesOf(900, (index) => `${index}`.padStart(120, "t")).map((name) => [name, { function: "hi" }]),
     );
-    const berth = await startTestBerth({
+    const berth = await berthFor(t, {
       texts: { "hi.ts": "export const hi = (): string => '';\n" },
       mcps: { long: { definition: "hi.ts", tools }, short: { definition: "hi.ts" } },
     });
-    t.after(() => berth.close());
     const page = await (await fetch(`${berth.url}/mcp`)).text();
     assert.match(page, /<summary>900<span/);
     const named = page.match(/<code>t+\d+<\/code>/g)?.length ?? 0;
@@ -59,8 +58,7 @@ describe("lists that others wrote without an end", () => {
     const many = Object.fromEntries(
       namesOf(25, (index) => `z${index}`).map((name) => [name, { enabled: false, secrets: ["ALL"] }]),
     );
-    const berth = await startTestBerth({ texts: {}, mcps: { ...many, ...long } });
-    t.after(() => berth.close());
+    const berth = await berthFor(t, { texts: {}, mcps: { ...many, ...long } });
     const api = apiOf(berth);
     assert.equal((await api.send("PUT", "/secrets/ALL", "a-long-enough-value")).status, 204);
     const { body } = await api.send("GET", "/secrets?limit=1000");

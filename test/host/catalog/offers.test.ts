@@ -105,9 +105,8 @@ describe("what a definition offers", () => {
     assert.deepEqual(await read("a://latin1"), [{ uri: "a://latin1", mimeType: "text/plain", blob: "5A==" }]);
     assert.deepEqual(await read("a://picture"), [{ uri: "a://picture", mimeType: "image/png", blob: "AQ==" }]);
     assert.deepEqual(await read("a://blob"), [{ uri: "a://blob", mimeType: "image/svg+xml", text: "{}" }]);
-    assert.deepEqual(await read("a://json"), [
-      { uri: "a://json", mimeType: "application/json", text: '{"a":[1,null],"contents":7}' },
-    ]);
+    const json = { uri: "a://json", mimeType: "application/json", text: '{"a":[1,null],"contents":7}' };
+    assert.deepEqual(await read("a://json"), [json]);
     assert.deepEqual(await read("a://ready"), [
       { uri: "a://ready", mimeType: "text/plain", text: "a" },
       { uri: "a://other", mimeType: "x/y", blob: "Yg==" },
@@ -115,14 +114,8 @@ describe("what a definition offers", () => {
   });
 
   it("is not found where there is no such URI, or its function knows nothing there (T6.5)", async () => {
-    for (const uri of [
-      "a://other",
-      "",
-      "a://text/",
-      "a://exact/z",
-      "a://exact/1/2",
-      `a://exact/${"1".repeat(9_000)}`,
-    ]) {
+    const long = `a://exact/${"1".repeat(9_000)}`;
+    for (const uri of ["a://other", "", "a://text/", "a://exact/z", "a://exact/1/2", long]) {
       assert.equal(await catalog.resource(uri), undefined, uri.slice(0, 20));
     }
     for (const uri of ["a://nothing", "a://null"]) {
@@ -149,25 +142,20 @@ describe("what a definition offers", () => {
     assert.deepEqual(await get("empty"), { messages: [] });
     const uri = `cid://${rawBlock(Uint8Array.of(1)).cid}`;
     const resource = { uri, mimeType: "application/octet-stream", blob: "AQ==" };
-    assert.deepEqual(await get("image"), {
-      description: "The description.",
-      messages: [{ role: "user", content: { type: "resource", resource } }],
-    });
+    const image = [{ role: "user", content: { type: "resource", resource } }];
+    assert.deepEqual(await get("image"), { description: "The description.", messages: image });
     const [hello, ...rest] = ((await get("messages", { name: "Ann" })) as { messages: unknown[] }).messages;
     assert.deepEqual(hello, said("Ann")[0]);
     assert.deepEqual(rest, [{ role: "assistant", content: { type: "text", text: "Yes?" } }, ...said("So", "be it")]);
-    assert.deepEqual(await get("whole"), {
-      description: "Own",
-      messages: [{ role: "assistant", content: { type: "text", text: "Hm" } }],
-    });
+    const whole = [{ role: "assistant", content: { type: "text", text: "Hm" } }];
+    assert.deepEqual(await get("whole"), { description: "Own", messages: whole });
     await assert.rejects(get("noMessages"), { code: "guest_failed", message: /did not return messages/ });
   });
 
   it("takes a prompt's arguments as texts, and says what is wrong with them (T7.4, T7.5)", async () => {
     assert.equal(catalog.prompt("none"), undefined);
-    assert.deepEqual(await get("typedArguments", { count: "3", loud: "true", mode: "b" }), {
-      messages: said('[3,true,"b"]'),
-    });
+    const all = { count: "3", loud: "true", mode: "b" };
+    assert.deepEqual(await get("typedArguments", all), { messages: said('[3,true,"b"]') });
     assert.deepEqual(await get("typedArguments", { count: "3" }), { messages: said('[3,false,"a"]') });
     const invalid = async (args: object, message: RegExp) =>
       assert.rejects(get("typedArguments", args as Record<string, string>), { code: "invalid_params", message });
@@ -181,11 +169,8 @@ describe("what a definition offers", () => {
   it("completes arguments, at most 100 at a time", async () => {
     const complete = async (of: string, argument: string, value: string, others = {}) =>
       catalog.completer(of, argument)!.complete(value, others, {});
-    assert.deepEqual(await complete("messages", "name", "A", { mood: "good" }), {
-      values: ["A", "good"],
-      total: 2,
-      hasMore: false,
-    });
+    const named = await complete("messages", "name", "A", { mood: "good" });
+    assert.deepEqual(named, { values: ["A", "good"], total: 2, hasMore: false });
     assert.deepEqual((await complete("typedArguments", "mode", "AL")).values, ["Alpha", "alpine"]);
     const all = await complete("typedArguments", "count", "");
     assert.deepEqual([all.values.length, all.total, all.hasMore], [100, 250, true]);
@@ -193,11 +178,7 @@ describe("what a definition offers", () => {
     assert.deepEqual([some.values[0], some.values.length, some.total, some.hasMore], ["1200", 50, 50, false]);
     await assert.rejects(complete("a://exact/{id}", "id", ""), { code: "guest_failed", message: /list of strings/ });
     await assert.rejects(complete("a://exact/{name}{?tags,deep}", "name", ""), { message: /no names/ });
-    for (const [of, argument] of [
-      ["messages", "other"],
-      ["word", "name"],
-      ["byId", "id"],
-    ] as const) {
+    for (const [of, argument] of Object.entries({ messages: "other", word: "name", byId: "id" })) {
       assert.equal(catalog.completer(of, argument), undefined, of);
     }
   });
@@ -220,9 +201,8 @@ describe("what a definition offers", () => {
     const request = await resource.read({});
     assert.deepEqual("inputRequests" in request && Object.keys(request.inputRequests), ["elicitation-1"]);
     const answers = { "elicitation-1": { action: "accept", content: { which: "this" } } };
-    assert.deepEqual(await resource.read({ answers }), {
-      contents: [{ uri: "a://asking", mimeType: "text/plain", text: "this" }],
-    });
+    const contents = [{ uri: "a://asking", mimeType: "text/plain", text: "this" }];
+    assert.deepEqual(await resource.read({ answers }), { contents });
   });
 
   it("says when a call becomes a task, and keeps to the time that it is given", async () => {

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openHosted, summariesOf } from "../../support/host.ts";
+import { summariesOf } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { rows } from "../../support/rows.ts";
+import { hostedFor } from "../../support/suite.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -15,16 +17,12 @@ export const all = (): string => "all notes";
 test("listing all servers puts none out of memory that is called, and tells of those that have no room", async (t) => {
   t.after(lower({ catalogs: 2 }));
   const texts = Object.fromEntries(["a", "b", "c", "d"].map((name) => [name, DEFINITION]));
-  const hosted = await openHosted(texts);
-  t.after(() => hosted.close());
+  const hosted = await hostedFor(t, texts);
   const hot = [await hosted.catalog("c"), await hosted.catalog("d")];
   for (const round of [1, 2]) {
     const listed = await summariesOf(hosted);
-    assert.deepEqual(
-      listed.map(({ name, state, catalog }) => [name, state, catalog?.contract.tools.length]),
-      ["a", "b", "c", "d"].map((name) => [name, "ready", 2]),
-      `round ${round}`,
-    );
+    assert.deepEqual(rows(listed, "name", "state"), ["a ready", "b ready", "c ready", "d ready"], `round ${round}`);
+    for (const { catalog } of listed) assert.equal(catalog?.contract.tools.length, 2);
     assert.deepEqual([hosted.host.server("default", "c"), hosted.host.server("default", "d")], hot);
   }
   await hosted.catalog("a");

@@ -5,9 +5,8 @@ import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { openHosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { temporaryFolder } from "../../support/suite.ts";
+import { hostedFor, temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 async function start(t: TestContext, catalogs = 100) {
@@ -79,8 +78,7 @@ it("a save of another process while several releases are recorded stays, and the
 });
 
 it("a server that is loaded as it was before another process saved it takes nothing back", async (t) => {
-  const hosted = await openHosted({ s: said("one") });
-  t.after(() => hosted.close());
+  const hosted = await hostedFor(t, { s: said("one") });
   const released = async (): Promise<unknown> => (await hosted.store.name("default", "release", "s"))?.cid;
 
   await hosted.change("s", said("two"));

@@ -3,12 +3,12 @@ import { join } from "node:path";
 import { describe, it, test } from "node:test";
 import { packageRoot } from "../../../src/config.ts";
 import { rawBlock } from "../../../src/lib/cid.ts";
-import { call, modern, startTestBerth } from "../../support/berth.ts";
-import { openHosted } from "../../support/host.ts";
+import { call, callText, modern } from "../../support/berth.ts";
 import { longJsonIn } from "../../support/long-json.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
+import { rows } from "../../support/rows.ts";
+import { berthFor, berthInSuite, hostedFor, hostedInSuite } from "../../support/suite.ts";
 
 const DEFINITION = `
 /** Adds. */
@@ -62,13 +62,8 @@ describe("transforms (C5)", () => {
 
   it("add tools, go in the place of others, and leave others out (T4.4, T10.5)", async () => {
     const { tools } = await result("changed", "tools/list");
-    assert.deepEqual(
-      tools.map(({ name, title, description }: Record<string, string>) => [name, title, description]),
-      [
-        ["say", "Say it", '[true,["add","say"]]'],
-        ["increment", undefined, "Counting of changed"],
-      ],
-    );
+    const expected = ['say Say it [true,["add","say"]]', "increment - Counting of changed"];
+    assert.deepEqual(rows(tools, "name", "title", "description"), expected);
     assert.deepEqual(Object.keys(tools[1].inputSchema.properties), ["a"]);
     const url = `${berth.url}/mcp/changed`;
     assert.equal((await call(url, "increment", { a: 41 })).content[0].text, "42");
@@ -99,26 +94,16 @@ describe("transforms (C5)", () => {
   });
 
   it("make of the reference server jq tools for those who do not know its language", async (t) => {
-    const shipped = await startTestBerth({ env: { BERTH_IMAGE_DIR: join(packageRoot, "boot") } });
-    t.after(() => shipped.close());
+    const shipped = await berthFor(t, { env: { BERTH_IMAGE_DIR: join(packageRoot, "boot") } });
     const url = `${shipped.url}/mcp/jq`;
     const { tools } = (await modern(url, "tools/list")).body.result;
-    const names = tools.map(({ name }: { name: string }) => name);
-    assert.deepEqual(names, ["jq", "query", "keys", "to_csv", "count_by"]);
-    const csv = await call(url, "to_csv", {
-      input: [
-        { a: 1, b: "x" },
-        { a: 2, c: [1] },
-      ],
-    });
-    assert.equal(csv.content[0].text, '"a","b","c"\n1,"x",\n2,,"[1]"');
-    const keys = await call(url, "keys", { input: '{"items":[{"price":1},{"price":2}]}' });
-    assert.deepEqual(keys.content[0].text.split("\n"), [".items", ".items[]", ".items[].price"]);
-    const counts = await call(url, "count_by", { input: ["a", "b", "a"] });
-    assert.deepEqual(JSON.parse(counts.content[0].text), [
-      { value: "a", count: 2 },
-      { value: "b", count: 1 },
-    ]);
+    assert.deepEqual(rows(tools, "name"), ["jq", "query", "keys", "to_csv", "count_by"]);
+    const csv = await callText(url, "to_csv", { input: '[{"a":1,"b":"x"},{"a":2,"c":[1]}]' });
+    assert.equal(csv, '"a","b","c"\n1,"x",\n2,,"[1]"');
+    const keys = await callText(url, "keys", { input: '{"items":[{"price":1},{"price":2}]}' });
+    assert.deepEqual(keys.split("\n"), [".items", ".items[]", ".items[].price"]);
+    const counts = await callText(url, "count_by", { input: ["a", "b", "a"] });
+    assert.deepEqual(rows(JSON.parse(counts), "value", "count"), ["a 2", "b 1"]);
   });
 });
 
@@ -134,39 +119,29 @@ describe("a transform that goes wrong", () => {
     await hosted.store.change("default", { by: "test", put: [transform, value], set });
     await hosted.host.reload("default");
     const { problems, contract } = await hosted.catalog("plain");
-    return {
-      tools: contract.tools.map(({ name }) => name),
-      problems: problems.map(({ message }) => message),
-      pointers: problems.map(({ pointer }) => pointer),
-    };
+    const [tools, pointers] = [rows(contract.tools, "name"), rows(problems, "pointer")];
+    return { tools, pointers, problems: rows(problems, "message") };
   };
 
   it("has its problem told, and its server serves what it has without it", async () => {
+    const returning = (value: string): string =>
+      `export async function generateTools(name: string, context: any) { return ${value}; }`;
     const cases: [source: string, message: RegExp][] = [
       [`export function generateTools() { throw new Error("no idea"); }`, /tools failed: no idea/],
-      [`export function generateTools() { return "tools"; }`, /did not return a list/],
-      [`export function generateTools() { return { a: 1 }; }`, /did not return a list/],
-      [`export function generateTools() { return [1, 2, 3, 4]; }`, /returned 4 tools, and may return 3/],
-      [`export function generateTools() { return ["x".repeat(3000)]; }`, /bytes, and may return 2000/],
-      [
-        `export function generateTools() { return ["x".repeat(300_000)]; }`,
-        /returned 300004 bytes, and may return 2000/,
-      ],
-      [`export function generateTools() { return { long: "x".repeat(300_000) }; }`, /did not return a list/],
+      [returning(`"tools"`), /did not return a list/],
+      [returning(`{ a: 1 }`), /did not return a list/],
+      [returning(`[1, 2, 3, 4]`), /returned 4 tools, and may return 3/],
+      [returning(`["x".repeat(3000)]`), /bytes, and may return 2000/],
+      [returning(`["x".repeat(300_000)]`), /returned 300004 bytes, and may return 2000/],
+      [returning(`{ long: "x".repeat(300_000) }`), /did not return a list/],
       [
         `export const generateTools = 7; export const other = (): number => 1;`,
         /exports neither a function generateTools nor a default one/,
       ],
       [`export function generateTools( { return [];`, /tools failed: /],
       [`#!/bin/sh\necho []`, /a transform is a TypeScript module/],
-      [
-        `export async function generateTools(name: string, context: any) { return context.listOffers(); }`,
-        /can read variables and content/,
-      ],
-      [
-        `export async function generateTools(name: string, context: any) { return JSON.parse(await context.variable("berth:servers")); }`,
-        /can read variables and content/,
-      ],
+      [returning(`context.listOffers()`), /can read variables and content/],
+      [returning(`JSON.parse(await context.variable("berth:servers"))`), /can read variables and content/],
     ];
     for (const [source, message] of cases) {
       const { problems, tools, pointers } = await transformed(source);
@@ -186,10 +161,7 @@ describe("a transform that goes wrong", () => {
     for (const _time of ["run", "kept"]) {
       let given: Awaited<ReturnType<typeof transformed>> | undefined;
       const seen = await longJsonIn(async () => void (given = await transformed(source)));
-      assert.deepEqual(
-        seen.filter((by) => /transforms|frames/.test(by)),
-        [],
-      );
+      assert.ok(!seen.some((by) => /transforms|frames/.test(by)), seen.join());
       assert.equal(given!.tools.length, 201);
       assert.ok(given!.tools.includes("say199"));
       assert.match(given!.problems.join(), /^The transform of tools returned at \/7: it must be an object$/i);
@@ -210,17 +182,14 @@ describe("a transform that goes wrong", () => {
   });
 
   it("leaves out just the items that are wrong, each with its problem", async () => {
-    const item = (text: string): Promise<{ tools: string[]; problems: string[] }> =>
+    const item = (text: string) =>
       transformed(`export function generateTools() { return [${text}, { name: "good", function: "say" }]; }`);
     const cases: [item: string, message: RegExp][] = [
       [`7`, /returned at \/0: it must be an object/],
       [`{ function: "say" }`, /It needs a "name"/],
       [`{ name: "a b", function: "say" }`, /cannot be a tool's name/],
       [`{ name: "x" }`, /no tool function "x"/],
-      [
-        `{ name: "x", function: "say", inputSchema: { type: "object", properties: { a: { type: "strin" } } } }`,
-        /at \/0\/inputSchema: Not a JSON Schema/,
-      ],
+      [`{ name: "x", function: "say", inputSchema: { type: "strin" } }`, /at \/0\/inputSchema: Not a JSON Schema/],
       [`{ name: "x", function: "say", extra: 1 }`, /no field "extra"/],
       [`{ name: "x", function: "say", arguments: { no: 1 } }`, /takes no argument "no"/],
     ];
@@ -246,21 +215,16 @@ describe("a transform that goes wrong", () => {
 });
 
 test("a transform runs once for a definition, an entry and its own code, whatever it read then", async (t) => {
-  const hosted = await openHosted({ plain: DEFINITION });
-  t.after(() => hosted.close());
+  const hosted = await hostedFor(t, { plain: DEFINITION });
   const transform = rawBlock(`
       export default async function (server: string, context: any) {
         return [{ name: "told", function: "say", description: String(Math.random()) + await context.variable("motto") }];
       }`);
   const configure = async (description: string) => {
     const entry = { description, tools_transform_cid: transform.cid };
-    const value = rawBlock(JSON.stringify({ plain: entry }));
-    const motto = rawBlock(description);
-    const set = [
-      { kind: "variable", name: "mcps", cid: value.cid },
-      { kind: "variable", name: "motto", cid: motto.cid },
-    ] as const;
-    await hosted.store.change("default", { by: "test", put: [transform, value, motto], set });
+    const variables = { mcps: rawBlock(JSON.stringify({ plain: entry })), motto: rawBlock(description) };
+    const set = Object.entries(variables).map(([name, { cid }]) => ({ kind: "variable", name, cid }) as const);
+    await hosted.store.change("default", { by: "test", put: [transform, ...Object.values(variables)], set });
     await hosted.host.reload("default");
     const catalog = await hosted.catalog("plain");
     assert.deepEqual(catalog.problems, []);

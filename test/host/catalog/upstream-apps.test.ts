@@ -7,6 +7,7 @@ import type { JsonObject } from "../../../src/lib/json.ts";
 import { modern, type Reply } from "../../support/berth.ts";
 import { addUpstream, scripted, type Script } from "../../support/hosted-upstreams.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { rows } from "../../support/rows.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
@@ -67,10 +68,7 @@ describe("the app of an upstream", () => {
     assert.equal(await server.call("plain"), "called");
     assert.match((await read()).error.message, REFUSED);
     const pending = await server.pending();
-    assert.deepEqual(
-      pending.changes.map(({ subject, name, pointer }) => [subject, name, pointer]),
-      [["resource", URI, "/contents"]],
-    );
+    assert.deepEqual(rows(pending.changes, "subject", "name", "pointer"), [`resource ${URI} /contents`]);
     await server.approve(pending);
     assert.deepEqual(await server.tools(), ["clock", "older", "plain"]);
     assert.equal((await read()).result.contents[0].text, "<p>2</p>");
@@ -116,10 +114,7 @@ describe("the app of an upstream", () => {
     const { served, held } = await judge(offer(1, 2), offer(2, 3), { hold });
     const [names, waiting] = [served.tools, held.tools].map((tools) => tools.map(({ name }) => name));
     assert.deepEqual([names, waiting], [["t2"], ["t3"]]);
-    assert.deepEqual(
-      served.apps!.map(({ uri }) => uri),
-      ["ui://clock/1", "ui://clock/2"],
-    );
+    assert.deepEqual(rows(served.apps!, "uri"), ["ui://clock/1", "ui://clock/2"]);
   });
 
   it("is refused where it could not be approved, though only a withheld tool names it", async (t) => {

@@ -12,19 +12,13 @@ import { fixPrompt, fixResource, fixTemplate, fixTool, readEntries } from "../..
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
 import { changing, host, open, tool } from "../../support/hosted-upstreams.ts";
+import { rows } from "../../support/rows.ts";
 import { until } from "../../support/until.ts";
 
 /** Values that a field may hold instead of the right one; the first has no text form. */
 const STRANGE: readonly unknown[] = [
   { toString: 1, valueOf: 1 },
-  null,
-  7,
-  true,
-  "text",
-  [],
-  [null],
-  [{ toString: 1 }],
-  { a: null },
+  ...[null, 7, true, "text", [], [null], [{ toString: 1 }], { a: null }],
 ];
 
 const TOOL: JsonObject = {
@@ -58,24 +52,17 @@ function* strange(value: unknown): Generator {
   }
 }
 
-async function surveyed(kind: "tools" | "resources" | "resourceTemplates" | "prompts", entry: unknown) {
-  const none = { items: [], problems: [] };
-  const read = {
-    tools: kind === "tools" ? await readEntries("The tool", [entry], "name", fixTool) : none,
-    resources: kind === "resources" ? await readEntries("The resource", [entry], "uri", fixResource) : none,
-    resourceTemplates:
-      kind === "resourceTemplates" ? await readEntries("The template", [entry], "uriTemplate", fixTemplate) : none,
-    prompts: kind === "prompts" ? await readEntries("The prompt", [entry], "name", fixPrompt) : none,
-  };
-  return contractOf({
-    tools: read.tools.items,
-    resources: read.resources.items,
-    resourceTemplates: read.resourceTemplates.items,
-    prompts: read.prompts.items,
-    failed: [],
-    problems: [],
-    bytes: 0,
-  });
+const EMPTY = { tools: [], resources: [], resourceTemplates: [], prompts: [] };
+const readers = {
+  tools: (entry: unknown) => readEntries("The tool", [entry], "name", fixTool),
+  resources: (entry: unknown) => readEntries("The resource", [entry], "uri", fixResource),
+  resourceTemplates: (entry: unknown) => readEntries("The template", [entry], "uriTemplate", fixTemplate),
+  prompts: (entry: unknown) => readEntries("The prompt", [entry], "name", fixPrompt),
+};
+
+async function surveyed(kind: keyof typeof readers, entry: unknown) {
+  const { items } = await readers[kind](entry);
+  return contractOf({ ...EMPTY, failed: [], problems: [], bytes: 0, [kind]: items });
 }
 
 const LISTS = [
@@ -105,18 +92,10 @@ const FIXABLE: readonly (readonly [listed: JsonObject, served: JsonObject, probl
     /subschema is not allowed to be null.*inputSchema.enum is not allowed to be null/,
   ],
   [{ ...SOUND, outputSchema: null }, SOUND, /outputSchema is not a JSON Schema and is left out/],
-  [
-    { ...SOUND, outputSchema: { required: null } },
-    { ...SOUND, outputSchema: {} },
-    /outputSchema.required is not allowed/,
-  ],
+  [{ ...SOUND, outputSchema: { required: null } }, { ...SOUND, outputSchema: {} }, /Schema.required is not allowed/],
   [{ ...SOUND, title: null, description: null }, SOUND, /title is not a string.*description is not a string/],
   [{ ...SOUND, annotations: null }, SOUND, /annotations is not an object/],
-  [
-    { ...SOUND, annotations: { readOnlyHint: null } },
-    { ...SOUND, annotations: {} },
-    /readOnlyHint is not true or false/,
-  ],
+  [{ ...SOUND, annotations: { readOnlyHint: null } }, { ...SOUND, annotations: {} }, /Hint is not true or false/],
 ];
 
 describe("null and other faults in what upstreams list", () => {
@@ -124,17 +103,13 @@ describe("null and other faults in what upstreams list", () => {
     it(`are fixed with a warning, so that the tool stays: ${JSON.stringify(listed)}`, async () => {
       const { items, problems } = await readEntries("The tool", [listed], "name", fixTool);
       assert.deepEqual(items, [served]);
-      assert.match(problems.map(({ message }) => message).join(" "), problem);
+      assert.match(rows(problems, "message").join(" "), problem);
       assert.ok(problems.every(({ severity }) => severity === "warning"));
       // As an earlier version has stored it.
       if (isObject(listed["inputSchema"])) {
-        const stored = await soundContract({ tools: [listed], resources: [], resourceTemplates: [], prompts: [] });
-        assert.deepEqual(
-          JSON.parse(
-            JSON.stringify({ ...stored!.tools[0], inputSchema: { ...stored!.tools[0]!.inputSchema, ...OBJECT } }),
-          ),
-          served,
-        );
+        const [stored] = (await soundContract({ ...EMPTY, tools: [listed] }))!.tools;
+        const inputSchema = { ...stored!.inputSchema, ...OBJECT };
+        assert.deepEqual(JSON.parse(JSON.stringify({ ...stored, inputSchema })), served);
       }
     });
   }
@@ -149,10 +124,7 @@ describe("null and other faults in what upstreams list", () => {
     const listed = { name: "it", description: null, arguments: null };
     const { items, problems } = await readEntries("The prompt", [listed], "name", fixPrompt);
     assert.deepEqual(items, [{ name: "it", arguments: [] }]);
-    assert.deepEqual(
-      problems.map(({ severity }) => severity),
-      ["warning", "warning"],
-    );
+    assert.deepEqual(rows(problems, "severity"), ["warning", "warning"]);
   });
 });
 
@@ -182,26 +154,20 @@ describe("what upstreams list with wrong types", () => {
     const sound: Contract = await surveyed("tools", TOOL);
     assert.equal(await soundContract(sound), sound);
     const [tool] = sound.tools;
-    const strange = {
-      ...sound,
-      description: null,
-      tools: [{ ...tool, annotations: null }, { name: "none" }],
-      prompts: null,
-    };
+    const tools = [{ ...tool, annotations: null }, { name: "none" }];
+    const strange = { ...sound, description: null, tools, prompts: null };
     const { annotations: _, ...rest } = tool!;
     assert.deepEqual(await soundContract(strange), { ...sound, tools: [rest] });
     for (const none of [null, [], { tools: null }]) assert.equal(await soundContract(none), undefined);
   });
 
   it("takes nobody else away, and leaves its entry to be changed and deleted", async (t) => {
-    const server = changing(t, [
-      tool("hello", "Says hello."),
-      { ...tool("it", "It."), annotations: { readOnlyHint: true } },
-    ]);
+    const hello = tool("hello", "Says hello.");
+    const server = changing(t, [hello, { ...tool("it", "It."), annotations: { readOnlyHint: true } }]);
     const berth = await host(t, { u: { upstream: server.uri } });
     await call(`${berth.url}/mcp/u`, "it");
     server.offer([
-      tool("hello", "Says hello."),
+      hello,
       { ...tool("it", "It."), annotations: null, title: { a: 1 } },
       { ...tool("odd", "It."), description: { a: 1 }, annotations: { readOnlyHint: "yes", other: { toString: 1 } } },
       { name: "bad", inputSchema: { type: "string" } },
@@ -222,22 +188,15 @@ describe("what upstreams list with wrong types", () => {
     }
     const off = await api.put("/entries/u", '{"enabled": false}', { "Berth-Allow-Breaking": "true" });
     assert.equal(off.status, 200, JSON.stringify(off.body));
-    const gone = await api.send("DELETE", "/entries/u", undefined, { "If-Match": "*", "Berth-Allow-Breaking": "true" });
+    const gone = await api.remove("/entries/u");
     assert.equal(gone.status, 200, JSON.stringify(gone.body));
   });
 });
 
 function assertSound(item: object, said: string): void {
-  const {
-    name,
-    title = "",
-    description = "",
-    annotations = {},
-    mimeType = "",
-    ...rest
-  } = item as Record<string, unknown>;
+  const { name, title = "", description = "", mimeType = "", ...rest } = item as Record<string, unknown>;
   for (const text of [name, title, description, mimeType]) assert.equal(typeof text, "string", said);
-  const { title: shown = "", ...hints } = annotations as JsonObject;
+  const { title: shown = "", ...hints } = (rest["annotations"] ?? {}) as JsonObject;
   assert.equal(typeof shown, "string", said);
   for (const [name, hint] of Object.entries(hints)) {
     if (name.endsWith("Hint")) assert.equal(typeof hint, "boolean", said);
@@ -245,8 +204,9 @@ function assertSound(item: object, said: string): void {
   for (const schema of [rest["inputSchema"], rest["outputSchema"]]) {
     if (schema === undefined) continue;
     const { properties = {}, required = [] } = schema as JsonObject;
+    assert.ok(isObject(properties) && Array.isArray(required), said);
     assert.ok(
-      isObject(properties) && Array.isArray(required) && required.every((each) => typeof each === "string"),
+      required.every((each) => typeof each === "string"),
       said,
     );
   }

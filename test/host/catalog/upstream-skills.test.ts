@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test, type TestContext } from "node:test";
 import type { Json, JsonObject } from "../../../src/lib/json.ts";
-import { modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
+import { modern, post, request, type Reply } from "../../support/berth.ts";
 import { scripted } from "../../support/hosted-upstreams.ts";
+import { berthFor } from "../../support/suite.ts";
 
 const NOTES = "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n";
 const SKILL = "---\nname: tidy\ndescription: Puts notes in order.\n---\n";
@@ -11,11 +12,7 @@ const URI = "skill://notes/tidy/SKILL.md";
 const ZEROS = `sha256:${"0".repeat(64)}`;
 const X = `sha256:${createHash("sha256").update("x").digest("hex")}`;
 
-async function berthWith(t: TestContext, sources: Parameters<typeof startTestBerth>[0]): Promise<TestBerth> {
-  const berth = await startTestBerth({ ...sources, env: { BERTH_UPSTREAM_PROGRAMS: "on" } });
-  t.after(() => berth.close());
-  return berth;
-}
+const env = { BERTH_UPSTREAM_PROGRAMS: "on" };
 
 async function ask(url: string, method: string, params: Record<string, unknown> = {}): Promise<Reply["body"]> {
   const headers = { "Mcp-Name": method === "resources/read" ? String(params["uri"]) : "" };
@@ -25,8 +22,8 @@ async function ask(url: string, method: string, params: Record<string, unknown> 
 
 test("a hosted server's skills are those that it has: entries, files, folders and the extension, in both eras", async (t) => {
   const beside = { "notes.skills/tidy/SKILL.md": SKILL, "notes.skills/tidy/a/b.png": Uint8Array.of(0, 255) };
-  const own = await berthWith(t, { texts: { "notes.ts": NOTES }, beside });
-  const berth = await berthWith(t, { mcps: { hosted: { upstream: `mcp+${own.url}/mcp/notes` } } });
+  const own = await berthFor(t, { texts: { "notes.ts": NOTES }, beside });
+  const berth = await berthFor(t, { mcps: { hosted: { upstream: `mcp+${own.url}/mcp/notes` } }, env });
   for (const path of ["/mcp/hosted", "/mcp"]) {
     const [direct, through] = [`${own.url}/mcp/notes`, `${berth.url}${path}`];
     const same = async (method: string, params: Record<string, unknown>, part: string): Promise<void> =>
@@ -62,17 +59,13 @@ const entry = (name: string, more: JsonObject = {}): JsonObject => {
 
 test("entries that hosts must refuse are left out with a problem, and the others are listed", async (t) => {
   const file = { uri: "skill://long/SKILL.md", digest: ZEROS, size: 1 };
+  const own = [{ ...file, uri: "skill://outside/SKILL.md" }];
   const upstream = upstreamOf(t, [
     entry("good", { future: { field: 1 } }),
     entry("dynamic", { resources: "dynamic" }),
     entry("none", { resources: null }),
     entry("long", { resources: Array.from({ length: 513 }, () => file) }),
-    entry("outside", {
-      resources: [
-        { ...file, uri: "skill://outside/SKILL.md" },
-        { ...file, uri: "file:///etc/passwd" },
-      ],
-    }),
+    entry("outside", { resources: [...own, { ...file, uri: "file:///etc/passwd" }] }),
     entry("digest", { resources: [{ uri: "skill://digest/SKILL.md", digest: "sha256:x", size: 1 }] }),
     entry("size", { resources: [{ uri: "skill://size/SKILL.md", digest: ZEROS, size: -1 }] }),
     entry("renamed", { frontmatter: { name: "other", description: "d" } }),
@@ -81,7 +74,7 @@ test("entries that hosts must refuse are left out with a problem, and the others
     entry("good"),
     7,
   ]);
-  const berth = await berthWith(t, { mcps: { skilled: { upstream } } });
+  const berth = await berthFor(t, { mcps: { skilled: { upstream } }, env });
   const url = `${berth.url}/mcp/skilled`;
   const { skills } = await ask(url, "skills/list");
   assert.deepEqual(skills, [entry("good", { future: { field: 1 } }), entry("dynamic", { resources: "dynamic" })]);
@@ -103,10 +96,8 @@ test("entries that hosts must refuse are left out with a problem, and the others
 
 test("a skill that two servers give is offered by neither at /mcp", async (t) => {
   const upstream = upstreamOf(t, [entry("good")]);
-  const alone = upstreamOf(t, [entry("alone")]);
-  const berth = await berthWith(t, {
-    mcps: { one: { upstream }, two: { upstream }, three: { upstream: alone } },
-  });
+  const three = { upstream: upstreamOf(t, [entry("alone")]) };
+  const berth = await berthFor(t, { mcps: { one: { upstream }, two: { upstream }, three }, env });
   for (const server of ["one", "two", "three"]) {
     assert.equal((await ask(`${berth.url}/mcp/${server}`, "skills/list")).skills.length, 1, server);
   }

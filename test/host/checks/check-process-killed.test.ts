@@ -61,7 +61,7 @@ describe("a check process that is killed again and again", { skip: process.platf
     const save = () => api.send("PUT", "/definitions/long", { entry: "main.ts", files }, { "If-None-Match": "*" });
     let refused = await underKills(save);
     while (refused.status === 201) {
-      await api.send("DELETE", "/definitions/long", undefined, { "If-Match": "*", "Berth-Allow-Breaking": "true" });
+      await api.remove("/definitions/long");
       refused = await underKills(save);
     }
     assert.equal(refused.status, 503, JSON.stringify(refused.body));

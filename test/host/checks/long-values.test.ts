@@ -6,6 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { call, modern, post, request, startTestBerth, type Reply, type TestBerth } from "../../support/berth.ts";
 import { longJsonIn } from "../../support/long-json.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { rows } from "../../support/rows.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { fixtures } from "../../support/upstreams.ts";
 
@@ -36,27 +37,18 @@ export function count(list: number[], times = 2): string { return [list.length, 
       post(url, request("tools/list", { list })),
     ]);
     const errors = replies.map(({ body }) => body.error);
-    assert.deepEqual(
-      errors.map(({ code }) => code),
-      [-32700, -32600, -32600],
-    );
+    assert.deepEqual(rows(errors, "code"), ["-32700", "-32600", "-32600"]);
     assert.match(errors[1].message, /nests at most 256 levels deep/);
     assert.match(errors[2].message, /at most 1000 values/);
   });
 
   it("is one of a batch", async () => {
     const one = (id: number) => request("tools/call", { name: "count", arguments: { list } }, id);
-    const { body } = await post(url, [one(1), request("ping", {}, 2), one(3)], {
-      "MCP-Protocol-Version": "2025-03-26",
-    });
-    assert.deepEqual(
-      body.map(({ id, result }: Reply["body"]) => [id, result.content?.[0].text]),
-      [
-        [1, "100000,2,list"],
-        [2, undefined],
-        [3, "100000,2,list"],
-      ],
-    );
+    const batch = [one(1), request("ping", {}, 2), one(3)];
+    const { body } = await post(url, batch, { "MCP-Protocol-Version": "2025-03-26" });
+    assert.deepEqual(rows(body, "id"), ["1", "2", "3"]);
+    const texts = body.map(({ result }: Reply["body"]) => result.content?.[0].text);
+    assert.deepEqual(texts, ["100000,2,list", undefined, "100000,2,list"]);
   });
 });
 
@@ -212,34 +204,29 @@ describe("an answer of an upstream that is too long to be read by who serves", (
 
   for (const server of ["pipe", "json", "events"]) {
     it(`is passed on as if it had been read there, in every revision: ${server}`, async () => {
+      const ref = { type: "ref/prompt", name: "numbers" };
       const asked = [
         ...["numbers", "blocks", "links", "failed", "unknown", "envelope", "broken"].map(
           (name) => ["tools/call", { name, arguments: { count: 1_500 } }] as const,
         ),
         ["resources/read", { uri: "n:1500" }] as const,
         ["prompts/get", { name: "numbers", arguments: { count: "1500" } }] as const,
-        [
-          "completion/complete",
-          { ref: { type: "ref/prompt", name: "numbers" }, argument: { name: "count", value: "" } },
-        ] as const,
+        ["completion/complete", { ref, argument: { name: "count", value: "" } }] as const,
       ];
       for (const [method, params] of asked) await sameInAll(both, server, method, params);
     });
 
     it(`fails alone where it nests too deep: ${server}`, async () => {
-      const { body } = await post(
-        `${berth.url}/mcp/${server}`,
-        request("tools/call", { name: "deep", arguments: { count: 100_000 } }),
-        current,
-      );
-      assert.match(JSON.stringify(body), /its result nests more than 256 levels deep/);
-      assert.equal((await call(`${berth.url}/mcp/${server}`, "blocks", { count: 1 })).content[0].text, "0");
+      const url = `${berth.url}/mcp/${server}`;
+      const deep = await call(url, "deep", { count: 100_000 });
+      assert.match(JSON.stringify(deep), /its result nests more than 256 levels deep/);
+      assert.equal((await call(url, "blocks", { count: 1 })).content[0].text, "0");
     });
 
     it(`lists all tools but those that are too large: ${server}`, async () => {
       for (const { url } of [berth, plain]) {
         const { body } = await post(`${url}/mcp/${server}`, request("tools/list"), current);
-        const names = body.result.tools.map(({ name }: { name: string }) => name);
+        const names = rows(body.result.tools, "name");
         assert.ok(names.includes("numbers") && names.includes("last"), String(names));
         assert.ok(!names.includes("huge") && !names.includes("nested"), String(names));
         const messages = await (await fetch(`${url}/api/servers`)).text();
@@ -261,15 +248,14 @@ describe("an answer of an upstream that is too long to be read by who serves", (
 /** The answer to a request, of which the serving thread parses and writes no long text. */
 async function answerUnread(url: string, body: object, version = "2025-06-18"): Promise<string> {
   let text = "";
-  const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
+  const headers = {
+    "Content-Type": "application/json",
+    Accept: "application/json, text/event-stream",
+    "MCP-Protocol-Version": version,
+  };
   const seen = await longJsonIn(async () => {
-    text = await (
-      await fetch(url, {
-        method: "POST",
-        headers: { ...headers, "MCP-Protocol-Version": version },
-        body: JSON.stringify(body),
-      })
-    ).text();
+    const sent = { method: "POST", headers, body: JSON.stringify(body) };
+    text = await (await fetch(url, sent)).text();
   });
   assert.deepEqual(seen, []);
   return text;

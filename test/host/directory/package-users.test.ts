@@ -4,7 +4,7 @@ import { changedPackages } from "../../../src/host/directory/package-users.ts";
 import type { Catalog } from "../../../src/host/offers/catalog.ts";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
 import { PACKAGES, type LockedPackage, type PackageSet } from "../../../src/packages/package-set.ts";
-import { call } from "../../support/berth.ts";
+import { callText } from "../../support/berth.ts";
 import { sha512, tarballOf } from "../../support/registry.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { onStoreOf } from "../../support/tenants.ts";
@@ -52,7 +52,7 @@ describe("the users of packages", () => {
   const overlapping: Promise<void>[] = [];
   after(() => Promise.all(overlapping));
   const catalog = async (server: string): Promise<Catalog | undefined> => (await berth.server(server))?.catalog;
-  const say = async (at: string): Promise<string> => (await call(`${berth.url}/mcp/${at}`, "say")).content[0].text;
+  const say = (at: string): Promise<string> => callText(`${berth.url}/mcp/${at}`, "say");
 
   it("are loaded anew when their packages change, and nobody else is", async () => {
     assert.equal((await berth.server("user"))?.state, "refused");

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Offer, ServerChange } from "../../../src/host/offers/catalog.ts";
-import { openHosted } from "../../support/host.ts";
 import { lower } from "../../support/lowered-limits.ts";
-import { hostedInSuite } from "../../support/suite.ts";
+import { hostedFor, hostedInSuite } from "../../support/suite.ts";
 
 const TENANT = "default";
 const definition = (more = ""): string => `
@@ -103,25 +102,22 @@ describe("a server changes", () => {
     assert.equal(await hosted.catalog("demo"), before);
     await assert.rejects(call("hide", { name: "third" }), /no tool or prompt "third"/);
     await assert.rejects(call("hide", { name: "constructor" }), /no tool or prompt/);
-    assert.deepEqual(await hosted.store.history(TENANT, "visibility", "demo").then((history) => history.length), 4);
+    assert.equal((await hosted.store.history(TENANT, "visibility", "demo")).length, 4);
     assert.deepEqual(changes, []);
     end();
   });
 
   it("no more often than it may, and what it may not writes nothing", async (t) => {
     t.after(lower({ visibilityChangesPerMinute: 2 }));
-    const slow = await openHosted({ demo: definition(), other: definition("// other") });
-    t.after(() => slow.close());
+    const slow = await hostedFor(t, { demo: definition(), other: definition("// other") });
     const call = async (server: string, tool: string): Promise<string> => {
       const result = await (await slow.catalog(server)).tool(tool)!.call({ name: "first" }, {});
       assert.ok("content" in result);
       return result.isError ? ((result.content[0] as { text?: string }).text ?? "") : "done";
     };
     assert.deepEqual([await call("demo", "hide"), await call("demo", "show")], ["done", "done"]);
-    assert.match(
-      await call("demo", "hide"),
-      /"demo" may hide and show what it offers 2 times a minute; try again in \d+ s/,
-    );
+    const refused = /"demo" may hide and show what it offers 2 times a minute; try again in \d+ s/;
+    assert.match(await call("demo", "hide"), refused);
     assert.equal(await call("demo", "show"), "done", "what is so already is no change");
     assert.equal((await slow.store.history(TENANT, "visibility", "demo")).length, 2);
     assert.equal(await call("other", "hide"), "done", "other servers have a pace of their own");
@@ -210,10 +206,10 @@ describe("a server changes", () => {
     const { changes, end } = watch();
     await call("update", { uris: ["a://text", "a://other/1", "a://text"] });
     await endOfTurn();
-    assert.deepEqual(changes, [
-      { kind: "resource", uri: "a://text" },
-      { kind: "resource", uri: "a://other/1" },
-    ]);
+    assert.deepEqual(
+      changes,
+      ["a://text", "a://other/1"].map((uri) => ({ kind: "resource", uri })),
+    );
     await assert.rejects(call("update", { uris: ["no uri"] }), /cannot be a resource/);
     await assert.rejects(call("update", { uris: [`a://${"x".repeat(9_000)}`] }), /longer than 8192/);
     end();
@@ -222,16 +218,15 @@ describe("a server changes", () => {
   it("and a listener that fails, or leaves while it is told, does not keep it from the others", async () => {
     await hosted.catalog("demo");
     const heard: string[] = [];
-    const ends = [
-      hosted.host.watch(TENANT, "demo", () => {
-        throw new Error("not interested");
-      }),
-      hosted.host.watch(TENANT, "demo", () => {
+    const listeners = [
+      () => assert.fail("not interested"),
+      () => {
         heard.push("leaving");
         ends[1]!();
-      }),
-      hosted.host.watch(TENANT, "demo", () => void heard.push("staying")),
+      },
+      () => void heard.push("staying"),
     ];
+    const ends = listeners.map((listener) => hosted.host.watch(TENANT, "demo", listener));
     await call("hide", { name: "first" });
     await call("show", { name: "first" });
     assert.deepEqual(heard, ["leaving", "staying", "staying"]);

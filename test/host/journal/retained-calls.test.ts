@@ -15,11 +15,14 @@ import type { Secrets } from "../../../src/secrets/secrets.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { RetainedCallStore, Store } from "../../../src/store/store.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { rows } from "../../support/rows.ts";
 import { temporaryFolder } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const DAY_MS = 86_400_000;
 const TENANT = "default";
+const CALL = { tool: "add", outcome: "ok", micros: 1, principal: null };
+const ROOM = { callsPerServer: 9, bytesPerTenant: 9_999 };
 
 describe("the calls that a server keeps", () => {
   const folder = temporaryFolder();
@@ -54,16 +57,13 @@ describe("the calls that a server keeps", () => {
     return kept;
   };
   /** The entries of a tenant as they stand now, by server. */
-  const follow = (kept: RetainedCalls, entries: Record<string, JsonObject>, refused = false): void =>
-    kept.follow(
-      TENANT,
-      new Map(
-        Object.entries(entries).map(([server, raw]): [string, DirectoryEntry] => {
-          const { entry } = readEntry(server, raw);
-          return [server, { definition: undefined, entry, enabled: true, hidden: [], problems: [], refused }];
-        }),
-      ),
-    );
+  const follow = (kept: RetainedCalls, entries: Record<string, JsonObject>, refused = false): void => {
+    const followed = Object.entries(entries).map(([server, raw]): [string, DirectoryEntry] => {
+      const { entry } = readEntry(server, raw);
+      return [server, { definition: undefined, entry, enabled: true, hidden: [], problems: [], refused }];
+    });
+    kept.follow(TENANT, new Map(followed));
+  };
   /** With a function that ends a call of a server that retains its calls. */
   const keeping = (
     limits: Parameters<typeof open>[0] = {},
@@ -164,17 +164,11 @@ describe("the calls that a server keeps", () => {
     follow(kept, { notes: { retain_calls: "90d" } });
     assert.equal(kept.retainedMs(TENANT, "notes"), 2 * DAY_MS);
     const now = store.now();
-    const old = [1 / 24, 1, 1.5].map((days) => ({
-      server: "notes",
-      at: now - days * DAY_MS,
-      expiresAt: now + DAY_MS,
-      tool: "add",
-      outcome: "ok",
-      micros: 1,
-      principal: null,
-      body: JSON.stringify({ arguments: days }),
-    }));
-    await store.retainedCalls.add(TENANT, old, { callsPerServer: 9, bytesPerTenant: 9_999 });
+    const old = [1 / 24, 1, 1.5].map((days) => {
+      const body = JSON.stringify({ arguments: days });
+      return { ...CALL, server: "notes", at: now - days * DAY_MS, expiresAt: now + DAY_MS, body };
+    });
+    await store.retainedCalls.add(TENANT, old, ROOM);
     assert.equal((await textsOf(kept)).length, 3);
     follow(kept, { notes: { retain_calls: "30h" } });
     assert.deepEqual(await textsOf(kept), [1 / 24, 1]);
@@ -190,9 +184,8 @@ describe("the calls that a server keeps", () => {
 
   it("go in a sweep where a process has missed that their server is gone, or that their time is over", async () => {
     const now = store.now();
-    const call = { tool: "add", outcome: "ok", micros: 1, principal: null, body: "{}", at: now };
     const add = (tenant: string, server: string, expiresAt: number) =>
-      store.retainedCalls.add(tenant, [{ ...call, server, expiresAt }], { callsPerServer: 9, bytesPerTenant: 9_999 });
+      store.retainedCalls.add(tenant, [{ ...CALL, at: now, body: "{}", server, expiresAt }], ROOM);
     await add(TENANT, "gone", now + DAY_MS);
     await add(TENANT, "notes", now + DAY_MS);
     await add("asleep", "notes", now + DAY_MS);
@@ -203,10 +196,7 @@ describe("the calls that a server keeps", () => {
       await kept.sweep();
       return (await store.use("asleep")).calls === 2;
     }, "the old one is removed");
-    assert.deepEqual(await store.retainedCalls.servers(), [
-      { tenant: "asleep", server: "notes" },
-      { tenant: TENANT, server: "notes" },
-    ]);
+    assert.deepEqual(rows(await store.retainedCalls.servers(), "tenant", "server"), ["asleep notes", "default notes"]);
   });
 
   it("are not those that were on their way when their entry came to ask for none", async () => {

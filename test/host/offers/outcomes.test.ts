@@ -1,13 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { pino } from "pino";
-import { call, modern, MODERN_META, startTestBerth } from "../../support/berth.ts";
+import { call, modern, MODERN_META } from "../../support/berth.ts";
 import { asker, openClient, OUTCOMES, startOutcomes, type Mode } from "../../support/outcomes.ts";
-import { berthInSuite } from "../../support/suite.ts";
+import { berthFor, berthInSuite } from "../../support/suite.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
 const TOOL = "computer.jp/tool";
 const CONTEXT = "computer.jp/context";
+
+const TYPED = `import type { Outcome } from "berth";
+export function one(): Outcome { return { type: "success", content: "x" }; }
+export async function maybe(): Promise<Outcome | null> { return null; }
+export async function* stream(): AsyncGenerator<string, Outcome> { yield "a"; return { type: "success", content: "end" }; }
+`;
 
 /** One tool of each kind, by its server: function, script and upstream. */
 const KINDS = [
@@ -131,25 +137,17 @@ describe("outcomes", () => {
   });
 
   it("a transient error is tried again, told of in the log, and counted on the page (P5)", async (t) => {
-    for (const [server, name] of [
-      ["functions", "flaky"],
-      ["functions", "thrown"],
-      ["functions", "clear"],
-      ["asker", "flaky"],
-    ] as const) {
+    for (const tool of ["functions/flaky", "functions/thrown", "functions/clear", "asker/flaky"]) {
+      const [server, name] = tool.split("/") as [string, string];
       const { client, logged } = await openClient(t, at(server), "legacy");
       const key = `retried-${name}`;
       const { content } = await client.callTool({ name, arguments: { key, times: 2 } });
       assert.deepEqual(content, [{ type: "text", text: "worked at call 3" }], `${server} ${name}`);
-      const said = logged.filter((line) =>
-        /failed temporarily and is called again in \d+ ms \(\d of 3\)/.test(String(line)),
-      );
-      assert.equal(said.length, 2, `${server} ${name}`);
+      const again = /failed temporarily and is called again in \d+ ms \(\d of 3\)/;
+      assert.equal(logged.filter((line) => again.test(String(line))).length, 2, tool);
     }
-    const page = await (
-      await fetch(`${berth.url}/mcp/meta/asker?tab=calls`, { headers: { Accept: "text/html" } })
-    ).text();
-    assert.match(page, /ok, tried 3 times/);
+    const page = await fetch(`${berth.url}/mcp/meta/asker?tab=calls`, { headers: { Accept: "text/html" } });
+    assert.match(await page.text(), /ok, tried 3 times/);
   });
 
   it("tries end after the limit, and with an error that stays (P5)", async () => {
@@ -230,16 +228,7 @@ describe("outcomes with other settings", () => {
   });
 
   it("a function whose result is an Outcome has no output schema (P1)", async (t) => {
-    const berth = await startTestBerth({
-      texts: {
-        "typed.ts": `import type { Outcome } from "berth";
-export function one(): Outcome { return { type: "success", content: "x" }; }
-export async function maybe(): Promise<Outcome | null> { return null; }
-export async function* stream(): AsyncGenerator<string, Outcome> { yield "a"; return { type: "success", content: "end" }; }
-`,
-      },
-    });
-    t.after(() => berth.close());
+    const berth = await berthFor(t, { texts: { "typed.ts": TYPED } });
     const { body } = await modern(`${berth.url}/mcp/typed`, "tools/list");
     for (const tool of body.result.tools) assert.equal(tool.outputSchema, undefined, tool.name);
     assert.equal((await call(`${berth.url}/mcp/typed`, "stream")).content[0].text, "end");

@@ -13,15 +13,15 @@ import type { UpstreamState } from "../../../src/host/upstreams/hosting.ts";
 import { clock } from "../../../src/lib/clock.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { apiOf } from "../../support/api.ts";
-import { modern, post, request, startTestBerth } from "../../support/berth.ts";
+import { modern, post, request } from "../../support/berth.ts";
 import { toAnswer } from "../../support/clients/real-client.ts";
-import { openHosted } from "../../support/host.ts";
 import { host as hostUpstreams, scripted, tool } from "../../support/hosted-upstreams.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { legacyServer } from "../../support/legacy-server.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { openStream } from "../../support/mcp-host.ts";
-import { berthInSuite, hostedInSuite } from "../../support/suite.ts";
+import { rows } from "../../support/rows.ts";
+import { berthFor, berthInSuite, hostedFor, hostedInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const ALPHA = `
@@ -46,6 +46,8 @@ export function shared(): string { return "shared by beta"; }
 export function item(id: string): string { return "item " + id; }
 `;
 
+const MANY = Array.from({ length: 60 }, (_, n) => `export function tool${n}(): number { return ${n}; }`).join("\n");
+
 const nameOf = (index: number): string => `s${String(index).padStart(4, "0")}`;
 
 describe("one endpoint for all servers (S10)", () => {
@@ -57,10 +59,7 @@ describe("one endpoint for all servers (S10)", () => {
       // A read-only boot refuses it.
       "broken.sh": "#!/bin/sh\n# Never runs.\necho no\n",
       "off.ts": "export function off(): string { return 'off'; }",
-      "many.ts": Array.from(
-        { length: 60 },
-        (_, index) => `export function tool${index}(): number { return ${index}; }`,
-      ).join("\n"),
+      "many.ts": MANY,
     },
     mcps: { off: { definition: "off.ts", enabled: false } },
     config: { image: "readonly" },
@@ -82,15 +81,12 @@ describe("one endpoint for all servers (S10)", () => {
   };
 
   it("lists every tool as server.tool, in one order, page by page, without those of broken servers (S10, S2)", async () => {
-    const names = (await listAll("tools")).map(({ name }) => name);
+    const names = rows(await listAll("tools"), "name");
     assert.ok(names.length > 60);
     const servers = [...new Set(names.map((name) => name.split(".")[0]))];
     assert.deepEqual(servers, ["alpha", "beta", "many", "streaming"]);
     assert.ok(names.includes("alpha.who") && names.includes("beta.who"));
-    assert.deepEqual(
-      (await listAll("tools")).map(({ name }) => name),
-      names,
-    );
+    assert.deepEqual(rows(await listAll("tools"), "name"), names);
   });
 
   it("calls go to the server's own tool, in both eras (S10)", async () => {
@@ -119,10 +115,7 @@ describe("one endpoint for all servers (S10)", () => {
   });
 
   it("prompts are named server.prompt, with the completions of their arguments (S10)", async () => {
-    assert.deepEqual(
-      (await listAll("prompts")).map(({ name }) => name),
-      ["alpha.greet"],
-    );
+    assert.deepEqual(rows(await listAll("prompts"), "name"), ["alpha.greet"]);
     const { body } = await post(url, request("prompts/get", { name: "alpha.greet", arguments: { name: "Ada" } }));
     assert.match(JSON.stringify(body.result.messages), /Greet Ada from alpha/);
     const ref = { type: "ref/prompt", name: "alpha.greet" };
@@ -138,10 +131,8 @@ describe("the whole of all servers (S10)", () => {
     const host = withAllServers(hosted.host);
     const catalog = await host.server("default", "");
     assert.equal(await host.server("default", ""), catalog);
-    assert.match(
-      catalog.problems.map(({ message }) => message).join(),
-      /"test:\/\/shared" is not offered at \/mcp: both alpha and beta offer it/,
-    );
+    const leftOut = /"test:\/\/shared" is not offered at \/mcp: both alpha and beta offer it/;
+    assert.match(rows(catalog.problems, "message").join(), leftOut);
     const again = await withAllServers(hosted.host).server("default", "");
     assert.equal(again.contractCid, catalog.contractCid, "equal servers give an equal contract");
   });
@@ -153,10 +144,8 @@ describe("the whole of all servers (S10)", () => {
     const host = withAllServers(hosted.host);
     const catalog = await host.server("default", "");
     assert.ok(catalog.contract.tools.every(({ name }) => name.startsWith("alpha.")));
-    assert.match(
-      catalog.problems.map(({ message }) => message).join(),
-      /The server "beta" is not offered at \/mcp: .*; it is served at \/mcp\/beta/,
-    );
+    const leftOut = /The server "beta" is not offered at \/mcp: .*; it is served at \/mcp\/beta/;
+    assert.match(rows(catalog.problems, "message").join(), leftOut);
     assert.equal((await host.server("default", "beta")).server, "beta");
   });
 
@@ -174,21 +163,15 @@ describe("the whole of all servers (S10)", () => {
       export function ask(): string { return "STOLEN"; }
       /** @resource shop://{+all} text/plain */
       export function all(all: string): string { return "FORGED " + all; }`;
-    const shop = await openHosted({ "pay.eu": before, pay: taking });
-    t.after(() => shop.close());
+    const shop = await hostedFor(t, { "pay.eu": before, pay: taking });
     const catalog = await withAllServers(shop.host).server("default", "");
-    assert.deepEqual(
-      catalog.contract.tools.map(({ name }) => name),
-      ["pay.eu.charge"],
-    );
+    assert.deepEqual(rows(catalog.contract.tools, "name"), ["pay.eu.charge"]);
     assert.deepEqual(catalog.contract.prompts, []);
     const called = await catalog.tool("pay.eu.charge")!.call({}, {});
     assert.match(JSON.stringify(called), /by pay\.eu/);
     await assert.rejects(async () => catalog.resource("shop://prices"), /both pay and pay\.eu offer it/);
-    assert.match(
-      catalog.problems.map(({ message }) => message).join(),
-      /"pay\.eu\.refund" of pay is served at \/mcp\/pay alone/,
-    );
+    const leftOut = /"pay\.eu\.refund" of pay is served at \/mcp\/pay alone/;
+    assert.match(rows(catalog.problems, "message").join(), leftOut);
   });
 
   it("tells its listeners exactly of the lists that changed, and calls what is there then (T4.5)", async () => {
@@ -223,17 +206,14 @@ describe("the whole of all servers (S10)", () => {
 describe("the whole of all servers", () => {
   it("looks again at those alone that have changed, and loads none that somebody only watches", async (t) => {
     const text = (name: string): string => `export function ${name}(): number { return 1; }`;
-    const hosted = await openHosted({ alpha: text("one"), beta: text("two"), gamma: text("three") });
-    t.after(() => hosted.close());
+    const hosted = await hostedFor(t, { alpha: text("one"), beta: text("two"), gamma: text("three") });
     const looked: string[] = [];
     const { host: inner } = hosted;
-    const host = withAllServers({
-      ...inner,
-      summary(tenant, name, options) {
-        looked.push(name);
-        return inner.summary(tenant, name, options);
-      },
-    });
+    const summary: Host["summary"] = (tenant, name, options) => {
+      looked.push(name);
+      return inner.summary(tenant, name, options);
+    };
+    const host = withAllServers({ ...inner, summary });
     await host.server("default", "");
     assert.deepEqual(looked.splice(0), ["alpha", "beta", "gamma"]);
     await hosted.change("beta", text("other"));
@@ -243,8 +223,7 @@ describe("the whole of all servers", () => {
   });
 
   it("is composed, and narrowed to what somebody may use, with turns for others meanwhile", async (t) => {
-    const hosted = await openHosted({ one: "export function first(): number { return 1; }" });
-    t.after(() => hosted.close());
+    const hosted = await hostedFor(t, { one: "export function first(): number { return 1; }" });
     const of = partOf((await hosted.host.summary("default", "one"))!);
     const parts = Array.from({ length: 10_000 }, (_, index) => {
       const server = nameOf(index);
@@ -277,8 +256,7 @@ it("the page of all servers and the log name the tools that /mcp leaves out, the
   const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(line) });
   const offering = (name: string) => ({ upstream: scripted(t, offer(name)).uri });
   const env = { BERTH_UPSTREAM_PROGRAMS: "on" };
-  const berth = await startTestBerth({ mcps: { a: offering("b.c"), "a.b": offering("c") }, env, log });
-  t.after(() => berth.close());
+  const berth = await berthFor(t, { mcps: { a: offering("b.c"), "a.b": offering("c") }, env, log });
   const url = `${berth.url}/mcp`;
   const listed = async (): Promise<string> => String(named((await post(url, request("tools/list"))).body.result));
   const start = (name: string): Promise<unknown> => post(`${url}/${name}`, request("tools/list"));
@@ -317,14 +295,13 @@ describe("upstreams that have not started, at the address of all servers", () =>
     let release!: () => void;
     const released = new Promise<void>((resolve) => (release = resolve));
     let reached = 0;
-    const { uri } = await legacyServer(t, async ({ message, say }) => {
+    const slow = await legacyServer(t, async ({ message, say }) => {
       reached++;
       await released;
       return message.method === "tools/list" && say(script.answers["tools/list"]);
     });
-    const upstreams = { quick: scripted(t, script).uri, slow: uri };
-    const mcps = Object.fromEntries(Object.entries(upstreams).map(([name, upstream]) => [name, { upstream }]));
-    const berth = await hostUpstreams(t, mcps);
+    const quick = scripted(t, script);
+    const berth = await hostUpstreams(t, { quick: { upstream: quick.uri }, slow: { upstream: slow.uri } });
     const url = `${berth.url}/mcp`;
     assert.deepEqual(named((await post(`${url}/quick`, request("tools/list"))).body.result), ["echo"]);
     const session = await LegacyClient.start(url);
@@ -332,10 +309,7 @@ describe("upstreams that have not started, at the address of all servers", () =>
     const listener = await openStream(url, "subscriptions/listen", { notifications: { toolsListChanged: true } });
     t.after(() => [events, listener].forEach((each) => each.close()));
     assert.match((await listener.next()).method, /acknowledged$/);
-    const changes = async (): Promise<string[]> => [
-      (await events.nextMessage()).method,
-      (await listener.next()).method,
-    ];
+    const changes = async () => rows([await events.nextMessage(), await listener.next()], "method");
     const changed = Array(2).fill("notifications/tools/list_changed");
 
     const listing = session.result("tools/list");
@@ -351,7 +325,7 @@ describe("upstreams that have not started, at the address of all servers", () =>
   it("are started four at a time, those that the caller may use alone, and after a failure when their wait is over", async () => {
     const names = Array.from({ length: 12 }, (_, index) => nameOf(index));
     const health = new Map<string, UpstreamState["health"]>();
-    const waiting = new Map<string, { resolve: (catalog: Catalog) => void; reject: (error: Error) => void }>();
+    const waiting = new Map<string, (error: Error) => void>();
     const started: string[] = [];
     const idle = { state: "idle", starts: 0, requests: 0 } as const;
     const failed = { state: "failed", starts: 1, requests: 0 } as const;
@@ -364,7 +338,7 @@ describe("upstreams that have not started, at the address of all servers", () =>
       upstream: (_tenant, name) => ({ name, launcher: "npx", stderr: "", health: health.get(name) ?? idle }),
       server(_tenant, name) {
         started.push(name);
-        return new Promise<Catalog>((resolve, reject) => waiting.set(name, { resolve, reject }));
+        return new Promise<Catalog>((_, reject) => waiting.set(name, reject));
       },
     };
     const host = withAllServers(fake as Host);
@@ -374,7 +348,7 @@ describe("upstreams that have not started, at the address of all servers", () =>
     };
     const end = async (name: string, error: Error): Promise<void> => {
       const before = started.length;
-      waiting.get(name)!.reject(error);
+      waiting.get(name)!(error);
       waiting.delete(name);
       // The next one is started, or none can be.
       for (let turns = 0; turns < 20 && started.length === before; turns++) await nextTurn();

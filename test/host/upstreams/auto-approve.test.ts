@@ -6,6 +6,7 @@ import { judge, type Judgement } from "../../../src/host/upstreams/drift.ts";
 import { jsonBlock } from "../../../src/lib/cid.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { rows } from "../../support/rows.ts";
 
 const BREAKING: HoldPolicy = { changes: "breaking", texts: true, refuses: false };
 const WITH_TEXTS: HoldPolicy = { ...BREAKING, texts: false };
@@ -61,17 +62,11 @@ const harmful: Record<string, readonly [ToolContract, ToolContract]> = {
   "an argument that is gone": [hello({ a: STRING, b: STRING }), hello()],
   "a narrower type": [hello({ a: { type: ["string", "number"] } }), hello()],
   "a claim to be harmless": [hello(), hello(undefined, { annotations: { readOnlyHint: true } })],
-  "another default": [
-    hello({ a: { type: "boolean", default: true } }),
-    hello({ a: { type: "boolean", default: false } }),
-  ],
+  "another default": [hello({ a: { default: true } }), hello({ a: { default: false } })],
   "a default that is gone": [hello({ a: { type: "boolean", default: true } }), hello({ a: { type: "boolean" } })],
   "another pattern": [hello({ a: { pattern: "^a" } }), hello({ a: { pattern: "^b" } })],
   "a keyword that is not understood": [hello({ a: STRING }), hello({ a: { ...STRING, "x-mcp-header": "Cookie" } })],
-  "a field of the tool that is not understood": [
-    hello(),
-    hello(undefined, { _meta: { ui: { resourceUri: "ui://x" } } }),
-  ],
+  "a field of the tool that is not understood": [hello(), hello(undefined, { _meta: { ui: {} } })],
   "what an anchor leads to": [
     hello({ a: { $ref: "#x" } }, {}, { $defs: { d: { $anchor: "x", type: ["string", "number"] } } }),
     hello({ a: { $ref: "#x" } }, {}, { $defs: { d: { $anchor: "x", type: "number" } } }),
@@ -145,17 +140,15 @@ describe("a change of a tool under hold: breaking", () => {
   });
 
   it("does not let what is approved grow beyond a list, however often tools go and others grow (J6)", async (t) => {
-    const growing = (name: string, size: number): ToolContract => ({
-      ...hello(Object.fromEntries(Array.from({ length: size }, (_, index) => [`p${index}`, STRING]))),
-      name,
-    });
+    const growing = (name: string, size: number): ToolContract => {
+      const properties = Object.fromEntries(Array.from({ length: size }, (_, index) => [`p${index}`, STRING]));
+      return { ...hello(properties), name };
+    };
     const most = { upstreamListBytes: 10_000 };
     t.after(lower(most));
     const names = Array.from({ length: 8 }, (_, index) => `t${index}`);
     let approved = contract(names.map((name) => growing(name, 1)));
-    for (const name of names) {
-      ({ approved } = await judged(approved, contract([growing(name, 150)])));
-    }
+    for (const name of names) ({ approved } = await judged(approved, contract([growing(name, 150)])));
     assert.equal(approved.tools.length, names.length);
     assert.ok(jsonBlock(approved.tools).bytes.length <= most.upstreamListBytes + names.length);
     t.after(lower({ contractValues: 100 }));
@@ -165,17 +158,12 @@ describe("a change of a tool under hold: breaking", () => {
 });
 
 describe("a change of a skill", () => {
-  const file = (name: string, digit: string) => ({
-    uri: `skill://tidy/${name}`,
-    digest: `sha256:${digit.repeat(64)}`,
-    size: 1,
-  });
-  const files = [file("SKILL.md", "0"), file("a.md", "0")];
-  const before: SkillContract = {
-    uri: "skill://tidy/SKILL.md",
-    frontmatter: { name: "tidy", description: "Tidies up." },
-    resources: files,
+  const file = (name: string, digit: string) => {
+    return { uri: `skill://tidy/${name}`, digest: `sha256:${digit.repeat(64)}`, size: 1 };
   };
+  const files = [file("SKILL.md", "0"), file("a.md", "0")];
+  const described = { name: "tidy", description: "Tidies up." };
+  const before: SkillContract = { uri: "skill://tidy/SKILL.md", frontmatter: described, resources: files };
   const frontmatter = (more: object) => ({ ...before, frontmatter: { ...before.frontmatter, ...more } });
   const isPassed = async (after: object, hold: HoldPolicy): Promise<boolean> => {
     const whole = (skill: object): Contract => contract([], { skills: [skill as SkillContract] });
@@ -222,11 +210,7 @@ describe("a change of a skill", () => {
 });
 
 describe("a change of prompts and of instructions under hold: breaking", () => {
-  const prompt = (more: Partial<PromptContract> = {}): PromptContract => ({
-    name: "ask",
-    description: "Asks.",
-    ...more,
-  });
+  const prompt = (more: Partial<PromptContract> = {}) => ({ name: "ask", description: "Asks.", ...more });
   const one = (prompts: readonly PromptContract[], description = "Be kind."): Contract =>
     contract([], { prompts, description });
 
@@ -258,15 +242,11 @@ describe("a change under hold: none", () => {
     const after = contract([hello({ z: STRING }), { ...hello(), name: "new" }], { description: "Two." });
     const { served, held, autoApproved, approved } = await judged(before, after, NONE);
     assert.deepEqual([served, approved, held.tools], [after, after, []]);
-    assert.deepEqual(
-      autoApproved.map(({ subject, name }) => `${subject} ${name}`),
-      ["server ", "tool hello", "tool gone", "tool new"],
-    );
+    const named = ["server ", "tool hello", "tool gone", "tool new"];
+    assert.deepEqual(rows(autoApproved, "subject", "name"), named);
   });
-});
 
-describe("a change of extensions alone under hold: none", () => {
-  it("is told of, as one of the server itself (J6)", async () => {
+  it("is told of as one of the server itself where extensions alone change (J6)", async () => {
     const [before, after] = [contract([hello()]), contract([hello()], { extensions: { "io.example/x": {} } })];
     assert.deepEqual((await judged(before, after, NONE)).autoApproved, [{ subject: "server", name: "" }]);
   });
@@ -288,6 +268,7 @@ describe("schema_validation: error with hold: breaking", () => {
 
 describe("a default or an example that is a date, a time or a number", () => {
   const of = (sample: JsonSchema[string], keyword = "default"): ToolContract => hello({ a: { [keyword]: sample } });
+  const both = (tool: (sample: number) => ToolContract) => [tool(1), tool(2)] as const;
   const passing: Record<string, readonly [ToolContract, ToolContract]> = {
     "another date and time": [of("2026-11-28T10:00:00.000Z"), of("2026-11-29T11:30:15.123+02:00")],
     "another day": [of("2026-11-28"), of("2026-11-29")],
@@ -299,18 +280,9 @@ describe("a default or an example that is a date, a time or a number", () => {
     "another example": [of("2026-11-28", "example"), of("2026-11-29", "example")],
     "one of several examples": [of(["x", 1], "examples"), of(["x", 2], "examples")],
     "a member of a default": [of({ from: "2026-11-28", to: [1] }), of({ from: "2026-11-29", to: [2] })],
-    "a default below the root": [
-      hello({ a: { type: "array", items: { anyOf: [{ default: 1 }] } } }),
-      hello({ a: { type: "array", items: { anyOf: [{ default: 2 }] } } }),
-    ],
-    "the default of a property with the name of a keyword": [
-      hello({ default: { default: 1 } }),
-      hello({ default: { default: 2 } }),
-    ],
-    "an example of the result": [
-      hello(undefined, { outputSchema: { examples: [1] } }),
-      hello(undefined, { outputSchema: { examples: [2] } }),
-    ],
+    "a default below the root": both((sample) => hello({ a: { items: { anyOf: [{ default: sample }] } } })),
+    "the default of a property with the name of a keyword": both((sample) => hello({ default: { default: sample } })),
+    "an example of the result": both((sample) => hello(undefined, { outputSchema: { examples: [sample] } })),
   };
   const waiting: Record<string, readonly [ToolContract, ToolContract]> = {
     "text where a date was": [of("2026-11-28"), of("tomorrow")],
@@ -328,15 +300,9 @@ describe("a default or an example that is a date, a time or a number", () => {
     "the only value": [of({ default: 1 }, "const"), of({ default: 2 }, "const")],
     "a limit": [of(1, "minimum"), of(2, "minimum")],
     "an extension of unknown meaning": [of({ default: 1 }, "x-own"), of({ default: 2 }, "x-own")],
-    "a description that contains a date": [
-      of("Since 2026-11-28.", "description"),
-      of("Since 2026-11-29.", "description"),
-    ],
+    "a description with a date": [of("Since 2026-11-28.", "description"), of("Since 2026-11-29.", "description")],
     "another type, too": [of(1), hello({ a: { default: 2, type: "number" } })],
-    "a default outside of a schema": [
-      hello(undefined, { _meta: { default: 1 } }),
-      hello(undefined, { _meta: { default: 2 } }),
-    ],
+    "a default outside of a schema": both((sample) => hello(undefined, { _meta: { default: sample } })),
   };
 
   for (const [what, [before, after]] of Object.entries(passing)) {

@@ -45,19 +45,9 @@ describe("a call of an upstream on its way to another node", () => {
     const parts: ForwardedPart[] = [];
     const { request, options } = unpackRound(sent(round), (part) => parts.push(part));
     assert.ok(request.method === "tools/call" && typeof request.served === "string", "its contract is named");
-    assert.equal(request.servedForm, request.served, "it has no default that may change");
-    assert.deepEqual(
-      { ...request, served: undefined, servedForm: undefined },
-      {
-        method: "tools/call",
-        name: "add",
-        args: { a: 1 },
-        served: undefined,
-        servedForm: undefined,
-        meta: { m: 1 },
-        isLegacy: true,
-      },
-    );
+    const { served, servedForm, ...rest } = request;
+    assert.equal(servedForm, served, "it has no default that may change");
+    assert.deepEqual(rest, { method: "tools/call", name: "add", args: { a: 1 }, meta: { m: 1 }, isLegacy: true });
     assert.deepEqual(options.principal, { id: "ada" });
     assert.deepEqual(options.client, { capabilities: { elicitation: {} } });
     assert.deepEqual(options.answers, { key: { action: "accept" } });
@@ -86,10 +76,8 @@ describe("a call of an upstream on its way to another node", () => {
 
     const parts = { content: utf8('[{"type":"text","text":"ä"}]'), blocks: 1, isError: false, size: 30, digest };
     const older = { "2025-03-26": utf8("[]"), "2024-11-05": utf8("[1]") };
-    const long = new LongToolResult(
-      { result: new LongResult({ ...parts, older, structured: utf8("{}") }), transient: "later" },
-      ["odd"],
-    );
+    const result = new LongResult({ ...parts, older, structured: utf8("{}") });
+    const long = new LongToolResult({ result, transient: "later" }, ["odd"]);
     const came = back({ ended: long }) as { ended: LongToolResult };
     assert.ok(came.ended instanceof LongToolResult && came.ended.ended.result instanceof LongResult);
     assert.deepEqual([came.ended.warnings, came.ended.ended.transient], [["odd"], "later"]);
@@ -99,12 +87,8 @@ describe("a call of an upstream on its way to another node", () => {
     const asked = back({ ended: new LongToolResult({ result: asks }, []) }) as { ended: LongToolResult };
     assert.deepEqual(asked.ended.ended, { result: asks });
 
-    const object = new LongObject({
-      text: new LongText('{"contents":', utf8("[]"), "}"),
-      digest,
-      older,
-      file: "sha256:y",
-    });
+    const text = new LongText('{"contents":', utf8("[]"), "}");
+    const object = new LongObject({ text, digest, older, file: "sha256:y" });
     const read = back({ ended: object }) as { ended: LongObject };
     assert.ok(read.ended instanceof LongObject);
     assert.deepEqual([String(read.ended.text), read.ended.file], ['{"contents":[]}', "sha256:y"]);
@@ -113,14 +97,11 @@ describe("a call of an upstream on its way to another node", () => {
 
   it("comes back with its error, with what is said to whom", () => {
     const data = { rpc: -32602, message: "no", data: { a: 1 } };
-    const refused = unpackError(
-      sent(packError(new UpstreamError("upstream_refused", "no (1)", { data, stderr: "s" }))!),
-    );
+    const error = new UpstreamError("upstream_refused", "no (1)", { data, stderr: "s" });
+    const refused = unpackError(sent(packError(error)!));
     assert.ok(refused instanceof UpstreamError);
-    assert.deepEqual(
-      [refused.code, refused.detail, refused.data, refused.stderr],
-      ["upstream_refused", "no (1)", data, "s"],
-    );
+    const { code, detail, stderr } = refused;
+    assert.deepEqual([code, detail, refused.data, stderr], ["upstream_refused", "no (1)", data, "s"]);
     const plain = unpackError(sent(packError(new BerthError("upstream_changed", "it has"))!));
     assert.deepEqual([plain instanceof UpstreamError, plain.message], [false, "The upstream has changed: it has"]);
     assert.equal(packError(new Error("a bug")), undefined, "the log of its node alone has it");

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { tenantLimits } from "../../../src/admission/tenant-limits.ts";
 import { ProcessPlaces } from "../../../src/host/upstreams/hosting.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
+import { rows } from "../../support/rows.ts";
 
 describe("places for programs of others", () => {
   /** A process that is ended when nobody uses it. */
@@ -33,10 +34,7 @@ describe("places for programs of others", () => {
     );
     all.push(running(2, await places.take("acme")), running(1, await places.take("acme")));
     const leave = await places.take("acme");
-    assert.deepEqual(
-      all.map(({ rests }) => rests),
-      [0, 1],
-    );
+    assert.deepEqual(rows(all, "rests"), ["0", "1"]);
     all.length = 0;
     all.push(running(3, leave, true));
     await assert.rejects(places.take("acme"), {

@@ -10,6 +10,7 @@ import { longResult, readLongMessage } from "../../../src/upstream/messages/long
 import type { LongPage } from "../../../src/upstream/messages/results.ts";
 import * as fc from "../../support/fast-check.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { rows } from "../../support/rows.ts";
 
 const ANY = { changes: "any", texts: true, refuses: false } as const;
 const MANY = 400;
@@ -59,10 +60,8 @@ describe("contracts of hosted servers with many tools", () => {
   });
 
   it("are written and read in turns as every structure is at once", async () => {
-    const lists = fc.dictionary(
-      fc.string(),
-      fc.oneof(fc.jsonValue(), fc.array(fc.jsonValue()), fc.constant(undefined)),
-    );
+    const values = fc.oneof(fc.jsonValue(), fc.array(fc.jsonValue()), fc.constant(undefined));
+    const lists = fc.dictionary(fc.string(), values);
     await fc.assert(
       fc.asyncProperty(lists, async (structure) => {
         // Short contracts are read at once.
@@ -106,10 +105,8 @@ describe("contracts of hosted servers with many tools", () => {
   });
 
   it("contractValues: have no more values than a list may have, whose further entries are left out", async (t) => {
-    const entries = ["a", "b"].map((name) => ({
-      name,
-      inputSchema: { examples: Array.from({ length: 60 }, () => ({})) },
-    }));
+    const examples = Array.from({ length: 60 }, () => ({}));
+    const entries = ["a", "b"].map((name) => ({ name, inputSchema: { examples } }));
     const page = (): Promise<{ tools: object[] }> => Promise.resolve({ tools: entries });
     t.after(lower({ contractValues: 100 }));
     const read = await readPages("tools/list", { key: "tools", nameKey: "name" }, page);
@@ -136,9 +133,8 @@ describe("contracts of hosted servers with many tools", () => {
   it("are judged in turns", async () => {
     const [approved, observed] = [slowly(contractOf(MANY)), slowly(contractOf(MANY))];
     const tools = observed.contract.tools.slice(1);
-    const { served } = await approved.watch(
-      observed.watch(judge(approved.contract, { ...observed.contract, tools }, { hold: ANY })),
-    );
+    const judging = judge(approved.contract, { ...observed.contract, tools }, { hold: ANY });
+    const { served } = await approved.watch(observed.watch(judging));
     assert.equal(served.tools.length, MANY - 1);
     for (const { counts } of [approved, observed]) {
       assert.ok(counts.all >= MANY - 1 && counts.longest < MANY / 4, JSON.stringify(counts));
@@ -159,11 +155,8 @@ describe("contracts of hosted servers with many tools", () => {
     restore();
     assert.ok(byBytes.held.tools.length > 10 && byBytes.served.tools.length > 10, String(counts(byBytes)));
     // Approved entries that are gone never make room, or they could return as something else.
-    const again = await judge(
-      byItems.approved,
-      { ...approved, tools: [{ ...approved.tools[0]!, title: "Other" }] },
-      { hold: ANY },
-    );
+    const returned = { ...approved, tools: [{ ...approved.tools[0]!, title: "Other" }] };
+    const again = await judge(byItems.approved, returned, { hold: ANY });
     assert.deepEqual(counts(again), [40, 0, 1]);
   });
 
@@ -183,29 +176,22 @@ describe("contracts of hosted servers with many tools", () => {
     const other = { ...observed.tools[3]!, description: "Something else." };
     const tools = [other, ...observed.tools.slice(4), { ...observed.tools[0]!, name: "renamed" }];
     const changes = await driftOf(approved, { ...observed, tools });
-    assert.deepEqual(
-      changes.map(({ name, effect, renamedTo }) => [name, effect, renamedTo]),
-      [
-        ["tool-0", "breaking", "renamed"],
-        ["tool-1", "breaking", undefined],
-        ["tool-2", "breaking", undefined],
-        ["tool-3", "review", undefined],
-      ],
-    );
-    assert.deepEqual(
-      (await judge(approved, { ...observed, tools }, { hold: ANY })).held.tools.map(({ name }) => name),
-      ["tool-3"],
-    );
+    assert.deepEqual(rows(changes, "name", "effect", "renamedTo"), [
+      "tool-0 breaking renamed",
+      "tool-1 breaking -",
+      "tool-2 breaking -",
+      "tool-3 review -",
+    ]);
+    assert.deepEqual(rows((await judge(approved, { ...observed, tools }, { hold: ANY })).held.tools, "name"), [
+      "tool-3",
+    ]);
   });
 });
 
 function contractOf(count: number): Contract {
   const tools = Array.from({ length: count }, (_, number): ToolContract => {
-    const properties = Object.fromEntries(
-      "a b c d e f g h"
-        .split(" ")
-        .map((name) => [`${name}${number}`, { type: "string", description: "What it is. ".repeat(20) }]),
-    );
+    const text = { type: "string", description: "What it is. ".repeat(20) };
+    const properties = Object.fromEntries([..."abcdefgh"].map((name) => [`${name}${number}`, text]));
     return { name: `tool-${number}`, description: `Tool ${number}.`, inputSchema: { type: "object", properties } };
   });
   return { tools, resources: [], resourceTemplates: [], prompts: [] };

@@ -4,9 +4,10 @@ import { pino } from "pino";
 import { clock } from "../../../src/lib/clock.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { apiOf } from "../../support/api.ts";
-import { call, startTestBerth } from "../../support/berth.ts";
+import { call } from "../../support/berth.ts";
 import { changing, host, hostedServer, tool } from "../../support/hosted-upstreams.ts";
 import { processesWith } from "../../support/processes.ts";
+import { berthFor } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 import { hostile } from "../../support/upstreams.ts";
 
@@ -123,8 +124,7 @@ it("variables of a hosted server are never Berth's own settings, and are shown n
     remote: "mcp+http://127.0.0.1:9/mcp?header.Authorization=Bearer%20%24%7BHOSTING_TEST_SECRET%7D",
   };
   const mcps = Object.fromEntries(Object.entries(upstreams).map(([name, upstream]) => [name, { upstream }]));
-  const berth = await startTestBerth({ mcps, env: { BERTH_UPSTREAM_PROGRAMS: "on" }, log });
-  t.after(() => berth.close());
+  const berth = await berthFor(t, { mcps, env: { BERTH_UPSTREAM_PROGRAMS: "on" }, log });
   for (const name of Object.keys(upstreams)) lines.push(await hostedServer(berth, name).call("aside"));
   assert.ok(lines.includes("called Stays."));
   const paths = Object.keys(upstreams).map((name) => `/mcp/meta/${name}?tab=upstream`);

@@ -10,7 +10,7 @@ import { lower } from "../../support/lowered-limits.ts";
 import { givingWayBy, processesWith, statOf } from "../../support/processes.ts";
 import { ServeProcess } from "../../support/serve-process.ts";
 import { until } from "../../support/until.ts";
-import { connect, hostile } from "../../support/upstreams.ts";
+import { connect, connectFor, hostile } from "../../support/upstreams.ts";
 
 const SOUND = "misbehaves in calls";
 
@@ -95,6 +95,5 @@ function recorded(start: Spawn): { start: Spawn; asked: SpawnRequest[] } {
 }
 
 async function connectTo(t: TestContext, mark: string, options: Parameters<typeof connect>[1]): Promise<void> {
-  const upstream = await connect(hostile(SOUND, `&env.MARK=${mark}`), options);
-  t.after(() => upstream.close());
+  await connectFor(t, hostile(SOUND, `&env.MARK=${mark}`), options);
 }

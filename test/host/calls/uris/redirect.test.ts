@@ -86,13 +86,9 @@ describe("redirects", () => {
   });
 
   it("a redirect to another site is given as a link, and nobody goes there (T13.8)", async () => {
-    for (const tool of ["to", "maybe"]) {
-      const args =
-        tool === "to" ? { location: "http://127.0.0.1:9/a/b.txt?q#f" } : { url: "http://127.0.0.1:9/a/b.txt?q#f" };
-      assert.deepEqual((await call(url, tool, args)).content, [
-        { type: "resource_link", uri: "http://127.0.0.1:9/a/b.txt?q#f", name: "b.txt" },
-      ]);
-    }
+    const uri = "http://127.0.0.1:9/a/b.txt?q#f";
+    for (const [tool, args] of Object.entries({ to: { location: uri }, maybe: { url: uri } }))
+      assert.deepEqual((await call(url, tool, args)).content, [{ type: "resource_link", uri, name: "b.txt" }]);
     assert.deepEqual((await call(url, "maybe")).content, [{ type: "text", text: '{"none":true}' }]);
     const { tools } = (await modern(url, "tools/list")).body.result;
     for (const name of ["to", "maybe", "down", "web"]) {

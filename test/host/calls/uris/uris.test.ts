@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { rawBlock } from "../../../../src/lib/cid.ts";
 import { modern, post, request, type Reply } from "../../../support/berth.ts";
+import { rows } from "../../../support/rows.ts";
 import { berthInSuite, hostedInSuite } from "../../../support/suite.ts";
 
 const NOTES = `
@@ -206,10 +207,7 @@ describe("URIs of Berth's own (C4)", () => {
     const [start] = resources;
     assert.deepEqual([resources.length, start.name, start.mimeType], [1, "root", "application/json"]);
     const { resourceTemplates } = (await ask("resources/templates/list")).result;
-    assert.deepEqual(
-      resourceTemplates.map(({ uriTemplate }: { uriTemplate: string }) => uriTemplate),
-      ["tree://main/node/{id}"],
-    );
+    assert.deepEqual(rows(resourceTemplates, "uriTemplate"), ["tree://main/node/{id}"]);
 
     const read: string[] = [];
     const open = [start.uri];
