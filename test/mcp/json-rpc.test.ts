@@ -23,11 +23,8 @@ describe("JSON-RPC over POST", () => {
     assert.equal(refused.status, 400);
     assert.match(refused.body.error.message, /"id" must be a string of at most 1024 characters or an integer/);
     const call = async (progressToken: string): Promise<string> => {
-      const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
       const params = { name: "echo", arguments: { message: "x" }, _meta: { progressToken } };
-      return (
-        await fetch(url, { method: "POST", headers, body: JSON.stringify(request("tools/call", params)) })
-      ).text();
+      return (await post(url, request("tools/call", params))).text;
     };
     assert.doesNotMatch(await call(longest), /progressToken/);
     assert.match(await call(longer), /progressToken\\" has at most 1024 characters/);
@@ -60,16 +57,13 @@ describe("JSON-RPC over POST", () => {
     assert.deepEqual(body[0], { jsonrpc: "2.0", id: 1, result: {} });
     assert.equal(body[1].error.code, -32601);
 
-    for (const version of ["2025-11-25", "2026-07-28"]) {
+    for (const version of ["2025-06-18", "2025-11-25", "2026-07-28"]) {
       const { status: refused, body: answer } = await post(url, batch, { "MCP-Protocol-Version": version });
       assert.deepEqual([refused, answer.error.code], [400, -32600], version);
       assert.match(answer.error.message, new RegExp(`revision ${version} has no batches`));
     }
     const unknown = await post(url, batch, { "MCP-Protocol-Version": "2027-01-01" });
     assert.equal(unknown.body.error.code, -32022);
-    const later = await post(url, batch, { "MCP-Protocol-Version": "2025-06-18" });
-    assert.equal(later.status, 400);
-    assert.equal(later.body.error.code, -32600);
   });
 
   it("an empty batch and a batch of too many messages are refused", async () => {

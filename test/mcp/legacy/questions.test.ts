@@ -3,9 +3,10 @@ import { before, beforeEach, describe, it } from "node:test";
 import type { InputRequest } from "../../../src/host/offers/catalog.ts";
 import type { JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
-import { modern } from "../../support/berth.ts";
+import { modern, request } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { declaring, rigFor, startRig } from "../../support/mcp-host.ts";
+import { rows } from "../../support/rows.ts";
 import { inSuite } from "../../support/suite.ts";
 
 const FORM: InputRequest = {
@@ -24,6 +25,7 @@ const SAMPLE: InputRequest = {
   method: "sampling/createMessage",
   params: { messages: [{ role: "user", content: { type: "text", text: "hi" } }], maxTokens: 5 },
 };
+const SAID = { role: "assistant", content: [], model: "m" };
 const ROOTS: InputRequest = { method: "roots/list", params: {} };
 
 const ALL = { elicitation: { form: {}, url: {} }, sampling: { tools: {} }, roots: { listChanged: true } };
@@ -80,10 +82,7 @@ describe("questions to legacy clients", () => {
     const client = await LegacyClient.start(url, "2025-11-25", ALL);
     const reader = await client.call("ask");
     const questions = [await reader.nextMessage(), await reader.nextMessage(), await reader.nextMessage()];
-    assert.deepEqual(
-      questions.map(({ method }) => method),
-      ["elicitation/create", "sampling/createMessage", "roots/list"],
-    );
+    assert.deepEqual(rows(questions, "method"), ["elicitation/create", "sampling/createMessage", "roots/list"]);
     assert.equal(new Set(questions.map(({ id }) => id)).size, 3);
     for (const { id, method } of questions.toReversed()) await client.answer(id, { answers: method });
     const { result } = await reader.nextMessage();
@@ -156,7 +155,7 @@ describe("questions to legacy clients", () => {
       const reader = await client.call("ask");
       const { id, params } = await reader.nextMessage();
       assert.equal("includeContext" in params, isSent);
-      await client.answer(id, { role: "assistant", content: { type: "text", text: "ok" }, model: "m" });
+      await client.answer(id, { ...SAID, content: { type: "text", text: "ok" } });
       assert.ok((await reader.nextMessage()).result);
     }
   });
@@ -224,36 +223,30 @@ describe("questions to legacy clients", () => {
     assert.match(refused, /questions of a tenant may have 20000 bytes/);
 
     const [first] = waiting;
-    await first!.client.answer(first!.id, { role: "assistant", content: [], model: "m" });
+    await first!.client.answer(first!.id, SAID);
     const answered = await first!.client.listen(first!.stream);
     assert.equal((await answered.nextMessage()).result.content[0].text, "answered");
     const again = await client.call("ask", args);
     const question = await again.nextMessage();
     assert.equal(question.method, "sampling/createMessage");
-    await client.answer(question.id, { role: "assistant", content: [], model: "m" });
+    await client.answer(question.id, SAID);
     assert.equal((await again.nextMessage()).result.content[0].text, "answered");
   });
 
   it("answerBytes: answers of one call have as much together, of all its rounds: above, it fails and waits for no other", async () => {
     asked = { a: SAMPLE, b: SAMPLE, c: SAMPLE };
     const client = await LegacyClient.start(url, "2025-11-25", ALL);
-    const long = (units: number) => ({
-      role: "assistant",
-      content: { type: "text", text: "x".repeat(units) },
-      model: "m",
-    });
+    const long = (units: number) => ({ ...SAID, content: { type: "text", text: "x".repeat(units) } });
     const reader = await client.call("ask");
-    const ids = [await reader.nextMessage(), await reader.nextMessage(), await reader.nextMessage()].map(
-      ({ id }) => id,
-    );
-    await client.answer(ids[0], long(700_000));
-    await client.answer(ids[1], long(400_000));
+    const [first, second, third] = [await reader.nextMessage(), await reader.nextMessage(), await reader.nextMessage()];
+    await client.answer(first.id, long(700_000));
+    await client.answer(second.id, long(400_000));
     const takenBack = await reader.nextMessage();
-    assert.deepEqual([takenBack.method, takenBack.params.requestId], ["notifications/cancelled", ids[2]]);
+    assert.deepEqual([takenBack.method, takenBack.params.requestId], ["notifications/cancelled", third.id]);
     const { result } = await reader.nextMessage();
     assert.equal(result.isError, true);
     assert.match(result.content[0].text, /its client sent answers of more than 1048576 bytes, with 32 for each value/);
-    assert.equal((await client.answer(ids[2], long(1))).status, 400);
+    assert.equal((await client.answer(third.id, long(1))).status, 400);
 
     const code = (_args: JsonObject, { answers = {} }: { answers?: JsonObject }) => ({
       inputRequests: { [`q${Object.keys(answers).length}`]: SAMPLE },
@@ -282,7 +275,7 @@ describe("questions to legacy clients", () => {
     const client = await LegacyClient.start(small.url("one"), "2025-11-25", ALL);
     const reader = await client.call("ask");
     const { id } = await reader.nextMessage();
-    await client.answer(id, { role: "assistant", content: { type: "text", text: "x".repeat(20_000) }, model: "m" });
+    await client.answer(id, { ...SAID, content: { type: "text", text: "x".repeat(20_000) } });
     let message = await reader.nextMessage();
     while (!message.result) message = await reader.nextMessage();
     assert.match(message.result.content[0].text, /questions of a tenant may have 20000 bytes/);
@@ -297,16 +290,14 @@ describe("questions to legacy clients", () => {
     const long = () => isAsked.then(() => "x".repeat(6_000));
     small.host.offer("one", { tools: { ask, long } });
     const client = await LegacyClient.start(small.url("one"), "2025-03-26", ALL);
-    const names = ["ask", "long", "long"];
-    const reader = await client.send(
-      names.map((name, id) => ({ jsonrpc: "2.0", id, method: "tools/call", params: { name } })),
-    );
+    const calls = ["ask", "long", "long"].map((name, id) => request("tools/call", { name }, id));
+    const reader = await client.send(calls);
     const question = await reader.nextMessage();
     goOn();
     const answers = [await reader.nextMessage(), await reader.nextMessage()];
     assert.equal(answers.filter(({ result }) => result?.content[0].text.length === 6_000).length, 1);
     assert.match(answers.find(({ error }) => error).error.message, /send the request again/);
-    await client.answer(question.id, { role: "assistant", content: [], model: "m" });
+    await client.answer(question.id, SAID);
     assert.equal((await reader.nextMessage()).result.content[0].text, "answered");
   });
 

@@ -32,10 +32,7 @@ describe("what streams keep for clients that come back", () => {
     const calm = left(streams, other, BYTES);
     const busy = Array.from({ length: 10 }, () => left(streams, one, BYTES));
     assert.equal(bytesIn(calm), BYTES);
-    assert.deepEqual(
-      busy.map((each) => bytesIn(each)),
-      [0, 0, 0, 0, 0, 0, 0, BYTES, BYTES, BYTES],
-    );
+    assert.deepEqual(busy.map(bytesIn), [0, 0, 0, 0, 0, 0, 0, BYTES, BYTES, BYTES]);
   });
 
   it("what waits for answers has half of a tenant's share, and half of all, until its stream ends", () => {
@@ -59,10 +56,7 @@ describe("what streams keep for clients that come back", () => {
     const own = left(streams, one, BYTES);
     const busy = Array.from({ length: 3 }, () => left(streams, other, BYTES));
     assert.equal(bytesIn(own), BYTES);
-    assert.deepEqual(
-      busy.map((each) => bytesIn(each)),
-      [0, BYTES, BYTES],
-    );
+    assert.deepEqual(busy.map(bytesIn), [0, BYTES, BYTES]);
   });
 
   it("replayBytes: where all is too much, whoever keeps most loses some", () => {
@@ -72,10 +66,7 @@ describe("what streams keep for clients that come back", () => {
     const busy = Array.from({ length: 4 }, () => left(streams, one, BYTES));
     const more = left(streams, other, BYTES);
     assert.deepEqual([bytesIn(calm), bytesIn(more)], [BYTES, BYTES]);
-    assert.deepEqual(
-      busy.map((each) => bytesIn(each)),
-      [0, BYTES, BYTES, BYTES],
-    );
+    assert.deepEqual(busy.map(bytesIn), [0, BYTES, BYTES, BYTES]);
   });
 
   it("restingStreamsPerSession: of what has ended a session keeps the last, however little each says", (t) => {

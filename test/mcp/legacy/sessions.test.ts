@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { createPrincipal } from "../../../src/access/principal.ts";
+import type { CallOptions } from "../../../src/host/offers/catalog.ts";
 import { Cancellation } from "../../../src/lib/cancellation.ts";
 import type { Records } from "../../../src/lib/records.ts";
 import { createSealer } from "../../../src/lib/seal.ts";
@@ -55,12 +56,9 @@ describe("legacy sessions", () => {
   });
 
   it("initialize names all that a server of the revision may offer (T3.3)", async () => {
-    const early = {
-      tools: { listChanged: true },
-      resources: { subscribe: true, listChanged: true },
-      prompts: { listChanged: true },
-      logging: {},
-    };
+    const listChanged = true;
+    const resources = { subscribe: true, listChanged };
+    const early = { tools: { listChanged }, resources, prompts: { listChanged }, logging: {} };
     assert.deepEqual((await initialize("2024-11-05")).capabilities, early);
     assert.deepEqual((await initialize("2025-06-18")).capabilities, { ...early, completions: {} });
   });
@@ -82,14 +80,7 @@ describe("legacy sessions", () => {
 
   it("a session says the version when the header does not", async () => {
     const client = await LegacyClient.start(url, "2025-06-18");
-    const batch = [{ jsonrpc: "2.0", id: 1, method: "ping" }];
-    const headers = { Accept: "application/json", "Mcp-Session-Id": client.session! };
-    const send = (extra: object) =>
-      fetch(url, {
-        method: "POST",
-        headers: { "Content-Type": "application/json", ...headers, ...extra },
-        body: JSON.stringify(batch),
-      });
+    const send = (extra: object) => post(url, [request("ping")], { "Mcp-Session-Id": client.session!, ...extra });
     assert.equal((await send({})).status, 400);
     assert.equal((await send({ "MCP-Protocol-Version": "2025-03-26" })).status, 200);
   });
@@ -104,24 +95,20 @@ describe("legacy sessions", () => {
       assert.equal((await client.listen()).status, 404);
       assert.equal(await client.end(), 404);
     }
-    const elsewhere = new LegacyClient(rig.url("two"), "2025-11-25");
-    elsewhere.session = token;
-    assert.equal((await elsewhere.request("ping")).status, 404);
+    client.session = token;
+    assert.equal((await client.at(rig.url("two")).request("ping")).status, 404);
   });
 
   it("DELETE ends a session, its calls and its streams; afterwards it is 404 (S7)", async () => {
     let aborted = false;
-    rig.host.offer("one", {
-      tools: {
-        wait: (_args, { signal }) =>
-          new Promise((resolve) => {
-            signal?.addEventListener("abort", () => {
-              aborted = true;
-              resolve("stopped");
-            });
-          }),
-      },
-    });
+    const wait = (_args: unknown, { signal }: CallOptions): Promise<string> =>
+      new Promise((resolve) =>
+        signal?.addEventListener("abort", () => {
+          aborted = true;
+          resolve("stopped");
+        }),
+      );
+    rig.host.offer("one", { tools: { wait } });
     const client = await LegacyClient.start(url);
     const stream = await client.listen();
     const call = await client.call("wait");
@@ -152,32 +139,20 @@ describe("legacy sessions", () => {
     const host = new MemoryHost();
     host.offer("one", { tools: { hello: () => "hello" } });
     const client = await LegacyClient.start(url, "2025-06-18", { sampling: {}, other: { x: 1 } });
-    const same = await startRig({ host, sealKeys: [KEY] });
-    const other = await startRig({ host });
-    t.after(async () => {
-      await same.close();
-      await other.close();
-    });
-    const there = new LegacyClient(same.url("one"), "2025-06-18");
-    there.session = client.session;
-    assert.equal((await there.result("tools/call", { name: "hello" })).content[0].text, "hello");
-    const stranger = new LegacyClient(other.url("one"), "2025-06-18");
-    stranger.session = client.session;
-    assert.equal((await stranger.request("ping")).status, 404);
+    const [same, other] = [await rigFor(t, { host, sealKeys: [KEY] }), await rigFor(t, { host })];
+    const result = await client.at(same.url("one")).result("tools/call", { name: "hello" });
+    assert.equal(result.content[0].text, "hello");
+    assert.equal((await client.at(other.url("one")).request("ping")).status, 404);
   });
 
   it("what a client said in a session holds after a restart: its level, its subscriptions, its end (S11)", async (t) => {
     const host = new MemoryHost();
     const options = { host, sealKeys: [KEY], records: memoryRecords() };
-    host.offer("one", {
-      resources: { "test://a": "a", "test://b": "b" },
-      tools: {
-        log: (_args, { onLog }) => {
-          for (const level of ["debug", "info"] as const) onLog?.({ level, message: level });
-          return "logged";
-        },
-      },
-    });
+    const log = (_args: unknown, { onLog }: CallOptions): string => {
+      for (const level of ["debug", "info"] as const) onLog?.({ level, message: level });
+      return "logged";
+    };
+    host.offer("one", { resources: { "test://a": "a", "test://b": "b" }, tools: { log } });
     const first = await startRig(options);
     const client = await LegacyClient.start(first.url("one"), "2025-06-18");
     const ended = await LegacyClient.start(first.url("one"), "2025-06-18");
@@ -189,16 +164,14 @@ describe("legacy sessions", () => {
     await first.close();
 
     const second = await rigFor(t, options);
-    const back = new LegacyClient(second.url("one"), "2025-06-18");
-    back.session = client.session;
+    const back = client.at(second.url("one"));
     const stream = await back.listen();
     host.update("one", "test://b");
     host.update("one", "test://a");
     assert.equal((await stream.nextMessage()).params.uri, "test://a");
     assert.equal((await (await back.call("log")).nextMessage()).params.level, "debug");
-    back.session = ended.session;
-    assert.equal((await back.request("ping")).status, 404);
-    assert.equal((await back.listen()).status, 404);
+    const over = ended.at(second.url("one"));
+    for (const reply of [await over.request("ping"), await over.listen()]) assert.equal(reply.status, 404);
     stream.close();
   });
 
@@ -273,12 +246,8 @@ describe("legacy sessions", () => {
   });
 
   it("where there is no room, whoever has most loses what is under way, and others have theirs", () => {
-    const sessions = new Sessions(
-      createSealer([KEY]),
-      memoryRecords(),
-      { ...defaultLimits, sessions: 6 },
-      loneNode().cluster,
-    );
+    const limits = { ...defaultLimits, sessions: 6 };
+    const sessions = new Sessions(createSealer([KEY]), memoryRecords(), limits, loneNode().cluster);
     /** A session with a call under way. */
     const busy = (tenant: string, id: string): Session => {
       const principal = createPrincipal({ id, tenant }, []);

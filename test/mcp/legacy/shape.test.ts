@@ -4,6 +4,7 @@ import type { JsonObject } from "../../../src/lib/json.ts";
 import { post, request } from "../../support/berth.ts";
 import { LegacyClient } from "../../support/legacy-client.ts";
 import { startRig } from "../../support/mcp-host.ts";
+import { rows } from "../../support/rows.ts";
 import { inSuite } from "../../support/suite.ts";
 
 const AUDIO = { type: "audio", data: "AAAA", mimeType: "audio/wav" };
@@ -83,10 +84,7 @@ describe("results in each legacy revision", () => {
   it("2024-11-05 has neither annotations nor audio", async () => {
     const { tool, result } = await rich("2024-11-05");
     assert.deepEqual(tool, { name: "rich", inputSchema: { type: "object" } });
-    assert.deepEqual(
-      (result["content"] as JsonObject[]).map(({ type }) => type),
-      ["text", "text", "text"],
-    );
+    assert.deepEqual(rows(result["content"] as JsonObject[], "type"), ["text", "text", "text"]);
     assert.match(JSON.stringify(result["content"]), /audio\/wav/);
   });
 

@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { before, beforeEach, describe, it, type TestContext } from "node:test";
 import { clock } from "../../../src/lib/clock.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
+import { post, request } from "../../support/berth.ts";
 import { LegacyClient, read } from "../../support/legacy-client.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { rigFor, startRig, type Offer, type Rig } from "../../support/mcp-host.ts";
+import { rows } from "../../support/rows.ts";
 import { inSuite } from "../../support/suite.ts";
 import { inOneOf, until } from "../../support/until.ts";
 
@@ -29,6 +31,10 @@ class Work {
       });
     });
 }
+
+/** The text of a step or of the result. */
+// oxlint-disable-next-line typescript/no-explicit-any -- a message has any shape
+const textOf = ({ params, result }: any): string => params?.message ?? result.content[0].text;
 
 /** A session with a rig of its own, which is closed after the test. */
 async function rigOf(t: TestContext, offer: Offer = {}, version?: string): Promise<{ rig: Rig; client: LegacyClient }> {
@@ -105,10 +111,7 @@ describe("streams of legacy sessions", () => {
       work.finish("done");
       const last = await client.listen(event!.id);
       const texts = [await last.nextMessage(), await last.nextMessage(), await last.nextMessage()];
-      assert.deepEqual(
-        texts.map((message) => message.params?.message ?? message.result.content[0].text),
-        ["two", "three", "done"],
-      );
+      assert.deepEqual(texts.map(textOf), ["two", "three", "done"]);
       assert.equal(await last.next(), undefined);
       assert.equal(work.aborted, false);
       assert.equal(work.runs, 1);
@@ -152,8 +155,7 @@ describe("streams of legacy sessions", () => {
       work.finish("done");
     });
     next.host.offer("one", {});
-    const back = new LegacyClient(next.url("one"), "2025-11-25");
-    back.session = client.session;
+    const back = client.at(next.url("one"));
     const reader = await back.listen(call!.id);
     const lost = await reader.nextMessage();
     assert.equal(lost.id, "call-1");
@@ -163,7 +165,7 @@ describe("streams of legacy sessions", () => {
     const listening = await back.listen(listen!.id);
     const told = [await listening.nextMessage(), await listening.nextMessage(), await listening.nextMessage()];
     assert.deepEqual(
-      told.map(({ method }) => method),
+      rows(told, "method"),
       ["tools", "resources", "prompts"].map((list) => `notifications/${list}/list_changed`),
     );
     listening.close();
@@ -263,9 +265,7 @@ describe("streams of legacy sessions", () => {
     work.finish("done");
     const again = await client.listen(first!.id);
     const heard: string[] = [];
-    for (let message = await again.nextMessage(); message; message = await again.nextMessage()) {
-      heard.push(message.params?.message ?? message.result.content[0].text);
-    }
+    for (let message; (message = await again.nextMessage());) heard.push(textOf(message));
     assert.equal(heard.length, 50);
     assert.deepEqual(heard.slice(-2), ["199", "done"]);
   });
@@ -288,10 +288,8 @@ describe("streams of legacy sessions", () => {
   it("a call that says nothing gets a stream after silentCallMs, and none before", async (t) => {
     t.after(lower({ silentCallMs: 60_000 }));
     const client = await LegacyClient.start(url);
-    for (const [passedMs, type] of [
-      [60_000, "text/event-stream"],
-      [0, "application/json"],
-    ] as const) {
+    for (const passedMs of [60_000, 0]) {
+      const type = passedMs === 0 ? "application/json" : "text/event-stream";
       const runs = work.runs;
       const calling = client.call("work");
       await until(() => work.runs > runs);
@@ -364,10 +362,8 @@ describe("streams of legacy sessions", () => {
     assert.equal((await streams[1]!.nextMessage()).method, "notifications/tools/list_changed");
     streams[1]!.close();
     let heard = false;
-    void streams[0]!.nextMessage().then(
-      () => (heard = true),
-      () => {},
-    );
+    const hear = (): void => void (heard = true);
+    void streams[0]!.nextMessage().then(hear, () => {});
     await client.result("ping");
     assert.equal(heard, false);
     streams[0]!.close();
@@ -392,11 +388,9 @@ describe("streams of legacy sessions", () => {
 
   it("a batch whose calls have something to say before their results is a stream of 2025-03-26 (T2.5)", async () => {
     const client = await LegacyClient.start(url, "2025-03-26");
-    const waiting = client.send([
-      { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "work", _meta: { progressToken: "p" } } },
-      { jsonrpc: "2.0", id: 2, method: "ping" },
-      { jsonrpc: "2.0", method: "notifications/initialized" },
-    ]);
+    const call = request("tools/call", { name: "work", _meta: { progressToken: "p" } });
+    const told = { jsonrpc: "2.0", method: "notifications/initialized" };
+    const waiting = client.send([call, request("ping", undefined, 2), told]);
     await until(() => work.runs > 0);
     work.step("one");
     const reader = await waiting;
@@ -416,40 +410,31 @@ describe("streams of legacy sessions", () => {
 
   it("the answers to a batch are together no longer than batchBytes, but for the first", async (t) => {
     t.after(lower({ batchBytes: 100 }));
-    const small = await startRig();
+    const small = await rigFor(t);
     small.host.offer("one", {});
     const batch = Array.from({ length: 10 }, (_, index) => ({ jsonrpc: "2.0", id: index + 1, method: "tools/list" }));
-    const headers = {
-      "Content-Type": "application/json",
-      Accept: "application/json",
-      "MCP-Protocol-Version": "2025-03-26",
-    };
-    const reply = await fetch(small.url("one"), { method: "POST", headers, body: JSON.stringify(batch) });
-    const answers = (await reply.json()) as { id: number; result?: object; error?: object }[];
-    await small.close();
+    const { body: answers } = await post(small.url("one"), batch, { "MCP-Protocol-Version": "2025-03-26" });
+    assert.deepEqual(rows(answers, "id"), rows(batch, "id"));
     assert.deepEqual(
-      answers.map(({ id, result }) => [id, result !== undefined]),
-      batch.map(({ id }) => [id, id <= 2]),
+      rows(
+        answers.filter(({ result }: { result?: object }) => result),
+        "id",
+      ),
+      ["1", "2"],
     );
-    assert.match(JSON.stringify(answers[9]!.error), /100 bytes; this request was not executed/);
+    assert.match(answers[9].error.message, /100 bytes; this request was not executed/);
   });
 
   it("a batch carries out nothing more once an answer to it is left out", async (t) => {
     t.after(lower({ batchBytes: 2_500 }));
-    const small = await startRig();
+    const small = await rigFor(t);
     let runs = 0;
     small.host.offer("one", { resources: { "test://long": () => ((runs += 1), "x".repeat(1_000)) } });
     const client = new LegacyClient(small.url("one"), "2025-03-26");
-    const batch = Array.from({ length: 50 }, (_, id) => {
-      return { jsonrpc: "2.0", id, method: "resources/read", params: { uri: "test://long" } };
-    });
+    const batch = Array.from({ length: 50 }, (_, id) => request("resources/read", { uri: "test://long" }, id));
     const reply = await client.send(batch, { Accept: "application/json" });
     const answers = (await reply.nextMessage()) as { id: number; error?: { message: string } }[];
-    await small.close();
-    assert.deepEqual(
-      answers.map(({ id }) => id),
-      batch.map(({ id }) => id),
-    );
+    assert.deepEqual(rows(answers, "id"), rows(batch, "id"));
     assert.equal(answers.filter(({ error }) => error === undefined).length, 2);
     assert.ok(runs <= 5, `${runs}`);
     assert.match(answers[49]!.error!.message, /not executed/);

@@ -63,12 +63,6 @@ describe("streams of sessions in two processes on one store", () => {
     return rig.url("one");
   }
 
-  function elsewhere(client: LegacyClient, url: string): LegacyClient {
-    const other = new LegacyClient(url, client.version);
-    other.session = client.session;
-    return other;
-  }
-
   /** The client leaves the call's stream after its first event. */
   async function leave(client: LegacyClient): Promise<string> {
     const reader = await client.call("work");
@@ -93,7 +87,7 @@ describe("streams of sessions in two processes on one store", () => {
     const last = await leave(client);
     const running = work;
     running.step("second");
-    const reader = await elsewhere(client, second).listen(last);
+    const reader = await client.at(second).listen(last);
     assert.equal(await textOf(reader), "second");
     running.step("third");
     assert.equal(await textOf(reader), "third");
@@ -111,7 +105,7 @@ describe("streams of sessions in two processes on one store", () => {
     // As if it had been killed: none of its writes arrives any more.
     const dead = records.putRecords.bind(records);
     records.putRecords = async () => [];
-    const reader = await elsewhere(client, second).listen(last);
+    const reader = await client.at(second).listen(last);
     assert.match((await reader.nextMessage()).error.message, /answer was lost/);
     records.putRecords = dead;
     work.finish("too late");
@@ -124,7 +118,7 @@ describe("streams of sessions in two processes on one store", () => {
     await isWritten("first");
     const { now } = Date;
     context.mock.method(Date, "now", () => now() + 20_000);
-    const reader = await elsewhere(client, second).listen(last);
+    const reader = await client.at(second).listen(last);
     work.finish("done");
     assert.equal(await textOf(reader), "done");
   });
@@ -136,7 +130,7 @@ describe("streams of sessions in two processes on one store", () => {
     const last = await leave(client);
     await isWritten("first");
     await rigs[0]!.close();
-    const reader = await elsewhere(client, second).listen(last);
+    const reader = await client.at(second).listen(last);
     assert.match((await reader.nextMessage()).error.message, /answer was lost/);
   });
 
@@ -149,7 +143,7 @@ describe("streams of sessions in two processes on one store", () => {
     const { id } = (await listening.next().then((event) => (event?.message ? event : listening.next())))!;
     listening.close();
     await isWritten("resources/updated");
-    const reader = await elsewhere(client, second).listen(id);
+    const reader = await client.at(second).listen(id);
     for (let count = 0; count < 4; count++) await reader.nextMessage();
     rigs[1]!.host.update("one", "test://a");
     assert.equal((await reader.nextMessage()).method, "notifications/resources/updated");
@@ -159,7 +153,7 @@ describe("streams of sessions in two processes on one store", () => {
     reader.close();
     await isWritten("notifications/tools/list_changed");
     const third = await start();
-    const back = await elsewhere(client, third).listen(id);
+    const back = await client.at(third).listen(id);
     assert.equal((await back.nextMessage()).method, "notifications/tools/list_changed", "from the second process");
     back.close();
   });

@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { modern, post, request, startTestBerth } from "../../support/berth.ts";
-import { berthInSuite } from "../../support/suite.ts";
+import { modern, post, request } from "../../support/berth.ts";
+import { rows } from "../../support/rows.ts";
+import { berthFor, berthInSuite } from "../../support/suite.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
 const NOTES = "/** Adds. */ export function add(a: number, b: number) { return a + b; }\n";
@@ -91,9 +92,7 @@ describe("skills of definitions", () => {
 
       it("have folders to read, one level at a time", async () => {
         const folder = async (uri: string) =>
-          (await ask("resources/directory/read", { uri })).resources?.map(
-            ({ name, mimeType }: { name: string; mimeType: string }) => `${name} ${mimeType}`,
-          );
+          rows((await ask("resources/directory/read", { uri })).resources, "name", "mimeType");
         assert.deepEqual(await folder("skill://notes/tidy"), [
           "tidy text/markdown",
           "a ü%#.png image/png",
@@ -123,13 +122,8 @@ describe("skills of definitions", () => {
       });
 
       it("never lead to another file of the definition or of the machine", async () => {
-        for (const path of [
-          "../../notes.ts",
-          "..%2f..%2fnotes.ts",
-          "%2e%2e/%2e%2e/notes.ts",
-          "/etc/passwd",
-          "references",
-        ]) {
+        const paths = "../../notes.ts ..%2f..%2fnotes.ts %2e%2e/%2e%2e/notes.ts /etc/passwd references";
+        for (const path of paths.split(" ")) {
           const { code } = await ask("resources/read", { uri: `skill://notes/tidy/${path}` });
           assert.equal(code, era === "2025-11-25" ? -32002 : -32602, path);
         }
@@ -137,10 +131,7 @@ describe("skills of definitions", () => {
 
       it("are of scripts, too", async () => {
         const { skills } = await askAt(`${berth.url}/mcp/hello`)("skills/list");
-        assert.deepEqual(
-          skills.map(({ uri }: { uri: string }) => uri),
-          ["skill://hello/greet/SKILL.md"],
-        );
+        assert.deepEqual(rows(skills, "uri"), ["skill://hello/greet/SKILL.md"]);
       });
 
       it("do not exist where there are none", async () => {
@@ -153,17 +144,17 @@ describe("skills of definitions", () => {
       it("are those of all servers at /mcp, each under its server's name", async () => {
         const all = askAt(`${berth.url}/mcp`);
         const { skills } = await all("skills/list");
-        assert.deepEqual(skills.map(({ uri }: { uri: string }) => uri).sort(), [
-          "skill://hello/greet/SKILL.md",
-          URI,
-          "skill://twin/tidy/SKILL.md",
-        ]);
+        const uris = ["skill://hello/greet/SKILL.md", URI, "skill://twin/tidy/SKILL.md"];
+        assert.deepEqual(rows(skills, "uri").sort(), uris);
         assert.deepEqual((await all("skills/get", { uri: URI })).skill, ENTRY);
         assert.equal((await all("resources/read", { uri: URI })).contents[0].text, SKILL);
         assert.equal((await all("resources/directory/read", { uri: "skill://twin/tidy" })).resources.length, 3);
         const { resources } = await all("resources/list");
         assert.deepEqual(
-          resources.filter(({ uri }: { uri: string }) => uri === URI).map(({ name }: { name: string }) => name),
+          rows(
+            resources.filter(({ uri }: { uri: string }) => uri === URI),
+            "name",
+          ),
           ["tidy"],
         );
       });
@@ -173,11 +164,8 @@ describe("skills of definitions", () => {
   it("are declared as an extension by the servers that have some", async () => {
     const declared = { "io.modelcontextprotocol/skills": { directoryRead: true } };
     const initialize = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
-    for (const [path, wanted] of [
-      ["/mcp/notes", declared],
-      ["/mcp", declared],
-      ["/mcp/bare", undefined],
-    ] as const) {
+    for (const path of ["/mcp/notes", "/mcp", "/mcp/bare"]) {
+      const wanted = path === "/mcp/bare" ? undefined : declared;
       const found = await eras["2026-07-28"]!(`${berth.url}${path}`)("server/discover");
       assert.deepEqual(found.capabilities.extensions, wanted, path);
       const { body } = await post(`${berth.url}${path}`, request("initialize", initialize));
@@ -193,11 +181,10 @@ describe("skills of definitions", () => {
   });
 
   it("are saved with their definition, make a release, and stay in the one before", async () => {
-    const draft = (skill: string) => ({
-      entry: "live.ts",
-      files: { "live.ts": NOTES, "live.skills/tidy/SKILL.md": skill },
-    });
-    const first = await api.send("PUT", "/definitions/live", draft(SKILL), { "If-None-Match": "*" });
+    const save = (files: Record<string, string>, condition: Record<string, string> = { "If-Match": "*" }) =>
+      api.send("PUT", "/definitions/live", { entry: "live.ts", files: { "live.ts": NOTES, ...files } }, condition);
+    const path = "live.skills/tidy/SKILL.md";
+    const first = await save({ [path]: SKILL }, { "If-None-Match": "*" });
     assert.equal(first.status, 201, JSON.stringify(first.body));
     const ask = eras["2026-07-28"]!(`${berth.url}/mcp/live`);
     const uri = "skill://live/tidy/SKILL.md";
@@ -205,52 +192,31 @@ describe("skills of definitions", () => {
     assert.equal(contents[0].text, SKILL);
 
     const changed = SKILL.replace("# Tidy", "# Tidy up");
-    const second = await api.send("PUT", "/definitions/live", draft(changed), { "If-Match": "*" });
-    assert.deepEqual(
-      second.body.review?.servers?.[0]?.changes?.map(({ subject, effect, message }: Record<string, string>) => [
-        subject,
-        effect,
-        message,
-      ]),
-      [["skill", "review", "Its files: SKILL.md is changed."]],
-    );
+    const second = await save({ [path]: changed });
+    assert.deepEqual(rows(second.body.review.servers[0].changes, "subject", "effect", "message"), [
+      "skill review Its files: SKILL.md is changed.",
+    ]);
     assert.equal((await ask("resources/read", { uri })).contents[0].text, changed);
     assert.equal((await ask("skills/get", { uri })).skill.resources[0].digest, digest(changed));
     const old = eras["2026-07-28"]!(`${berth.url}/mcp/live@${second.body.review.servers[0].before}`);
     assert.equal((await old("resources/read", { uri })).contents[0].text, SKILL);
     assert.equal((await old("skills/get", { uri })).skill.resources[0].digest, digest(SKILL));
 
-    const gone = await api.send(
-      "PUT",
-      "/definitions/live",
-      { entry: "live.ts", files: { "live.ts": NOTES } },
-      { "If-Match": "*" },
-    );
-    assert.equal(gone.status, 409, "a skill that is gone is a breaking change");
+    assert.equal((await save({})).status, 409, "a skill that is gone is a breaking change");
   });
 
   it("are refused at a save with a path that leads out", async () => {
     for (const path of ["bad.skills/../../x/SKILL.md", "/bad.skills/tidy/SKILL.md", "bad.skills\\tidy\\SKILL.md"]) {
-      const files = { "bad.ts": NOTES, [path]: SKILL };
-      const { status } = await api.send(
-        "PUT",
-        "/definitions/bad",
-        { entry: "bad.ts", files },
-        { "If-None-Match": "*" },
-      );
-      assert.equal(status, 422, path);
+      const draft = { entry: "bad.ts", files: { "bad.ts": NOTES, [path]: SKILL } };
+      assert.equal((await api.send("PUT", "/definitions/bad", draft, { "If-None-Match": "*" })).status, 422, path);
     }
   });
 });
 
 describe("skills and rights", () => {
   it("are shown to who may read the server, and to nobody else", async (t) => {
-    const berth = await startTestBerth({
-      texts: { "notes.ts": NOTES },
-      beside: FILES,
-      env: { BERTH_ACCESS: "required" },
-    });
-    t.after(() => berth.close());
+    const env = { BERTH_ACCESS: "required" };
+    const berth = await berthFor(t, { texts: { "notes.ts": NOTES }, beside: FILES, env });
     const reader = bearer((await makeToken(berth, { can: ["read"], servers: ["notes"] })).token);
     const caller = bearer((await makeToken(berth, { can: ["call"], servers: ["notes"] })).token);
     for (const path of ["/mcp/notes", "/mcp"]) {
@@ -271,14 +237,10 @@ describe("skills and rights", () => {
 describe("a resource at the URI of a skill's file", () => {
   it("is none, and the file is given", async (t) => {
     const taking = `/** @resource ${URI} */ export function other() { return "another text"; }\n`;
-    const berth = await startTestBerth({ texts: { "notes.ts": NOTES + taking }, beside: FILES });
-    t.after(() => berth.close());
+    const berth = await berthFor(t, { texts: { "notes.ts": NOTES + taking }, beside: FILES });
     const ask = eras["2026-07-28"]!(`${berth.url}/mcp/notes`);
     const { resources } = await ask("resources/list");
-    assert.deepEqual(
-      resources.map(({ uri, name }: Record<string, string>) => [uri, name]),
-      [[URI, "tidy"]],
-    );
+    assert.deepEqual(rows(resources, "uri", "name"), [`${URI} tidy`]);
     assert.equal((await ask("resources/read", { uri: URI })).contents[0].text, SKILL);
     const page = await (await fetch(`${berth.url}/mcp/meta/notes`, { headers: { Accept: "text/html" } })).text();
     assert.ok(page.includes(`${URI} is a file of a skill, and no other resource can be it`));

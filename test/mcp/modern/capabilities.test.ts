@@ -9,6 +9,7 @@ import { inOneOf } from "../../support/until.ts";
 const TOOLS: Offer = { tools: { echo: () => "echo" } };
 const PROMPTS: Offer = { prompts: { greeting: () => "Hello" } };
 const RESOURCES: Offer = { resources: { "test://a": "A" } };
+const GREETING = { type: "ref/prompt", name: "greeting" };
 const TEMPLATES: Offer = { resources: { "notes://{year}/{+title*}{?page}": "A" } };
 
 describe("what a modern server says of itself", () => {
@@ -30,6 +31,7 @@ describe("what a modern server says of itself", () => {
 
   it("are the capabilities that its contract has, and no others", async () => {
     const listChanged = true;
+    const COMPLETED = { ...PROMPTS, completes: { "greeting.topic": ["x"] } };
     const cases: [offer: Offer, capabilities: object][] = [
       [{}, {}],
       [TOOLS, { tools: { listChanged } }],
@@ -39,10 +41,7 @@ describe("what a modern server says of itself", () => {
       [{ ...TOOLS, pinned: true }, { tools: {} }],
       [{ ...RESOURCES, pinned: true }, { resources: {} }],
       [{ ...PROMPTS, completes: { "greeting.other": ["x"] } }, { prompts: { listChanged } }],
-      [
-        { ...PROMPTS, completes: { "greeting.topic": ["x"] } },
-        { prompts: { listChanged }, completions: {} },
-      ],
+      [COMPLETED, { prompts: { listChanged }, completions: {} }],
       ...["year", "title", "page"].map((variable): [Offer, object] => [
         { ...TEMPLATES, completes: { [`notes://{year}/{+title*}{?page}.${variable}`]: ["x"] } },
         { resources: { subscribe: true, listChanged }, completions: {} },
@@ -68,10 +67,7 @@ describe("what a modern server says of itself", () => {
       ["resources/list", {}],
       ["resources/templates/list", {}],
       ["resources/read", { uri: "test://a" }],
-      [
-        "completion/complete",
-        { ref: { type: "ref/prompt", name: "greeting" }, argument: { name: "topic", value: "" } },
-      ],
+      ["completion/complete", { ref: GREETING, argument: { name: "topic", value: "" } }],
     ];
     for (const [method, params] of methods) {
       const { status, body } = await modern(rig.url("server"), method, params);

@@ -52,11 +52,8 @@ describe("those who listen", () => {
     const { listeners } = listening();
     const told: Text[] = [];
     for (let id = 0; id < 40; id++) {
-      listeners.add(
-        "a",
-        "server",
-        listener(id, (message) => told.push(message), { taskIds: ["t"] }),
-      );
+      const hear = (message: Text): unknown => told.push(message);
+      listeners.add("a", "server", listener(id, hear, { taskIds: ["t"] }));
     }
     let written = 0;
     const result = "x".repeat(1_000_000);
@@ -125,12 +122,9 @@ describe("those who listen", () => {
   it("listenersPerTask: one more that listens to a task is refused until another leaves", (t) => {
     t.after(lower({ listenersPerTask: 2 }));
     const { listeners } = listening();
+    const hear = (): void => {};
     const add = (id: number, tenant = "a"): (() => void) =>
-      listeners.add(
-        tenant,
-        "server",
-        listener(id, () => {}, { taskIds: ["t", `own-${id}`] }),
-      );
+      listeners.add(tenant, "server", listener(id, hear, { taskIds: ["t", `own-${id}`] }));
     const leave = add(1);
     add(2);
     assert.throws(() => add(3), /listeners may follow one task/);

@@ -1,32 +1,20 @@
 import assert from "node:assert/strict";
-import { createInterface } from "node:readline";
-import { PassThrough } from "node:stream";
 import { it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import type { CallOptions } from "../../../src/host/offers/catalog.ts";
-import { createLog } from "../../../src/lib/log.ts";
 import { readingBounds } from "../../../src/lib/reading-bounds.ts";
-import { Endpoint } from "../../../src/mcp/endpoint.ts";
-import { StdioConnection } from "../../../src/mcp/stdio/stdio.ts";
 import { request } from "../../support/berth.ts";
-import { loneNode, MemoryHost } from "../../support/mcp-host.ts";
+import { MemoryHost, stdioClient } from "../../support/mcp-host.ts";
 import { until } from "../../support/until.ts";
+
+const hello = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
 
 it("once its end has begun a connection answers what is under way, and everything else with -32002 (S1)", async () => {
   const host = new MemoryHost();
   let finish: ((text: string) => void) | undefined;
   const slow = (): Promise<string> => new Promise((resolve) => (finish = resolve));
   host.offer("server", { tools: { slow } });
-  const log = createLog("silent");
-  const endpoint = new Endpoint({ host, berthVersion: "0", log, ...loneNode() });
-  const [input, output] = [new PassThrough(), new PassThrough()];
-  const limits = { bodyBytes: 100_000 };
-  const connection = new StdioConnection({ endpoint, tenant: "default", server: "server", input, output, limits, log });
-  const lines = createInterface({ input: output })[Symbol.asyncIterator]();
-  const next = async () => JSON.parse((await lines.next()).value as string);
-  const say = (message: unknown): unknown => input.write(`${JSON.stringify(message)}\n`);
-
-  const hello = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
+  const { endpoint, connection, say, next } = stdioClient(host);
   say(request("initialize", hello, "hello"));
   assert.equal((await next()).result.protocolVersion, "2025-11-25");
   say(request("tools/call", { name: "slow", arguments: {} }, "slow"));
@@ -61,7 +49,6 @@ it("a long line is read where long messages are, and what comes with it and afte
     return "done";
   };
   host.offer("server", { tools: { slow, quick } });
-  const log = createLog("silent");
   const long: number[] = [];
   const checks = {
     async readMessage(_tenant: string, body: string): Promise<unknown> {
@@ -71,18 +58,12 @@ it("a long line is read where long messages are, and what comes with it and afte
     },
     scalarsIn: assert.fail,
   };
-  const endpoint = new Endpoint({ host, berthVersion: "0", log, ...loneNode(), checks });
-  const [input, output] = [new PassThrough(), new PassThrough()];
-  const limits = { bodyBytes: 1_000_000 };
-  const connection = new StdioConnection({ endpoint, tenant: "default", server: "server", input, output, limits, log });
-  const lines = createInterface({ input: output })[Symbol.asyncIterator]();
-  const next = async () => JSON.parse((await lines.next()).value as string);
+  const { endpoint, connection, input, say, next } = stdioClient(host, { checks });
   const lengthy = "x".repeat(readingBounds.inlineBodyBytes);
   const call = (id: string, name: string, args: object): string =>
     `${JSON.stringify(request("tools/call", { name, arguments: args }, id))}\n`;
 
-  const hello = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "test", version: "1" } };
-  input.write(`${JSON.stringify(request("initialize", hello, "hello"))}\n`);
+  say(request("initialize", hello, "hello"));
   await next();
   const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "slow" } };
   const cancelled = `${JSON.stringify(cancel)}\n`;

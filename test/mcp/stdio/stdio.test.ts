@@ -106,23 +106,15 @@ describe("berth stdio", () => {
     await session.answer(1);
     const progress = session.said.filter(({ method }: Said) => method === "notifications/progress");
     const tokens = progress.map(({ params }: Said) => params.progressToken);
-    for (const [token, count] of [
-      [4, 2],
-      ["two", 3],
-    ]) {
-      assert.equal(tokens.filter((each: unknown) => each === token).length, count);
-    }
-    assert.equal(tokens.length, 5);
+    assert.deepEqual(tokens.map(String).sort(), ["4", "4", "two", "two", "two"]);
     assert.equal(await session.end(), 0);
   });
 
   it("notifications/cancelled stops the guest in both eras, and nothing more is said about the call (S5)", async () => {
     const session = start("streaming");
     await session.initialize();
-    session.send(
-      call(1, "quiet", { ms: 20_000 }),
-      call(2, "drip", { count: 999, ms: 30 }, { ...MODERN_META, progressToken: 2 }),
-    );
+    session.send(call(1, "quiet", { ms: 20_000 }));
+    session.send(call(2, "drip", { count: 999, ms: 30 }, { ...MODERN_META, progressToken: 2 }));
     await session.until(({ method }) => method === "notifications/progress");
     for (const requestId of [1, 2, 77, {}]) {
       session.send({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } });
@@ -140,9 +132,9 @@ describe("berth stdio", () => {
     };
     await until(areStopped);
     const later = session.said.slice(before);
-    assert.ok(
-      later.every(({ id }: Said) => id >= 10),
-      JSON.stringify(later),
+    assert.deepEqual(
+      later.filter(({ id }: Said) => !(id >= 10)),
+      [],
     );
     assert.equal(await session.end(), 0);
   });
@@ -179,19 +171,11 @@ describe("berth stdio", () => {
   });
 
   it("what was asked before the end of the input is answered (S6)", () => {
-    const lines = [
-      request(
-        "initialize",
-        { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "a", version: "1" } },
-        1,
-      ),
-      call(2, "wait", { ms: 200 }),
-    ];
+    const hello = { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "a", version: "1" } };
+    const lines = [request("initialize", hello), call(2, "wait", { ms: 200 })];
     const input = lines.map((line) => JSON.stringify(line)).join("\n");
-    const { stdout, status } = spawnSync(process.execPath, [cli, "stdio", "everyday", ...image], {
-      input,
-      encoding: "utf8",
-    });
+    const args = [cli, "stdio", "everyday", ...image];
+    const { stdout, status } = spawnSync(process.execPath, args, { input, encoding: "utf8" });
     assert.equal(status, 0);
     assert.match(stdout, /waited 200 ms/);
     assert.ok(stdout.endsWith("\n"));

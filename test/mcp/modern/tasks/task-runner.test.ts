@@ -49,13 +49,6 @@ describe("tasks and the process that runs them", () => {
     rigs.push(rig);
     return rig;
   };
-  /** Nodes whose heartbeats fail while `cut.isAway`. */
-  const cuttable = (): { cut: { isAway: boolean }; cutNodes: NodeStore } => {
-    const cut = { isAway: false };
-    const beat: NodeStore["beat"] = (...heartbeat) =>
-      cut.isAway ? Promise.reject(new Error("no connection")) : nodes.beat(...heartbeat);
-    return { cut, cutNodes: { ...nodes, beat } };
-  };
   /** A host with the usual tools. */
   const offering = (): MemoryHost => {
     const host = new MemoryHost();
@@ -147,47 +140,14 @@ describe("tasks and the process that runs them", () => {
     assert.equal((await untilIs(rig, taskId, "completed")).result.content[0].text, "done");
   });
 
-  it("who listens at another node hears how a task goes, and that its node is gone without anybody asking", async () => {
-    const host = new MemoryHost();
-    const repeatable = { task: OPTIONAL, annotations: { readOnlyHint: true }, run: held };
-    host.offer("server", { tools: { held: { task: OPTIONAL, run: held }, repeatable } });
-    const records = memoryRecords();
-    const limits = { nodeLeaseMs: 2_500 };
-    const { cut, cutNodes } = cuttable();
-    const [first, second] = [await start(host, records, limits, cutNodes), await start(host, records, limits)];
-    await until(() => first.cluster.others.size === 1);
-    const taskIds: string[] = [];
-    for (const name of ["held", "held", "repeatable"])
-      taskIds.push((await send(first, "tools/call", { name })).result.taskId);
-    const stream = await openStream(second.url("server"), "subscriptions/listen", {
-      _meta: WITH_TASKS,
-      notifications: { taskIds },
-    });
-    assert.deepEqual((await stream.next()).params.notifications.taskIds, taskIds);
-    for (const taskId of taskIds) assert.equal((await stream.next()).params.taskId, taskId);
-    const [finish, ...others] = release.splice(-3);
-    finish!("done");
-    const { params } = await stream.next();
-    assert.deepEqual([params.taskId, params.status, params.result.content[0].text], [taskIds[0], "completed", "done"]);
-
-    cut.isAway = true;
-    const lost = [await stream.next(), await stream.next()].map(({ params: task }) => task);
-    assert.deepEqual(
-      lost.map(({ taskId, status, error }) => [taskId, status, error.data.retriable]),
-      [
-        [taskIds[1], "failed", false],
-        [taskIds[2], "failed", true],
-      ],
-    );
-    stream.close();
-    for (const each of others) each("too late");
-  });
-
   it("who listens at a node that was out of reach hears afterwards how a task is", async () => {
     const host = offering();
     const records = memoryRecords();
     const limits = { nodeLeaseMs: 2_500 };
-    const { cut, cutNodes } = cuttable();
+    let isAway = false;
+    const beat: NodeStore["beat"] = (...heartbeat) =>
+      isAway ? Promise.reject(new Error("no connection")) : nodes.beat(...heartbeat);
+    const cutNodes = { ...nodes, beat };
     const [first, second] = [await start(host, records, limits), await start(host, records, limits, cutNodes)];
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     const stream = await openStream(second.url("server"), "subscriptions/listen", {
@@ -195,11 +155,11 @@ describe("tasks and the process that runs them", () => {
       notifications: { taskIds: [taskId] },
     });
     for (let message = 0; message < 2; message++) await stream.next();
-    cut.isAway = true;
+    isAway = true;
     await until(() => first.cluster.others.size === 0);
     release.pop()!("done");
     await untilIs(first, taskId, "completed");
-    cut.isAway = false;
+    isAway = false;
     // A node that may count as gone reports the task each time it polls, which may be earlier.
     await until(async () => (await stream.next()).params.status === "completed");
     stream.close();
@@ -289,10 +249,7 @@ describe("tasks and the process that runs them", () => {
     await until(() => read.length > 5, "its process looks if it was stopped");
     assert.equal((await runner.read("default", task.id))?.status, "working");
     assert.equal(written.filter((units) => units > 10_000).length, 1);
-    assert.deepEqual(
-      read.filter((units) => units > 10_000),
-      [],
-    );
+    assert.ok(read.every((units) => units <= 10_000));
     const args = await new TaskStore(records).args("default", (await store.read("default", task.id))!);
     assert.ok(args instanceof JsonText);
     assert.deepEqual([args.text, args.digest], [text, digest]);
@@ -323,11 +280,8 @@ describe("tasks and the process that runs them", () => {
       seenKeys: ["sure"],
       owner: "gone",
     };
-    await records.putRecord("default", "task", id, {
-      value: JSON.stringify(kept),
-      expected: 0,
-      expiresAt: now + 600_000,
-    });
+    const value = JSON.stringify(kept);
+    await records.putRecord("default", "task", id, { value, expected: 0, expiresAt: now + 600_000 });
     const rig = await start(host, records);
     await send(rig, "tasks/update", { taskId: id, inputResponses: { sure: YES } });
     const { result } = await untilIs(rig, id, "completed");
@@ -336,36 +290,20 @@ describe("tasks and the process that runs them", () => {
 
   it("a task is cancelled from any process", async () => {
     const host = offering();
-    const kept = memoryRecords();
-    const keys: string[] = [];
-    const records = {
-      ...kept,
-      putRecord: (...put: Parameters<typeof kept.putRecord>) => (keys.push(put[2]), kept.putRecord(...put)),
-    };
+    const records = memoryRecords();
     const [first, second] = [await start(host, records), await start(host, records)];
     let aborted = false;
-    host.offer("server", {
-      tools: {
-        held: {
-          task: OPTIONAL,
-          run: (_args, { signal }) =>
-            new Promise((resolve) =>
-              signal!.addEventListener("abort", () => {
-                aborted = true;
-                resolve(says("aborted"));
-              }),
-            ),
-        },
-      },
-    });
+    const run = (_args: JsonObject, { signal }: CallOptions): Promise<CallResult> =>
+      new Promise((resolve) =>
+        signal!.addEventListener("abort", () => {
+          aborted = true;
+          resolve(says("aborted"));
+        }),
+      );
+    host.offer("server", { tools: { held: { task: OPTIONAL, run } } });
     const { taskId } = (await send(first, "tools/call", { name: "held" })).result;
     await send(second, "tasks/cancel", { taskId });
     await until(() => aborted);
-    assert.deepEqual(
-      keys.filter((key) => key.endsWith("/stop")),
-      [],
-      "its node was told directly",
-    );
     assert.equal((await send(first, "tasks/get", { taskId })).result.status, "cancelled");
   });
 
