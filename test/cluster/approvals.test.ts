@@ -8,9 +8,8 @@ import type { HostedUpstream } from "../../src/host/upstreams/hosted.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { tool } from "../support/hosted-upstreams.ts";
+import { rows } from "../support/rows.ts";
 import { temporaryFolder } from "../support/suite.ts";
-
-const hello = (text: string) => tool("hello", text);
 
 describe("an upstream that two processes serve", () => {
   it("is approved as one of them sees it first, and the other one holds back what differs", async (t) => {
@@ -22,45 +21,21 @@ describe("an upstream that two processes serve", () => {
     let goOn = (): void => {};
     const both = new Promise<void>((resolve) => (goOn = resolve));
     const judged = stores.map(async (store, index) => {
-      const waiting: Store = {
-        ...store,
-        async name(...asked) {
-          const found = await store.name(...asked);
-          if (++arrived === 2) goOn();
-          await both;
-          return found;
-        },
+      const name: Store["name"] = async (...asked) => {
+        const found = await store.name(...asked);
+        if (++arrived === 2) goOn();
+        await both;
+        return found;
       };
-      const observed = (await soundContract({
-        tools: [hello(`as process ${index} sees it`), tool("same", "The same.")],
-        resources: [],
-        resourceTemplates: [],
-        prompts: [],
-      }))!;
-      await makeCids(observed);
+      const tools = [tool("hello", `as process ${index} sees it`), tool("same", "The same.")];
+      const contract = (await soundContract({ tools, resources: [], resourceTemplates: [], prompts: [] }))!;
+      await makeCids(contract);
       const upstream = { launch: { uri: "mcp+node:///server.mjs" } };
-      const hosted = {
-        upstream,
-        observed: { contract: observed, problems: [], failed: [] },
-      } as unknown as HostedUpstream;
-      return approvedNow(
-        "default",
-        "server",
-        hosted,
-        { ...unnamedEntry, variables: [] },
-        {
-          store: waiting,
-          writable: true,
-          isTrial: false,
-        },
-      );
+      const hosted = { upstream, observed: { contract, problems: [], failed: [] } } as unknown as HostedUpstream;
+      const place = { store: { ...store, name }, writable: true, isTrial: false };
+      return approvedNow("default", "server", hosted, { ...unnamedEntry, variables: [] }, place);
     });
-    const served = (await Promise.all(judged)).map(({ own }) =>
-      own.tools
-        .map(({ name }) => name)
-        .sort()
-        .join(" "),
-    );
+    const served = (await Promise.all(judged)).map(({ own }) => rows(own.tools, "name").sort().join(" "));
     assert.deepEqual(served.sort(), ["hello same", "same"]);
     assert.equal((await stores[0]!.history("default", "upstream", "server")).length, 2);
   });

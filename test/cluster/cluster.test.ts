@@ -5,6 +5,7 @@ import { Cluster } from "../../src/cluster/cluster.ts";
 import { clock } from "../../src/lib/clock.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
+import type { NodeStore } from "../../src/lib/node-store.ts";
 import { processIdentity } from "../../src/lib/process-identity.ts";
 import { openStore } from "../../src/store/open-store.ts";
 import { memoryNodes } from "../support/memory-nodes.ts";
@@ -172,14 +173,10 @@ describe("nodes on one store", () => {
     const dataDir = folder();
     const { store, cluster } = await node(dataDir, { nodeLeaseMs: 1_000 });
     let isAway = false;
-    const cut = new Cluster({
-      nodes: {
-        ...store.nodes,
-        beat: (...beat) => (isAway ? Promise.reject(new Error("away")) : store.nodes.beat(...beat)),
-      },
-      limits: { nodeLeaseMs: 1_000 },
-      log: createLog("silent"),
-    });
+    const beat: NodeStore["beat"] = (...sign) =>
+      isAway ? Promise.reject(new Error("away")) : store.nodes.beat(...sign);
+    const limits = { nodeLeaseMs: 1_000 };
+    const cut = new Cluster({ nodes: { ...store.nodes, beat }, limits, log: createLog("silent") });
     closers.push(() => cut.close());
     await cluster.join();
     await cut.join();
@@ -203,18 +200,13 @@ describe("nodes on one store", () => {
     function waiting(others: readonly string[]) {
       const store = { isStalled: false, goOn: () => {}, living: others };
       const stalled = new Promise<void>((resolve) => (store.goOn = resolve));
-      const cluster = new Cluster({
-        nodes: {
-          ...memoryNodes(),
-          async beat(node) {
-            if (store.isStalled) await stalled;
-            return { living: [node.id, ...store.living].map((id) => ({ id, facts: "{}" })), wasGone: false };
-          },
-        },
-        // Each heartbeat counts for half a second.
-        limits: { nodeLeaseMs: 1_000 },
-        log: createLog("silent"),
-      });
+      const beat: NodeStore["beat"] = async ({ id }) => {
+        if (store.isStalled) await stalled;
+        return { living: [id, ...store.living].map((each) => ({ id: each, facts: "{}" })), wasGone: false };
+      };
+      // Each heartbeat counts for half a second.
+      const limits = { nodeLeaseMs: 1_000 };
+      const cluster = new Cluster({ nodes: { ...memoryNodes(), beat }, limits, log: createLog("silent") });
       closers.push(() => cluster.close());
       return { cluster, store };
     }

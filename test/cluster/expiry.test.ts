@@ -24,13 +24,9 @@ const LASTS_MS = 50_000;
 /** The first node takes the time to be a minute later, the second a minute earlier, than the machine does. */
 describe("what expires, at nodes whose clocks are wrong", () => {
   let token: string;
-  const nodes = inSuite(() =>
-    Nodes.start({
-      texts: { "kit.ts": DEFINITION },
-      env: { BERTH_ACCESS: "required" },
-      envs: [withClockAhead(60), withClockAhead(-60)],
-    }),
-  );
+  const envs = [withClockAhead(60), withClockAhead(-60)];
+  const env = { BERTH_ACCESS: "required" };
+  const nodes = inSuite(() => Nodes.start({ texts: { "kit.ts": DEFINITION }, env, envs }));
   before(async () => {
     ({ token } = await makeToken(nodes, { name: "lasting", can: ["admin"], expires: "1d" }));
   });
@@ -56,26 +52,19 @@ describe("what expires, at nodes whose clocks are wrong", () => {
 
   it("a token is valid, and a person is signed in, for as long as it was said, at both", async () => {
     const atAll = (status: number) => nodes.urls.map(() => status);
-    const statuses = (headers: Record<string, string>) =>
-      Promise.all(
-        nodes.urls.map(async (url) => (await fetch(`${url}/api/servers`, { headers, redirect: "manual" })).status),
-      );
-    const lasting = await makeToken(
-      nodes,
-      { name: "short", can: ["read"], expires: "1m" },
-      { now: Date.now() - (60_000 - LASTS_MS) },
-    );
-    const ended = await makeToken(nodes, { name: "ended", can: ["read"], expires: "1m" }, { now: Date.now() - 61_000 });
+    const status = async (url: string, headers: Record<string, string>) =>
+      (await fetch(`${url}/api/servers`, { headers, redirect: "manual" })).status;
+    const statuses = (headers: Record<string, string>) => Promise.all(nodes.urls.map((url) => status(url, headers)));
+    const forAMinute = (ago: number) =>
+      makeToken(nodes, { name: `${ago}`, can: ["read"], expires: "1m" }, { now: Date.now() - ago });
+    const [lasting, ended] = [await forAMinute(60_000 - LASTS_MS), await forAMinute(61_000)];
     assert.deepEqual(await statuses(bearer(lasting.token)), atAll(200));
     assert.deepEqual(await statuses(bearer(ended.token)), atAll(401));
 
     for (const url of nodes.urls) {
-      const signedIn = await fetch(`${url}/sign-in`, {
-        method: "POST",
-        headers: { "Content-Type": "application/json", Origin: url },
-        body: JSON.stringify({ token: lasting.token }),
-        redirect: "manual",
-      });
+      const headers = { "Content-Type": "application/json", Origin: url };
+      const body = JSON.stringify({ token: lasting.token });
+      const signedIn = await fetch(`${url}/sign-in`, { method: "POST", headers, body, redirect: "manual" });
       const cookie = signedIn.headers.getSetCookie()[0]!;
       const lastsS = Number(/Max-Age=(\d+)/.exec(cookie)?.[1]);
       assert.ok(lastsS > 0 && lastsS <= LASTS_MS / 1_000, cookie);

@@ -69,6 +69,14 @@ describe("calls between nodes", () => {
     return { caller, called, known };
   }
 
+  /** A server of somebody else where the node "called" was. */
+  function takePlace(known: Map<string, JsonObject>, onConnection: (socket: Socket) => void): void {
+    const path = join(folder(), "calls");
+    const server = createServer((socket) => onConnection(socket.on("error", () => {}))).listen(path);
+    closers.push(() => server.close());
+    known.set("called", { calls: { path } });
+  }
+
   it("go through, with lines on their way, and end by the signal of their caller", async () => {
     const { caller, called } = await pair();
     assert.deepEqual(await caller.calls.call("called", "add", { one: 1 }), { one: 1 });
@@ -138,17 +146,13 @@ describe("calls between nodes", () => {
 
   it("reach nobody who took the place of a node, and tell him nothing", async () => {
     const { caller, known } = await pair();
-    const path = join(folder(), "calls");
     let heard = "";
-    const impostor = createServer((socket) => {
-      socket.on("error", () => {});
+    takePlace(known, (socket) => {
       socket.on("data", (chunk) => {
         heard += chunk.toString("latin1");
         socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
       });
-    }).listen(path);
-    closers.push(() => impostor.close());
-    known.set("called", { calls: { path } });
+    });
     await assert.rejects(caller.calls.call("called", "add", { secret: "hunter2-very-secret" }), NotTaken);
     assert.doesNotMatch(heard, /hunter2/);
     const other = await node("called", new Map(), { keys: [randomBytes(32)] });
@@ -160,11 +164,10 @@ describe("calls between nodes", () => {
   it("are taken once: neither their bytes nor their ids count again, nor bytes that somebody changed", async () => {
     const { caller, called, known } = await pair();
     const sent: Buffer[] = [];
-    const path = join(folder(), "calls");
     let change = false;
-    const between = createServer((client) => {
+    takePlace(known, (client) => {
       const server = connectRaw(called.path);
-      for (const socket of [client, server]) socket.on("error", () => {});
+      server.on("error", () => {});
       client.on("data", (chunk) => {
         sent.push(Buffer.from(chunk));
         if (change && sent.length > 2) chunk[chunk.length - 20]! ^= 1;
@@ -173,9 +176,7 @@ describe("calls between nodes", () => {
       server.pipe(client);
       client.on("close", () => server.destroy());
       server.on("close", () => client.destroy());
-    }).listen(path);
-    closers.push(() => between.close());
-    known.set("called", { calls: { path } });
+    });
     await caller.calls.call("called", "add", { first: true });
     assert.equal(called.taken.length, 1);
     assert.doesNotMatch(Buffer.concat(sent).toString("latin1"), /first/, "nobody on the way reads it");
@@ -194,9 +195,7 @@ describe("calls between nodes", () => {
     const another = await node("caller", known);
     sent.splice(0);
     change = true;
-    await assert.rejects(another.calls.call("called", "add", { changed: true }), (error) => {
-      return error instanceof NotTaken || error instanceof NodeLost;
-    });
+    await assert.rejects(another.calls.call("called", "add", { changed: true }), isRefused);
     assert.equal(called.taken.length, 2);
   });
 
@@ -251,11 +250,8 @@ describe("calls between nodes", () => {
     const flood = Array.from({ length: 1_000 }, () => connectRaw(called.path).on("error", () => {}));
     await Promise.all(flood.map((socket) => once(socket, "connect").catch(() => {})));
     assert.equal(await caller.calls.call("called", "add", "through"), "through");
-    await until(
-      () =>
-        flood.filter((socket) => !socket.destroyed && socket.readyState === "open").length <=
-        LIMITS.nodeConnections / 2,
-    );
+    const isOpen = (socket: Socket): boolean => !socket.destroyed && socket.readyState === "open";
+    await until(() => flood.filter(isOpen).length <= LIMITS.nodeConnections / 2);
     for (const socket of flood) socket.destroy();
   });
 
@@ -266,9 +262,7 @@ describe("calls between nodes", () => {
     called.calls.on("waits", () => new Promise((resolve) => ends.push(resolve)));
     const waiting = [1, 2].map(() => caller.calls.call("called", "waits", {}));
     await until(() => ends.length === 2);
-    await assert.rejects(caller.calls.call("called", "add", {}), (error) => {
-      return error instanceof NotTaken || error instanceof NodeLost;
-    });
+    await assert.rejects(caller.calls.call("called", "add", {}), isRefused);
     for (const end of ends) end("done");
     assert.deepEqual(await Promise.all(waiting), ["done", "done"]);
     assert.equal(await caller.calls.call("called", "add", "again"), "again");
@@ -292,19 +286,17 @@ describe("calls between nodes", () => {
   it("a node that takes connections and does nothing more is given up, and has not taken the call", async (t) => {
     t.after(lower({ nodeCallMs: SHORT_MS }));
     const { caller, known } = await pair();
-    const path = join(folder(), "calls");
-    const stuck = createServer((socket) => void socket.on("error", () => {})).listen(path);
-    closers.push(() => stuck.close());
-    known.set("called", { calls: { path } });
+    takePlace(known, () => {});
     await assert.rejects(caller.calls.call("called", "add", {}), /does not answer/);
   });
 });
 
+const isRefused = (error: unknown): boolean => error instanceof NotTaken || error instanceof NodeLost;
+
 const KEY = randomBytes(32);
 const PSK = Buffer.from(hkdfSync("sha256", KEY, "", "berth: calls between nodes", 32));
-const IDENTITY = Buffer.from(hkdfSync("sha256", KEY, "", "berth: the key of calls between nodes", 9)).toString(
-  "base64url",
-);
+const KEY_NAME = Buffer.from(hkdfSync("sha256", KEY, "", "berth: the key of calls between nodes", 9));
+const IDENTITY = KEY_NAME.toString("base64url");
 const TLS = {
   ciphers: "ECDHE-PSK-CHACHA20-POLY1305",
   minVersion: "TLSv1.2",

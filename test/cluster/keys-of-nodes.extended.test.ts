@@ -59,27 +59,21 @@ describe("nodes on one database", () => {
   it("are refused with other keys, without keys, and with none that were asked for; nothing tells a key or the password", async () => {
     const database = { BERTH_DATABASE: await address() };
     const [keys, others] = [keysOfAll(), keysOfAll()];
-    const first = await ServeProcess.start([], {
-      ...database,
-      ...keys,
-      BERTH_PORT: "0",
-      BERTH_DATA: join(folder, "data"),
-    });
+    const own = { BERTH_PORT: "0", BERTH_DATA: join(folder, "data") };
+    const first = await ServeProcess.start([], { ...database, ...keys, ...own });
     await first.end("SIGTERM");
     assert.ok(!readdirSync(folder).includes("data"), "nothing is kept in a folder");
     const other = { ...database, BERTH_SECRET_KEY: others.BERTH_SECRET_KEY };
     const sealing = await berth(["secret", "set", "KEY"], { input: "x", env: other });
     assert.equal(sealing.code, 2, sealing.stderr);
     assert.match(sealing.stderr, /none of the keys in BERTH_SECRET_KEY/);
+    const nowhere = `postgres://berth:${PASSWORD}@127.0.0.1:${await freePort()}/x`;
     for (const [env, said] of [
       [{ ...database, ...others }, /none of the keys in BERTH_SEAL_KEY/],
       [{ ...database, ...keys, BERTH_SECRET_KEY: others.BERTH_SECRET_KEY }, /none of the keys in BERTH_SECRET_KEY/],
       [database, /BERTH_DATABASE needs BERTH_SEAL_KEY_FILE .* and BERTH_SECRET_KEY_FILE/],
       [{ ...keys, BERTH_DATABASE: `${database.BERTH_DATABASE}x` }, /BERTH_DATABASE/],
-      [
-        { ...keys, BERTH_DATABASE: `postgres://berth:${PASSWORD}@127.0.0.1:${await freePort()}/x` },
-        /cannot be reached/,
-      ],
+      [{ ...keys, BERTH_DATABASE: nowhere }, /cannot be reached/],
     ] as const) {
       const { code, stdout, stderr } = await run(["serve"], env);
       assert.equal(code, 2, stderr);
@@ -98,12 +92,10 @@ describe("nodes on one database", () => {
     assert.match((await run(["token", "list"], env)).stdout, /call/);
     assert.equal((await run(["tenant", "create", "acme"], env)).code, 0);
     assert.match((await run(["tenant", "list"], env)).stdout, /acme/);
-    const unsealed = await berth(["secret", "set", "KEY"], {
-      input: "x",
-      env: { ...env, BERTH_DATA: join(folder, "data") },
-    });
+    const there = { ...env, BERTH_DATA: join(folder, "data") };
+    const unsealed = await berth(["secret", "set", "KEY"], { input: "x", env: there });
     assert.match(unsealed.stderr, /BERTH_DATABASE needs BERTH_SECRET_KEY_FILE/);
-    const sealing = { ...env, BERTH_DATA: join(folder, "data"), BERTH_SECRET_KEY: keysOfAll().BERTH_SECRET_KEY };
+    const sealing = { ...there, BERTH_SECRET_KEY: keysOfAll().BERTH_SECRET_KEY };
     assert.equal((await berth(["secret", "set", "KEY"], { input: "a secret value", env: sealing })).code, 0);
     assert.equal((await run(["audit", "verify"], env)).code, 0);
     assert.equal((await run(["tenant", "delete", "acme", "--yes"], env)).code, 0);

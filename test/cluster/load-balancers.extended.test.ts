@@ -34,6 +34,7 @@ export async function begin({ state }: ToolContext): Promise<string> {
 export const begun = async ({ state }: ToolContext): Promise<number> => (await state.get<number>("begun")) ?? 0;
 `;
 const PATH = `${process.env["PATH"]}:/usr/sbin:/usr/local/sbin`;
+const ACCEPT = "application/json, text/event-stream";
 /** The ports that the page has. */
 const [CLIENTS, NODES] = [8080, [7421, 7422]];
 
@@ -106,11 +107,7 @@ for (const [name, { config, args }] of Object.entries(balancers)) {
 
     /** The whole answer, whatever it is; rejects where there is none. */
     async function calling(tool: string, agent = new Agent()): Promise<{ status: number; text: string; at: number[] }> {
-      const headers = {
-        Host: "mcp.example.com",
-        "Content-Type": "application/json",
-        Accept: "application/json, text/event-stream",
-      };
+      const headers = { Host: "mcp.example.com", "Content-Type": "application/json", Accept: ACCEPT };
       const asked = httpRequest(`${url}/mcp/who`, { method: "POST", agent, headers });
       const meta = { progressToken: 1 };
       asked.end(JSON.stringify(request("tools/call", { name: tool, arguments: {}, _meta: meta })));

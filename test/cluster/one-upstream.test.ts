@@ -5,10 +5,11 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
-import { call, modern, MODERN_META } from "../support/berth.ts";
+import { call, callText, modern, MODERN_META } from "../support/berth.ts";
 import { changing, open, tool } from "../support/hosted-upstreams.ts";
 import { Nodes, NODES_TITLE, ON_WORKERS } from "../support/nodes.ts";
 import { processesWith } from "../support/processes.ts";
+import { rows } from "../support/rows.ts";
 import { inSuite, temporaryFolder } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 import { fixtures } from "../support/upstreams.ts";
@@ -47,20 +48,19 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
 
   const state = async (index: number, server: string): Promise<JsonObject> =>
     (await (await fetch(`${nodes.urls[index]}/api/servers/${server}/upstream`)).json()) as JsonObject;
-  const textOf = async (index: number, server: string, name: string, args: Record<string, unknown> = {}) => {
-    const result = await call(`${nodes.urls[index]}/mcp/${server}`, name, args);
-    return (result.content?.[0]?.text as string | undefined) ?? JSON.stringify(result);
-  };
+  const textOf = (index: number, server: string, name: string, args: Record<string, unknown> = {}) =>
+    callText(`${nodes.urls[index]}/mcp/${server}`, name, args);
   const next = (node: number): number => (node + 1) % nodes.urls.length;
   /** The node that runs a server, and another one. */
   const rolesOf = async (server: string): Promise<[owner: number, other: number]> => {
-    const runs = async (index: number): Promise<boolean> =>
-      ((await state(index, server))["node"] as JsonObject | undefined)?.["isThis"] === true;
-    const found = await until(async () => {
-      for (const index of nodes.urls.keys()) if (await runs(index)) return { owner: index };
+    const { owner } = await until(async () => {
+      for (const index of nodes.urls.keys()) {
+        const { node } = (await state(index, server)) as { node?: { isThis: boolean } };
+        if (node?.isThis) return { owner: index };
+      }
       return undefined;
     });
-    return [found.owner, next(found.owner)];
+    return [owner, next(owner)];
   };
 
   // Its lease has to expire.
@@ -83,13 +83,9 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
   }
 
   it("asks through one node and is answered through the other, in either era", async (t) => {
+    const asked = { name: "ask", arguments: {}, _meta: ASKABLE };
     const ask = (server: string, index: number, more: object) =>
-      modern(`${nodes.urls[index]}/mcp/${server}`, "tools/call", {
-        name: "ask",
-        arguments: {},
-        _meta: ASKABLE,
-        ...more,
-      });
+      modern(`${nodes.urls[index]}/mcp/${server}`, "tools/call", { ...asked, ...more });
     for (const server of ["counting", "many"]) {
       for (const first of nodes.urls.keys()) {
         const { requestState, inputRequests } = (await ask(server, first, {})).body.result;
@@ -179,10 +175,8 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
   });
 
   it("is listed again on both nodes when it changes, and its changed tool is withheld", async () => {
-    const listed = async (index: number): Promise<string[]> => {
-      const { body } = await modern(`${nodes.urls[index]}/mcp/shifting`, "tools/list");
-      return (body.result?.tools ?? []).map(({ name }: { name: string }) => name);
-    };
+    const listed = async (index: number): Promise<string[]> =>
+      rows((await modern(`${nodes.urls[index]}/mcp/shifting`, "tools/list")).body.result?.tools ?? [], "name");
     for (const index of nodes.urls.keys()) await textOf(index, "shifting", "first");
     const now = [tool("first", "It is another."), dated("2026-11-29"), tool("second", "It is new.")];
     shifting.offerNext([tool("swap", "Changes."), ...now]);
@@ -191,10 +185,7 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
     for (const index of nodes.urls.keys())
       assert.equal(await textOf(index, "shifting", "dated"), "called Counts from a day.");
     for (const index of nodes.urls.keys())
-      await until(
-        async () => String(await listed(index)) === "swap,dated,second",
-        `node ${index} lists what is offered now`,
-      );
+      await until(async () => String(await listed(index)) === "swap,dated,second", `node ${index} lists what is new`);
     for (const index of nodes.urls.keys())
       assert.match(await textOf(index, "shifting", "first"), /The upstream has changed/);
   });
@@ -208,9 +199,7 @@ describe(`an upstream of ${NODES_TITLE}`, () => {
     await apis[other]!.send("PUT", "/secrets/TOKEN", { value: "2 is the second value of it" });
     await until(async () => (await textOf(other, "secretive", "token")) === "token: 2 ");
     assert.equal(await textOf(owner, "secretive", "token"), "token: 2 ");
-    const { status, body } = await apis[other]!.send("DELETE", "/entries/secretive?allow_breaking=1", undefined, {
-      "If-Match": "*",
-    });
+    const { status, body } = await apis[other]!.remove("/entries/secretive");
     assert.ok(status < 300, JSON.stringify(body));
     await until(() => processesWith(`${MARK}-secretive`).length === 0);
   });

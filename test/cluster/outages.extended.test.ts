@@ -129,8 +129,7 @@ describe("nodes whose database is out of reach", () => {
     assert.equal((await save(OTHER, "1")).body.error.code, "store_failed");
     for (const other of [cold, newToken()]) assert.equal((await callAt(ONE, "echo", bearer(other))).status, 503);
     assert.equal((await session.request("ping")).status, 200);
-    const elsewhere = new Holder(kit(OTHER), session.version);
-    [elsewhere.token, elsewhere.session] = [token, session.session];
+    const elsewhere = session.at(kit(OTHER));
     assert.equal((await elsewhere.request("ping")).status, 503);
     const asked = await statusOf(OTHER, taskId, token);
     assert.match(asked.body.error.message, /The store failed: the database cannot be reached/);

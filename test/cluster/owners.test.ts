@@ -85,9 +85,8 @@ describe("the node that runs an upstream for all", () => {
     await until(() => one.cluster.others.size === 1 && two.cluster.others.size === 1);
     const mark = `owners-${process.pid}-${++marks}`;
     const file = join(dataDir, "calls");
-    const launch = launchOf(
-      `mcp+node://${join(fixtures, "counting.mjs")}?arg=${encodeURIComponent(file)}&env.BERTH_TEST_MARK=${mark}`,
-    );
+    const args = `arg=${encodeURIComponent(file)}&env.BERTH_TEST_MARK=${mark}`;
+    const launch = launchOf(`mcp+node://${join(fixtures, "counting.mjs")}?${args}`);
     const hostedOn = ({ hosting }: TestNode, tenant = "acme"): HostedUpstream =>
       hosting.of(tenant, "counting", launch, undefined, "once");
     const callsMade = (): string[] => readFileSync(file, "utf8").trim().split("\n");
@@ -129,10 +128,8 @@ describe("the node that runs an upstream for all", () => {
     const { one, two, hostedOn, callsMade } = await pair();
     await say(hostedOn(one), "count");
     const stop = new AbortController();
-    const waiting = hostedOn(two).run(
-      { method: "tools/call", name: "wait", args: { ms: 60_000 } },
-      { signal: stop.signal },
-    );
+    const wait = { method: "tools/call", name: "wait", args: { ms: 60_000 } } as const;
+    const waiting = hostedOn(two).run(wait, { signal: stop.signal });
     await until(() => callsMade().some((line) => line.startsWith("wait")));
     stop.abort();
     await assert.rejects(waiting, { code: "cancelled" });
@@ -172,16 +169,10 @@ describe("the node that runs an upstream for all", () => {
       answers: undefined,
     };
     const sound: UpstreamAsked = { tenant: "acme", server: "counting", digest, ask: "begin", fence, round };
-    const ask = (change: object): Promise<unknown> =>
-      two.calls.call(one.cluster.id, UPSTREAMS, { ...sound, ...change });
+    const ask = (change: object) => two.calls.call(one.cluster.id, UPSTREAMS, { ...sound, ...change });
     assert.ok(await ask({}));
-    for (const change of [
-      { fence: fence - 1 },
-      { fence: fence + 1 },
-      { tenant: "default" },
-      { server: "other" },
-      { digest: "x" },
-    ])
+    const fences = [{ fence: fence - 1 }, { fence: fence + 1 }];
+    for (const change of [...fences, { tenant: "default" }, { server: "other" }, { digest: "x" }])
       await assert.rejects(ask(change), NotTaken, JSON.stringify(change));
     assert.deepEqual(await ask({ ask: "resume" }), {}, "a call that is not suspended is not begun");
     assert.equal(callsMade().length, 3);
@@ -253,15 +244,14 @@ describe("the node that runs an upstream for all", () => {
     const [key] = Object.keys(asked.inputRequests) as [string];
     assert.ok(key.startsWith(`upstream-${one.cluster.id}.`), "its key names the node");
     const answers = { [key]: { action: "accept", content: { name: "Ada" } } };
+    const gone = { code: "guest_failed", message: /The call that asked is gone/ };
+    const eve = { id: "eve" } as never;
     for (const each of [one, two])
-      await assert.rejects(hostedOn(each).run(ask, { client, answers, principal: { id: "eve" } as never }), {
-        code: "guest_failed",
-        message: /The call that asked is gone/,
-      });
+      await assert.rejects(hostedOn(each).run(ask, { client, answers, principal: eve }), gone);
     const end = await hostedOn(two).run(ask, { client, answers, principal });
     assert.match(JSON.stringify((end as { ended: ToolResult }).ended.content), /for Ada/);
-    await assert.rejects(hostedOn(two).run(ask, { client, answers, principal }), /The call that asked is gone/);
+    await assert.rejects(hostedOn(two).run(ask, { client, answers, principal }), gone);
     const made = { [key.replace(one.cluster.id, "nobody")]: answers[key]! };
-    await assert.rejects(hostedOn(two).run(ask, { client, answers: made, principal }), /The call that asked is gone/);
+    await assert.rejects(hostedOn(two).run(ask, { client, answers: made, principal }), gone);
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf } from "../support/api.ts";
-import { call, modern } from "../support/berth.ts";
+import { call, callText, modern } from "../support/berth.ts";
 import { LegacyClient, type EventReader } from "../support/legacy-client.ts";
 import { openStream, type OpenStream } from "../support/mcp-host.ts";
 import { Nodes, NODES_TITLE, withClockAhead } from "../support/nodes.ts";
@@ -78,8 +78,7 @@ describe(`sessions and tasks of ${NODES_TITLE}`, () => {
   );
 
   const kit = (at: number): string => `${nodes.urls[at]}/mcp/kit`;
-  const textOf = async (at: number, tool: string, args: Record<string, unknown>): Promise<string> =>
-    (await call(kit(at), tool, args)).content[0].text as string;
+  const textOf = (at: number, tool: string, args: Record<string, unknown>) => callText(kit(at), tool, args);
   const ask = async (at: number, method: string, params: JsonObject) => {
     const taskId = params["taskId"];
     const headers = typeof taskId === "string" ? { "Mcp-Name": taskId } : undefined;
@@ -90,11 +89,7 @@ describe(`sessions and tasks of ${NODES_TITLE}`, () => {
   const statusAt = async (at: number, taskId: string): Promise<JsonObject> =>
     (await ask(at, "tasks/get", { taskId })).result as JsonObject;
 
-  function elsewhere(client: LegacyClient, at: number): LegacyClient {
-    const same = new LegacyClient(kit(at), client.version);
-    same.session = client.session;
-    return same;
-  }
+  const elsewhere = (client: LegacyClient, at: number): LegacyClient => client.at(kit(at));
 
   async function asking(name: string): Promise<{ client: LegacyClient; reader: EventReader; id: string }> {
     const client = await LegacyClient.start(kit(0), "2025-11-25", { elicitation: {} });
@@ -105,12 +100,10 @@ describe(`sessions and tasks of ${NODES_TITLE}`, () => {
     }
   }
 
-  const who = async (): Promise<string> => (await call(`${nodes.url}/mcp/kit`, "who")).content[0].text;
-
   it("share the requests of a client", async () => {
     // A worker that is busy for a moment gets no connection meanwhile.
     const serving = new Set<string>();
-    await until(async () => serving.add(await who()).size === nodes.urls.length);
+    await until(async () => serving.add(await callText(`${nodes.url}/mcp/kit`, "who")).size === nodes.urls.length);
   });
 
   it("an answer, a cancellation and the end of a session take effect at the other node", async () => {
@@ -212,10 +205,7 @@ describe(`sessions and tasks of ${NODES_TITLE}`, () => {
         if (event.id === "counting") answer = event;
         else heard.push(Number(event.params.message));
       }
-      assert.deepEqual(
-        heard,
-        heard.map((_, index) => index + 1),
-      );
+      for (const [index, number] of heard.entries()) assert.equal(number, index + 1);
       assert.ok(answer, "the call has an answer");
       if (signal === "SIGKILL") assert.deepEqual(answer.error.data, { retriable: true });
       assert.deepEqual(await client.result("ping"), {}, "its session goes on");
@@ -243,10 +233,8 @@ describe(`sessions and tasks of ${NODES_TITLE}`, () => {
     await nodes.endNode(1, "SIGKILL");
     await until(() => running.every((taskId) => heard.get(taskId) === "failed"), "the listeners are notified");
     const failed = await Promise.all(running.map((taskId) => statusAt(0, taskId)));
-    assert.deepEqual(
-      failed.map(({ error }) => (error as { data: JsonObject }).data),
-      [{ retriable: false }, { retriable: true }],
-    );
+    const data = failed.map(({ error }) => (error as { data: JsonObject }).data);
+    assert.deepEqual(data, [{ retriable: false }, { retriable: true }]);
     stream.close();
     await nodes.startNode(1);
     for (const at of [0, 1]) {

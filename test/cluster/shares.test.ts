@@ -188,13 +188,8 @@ describe("what a node reports of its limits", () => {
 
   it("leaves out limits of which it uses little", () => {
     const { shares, told } = oneOfTwo();
-    const large = new Gate(
-      "acme",
-      { requests: 1_000, requestsPerSecond: 1_000, requestBurst: 0 },
-      SETTINGS,
-      "requests",
-      sharing(shares, "acme", "requests"),
-    );
+    const limits = { requests: 1_000, requestsPerSecond: 1_000, requestBurst: 0 };
+    const large = new Gate("acme", limits, SETTINGS, "requests", sharing(shares, "acme", "requests"));
     for (let entered = 0; entered < 10; entered++) large.enter(clock.now());
     for (let entered = 0; entered < 10; entered++) large.leave();
     for (let look = 0; look < 3; look++) clock.leap(LOOK_MS);

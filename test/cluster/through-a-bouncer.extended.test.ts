@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
+import { call, callText } from "../support/berth.ts";
 import { Nodes } from "../support/nodes.ts";
 import { startBouncer, startPostgres, type TestBouncer, type TestPostgres } from "../support/postgres.ts";
 import { stopwatch } from "../support/stopwatch.ts";
@@ -36,8 +36,7 @@ describe("nodes that reach the system's Postgres through pgbouncer", () => {
     await postgres?.close();
   });
 
-  const valueAt = async (node: number): Promise<string> =>
-    (await call(`${nodes.urls[node]}/mcp/kit`, "read")).content[0].text as string;
+  const valueAt = (node: number): Promise<string> => callText(`${nodes.urls[node]}/mcp/kit`, "read");
 
   it("see each other's edits within a second, and lose none of what they write at once", async () => {
     const took: number[] = [];
@@ -53,23 +52,18 @@ describe("nodes that reach the system's Postgres through pgbouncer", () => {
     assert.ok(usual < IN_FORCE_MS, `an edit was in force after ${usual} ms`);
 
     const keeping = Array.from({ length: 30 }, (_, index) =>
-      call(`${nodes.urls[index % 3]}/mcp/kit`, "keep", { value: 1 }),
+      callText(`${nodes.urls[index % 3]}/mcp/kit`, "keep", { value: 1 }),
     );
-    const sums = (await Promise.all(keeping)).map((result) => Number(result.content[0].text));
-    assert.deepEqual(
-      sums.toSorted((one, other) => one - other),
-      Array.from({ length: 30 }, (_, index) => index + 1),
-    );
+    const sums = new Set(await Promise.all(keeping));
+    assert.deepEqual(sums, new Set(Array.from({ length: 30 }, (_, index) => String(index + 1))));
   });
 
   it("serve on while nothing comes through and nobody says so, refuse changes at once, and are well again by themselves", async (t) => {
     const save = async (node: number, text: string): Promise<number> => {
       const init = { method: "PUT", headers: { "If-Match": "*", "Content-Type": "text/plain" }, body: text };
-      const signal = AbortSignal.timeout(AT_ONCE_MS);
-      const response = await fetch(`${nodes.urls[node]}/api/variables/saved`, { ...init, signal }).catch(
-        () => undefined,
-      );
-      return response?.status ?? 0;
+      const url = `${nodes.urls[node]}/api/variables/saved`;
+      const saving = fetch(url, { ...init, signal: AbortSignal.timeout(AT_ONCE_MS) });
+      return saving.then(({ status }) => status).catch(() => 0);
     };
     assert.ok((await save(0, "before")) < 300);
     for (const url of nodes.urls) await call(`${url}/mcp/kit`, "echo");

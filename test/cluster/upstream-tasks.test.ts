@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import type { JsonObject } from "../../src/lib/json.ts";
+import { apiOf } from "../support/api.ts";
 import { atAnAddress } from "../support/at-an-address.ts";
 import { modern, type Reply } from "../support/berth.ts";
 import { openStream } from "../support/mcp-host.ts";
@@ -74,6 +75,8 @@ describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
     return error.message as string;
   };
 
+  const listen = (node: number, server: string, taskIds: string[], as: Record<string, string>) =>
+    openStream(at(node, server), "subscriptions/listen", { _meta: WITH_TASKS, notifications: { taskIds } }, 1, as);
   /** The questions of a task, each answered. */
   const answersTo = ({ inputRequests }: Reply["body"]): JsonObject =>
     Object.fromEntries(Object.keys(inputRequests as object).map((key) => [key, ADA]));
@@ -101,9 +104,8 @@ describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
   const runner = (): Promise<number> =>
     until(async () => {
       for (const [index, url] of nodes.urls.entries()) {
-        const response = await fetch(`${url}/api/servers/program/upstream`, { headers: mine });
-        const { node } = (await response.json()) as { node?: { isThis?: boolean } };
-        if (node?.isThis) return { index };
+        const { body } = await apiOf({ url }).send("GET", "/servers/program/upstream", undefined, mine);
+        if (body.node?.isThis) return { index };
       }
       return undefined;
     }).then(({ index }) => index);
@@ -140,13 +142,7 @@ describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
         const [read, heard] = [await begin(at(first, era), "held"), await begin(at(first, era), "held")];
         const [asking, cancelled] = [await begin(at(first, era), "asks"), await begin(at(first, era), "never")];
         await untilIs(at(other, era), asking, "input_required");
-        const stream = await openStream(
-          at(other, era),
-          "subscriptions/listen",
-          { _meta: WITH_TASKS, notifications: { taskIds: [heard] } },
-          1,
-          mine,
-        );
+        const stream = await listen(other, era, [heard], mine);
         assert.deepEqual((await stream.next()).params.notifications.taskIds, [heard]);
         await withoutNode(first, async () => {
           assert.equal((await get(at(other, era), read)).status, "working");
@@ -180,13 +176,7 @@ describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
     const inputResponses = answersTo(await untilIs(through(era), asking, "input_required"));
     for (const node of nodes.urls.keys()) {
       const url = at(node, era);
-      const stream = await openStream(
-        url,
-        "subscriptions/listen",
-        { _meta: WITH_TASKS, notifications: { taskIds: [working, asking] } },
-        1,
-        others,
-      );
+      const stream = await listen(node, era, [working, asking], others);
       assert.deepEqual((await stream.next()).params.notifications, {});
       stream.close();
       for (const taskId of [working, asking]) {
@@ -229,13 +219,10 @@ describe(`tasks of upstreams at ${NODES_TITLE}`, () => {
     await withoutNode(ran, async () => {
       for (const taskId of asking) await answer(at(other, "program"), taskId);
       assert.match(await failure(at(other, "program"), working[0]!), GONE);
-      assert.match(
-        await failure(at(other, "program"), working[1]!),
-        /^The upstream has ended.* may have been carried out/,
-      );
-      for (const taskId of asking) {
+      const ended = await failure(at(other, "program"), working[1]!);
+      assert.match(ended, /^The upstream has ended.* may have been carried out/);
+      for (const taskId of asking)
         assert.match(await failure(at(other, "program"), taskId), /the program that had its task has ended/);
-      }
     });
 
     await begin(through("program"), "plain");

@@ -12,10 +12,10 @@ import { apiOf } from "../support/api.ts";
 import { recordsOf } from "../support/audit.ts";
 import { makeImage, post, request } from "../support/berth.ts";
 import { berth } from "../support/commands.ts";
-import { openWhere } from "../support/open-where.ts";
-import { keysOfAll, startPostgres } from "../support/postgres.ts";
+import { keysOfAll, queryAt, startPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { inSuite, temporaryFolder } from "../support/suite.ts";
+import { onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
 /** Nodes and versions of Berth on one Postgres. */
@@ -48,13 +48,8 @@ async function said(node: ServeProcess): Promise<string> {
   return body.result?.content[0].text ?? body.error.message;
 }
 
-async function onStore<T>(database: string, work: (store: Store) => Promise<T>): Promise<T> {
-  const store = await openWhere(database);
-  try {
-    return await work(store);
-  } finally {
-    await store.close();
-  }
+function onStore<T>(database: string, work: (store: Store) => Promise<T>): Promise<T> {
+  return onStoreOf({ folder, database }, work);
 }
 
 function appliedIn(database: string): Promise<number> {
@@ -110,19 +105,10 @@ describe("five processes at once", () => {
     const node = await start(t, await nodeSaying("hello", database));
     await Promise.all(Array.from({ length: PROCESSES }, () => upgrade(database)));
     assert.equal(await said(node), "hello");
-    const rows = await onDatabase(database, "SELECT version, min_reader FROM berth_schema");
+    const rows = await queryAt(database, "SELECT version, min_reader FROM berth_schema");
     assert.deepEqual(rows, [{ version: schemaVersion(nextVersion.migrations), min_reader: MIN_READER }]);
   });
 });
-
-async function onDatabase(url: string, sql: string): Promise<object[]> {
-  const database = new PostgresDatabase(url);
-  try {
-    return await database.run(sql);
-  } finally {
-    await database.close();
-  }
-}
 
 describe("nodes of two versions", () => {
   it("serve side by side where the later one only adds: the earlier one starts, saves, and is told of changes", async (t) => {
@@ -135,7 +121,7 @@ describe("nodes of two versions", () => {
     for (const node of [one, other]) await until(async () => (await said(node)) === "changed", "the change is served");
     const { code, stderr } = await berth(["migrate"], { env });
     assert.equal(code, 0, stderr);
-    const [schema] = await onDatabase(database, "SELECT version FROM berth_schema");
+    const [schema] = await queryAt(database, "SELECT version FROM berth_schema");
     assert.deepEqual(schema, { version: schemaVersion(nextVersion.migrations) });
   });
 
@@ -148,7 +134,7 @@ describe("nodes of two versions", () => {
       assert.equal(code, 2, stderr);
       assert.match(stderr, /the database is for a Berth that knows schema 2, and this one knows 1; start the newer/);
     }
-    assert.deepEqual(await onDatabase(database, "SELECT 1 FROM name_change"), []);
+    assert.deepEqual(await queryAt(database, "SELECT 1 FROM name_change"), []);
   });
 
   it("serve the newest image: one that starts again with an older one reverts nothing, and says so", async (t) => {
