@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
+import { callText } from "../support/berth.ts";
 import { berth as command } from "../support/commands.ts";
 import { GUESTS } from "../support/guests.ts";
 import { listening } from "../support/listening.ts";
@@ -82,10 +82,8 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
   let entry: Record<string, unknown>;
   let release: string;
 
-  const ask = async (server: string, tool: string, args: Record<string, unknown>): Promise<string> => {
-    const result = await call(`${berth.url}/${server}`, tool, args);
-    return result.content?.[0]?.text ?? JSON.stringify(result);
-  };
+  const ask = (server: string, tool: string, args: Record<string, unknown>): Promise<string> =>
+    callText(`${berth.url}/${server}`, tool, args);
   const password = (server = "mcp/guest"): Promise<string> => ask(server, "say", { port: ports.port });
   const ok = async (reply: Promise<{ status: number; body: unknown }>): Promise<void> => {
     const { status, body } = await reply;
@@ -109,12 +107,8 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
   };
 
   before(async () => {
-    const [port, other, webPort] = await Promise.all([
-      listening(echoing[0]!),
-      listening(echoing[1]!),
-      listening(endless),
-    ]);
-    ports = { port, other, web: webPort };
+    const [port, other, web] = await Promise.all(servers.map((server) => listening(server)));
+    ports = { port: port!, other: other!, web: web! };
   });
   const berth = berthInSuite(() => ({
     texts: { "guest.ts": GUEST, "other.ts": GUEST },
@@ -176,23 +170,15 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
     it(`when the entry ${title}`, () => cuts(() => save(change)));
   }
   it("when the entry is removed, alone or with the whole variable", async () => {
-    const headers = { "If-Match": "*", "Berth-Allow-Breaking": "true" };
-    await cuts(() => ok(api.send("DELETE", "/entries/guest", undefined, headers)));
-    await cuts(
-      () => setAll(without()),
-      () => setAll(mcps),
-    );
+    await cuts(() => ok(api.remove("/entries/guest")));
+    const setBack = (): Promise<void> => setAll(mcps);
+    await cuts(() => setAll(without()), setBack);
   });
   it("when a secret gets another value, which the next call has, or is deleted", async () => {
-    await cuts(
-      () => setSecret("second-password"),
-      () => setSecret("third-password"),
-    );
+    const setThird = (): Promise<void> => setSecret("third-password");
+    await cuts(() => setSecret("second-password"), setThird);
     assert.equal(await password(), "third-password");
-    await cuts(
-      () => ok(api.send("DELETE", "/secrets/PASSWORD")),
-      () => setSecret("third-password"),
-    );
+    await cuts(() => ok(api.send("DELETE", "/secrets/PASSWORD")), setThird);
   });
   it("when a release is withdrawn", async () => {
     await save({ description: "another release" });
@@ -203,10 +189,8 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
   });
   it("when another process sets a secret", async () => {
     const args = ["secret", "set", "PASSWORD", "--data", join(berth.folder, "data")];
-    await cuts(
-      async () => assert.equal((await command(args, { input: "fourth-password" })).code, 0),
-      () => until(async () => (await password()) === "fourth-password", "the next call has it"),
-    );
+    const set = async () => assert.equal((await command(args, { input: "fourth-password" })).code, 0);
+    await cuts(set, () => until(async () => (await password()) === "fourth-password", "the next call has it"));
   });
   it("when another process changes or removes the entry", async () => {
     const { guest, ...others } = JSON.parse(mcps) as Record<string, object>;
@@ -231,11 +215,8 @@ describe(`the connections of ${GUESTS} guests end within a second`, () => {
         onStoreOf(berth, ({ tenants }) => tenants.change("acme", { by: "test", suspended }));
       const add = (): Promise<void> => served(onStoreOf(berth, (store) => addTenant(store, "acme", tenant)));
       await add();
-      await cuts(
-        () => suspend(true),
-        () => served(suspend(false)),
-        server,
-      );
+      const resume = (): Promise<void> => served(suspend(false));
+      await cuts(() => suspend(true), resume, server);
       await cuts(() => onStoreOf(berth, ({ tenants }) => tenants.delete("acme", "test")), add, server);
     });
   }

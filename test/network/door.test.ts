@@ -122,16 +122,8 @@ describe("the egress socket of a guest", () => {
   it("refuses hosts and ports that are not listed, in whatever form, without looking them up", async () => {
     const { path, tenant } = await open({ resolve: () => assert.fail("it is looked up") });
     const hosts = ["evil.test", "127.0.0.2", "localhost", "::1", "::ffff:127.0.0.1"];
-    const strange = [
-      "",
-      "127.0.0.1/x",
-      "127.0.0.1@evil.test",
-      "evil.test#127.0.0.1",
-      "127.0.0.1%0",
-      "*",
-      "a b",
-      "[::1]",
-    ];
+    const words = " 127.0.0.1/x 127.0.0.1@evil.test evil.test#127.0.0.1 127.0.0.1%0 * [::1]";
+    const strange = ["a b", ...words.split(" ")];
     for (const host of hosts) assert.match(await refusalOf(path, host), /^EACCES: .*does not list it: add "/, host);
     for (const host of strange) assert.match(await refusalOf(path, host), /^EACCES: /, host);
     assert.match(await refusalOf(path, "127.0.0.1", port - 1), /does not list it/);
@@ -156,10 +148,9 @@ describe("the egress socket of a guest", () => {
       assert.match(await refusalOf(path, "db.internal"), why, address);
     }
     addresses = ["127.0.0.1"];
-    assert.match(
-      await refusalOf(path, "web.example.org"),
-      /it has no public address; whoever runs this Berth can open it with BERTH_PRIVATE_HOSTS=web\.example\.org:\d+$/,
-    );
+    const openable =
+      /it has no public address; whoever runs .* can open it with BERTH_PRIVATE_HOSTS=web\.example\.org:\d+$/;
+    assert.match(await refusalOf(path, "web.example.org"), openable);
     assert.equal(reached.length, 1);
   });
 

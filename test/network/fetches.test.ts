@@ -159,11 +159,8 @@ describe("the fetches of a server's code", () => {
       ["X-Mine", "mine"],
       ["Authorization", "Bearer token"],
     ];
-    await begin(`http://127.0.0.1:${port}/`, {
-      headers,
-      method: "POST",
-      base64: Buffer.from("hello").toString("base64"),
-    });
+    const base64 = Buffer.from("hello").toString("base64");
+    await begin(`http://127.0.0.1:${port}/`, { headers, method: "POST", base64 });
     await text();
     const { headers: sent, body } = seen.at(-1)!;
     assert.equal(body, "hello");

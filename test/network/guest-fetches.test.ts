@@ -103,13 +103,8 @@ describe("guests that fetch", () => {
 
   it("send bodies of every kind", async () => {
     answer = ({ headers }, response, body) => {
-      response.end(
-        JSON.stringify([
-          body.length > 100 ? body.length : body,
-          headers["content-length"] ?? "in parts",
-          headers["x-a"] ?? "",
-        ]),
-      );
+      const said = body.length > 100 ? body.length : body;
+      response.end(JSON.stringify([said, headers["content-length"] ?? "in parts", headers["x-a"] ?? ""]));
     };
     assert.equal(await get("request"), '["of a request","12","b"]');
     assert.deepEqual(await get("json"), ['{"a":1}', "7", ""]);

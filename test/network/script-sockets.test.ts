@@ -3,7 +3,7 @@ import { createServer as createHttp } from "node:http";
 import { type Socket, createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { apiOf, setNetwork } from "../support/api.ts";
-import { call } from "../support/berth.ts";
+import { callText } from "../support/berth.ts";
 import { listening } from "../support/listening.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
@@ -45,10 +45,7 @@ describe("the network of scripts", { skip }, () => {
     for (const server of [web, echoing]) server.close();
   });
 
-  const run = async (text: string, name = "script"): Promise<string> => {
-    const result = await call(`${berth.url}/mcp/${name}`, name, { text });
-    return (result.content?.[0]?.text as string | undefined) ?? JSON.stringify(result);
-  };
+  const run = (text: string, name = "script"): Promise<string> => callText(`${berth.url}/mcp/${name}`, name, { text });
 
   it("resolves names and carries any protocol over TCP", async () => {
     assert.equal(await run(`curl -sS http://localhost:${webPort}/a?b=c`), `GET /a?b=c localhost:${webPort}`);
