@@ -180,15 +180,15 @@ const streams: Readonly<Record<string, Row>> = {
 const TYPES = ["", "text/plain", "text/json", "text/event-stream", "APPLICATION/JSON"].concat(
   ["json; charset=utf-8", "json;charset=ISO-8859-1", "vnd.api+json", "x-ndjson"].map((type) => `application/${type}`),
 );
+const onGet = { habits: { stream: true }, ...legacy };
+const FAILED = /^(?:answer_lost|upstream_\w+): /;
+const json = (more: Answer, text = ANSWER): Answer => http(200, text, "application/json", more);
 const bodies: Readonly<Record<string, Row>> = {
   ...Object.fromEntries(TYPES.map((type) => [`JSON as "${type}"`, row(http(200, ANSWER, type), hi)])),
   "a stream as itself": row(http(200, data, " TEXT/EVENT-STREAM ;charset=utf-16"), hi),
   "a stream as JSON": row(http(200, data), hi),
   "JSON with a BOM": row(http(200, `\uFEFF${ANSWER}`), hi),
-  "JSON in single bytes": row(
-    http(200, ANSWER.replace("hi", "hié€"), "application/json", { slow: true }),
-    /^\{.*"hié€"/,
-  ),
+  "JSON in single bytes": row(json({ slow: true }, ANSWER.replace("hi", "hié€")), /^\{.*"hié€"/),
   "JSON as a text of JSON": row(http(200, JSON.stringify(ANSWER)), /hi/),
   "a bare result": row(http(200, HI), /hi/),
   "a page": row(http(200, pageOf("Sign in"), "text/html"), quoted("(?:text/html|Sign in)")),
@@ -204,23 +204,14 @@ const bodies: Readonly<Record<string, Row>> = {
   "202 and nothing": row({ status: 202, body: "" }, quoted("202")),
   "half of its body": row(http(200, ANSWER.slice(0, 40), "application/json", { end: "cut" }), lost),
   "a body that is too short": row(
-    http(200, ANSWER.slice(0, 40), "application/json", { headers: { "content-length": "500" }, end: "cut" }),
+    json({ headers: { "content-length": "500" }, end: "cut" }, ANSWER.slice(0, 40)),
     lost,
   ),
-  "a body that is not packed as it says": row(
-    http(200, ANSWER, "application/json", { headers: { "content-encoding": "gzip" } }),
-    /^(?:answer_lost|upstream_\w+): /,
-  ),
-  "a body of an unknown coding": row(
-    http(200, ANSWER, "application/json", { headers: { "content-encoding": "constructor" } }),
-    hi,
-  ),
+  "a body that is not packed as it says": row(json({ headers: { "content-encoding": "gzip" } }), FAILED),
+  "a body of an unknown coding": row(json({ headers: { "content-encoding": "constructor" } }), hi),
   "a cut connection": row({ status: 0 }, lost),
-  "another session": row(http(200, ANSWER, "application/json", { headers: { "mcp-session-id": "other" } }), hi),
-  "202, and the answer on the stream of its GET": row({ status: 202, says: [ANSWER] }, hi, {
-    habits: { stream: true },
-    ...legacy,
-  }),
+  "another session": row(json({ headers: { "mcp-session-id": "other" } }), hi),
+  "202, and the answer on the stream of its GET": row({ status: 202, says: [ANSWER] }, hi, onGet),
 };
 
 const lostAgain = /^(?:answer_lost|upstream_\w+): .*session/;
@@ -287,11 +278,14 @@ const UNAUTHORIZED = {
   headers: { "www-authenticate": 'Bearer error="invalid_token", error_description="It has expired"' },
 };
 const SCOPE = { headers: { "www-authenticate": 'Bearer error="insufficient_scope", scope="files:write"' } };
-const HELLO = JSON.stringify({
-  protocolVersion: "2025-06-18",
-  capabilities: { tools: {} },
-  serverInfo: { name: "odd", version: "1" },
-});
+const serverInfo = { name: "odd", version: "1" };
+const HELLO = JSON.stringify({ protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo });
+const calls401: Habits = { "tools/call": [http(401, "", "text/plain", UNAUTHORIZED)] };
+const calls403: Habits = { "tools/call": [http(403, "", "text/plain", SCOPE)] };
+const withoutTool: Habits = { "tools/call": [http(403, '{"message":"your plan does not include this tool"}')] };
+const NO_ID = '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}';
+const greets = `event: message\ndata: ${message(`"result":${HELLO}`)}\n`;
+const withToken = (said: string): RegExp => new RegExp(`^(?!.*(?:give a token|hunter2)).*${said}`, "s");
 const probe = (answer: Answer): Habits => ({ "server/discover": [answer] });
 const atStart: Readonly<Record<string, readonly [Habits, RegExp, string?]>> = {
   ...Object.fromEntries(
@@ -307,10 +301,7 @@ const atStart: Readonly<Record<string, readonly [Habits, RegExp, string?]>> = {
   "answers server/discover with other JSON": [probe(http(200, '{"status":"ok"}')), hi],
   "answers server/discover with null": [probe(http(200, "null")), hi],
   "answers server/discover with a result of null": [probe(http(200, message('"result":null'))), hi],
-  "refuses server/discover without an id": [
-    probe(http(400, '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}')),
-    hi,
-  ],
+  "refuses server/discover without an id": [probe(http(400, NO_ID)), hi],
   "answers server/discover with a stream that ends": [probe(stream(": hello\n\n")), hi],
   "answers server/discover with a stream that is cut": [probe(stream("", { end: "cut" })), hi],
   "closes the connection at server/discover": [probe({ status: 0 }), hi],
@@ -320,18 +311,9 @@ const atStart: Readonly<Record<string, readonly [Habits, RegExp, string?]>> = {
     /https:\/\/elsewhere\.example\/mcp/,
   ],
   "wants to be asked for initialize again": [{ initialize: [wait(503, "0")] }, hi],
-  "has the event response for initialize": [
-    { initialize: [stream(`event: response\ndata: ${message(`"result":${HELLO}`)}\n\n`)] },
-    hi,
-  ],
-  "has no blank line after initialize": [
-    { initialize: [stream(`event: message\ndata: ${message(`"result":${HELLO}`)}\n`)] },
-    hi,
-  ],
-  "has no blank line after initialize, and goes on": [
-    { initialize: [stream(`event: message\ndata: ${message(`"result":${HELLO}`)}\n`, { end: "open" })] },
-    hi,
-  ],
+  "has the event response for initialize": [{ initialize: [stream(`${greets.replace("message", "response")}\n`)] }, hi],
+  "has no blank line after initialize": [{ initialize: [stream(greets)] }, hi],
+  "has no blank line after initialize, and goes on": [{ initialize: [stream(greets, { end: "open" })] }, hi],
   "refuses initialize with words": [
     { initialize: [{ ...http(500, '{"message":"the table is locked"}'), again: true }] },
     locked,
@@ -343,24 +325,12 @@ const atStart: Readonly<Record<string, readonly [Habits, RegExp, string?]>> = {
   ],
   "refuses a token": [
     { initialize: [{ ...http(401, "", "text/plain", UNAUTHORIZED), again: true }] },
-    /^(?!.*(?:give a token|hunter2)).*401.*It has expired/s,
+    withToken("401.*It has expired"),
     TOKEN,
   ],
-  "refuses a call with a token": [
-    { "tools/call": [http(401, "", "text/plain", UNAUTHORIZED)] },
-    /^(?!.*(?:give a token|hunter2)).*401.*It has expired/s,
-    TOKEN,
-  ],
-  "wants another scope": [
-    { "tools/call": [http(403, "", "text/plain", SCOPE)] },
-    /^(?!.*(?:give a token|hunter2)).*403.*files:write/s,
-    TOKEN,
-  ],
-  "has a plan without a tool": [
-    { "tools/call": [http(403, '{"message":"your plan does not include this tool"}')] },
-    /^(?!.*(?:give a token|hunter2)).*your plan does not include this tool/s,
-    TOKEN,
-  ],
+  "refuses a call with a token": [calls401, withToken("401.*It has expired"), TOKEN],
+  "wants another scope": [calls403, withToken("403.*files:write"), TOKEN],
+  "has a plan without a tool": [withoutTool, withToken("your plan does not include this tool"), TOKEN],
 };
 
 for (const [title, [habits, expected, more = ""]] of Object.entries(atStart)) {

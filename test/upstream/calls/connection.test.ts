@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lower } from "../../support/lowered-limits.ts";
+import { rows } from "../../support/rows.ts";
 import { connect, everything, hostile, notes, withUpstream } from "../../support/upstreams.ts";
 
 test("a Python script of the standard library is reached in the modern era (J1)", async () => {
@@ -20,18 +21,9 @@ test("a Python script of the standard library is reached in the modern era (J1)"
 test("a list is read page by page; entries that are not sound are told and take no other away (J2)", async () => {
   await withUpstream(notes, async (upstream) => {
     const { items, problems } = await upstream.listTools();
-    assert.deepEqual(
-      items.map(({ name }) => name),
-      ["list_notes", "search", "loose", "fail", "where"],
-    );
+    assert.deepEqual(rows(items, "name"), ["list_notes", "search", "loose", "fail", "where"]);
     assert.deepEqual(items[2]!.inputSchema["type"], "object");
-    assert.deepEqual(
-      problems.map(({ severity, tool }) => [severity, tool]),
-      [
-        ["warning", "loose"],
-        ["warning", "broken"],
-      ],
-    );
+    assert.deepEqual(rows(problems, "severity", "tool"), ["warning loose", "warning broken"]);
     assert.deepEqual((await upstream.listResources()).items.length, 1);
     assert.deepEqual((await upstream.listResourceTemplates()).items[0]!.uriTemplate, "note://{id}");
     assert.deepEqual((await upstream.listPrompts()).items[0]!.arguments, [{ name: "what", required: true }]);
@@ -52,10 +44,8 @@ test("a legacy server is greeted its own way: lists, calls, progress, completion
       const echoed = await upstream.callTool("echo", { message: "hi" });
       assert.deepEqual(echoed.content, [{ type: "text", text: "Echo: hi" }]);
       const steps: number[] = [];
-      const long = { duration: 0.3, steps: 3 };
-      await upstream.callTool("trigger-long-running-operation", long, {
-        onProgress: ({ progress }) => void steps.push(progress),
-      });
+      const onProgress = ({ progress }: { progress: number }): void => void steps.push(progress);
+      await upstream.callTool("trigger-long-running-operation", { duration: 0.3, steps: 3 }, { onProgress });
       assert.deepEqual(steps, [1, 2, 3]);
       const ref = { type: "ref/prompt", name: "completable-prompt" };
       const completed = await upstream.complete({ ref, argument: { name: "department", value: "E" } });
@@ -66,14 +56,11 @@ test("a legacy server is greeted its own way: lists, calls, progress, completion
   assert.ok(notified.includes("notifications/tools/list_changed"), notified.join());
 });
 
+const ends = "ends at a modern hello";
+const silent = "is silent to a modern hello";
 for (const [what, uri, era, bounds] of [
-  ["ends at a modern hello is started again", hostile("ends at a modern hello"), "legacy", {}],
-  [
-    "is silent to a modern hello is greeted again",
-    hostile("is silent to a modern hello"),
-    "legacy",
-    { upstreamProbeMs: 300 },
-  ],
+  [`${ends} is started again`, hostile(ends), "legacy", {}],
+  [`${silent} is greeted again`, hostile(silent), "legacy", { upstreamProbeMs: 300 }],
   ["takes long to start is still found modern", notes, "modern", { upstreamProbeMs: 0 }],
 ] as const) {
   test(`a server that ${what} (${era})`, async (t) => {

@@ -6,6 +6,7 @@ import type { HoldPolicy } from "../../../src/entry/hold-fields.ts";
 import { judge } from "../../../src/host/upstreams/drift.ts";
 import { contractHash, knownOf } from "../../../src/upstream/calls/contract-hash.ts";
 import { contractOf, surveyOf } from "../../../src/upstream/calls/survey.ts";
+import { rows } from "../../support/rows.ts";
 import { installed, withUpstream } from "../../support/upstreams.ts";
 
 const BREAKING: HoldPolicy = { changes: "breaking", texts: true, refuses: false };
@@ -38,12 +39,9 @@ test("sequential-thinking 2025.12.18 to 2026.8.31: wider flags break nobody, a c
   const folders = ["sequential-thinking-2025.12.18", "@modelcontextprotocol/server-sequential-thinking"];
   const [before, after] = await contracts(folders.map((folder) => installed(`${folder}/dist/index.js`)));
   const changes = compareContracts(before, after).filter(({ pointer }) => pointer?.includes("/properties/"));
-  assert.deepEqual(
-    changes.map(({ effect, message }) => `${effect}: ${message}`),
-    ["nextThoughtNeeded", "isRevision", "needsMoreThoughts"].map(
-      (name) => `compatible: "${name}" is string as well as boolean.`,
-    ),
-  );
+  const wide = ["nextThoughtNeeded", "isRevision", "needsMoreThoughts"];
+  const told = wide.map((name) => `compatible "${name}" is string as well as boolean.`);
+  assert.deepEqual(rows(changes, "effect", "message"), told);
   const known = knownOf(before);
   assert.notEqual(contractHash(after, known), contractHash(before, known), "types are part of the hash");
 
@@ -57,9 +55,8 @@ test("sequential-thinking 2025.12.18 to 2026.8.31: wider flags break nobody, a c
 
 test("server-everything 2025.11.25 to 2026.8.31: tools under other names and spellings are recognized (J6)", async () => {
   const folders = ["everything-2025.11.25", "@modelcontextprotocol/server-everything"];
-  const [lines] = await drift(
-    ...(folders.map((folder) => `${installed(`${folder}/dist/index.js`)}?command=stdio`) as [string, string]),
-  );
+  const [before, after] = folders.map((folder) => `${installed(`${folder}/dist/index.js`)}?command=stdio`);
+  const [lines] = await drift(before!, after!);
   const breaking = judged(lines, "breaking").filter((line) => !line.startsWith("test://"));
   assert.deepEqual(breaking, [
     "add → get-sum",
@@ -91,7 +88,7 @@ async function drift(before: string, after: string): Promise<[string[], (hold: H
 }
 
 async function heldOf(before: Contract, after: Contract, hold = BREAKING): Promise<string[]> {
-  return (await judge(before, after, { hold })).held.tools.map(({ name }) => name);
+  return rows((await judge(before, after, { hold })).held.tools, "name");
 }
 
 function judged(lines: readonly string[], effect: string): string[] {

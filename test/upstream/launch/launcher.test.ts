@@ -13,13 +13,14 @@ import {
 import { parseLauncher } from "../../../src/upstream/launch/launcher-uri.ts";
 import { substitute } from "../../../src/upstream/profiles/launch.ts";
 import * as fc from "../../support/fast-check.ts";
+import { rows } from "../../support/rows.ts";
 import { stopwatch } from "../../support/stopwatch.ts";
 import { temporaryFolder } from "../../support/suite.ts";
 import { launchOf } from "../../support/upstreams.ts";
 
-/** [code, column] of each problem. */
-function problemsOf(uri: string): [string, number | undefined][] {
-  return (parseLauncher(uri).problems ?? []).map(({ code, column }) => [code, column]);
+/** The code and column of each problem. */
+function problemsOf(uri: string): string {
+  return rows(parseLauncher(uri).problems ?? [], "code", "column").join(", ");
 }
 
 /** The program and its arguments, with stand-ins for all launchers on PATH. */
@@ -47,10 +48,8 @@ test("a URI as long as it may be is read at once, whatever it repeats", () => {
     for (const { frame } of problems) assert.ok(frame!.length < 1_000);
   }
   const text = long("${");
-  assert.deepEqual(
-    fillTemplate({ text }, () => "x"),
-    { text, unset: [] },
-  );
+  const filled = fillTemplate({ text }, () => "x");
+  assert.deepEqual(filled, { text, unset: [] });
   assert.deepEqual(substitute(long("${a:-"), {}).unset, []);
   for (const closed of ["${".concat(long(":")), long("${a:-"), long("${a:")]) variablesOf(`${closed}}`);
   assert.ok(tookMs() < 2_000, `${tookMs()} ms`);
@@ -59,18 +58,11 @@ test("a URI as long as it may be is read at once, whatever it repeats", () => {
 test("every launcher URI of the seeds is read (J1)", () => {
   const none = { texts: [], json: {} };
   const one = (name: string, value: string) => ({ texts: [{ name, values: [value] }], json: {} });
-  const biomcp = {
-    launcher: "uvx",
-    target: "biomcp-python",
-    program: "biomcp",
-    args: ["run"],
-    name: "biomcp-python/biomcp",
-  };
+  const program = { target: "biomcp-python", program: "biomcp", name: "biomcp-python/biomcp" };
+  const biomcp = { launcher: "uvx", args: ["run"], ...program };
   const context7 = { launcher: "npx", target: "@upstash/context7-mcp@latest", args: [] };
-  const [python, node] = [
-    { launcher: "python", target: "./my_server.py" },
-    { launcher: "node", target: "./server.js" },
-  ];
+  const python = { launcher: "python", target: "./my_server.py" };
+  const node = { launcher: "node", target: "./server.js" };
   for (const [uri, launch, name, given] of [
     ["mcp+uvx://biomcp-python/biomcp?command=run&tool=search&gene=BRAF", biomcp, "search", one("gene", "BRAF")],
     ["mcp+uvx://biomcp-python/biomcp?command=run", biomcp, undefined, none],
@@ -93,13 +85,8 @@ test("versions, programs, several arguments, environment and folder are read (J1
     [launch.target, launch.program, launch.args, launch.cwd],
     ["@scope/pkg@^1.2.3", "tool-bin", ["serve", "--flag=1", "two words", "&; $(rm)"], "./data"],
   );
-  assert.deepEqual(
-    Object.entries(launch.env).map(([name, { text }]) => [name, text]),
-    [
-      ["KEY", "${KEY}"],
-      ["MODE", "x=y"],
-    ],
-  );
+  assert.deepEqual(Object.keys(launch.env), ["KEY", "MODE"]);
+  assert.deepEqual(rows(Object.values(launch.env), "text"), ["${KEY}", "x=y"]);
 });
 
 test("reads the era of every launcher, and an argument of that name as args.era (J1)", () => {
@@ -110,91 +97,78 @@ test("reads the era of every launcher, and an argument of that name as args.era 
     assert.ok(parsed.launch);
     assert.equal(parsed.launch.era, undefined, start);
     assert.deepEqual(parsed.operation.arguments.texts, [{ name: "era", values: ["modern"] }], start);
-    assert.deepEqual(problemsOf(`mcp+${start}?era=new`), [["bad-era", start.length + 10]], start);
+    assert.equal(problemsOf(`mcp+${start}?era=new`), `bad-era ${start.length + 10}`, start);
   }
 });
 
 test("an argument whose name the URI uses itself is given as args.NAME or in args={…} (J1)", () => {
   const parsed = parseLauncher('mcp+node://./a.js?tool=t&args.tool=hammer&args={"list":[1],"command":"x"}&q=1');
   assert.ok(parsed.launch);
-  assert.deepEqual(parsed.operation, {
-    target: { kind: "tool", name: "t" },
-    arguments: {
-      texts: [
-        { name: "tool", values: ["hammer"] },
-        { name: "q", values: ["1"] },
-      ],
-      json: { list: [1], command: "x" },
-    },
-  });
+  const { texts, json } = parsed.operation.arguments;
+  assert.deepEqual(parsed.operation.target, { kind: "tool", name: "t" });
+  assert.deepEqual(rows(texts, "name", "values"), ["tool hammer", "q 1"]);
+  assert.deepEqual(json, { list: [1], command: "x" });
 });
 
 test("each thing that can be wrong is told with its place, marked below the URI (J1)", () => {
-  const cases: [string, [string, number][]][] = [
-    ["npx://pkg", [["not-a-launcher", 1]]],
-    ["mcp://pkg", [["not-a-launcher", 1]]],
-    ["mcp+npm://pkg", [["unknown-launcher", 5]]],
-    ["mcp+NPX://pkg", [["unknown-launcher", 5]]],
-    ["mcp+npx://", [["missing-package", 11]]],
-    ["mcp+npx://?tool=x", [["missing-package", 11]]],
-    ["mcp+npx://@scope", [["missing-package", 11]]],
-    ["mcp+npx://@scope/", [["missing-package", 11]]],
-    ["mcp+npx://-y", [["bad-package", 11]]],
-    ["mcp+npx://--package=evil", [["bad-package", 11]]],
-    ["mcp+npx://../evil", [["bad-package", 11]]],
-    ["mcp+npx://pkg@git+ssh:x", [["bad-version", 15]]],
-    ["mcp+npx://pkg.tgz", [["bad-package", 11]]],
-    ["mcp+npx://pkg.TAR.GZ@1.0.0", [["bad-package", 11]]],
-    ["mcp+npx://@scope/pkg@evil.tar", [["bad-version", 22]]],
-    ["mcp+uvx://evil.whl", [["bad-package", 11]]],
-    ["mcp+uvx://pkg@1.0.zip", [["bad-version", 15]]],
-    ["mcp+npx://pkg@", [["bad-version", 15]]],
-    ["mcp+npx://pkg/-x", [["bad-program", 15]]],
-    ["mcp+npx://pkg/a/b", [["bad-package", 11]]],
-    ["mcp+uvx://", [["missing-package", 11]]],
-    ["mcp+uvx://--with", [["bad-package", 11]]],
-    ["mcp+python://", [["missing-script", 14]]],
-    ["mcp+node://?tool=x", [["missing-script", 12]]],
-    ["mcp+https://", [["missing-host", 13]]],
-    ["mcp+https://user:word@host/", [["credentials", 13]]],
-    ["mcp+https://ho st/", [["bad-url", 13]]],
-    ["mcp+npx://pkg#x", [["fragment", 14]]],
-    ["mcp+npx://pkg?tool=%zz", [["bad-percent-encoding", 20]]],
-    ["mcp+npx://pkg?tool=%ff", [["bad-percent-encoding", 20]]],
-    ["mcp+npx://pkg?arg=%00", [["bad-character", 19]]],
-    ["mcp+npx://pkg?tool=a\u0007b", [["bad-character", 21]]],
-    ["mcp+npx://pkg?tool", [["missing-value", 15]]],
-    ["mcp+npx://pkg?tool=", [["missing-value", 20]]],
-    ["mcp+npx://pkg?=x", [["missing-key", 15]]],
-    ["mcp+npx://pkg?a=1&&b=2", [["empty-pair", 19]]],
-    ["mcp+npx://pkg?tool=a&tool=b", [["duplicate-key", 22]]],
-    ["mcp+npx://pkg?command=a&command=b", [["duplicate-key", 25]]],
-    ["mcp+npx://pkg?cwd=a&cwd=b", [["duplicate-key", 21]]],
-    ["mcp+npx://pkg?env.A=1&env.A=2", [["duplicate-key", 23]]],
-    ["mcp+npx://pkg?env.A-B=1", [["bad-name", 15]]],
-    ["mcp+npx://pkg?env.A=${B C}", [["bad-variable", 21]]],
-    ["mcp+npx://pkg?env.A=${B C:-x}", [["bad-variable", 21]]],
-    ["mcp+npx://pkg?env.A=${:-x}", [["bad-variable", 21]]],
-    ["mcp+npx://pkg?era=modern&era=legacy", [["duplicate-key", 26]]],
-    ["mcp+npx://pkg?header.A=1", [["misplaced-key", 15]]],
-    ["mcp+https://host/?command=x", [["misplaced-key", 19]]],
-    ["mcp+https://host/?header.Mcp-Session-Id=x", [["bad-header", 19]]],
-    ["mcp+https://host/?header.A=1&header.a=2", [["duplicate-key", 30]]],
-    ["mcp+npx://pkg?tool=a&resource=b", [["two-targets", 22]]],
-    ["mcp+npx://pkg?list=servers", [["bad-list", 20]]],
-    ["mcp+npx://pkg?args=[1]", [["bad-arguments", 20]]],
-    ["mcp+npx://pkg?args={", [["bad-arguments", 20]]],
-    ['mcp+npx://pkg?args={"a":1}&a=2', [["duplicate-key", 28]]],
-    [
-      "mcp+npx://pkg?tool=%zz&tool&list=x",
-      [
-        ["bad-percent-encoding", 20],
-        ["missing-value", 24],
-        ["bad-list", 34],
-      ],
-    ],
+  const cases: [string, string][] = [
+    ["npx://pkg", "not-a-launcher 1"],
+    ["mcp://pkg", "not-a-launcher 1"],
+    ["mcp+npm://pkg", "unknown-launcher 5"],
+    ["mcp+NPX://pkg", "unknown-launcher 5"],
+    ["mcp+npx://", "missing-package 11"],
+    ["mcp+npx://?tool=x", "missing-package 11"],
+    ["mcp+npx://@scope", "missing-package 11"],
+    ["mcp+npx://@scope/", "missing-package 11"],
+    ["mcp+npx://-y", "bad-package 11"],
+    ["mcp+npx://--package=evil", "bad-package 11"],
+    ["mcp+npx://../evil", "bad-package 11"],
+    ["mcp+npx://pkg@git+ssh:x", "bad-version 15"],
+    ["mcp+npx://pkg.tgz", "bad-package 11"],
+    ["mcp+npx://pkg.TAR.GZ@1.0.0", "bad-package 11"],
+    ["mcp+npx://@scope/pkg@evil.tar", "bad-version 22"],
+    ["mcp+uvx://evil.whl", "bad-package 11"],
+    ["mcp+uvx://pkg@1.0.zip", "bad-version 15"],
+    ["mcp+npx://pkg@", "bad-version 15"],
+    ["mcp+npx://pkg/-x", "bad-program 15"],
+    ["mcp+npx://pkg/a/b", "bad-package 11"],
+    ["mcp+uvx://", "missing-package 11"],
+    ["mcp+uvx://--with", "bad-package 11"],
+    ["mcp+python://", "missing-script 14"],
+    ["mcp+node://?tool=x", "missing-script 12"],
+    ["mcp+https://", "missing-host 13"],
+    ["mcp+https://user:word@host/", "credentials 13"],
+    ["mcp+https://ho st/", "bad-url 13"],
+    ["mcp+npx://pkg#x", "fragment 14"],
+    ["mcp+npx://pkg?tool=%zz", "bad-percent-encoding 20"],
+    ["mcp+npx://pkg?tool=%ff", "bad-percent-encoding 20"],
+    ["mcp+npx://pkg?arg=%00", "bad-character 19"],
+    ["mcp+npx://pkg?tool=a\u0007b", "bad-character 21"],
+    ["mcp+npx://pkg?tool", "missing-value 15"],
+    ["mcp+npx://pkg?tool=", "missing-value 20"],
+    ["mcp+npx://pkg?=x", "missing-key 15"],
+    ["mcp+npx://pkg?a=1&&b=2", "empty-pair 19"],
+    ["mcp+npx://pkg?tool=a&tool=b", "duplicate-key 22"],
+    ["mcp+npx://pkg?command=a&command=b", "duplicate-key 25"],
+    ["mcp+npx://pkg?cwd=a&cwd=b", "duplicate-key 21"],
+    ["mcp+npx://pkg?env.A=1&env.A=2", "duplicate-key 23"],
+    ["mcp+npx://pkg?env.A-B=1", "bad-name 15"],
+    ["mcp+npx://pkg?env.A=${B C}", "bad-variable 21"],
+    ["mcp+npx://pkg?env.A=${B C:-x}", "bad-variable 21"],
+    ["mcp+npx://pkg?env.A=${:-x}", "bad-variable 21"],
+    ["mcp+npx://pkg?era=modern&era=legacy", "duplicate-key 26"],
+    ["mcp+npx://pkg?header.A=1", "misplaced-key 15"],
+    ["mcp+https://host/?command=x", "misplaced-key 19"],
+    ["mcp+https://host/?header.Mcp-Session-Id=x", "bad-header 19"],
+    ["mcp+https://host/?header.A=1&header.a=2", "duplicate-key 30"],
+    ["mcp+npx://pkg?tool=a&resource=b", "two-targets 22"],
+    ["mcp+npx://pkg?list=servers", "bad-list 20"],
+    ["mcp+npx://pkg?args=[1]", "bad-arguments 20"],
+    ["mcp+npx://pkg?args={", "bad-arguments 20"],
+    ['mcp+npx://pkg?args={"a":1}&a=2', "duplicate-key 28"],
+    ["mcp+npx://pkg?tool=%zz&tool&list=x", "bad-percent-encoding 20, missing-value 24, bad-list 34"],
   ];
-  for (const [uri, expected] of cases) assert.deepEqual(problemsOf(uri), expected, uri);
+  for (const [uri, expected] of cases) assert.equal(problemsOf(uri), expected, uri);
   const [problem] = parseLauncher("mcp+npx://pkg?tool=%zz").problems!;
   assert.equal(problem!.frame, `mcp+npx://pkg?tool=%zz\n${" ".repeat(19)}^`);
 });
@@ -242,25 +216,13 @@ test("a launcher that is not installed is named, with what to do (J1)", async (t
 });
 
 test("a child gets a minimal environment, and what the URI gives it (J1)", async (t) => {
-  const env = {
-    HOME: "/home/me",
-    SECRET: "hidden-value",
-    npm_config_cafile: "/ca",
-    npm_config_fetch_retries: "9",
-    UV_INDEX: "u",
-  };
-  const { env: given, secrets } = await commandFor(
-    t,
-    "mcp+npx://p?env.TOKEN=${SECRET}&env.LITERAL=$${SECRET}",
-    ["npx"],
-    env,
-  );
-  assert.deepEqual(
-    ["HOME", "SECRET", "TOKEN", "LITERAL", "npm_config_cafile", "npm_config_fetch_retries", "UV_INDEX"].map(
-      (name) => given[name],
-    ),
-    ["/home/me", undefined, "hidden-value", "${SECRET}", "/ca", "9", undefined],
-  );
+  const uri = "mcp+npx://p?env.TOKEN=${SECRET}&env.LITERAL=$${SECRET}";
+  const npm = { npm_config_cafile: "/ca", npm_config_fetch_retries: "9" };
+  const env = { HOME: "/home/me", SECRET: "hidden-value", ...npm, UV_INDEX: "u" };
+  const { env: given, secrets } = await commandFor(t, uri, ["npx"], env);
+  const wanted = { HOME: "/home/me", ...npm, TOKEN: "hidden-value", LITERAL: "${SECRET}" };
+  assert.deepEqual({ ...given, ...wanted }, given);
+  assert.deepEqual([given["SECRET"], given["UV_INDEX"]], [undefined, undefined]);
   assert.ok(secrets.includes("hidden-value"));
 });
 
@@ -268,10 +230,8 @@ test("uses the default of a variable that is unset or empty, which is no secret 
   const uri =
     "mcp+npx://p?env.A=${UNSET:-by-default}&env.B=${EMPTY:-a:-b}&env.C=${TOKEN:-x}&env.D=${UNSET:-}&env.E=$${A:-b}";
   const { env, secrets } = await commandFor(t, uri, ["npx"], { EMPTY: "", TOKEN: "hidden-value" });
-  assert.deepEqual(
-    ["A", "B", "C", "D", "E"].map((name) => env[name]),
-    ["by-default", "a:-b", "hidden-value", "", "${A:-b}"],
-  );
+  const values = [..."ABCDE"].map((name) => env[name]);
+  assert.deepEqual(values, ["by-default", "a:-b", "hidden-value", "", "${A:-b}"]);
   assert.deepEqual(new Set(secrets), new Set(["hidden-value"]));
   const remote = launchOf("mcp+https://h/?header.X=${UNSET:-one}&query.y=${UNSET:-two}") as RemoteLaunch;
   const { url, headers } = addressOf(remote, { env: {}, folder: "/" });
@@ -283,15 +243,10 @@ test("what is missing on this machine is told at once, each with its place (J1)"
   const error = (await commandFor(t, uri, ["python3"]).catch((reason: unknown) => reason)) as BerthError;
   assert.equal(error.code, "launcher_invalid");
   const problems = error.data!["problems"] as { code: string; column: number }[];
-  assert.deepEqual(
-    problems.map(({ code, column }) => [code, uri.slice(column - 1, column + 8)]),
-    [
-      ["unset-variable", "${NOT_SET"],
-      ["unset-variable", "${NOR_THI"],
-      ["missing-folder", "cwd=gone&"],
-      ["missing-script", "./nowhere"],
-    ],
-  );
+  const codes = ["unset-variable", "unset-variable", "missing-folder", "missing-script"];
+  assert.deepEqual(rows(problems, "code"), codes);
+  const places = problems.map(({ column }) => uri.slice(column - 1, column + 8));
+  assert.deepEqual(places, ["${NOT_SET", "${NOR_THI", "cwd=gone&", "./nowhere"]);
 });
 
 test("a remote server's headers and query come from the URI, and the rest are arguments (J1)", () => {

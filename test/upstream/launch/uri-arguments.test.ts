@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { JsonSchema } from "../../../src/lib/json.ts";
 import { parseLauncher } from "../../../src/upstream/launch/launcher-uri.ts";
 import { convertArguments } from "../../../src/upstream/launch/uri-arguments.ts";
+import { rows } from "../../support/rows.ts";
 import { threadMs } from "../../support/stopwatch.ts";
 
 function convert(query: string, schema: JsonSchema) {
@@ -11,11 +12,7 @@ function convert(query: string, schema: JsonSchema) {
   return convertArguments(parsed.operation.arguments, schema);
 }
 
-const of = (properties: Record<string, unknown>, more: object = {}): JsonSchema => ({
-  type: "object",
-  properties,
-  ...more,
-});
+const of = (properties: object, more: object = {}): JsonSchema => ({ type: "object", properties, ...more });
 
 test("arguments become what the tool's schema says they are (J3)", () => {
   const schema = of({
@@ -54,12 +51,8 @@ test("an argument that may be of several types takes the first that its text fit
     { flag, other: flag, id: { anyOf: [{ type: "string" }, { type: "integer" }] }, ref: { $ref: "#/$defs/n" } },
     { $defs: { n: { type: "number" } } },
   );
-  assert.deepEqual(convert("flag=false&other=no&id=12&ref=1.5", schema).arguments, {
-    flag: false,
-    other: "no",
-    id: 12,
-    ref: 1.5,
-  });
+  const converted = convert("flag=false&other=no&id=12&ref=1.5", schema).arguments;
+  assert.deepEqual(converted, { flag: false, other: "no", id: 12, ref: 1.5 });
 });
 
 test("a list is one argument repeated, one alone, or JSON (J3)", () => {
@@ -77,15 +70,12 @@ test("text that fits no type of the schema is told, all at once (J3)", () => {
     one: { type: "string" },
   });
   const { problems } = convert("count=1.5&on=yes&level=mid&one=a&one=b", schema);
-  assert.deepEqual(
-    problems.map(({ message }) => message),
-    [
-      'The argument count must be a whole number, not "1.5".',
-      'The argument on must be true or false, not "yes".',
-      'The argument level must be "low" or "high", not "mid".',
-      'The argument one must be a string, not "a", "b".',
-    ],
-  );
+  assert.deepEqual(rows(problems, "message"), [
+    'The argument count must be a whole number, not "1.5".',
+    'The argument on must be true or false, not "yes".',
+    'The argument level must be "low" or "high", not "mid".',
+    'The argument one must be a string, not "a", "b".',
+  ]);
 });
 
 test("names that objects have of themselves are arguments like any other", () => {
@@ -122,9 +112,8 @@ for (const [what, link] of [
 test("an argument whose schema consists of very many stays a text", () => {
   const many = { anyOf: Array.from({ length: 1_000 }, (_, at) => ({ const: at })) };
   assert.deepEqual(convert("one=7&other=700", of({ one: many, other: many })).arguments, { one: 7, other: "700" });
-  const list = of({
-    one: { type: "array", items: { anyOf: [{ enum: Array.from({ length: 9_000 }, (_, at) => at) }] } },
-  });
+  const values = Array.from({ length: 9_000 }, (_, at) => at);
+  const list = of({ one: { type: "array", items: { anyOf: [{ enum: values }] } } });
   const texts = convert(Array(50).fill("one=8").join("&"), list).arguments["one"] as unknown[];
   assert.deepEqual([texts[0], texts[49]], [8, "8"]);
 });

@@ -4,9 +4,9 @@ import { after, describe, it } from "node:test";
 import { pino } from "pino";
 import type { BerthError } from "../../../src/lib/errors.ts";
 import { openSpawnHelper } from "../../../src/processes/spawn/spawn-helper.ts";
-import { startTestBerth } from "../../support/berth.ts";
 import { hostedServer } from "../../support/hosted-upstreams.ts";
 import { isAlive } from "../../support/processes.ts";
+import { berthFor } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 import { connect, fixtures } from "../../support/upstreams.ts";
 
@@ -76,8 +76,7 @@ describe("an upstream program that closes its pipes and keeps running", () => {
     const log = pino({ level: "warn" }, { write: (line) => void lines.push(line) });
     // Without an automatic restart, which would end the state "failed" before it is seen.
     const env = { BERTH_UPSTREAM_PROGRAMS: "on", BERTH_UPSTREAM_REOPEN_MS: "1000000000" };
-    const berth = await startTestBerth({ mcps: { server: { upstream: closing } }, env, log });
-    t.after(() => berth.close());
+    const berth = await berthFor(t, { mcps: { server: { upstream: closing } }, env, log });
     const server = hostedServer(berth);
     for (const pipe of ["stdin", "stdout"]) {
       const pid = Number(await server.call("close", { pipes: [pipe] }));

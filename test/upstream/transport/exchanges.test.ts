@@ -8,9 +8,10 @@ import { clock } from "../../../src/lib/clock.ts";
 import { openSender } from "../../../src/network/public-fetch.ts";
 import { legacyServer } from "../../support/legacy-server.ts";
 import { lower } from "../../support/lowered-limits.ts";
+import { rows } from "../../support/rows.ts";
 import { serve } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
-import { connect } from "../../support/upstreams.ts";
+import { connectFor } from "../../support/upstreams.ts";
 
 const stream = (response: ServerResponse, events: string): void =>
   void response.writeHead(200, { "content-type": "text/event-stream" }).write(events);
@@ -21,15 +22,19 @@ test("the stream of a call ends when the call is cancelled, times out, or was an
     stream(response, ": hello\n\n");
     return true;
   });
-  const upstream = await connect(uri, { limits: { upstreamCallMs: 60_000 } });
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, uri, { limits: { upstreamCallMs: 60_000 } });
   const cancel = new AbortController();
   const given = [
     upstream.callTool("cancelled", {}, { signal: cancel.signal }),
     upstream.callTool("late", {}, { timeoutMs: 50_000 }),
     upstream.callTool("answered", {}),
   ];
-  const settled = Promise.allSettled(given);
+  const settled = given.map((call) =>
+    call.then(
+      () => "ok",
+      ({ code }: { code: string }) => code,
+    ),
+  );
   await until(() => of("tools/call").length === 3, "all are called");
   cancel.abort();
   clock.leap(51_000);
@@ -37,10 +42,7 @@ test("the stream of a call ends when the call is cancelled, times out, or was an
     if (message.params?.name !== "answered") continue;
     response.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id: message.id, result: { content: [] } })}\n\n`);
   }
-  const outcomes = (await settled).map((each) =>
-    each.status === "rejected" ? (each.reason as { code: string }).code : "ok",
-  );
-  assert.deepEqual(outcomes, ["cancelled", "upstream_timeout", "ok"]);
+  assert.deepEqual(await Promise.all(settled), ["cancelled", "upstream_timeout", "ok"]);
   await until(() => of("tools/call").every(({ isClosed }) => isClosed()), "all are closed");
 });
 
@@ -52,8 +54,7 @@ test("the stream of a call that is taken up again ends with the call", async (t)
     if (message.method === "tools/call") response.end();
     return true;
   });
-  const upstream = await connect(uri);
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, uri);
   const cancel = new AbortController();
   const called = upstream.callTool("any", {}, { signal: cancel.signal });
   const resumed = () => exchanges.find(({ request }) => request.headers["last-event-id"] !== undefined);
@@ -70,8 +71,7 @@ test("of notifications that a server does not take no more are open than upstrea
     ({ message }) => message.method === "tools/call" || message.method === "notifications/cancelled",
   );
   t.after(lower({ upstreamRequests: 2 }));
-  const upstream = await connect(uri);
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, uri);
   for (let calls = 1; calls <= 4; calls++) {
     const cancel = new AbortController();
     const called = upstream.callTool("any", {}, { signal: cancel.signal });
@@ -101,25 +101,18 @@ test("of messages that a server of HTTP+SSE does not take no more are open than 
       return void response.on("close", () => (seen.isClosed = true));
     }
     response.writeHead(202).end();
-    const result = {
-      protocolVersion: "2024-11-05",
-      capabilities: { tools: {} },
-      serverInfo: { name: "old", version: "1" },
-    };
+    const serverInfo = { name: "old", version: "1" };
+    const result = { protocolVersion: "2024-11-05", capabilities: { tools: {} }, serverInfo };
     if (method === "initialize") events!.write(`data: ${JSON.stringify({ jsonrpc: "2.0", id, result })}\n\n`);
   });
   t.after(lower({ upstreamRequests: 2 }));
-  const upstream = await connect(`mcp+${url}/sse`);
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, `mcp+${url}/sse`);
   for (let calls = 1; calls <= 3; calls++) {
     void upstream.callTool("any", {}).catch(() => {});
     await until(() => sent.length === calls);
   }
   await until(() => sent[0]!.isClosed, "the oldest is closed");
-  assert.deepEqual(
-    sent.map(({ isClosed }) => isClosed),
-    [true, false, false],
-  );
+  assert.deepEqual(rows(sent, "isClosed"), ["true", "false", "false"]);
 });
 
 test("a call whose answer is packed more than once is refused, and says why", async (t) => {
@@ -129,12 +122,9 @@ test("a call whose answer is packed more than once is refused, and says why", as
     response.end(gzipSync(gzipSync("{}")));
     return true;
   });
-  const upstream = await connect(uri, { send: openSender() });
-  t.after(() => upstream.close());
-  await assert.rejects(upstream.callTool("any", {}), {
-    code: "upstream_protocol",
-    message: /its answer has more than one Content-Encoding \(gzip, gzip\)/,
-  });
+  const upstream = await connectFor(t, uri, { send: openSender() });
+  const message = /its answer has more than one Content-Encoding \(gzip, gzip\)/;
+  await assert.rejects(upstream.callTool("any", {}), { code: "upstream_protocol", message });
 });
 
 test("keeps its session with a server that answers 404 because it has no stream", async (t) => {
@@ -150,8 +140,7 @@ test("keeps its session with a server that answers 404 because it has no stream"
     },
     { "mcp-session-id": "one" },
   );
-  const upstream = await connect(uri);
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, uri);
   await until(() => streams > 0);
   for (let calls = 0; calls < 3; calls++) await upstream.callTool("any", {});
   const state = await Promise.race([upstream.stale, turn("in use")]);
@@ -164,8 +153,7 @@ test("repeats a call no more than once a second, however soon the server asks fo
     response.writeHead(429, { "retry-after": "0" }).end("slow down");
     return true;
   });
-  const upstream = await connect(uri);
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, uri);
   let isOver = false;
   const called = upstream.callTool("any", {}).finally(() => (isOver = true));
   called.catch(() => {});

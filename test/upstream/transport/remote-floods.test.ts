@@ -10,7 +10,7 @@ import { legacyServer } from "../../support/legacy-server.ts";
 import { lower } from "../../support/lowered-limits.ts";
 import { serve } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
-import { connect } from "../../support/upstreams.ts";
+import { connect, connectFor } from "../../support/upstreams.ts";
 
 /** A server that answers calls with `called`, and takes no answers. */
 async function serverOf(t: TestContext, called: (response: ServerResponse, id: unknown) => void) {
@@ -124,8 +124,7 @@ test("comments of a server at an address count as events of upstreamNotification
 test("a server at an address that floods with notifications has few of them heard in one turn", async (t) => {
   let heard = 0;
   const { uri } = await serverOf(t, flood(note));
-  const upstream = await connect(uri, { onNotification: () => void heard++ });
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, uri, { onNotification: () => void heard++ });
   void upstream.callTool("boom", {}).catch(() => {});
   const most = await mostInOneTurn(
     () => heard,
@@ -152,8 +151,7 @@ test("a question that is cancelled again and again is counted until its answer w
     event({ id: 7, method: "ping" }) + event({ method: "notifications/cancelled", params: { requestId: 7 } });
   const { uri, answers } = await serverOf(t, flood(pair));
   t.after(lower({ upstreamQuestions: 10, upstreamNotificationsPerSecond: 1_000_000 }));
-  const upstream = await connect(uri);
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, uri);
   void upstream.callTool("boom", {}).catch(() => {});
   await until(() => answers().length > 0, "one is answered");
   assert.ok(answers().length <= 10);
@@ -174,8 +172,7 @@ test("a server at an address that answers with a batch longer than upstreamBatch
     response.end(` ${JSON.stringify([...notes, { jsonrpc: "2.0", id, result: { content: [] } }])}`);
   });
   t.after(lower({ upstreamBatchMessages: 50 }));
-  const upstream = await connect(uri);
-  t.after(() => upstream.close());
+  const upstream = await connectFor(t, uri);
   const message = /a batch of more than 50 messages/;
   await assert.rejects(upstream.callTool("boom", {}), { message });
 });

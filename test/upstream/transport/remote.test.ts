@@ -1,21 +1,22 @@
 import assert from "node:assert/strict";
 import type { RequestListener } from "node:http";
 import { test, type TestContext } from "node:test";
+import type { BerthError } from "../../../src/lib/errors.ts";
 import { legacyServer } from "../../support/legacy-server.ts";
+import { rows } from "../../support/rows.ts";
 import { berthInSuite, serve } from "../../support/suite.ts";
 import { connect, withUpstream } from "../../support/upstreams.ts";
 
-const served = berthInSuite({
-  texts: {
-    "hello.ts":
-      "/** Greets.\n * @param name - Whom. */\nexport function greet(name: string): string { return `Hello, ${name}!`; }\n" +
-      "/** Says its header.\n * @param region - Where.\n * @header Region */\nexport function there(region: string): string { return region; }",
-  },
-});
-
-function remote(path = "/mcp/hello"): string {
-  return `mcp+${served.url}${path}`.replace(/\/mcp\/mcp\//, "/mcp/");
-}
+const HELLO = `/** Greets.
+ * @param name - Whom. */
+export function greet(name: string): string { return "Hello, " + name + "!"; }
+/** Says its header.
+ * @param region - Where.
+ * @header Region */
+export function there(region: string): string { return region; }
+`;
+const served = berthInSuite({ texts: { "hello.ts": HELLO } });
+const remote = (path = "/mcp/hello"): string => `mcp+${served.url}${path}`;
 
 /** An HTTP server for one test, as a launcher URI. */
 const serverFor = async (t: TestContext, listener: RequestListener): Promise<string> =>
@@ -25,10 +26,7 @@ test("a remote server is reached over HTTP in the modern era (J1)", async () => 
   await withUpstream(remote(), async (upstream) => {
     assert.deepEqual([upstream.era, upstream.transport], ["modern", "http"]);
     const { items } = await upstream.listTools();
-    assert.deepEqual(
-      items.map(({ name }) => name),
-      ["greet", "there"],
-    );
+    assert.deepEqual(rows(items, "name"), ["greet", "there"]);
     const greeted = await upstream.callTool("greet", { name: "Ada" });
     assert.deepEqual(greeted.content[0]!["text"], "Hello, Ada!");
   });
@@ -43,10 +41,8 @@ test("a launcher URI restricts a remote server to one era (J1)", async (t) => {
   }
   const older = await legacyServer(t, () => {});
   await assert.rejects(connect(`${older.uri}?era=modern`), { code: "upstream_not_started" });
-  assert.deepEqual(
-    older.exchanges.map(({ message }) => message.method),
-    ["server/discover"],
-  );
+  const asked = older.exchanges.map(({ message }) => message);
+  assert.deepEqual(rows(asked, "method"), ["server/discover"]);
 });
 
 test("arguments that a remote server wants in headers are sent there, whether its tools were listed or not (J1)", async () => {
@@ -106,22 +102,19 @@ test("credentials are not carried along to where a server redirects (J1)", async
 
 test("where no MCP server is reached, the error says at which address, why, and what to do", async (t) => {
   const wordsFor = async (uri: string): Promise<string> => {
-    let words = "";
-    await assert.rejects(connect(uri), ({ code, message }: { code: string; message: string }) => {
-      assert.equal(code, "upstream_not_started");
-      words = message.replace("The upstream cannot be started or reached: reaching ", "");
-      return true;
-    });
-    return words;
+    const { code, message } = await connect(uri).then(
+      () => assert.fail("it is reached"),
+      (error: BerthError) => error,
+    );
+    assert.equal(code, "upstream_not_started");
+    return message.replace("The upstream cannot be started or reached: reaching ", "");
   };
   const page: RequestListener = (_request, response) =>
     response.writeHead(200, { "content-type": "text/html" }).end("");
   const uri = await serverFor(t, page);
   const { host } = new URL(uri.slice("mcp+".length));
-  assert.equal(
-    await wordsFor(uri),
-    `${host}/mcp: it answers with HTTP 200 and no content (text/html); is the path right?`,
-  );
+  const noContent = `${host}/mcp: it answers with HTTP 200 and no content (text/html); is the path right?`;
+  assert.equal(await wordsFor(uri), noContent);
   assert.equal(
     await wordsFor(uri.replace("http", "https")),
     `${host}/mcp: ${host} does not speak TLS there (ERR_SSL_WRONG_VERSION_NUMBER); is its address one of http, not https?`,
@@ -130,17 +123,13 @@ test("where no MCP server is reached, the error says at which address, why, and 
     await wordsFor("mcp+http://127.0.0.1:2/mcp"),
     "127.0.0.1:2/mcp: nothing listens at 127.0.0.1:2 (ECONNREFUSED); start the server there, or correct its address",
   );
-  assert.match(
-    await wordsFor(await serverFor(t, (_request, response) => void response.destroy())),
-    /mcp: 127\.0\.0\.1:\d+ closed the connection and answered nothing/,
-  );
+  const silent = await serverFor(t, (_request, response) => void response.destroy());
+  assert.match(await wordsFor(silent), /mcp: 127\.0\.0\.1:\d+ closed the connection and answered nothing/);
   const otherJson: RequestListener = (_request, response) =>
     response.writeHead(200, { "content-type": "application/json" }).end('{"status":"ok"}');
   assert.match(await wordsFor(await serverFor(t, otherJson)), /it answers with JSON that is no message: .*status/);
-  assert.match(
-    await wordsFor("mcp+http://nowhere.invalid/mcp"),
-    /the host nowhere\.invalid cannot be found \(E[A-Z_]+\); correct its name/,
-  );
+  const unknown = /the host nowhere\.invalid cannot be found \(E[A-Z_]+\); correct its name/;
+  assert.match(await wordsFor("mcp+http://nowhere.invalid/mcp"), unknown);
 });
 
 test("a remote server that floods, or never answers, ends in a clear error", async (t) => {
