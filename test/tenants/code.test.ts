@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
 import { apiOf } from "../support/api.ts";
-import { call, post, request } from "../support/berth.ts";
+import { call, callText, post, request } from "../support/berth.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite, serverInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { fixtures } from "../support/upstreams.ts";
@@ -52,33 +53,23 @@ describe("code of tenants", () => {
       assert.equal((await api(at).put("/secrets/API_TOKEN", `the secret of ${at}`)).status, 204);
   });
 
-  // oxlint-disable-next-line typescript/no-explicit-any -- a result has any shape
-  const textOf = (result: any): string => result.content?.[0]?.text ?? JSON.stringify(result);
-  const ask = async (at: string, server: string, tool: string, args = {}): Promise<string> =>
-    textOf(await call(`${berth.url}${at}/mcp/${server}`, tool, args));
-  const summaryOf = async (
-    at: string,
-    server: string,
-  ): Promise<{ state: string; problems: { code: string; message: string }[] }> => {
-    const { servers } = (await api(at).send("GET", "/servers")).body;
-    return servers.find(({ name }: { name: string }) => name === server);
-  };
+  const ask = (at: string, server: string, tool: string, args = {}): Promise<string> =>
+    callText(`${berth.url}${at}/mcp/${server}`, tool, args);
+  interface Summary {
+    readonly name: string;
+    readonly state: string;
+    readonly problems: { code: string; message: string }[];
+  }
+  const summaryOf = async (at: string, server: string): Promise<Summary> =>
+    ((await api(at).send("GET", "/servers")).body.servers as Summary[]).find(({ name }) => name === server)!;
 
   it("a tenant that is not the operator's reaches no address of this machine, whatever its entry names (C8)", async () => {
     const url = `http://127.0.0.1:${port}/`;
     assert.equal(await ask("", "code", "get", { url }), "inside");
     const before = reached;
-    for (const target of [
-      url,
-      url.replace("127.0.0.1", "localhost"),
-      url.replace("127.0.0.1", "[::1]"),
-      `http://2130706433:${port}/`,
-    ]) {
-      assert.match(
-        await ask("/t/acme", "code", "get", { url: target }),
-        /may not be reached: it has no public address/,
-        target,
-      );
+    for (const host of ["127.0.0.1", "localhost", "[::1]", "2130706433"]) {
+      const said = await ask("/t/acme", "code", "get", { url: url.replace("127.0.0.1", host) });
+      assert.match(said, /may not be reached: it has no public address/, host);
     }
     assert.equal(reached, before);
     const { state, problems } = await summaryOf("/t/acme", "code");
@@ -107,18 +98,13 @@ describe("code of tenants", () => {
   it("the environment of the service is nothing to a tenant's servers: only secrets stand for ${NAME} (C8)", async () => {
     const { state, problems } = await summaryOf("/t/acme", "environment");
     assert.equal(state, "refused");
-    assert.deepEqual(
-      problems.map(({ code }) => code),
-      ["undeclared-secret"],
-    );
+    assert.deepEqual(rows(problems, "code"), ["undeclared-secret"]);
     assert.match(problems[0]!.message, /\$\{HOME\} is not a secret of this server; add "HOME" to "secrets"/);
   });
 
   it("an edit that a tenant may not have is refused, with the reason (C8)", async () => {
-    const { status, body } = await api("/t/acme").put(
-      "/entries/evil",
-      JSON.stringify({ upstream: "mcp+python:///etc/evil.py" }),
-    );
+    const entry = JSON.stringify({ upstream: "mcp+python:///etc/evil.py" });
+    const { status, body } = await api("/t/acme").put("/entries/evil", entry);
     assert.equal(status, 422);
     assert.match(body.error.message, /may not start upstream programs/);
   });
@@ -157,10 +143,9 @@ describe("code of tenants where there is no sandbox", () => {
 describe("BERTH_TENANT_UPSTREAMS", () => {
   it("is off, on, or names of tenants (C8)", () => {
     const read = (value: string) => readConfig({ BERTH_TENANT_UPSTREAMS: value }).tenantUpstreams;
-    assert.deepEqual(
-      [read(""), read("off"), read("on"), read("acme, umbrella")],
-      [[], [], "all", ["acme", "umbrella"]],
-    );
+    for (const off of ["", "off"]) assert.deepEqual(read(off), []);
+    assert.equal(read("on"), "all");
+    assert.deepEqual(read("acme, umbrella"), ["acme", "umbrella"]);
     assert.throws(() => read("On"), /BERTH_TENANT_UPSTREAMS must be off, on or names of tenants/);
   });
 });

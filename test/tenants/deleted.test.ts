@@ -7,7 +7,7 @@ import { claimedNow } from "../../src/image/claimed.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { apiOf } from "../support/api.ts";
-import { NODES, call } from "../support/berth.ts";
+import { NODES, call, callText } from "../support/berth.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { exported, imported } from "../support/tenant-files.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
@@ -24,10 +24,7 @@ const MCPS = JSON.stringify({ vault: { secrets: ["CODE"] } });
 describe("what a deleted tenant leaves", () => {
   const berth = berthInSuite({ texts: { "own.ts": "export function own(): void {}" } });
 
-  const say = async (tenant: string, server = "say"): Promise<string> => {
-    const { content } = await call(`${berth.url}/t/${tenant}/mcp/${server}`, "say");
-    return content[0].text;
-  };
+  const say = (tenant: string, server = "say") => callText(`${berth.url}/t/${tenant}/mcp/${server}`, "say");
   const keyOf = (text: string): string => compileKey(rawBlock(text).cid, { language: "typescript", server: "say" });
   /** Tells if the compiled results of a text exist: the discovery and the bundle. */
   const compiled = (text: string): Promise<[boolean, boolean]> =>
@@ -44,10 +41,7 @@ describe("what a deleted tenant leaves", () => {
     const database = new Database(join(berth.folder, "data", "berth.sqlite"), { readonly: true });
     const marks = tenants.map(() => "?").join();
     const count = (table: string) =>
-      database
-        .prepare(`SELECT count(*) FROM ${table} WHERE tenant NOT IN (${marks})`)
-        .pluck()
-        .get(...tenants);
+      database.prepare(`SELECT count(*) FROM ${table} WHERE tenant NOT IN (${marks})`).pluck().get(tenants);
     const tables = ["tenant_content", "tenant_derived", "name", "record", "secret", "token", "tenant_host"];
     const rows = Object.fromEntries(tables.map((table) => [table, count(table)]));
     const held = "SELECT 1 FROM tenant_content WHERE content_id = id UNION SELECT 1 FROM derived WHERE content_id = id";
@@ -64,10 +58,8 @@ describe("what a deleted tenant leaves", () => {
       await addTenant(store, "acme", { servers: { say: SHARED } });
       await addTenant(store, "evil", { servers: { say: SHARED, other: OWN("own of evil") } });
     });
-    assert.deepEqual(
-      [await say("evil"), await say("acme"), await say("evil", "other")],
-      ["shared", "shared", "own of evil"],
-    );
+    for (const tenant of ["evil", "acme"]) assert.equal(await say(tenant), "shared");
+    assert.equal(await say("evil", "other"), "own of evil");
     const api = apiOf({ url: `${berth.url}/t/evil` });
     assert.equal((await api.put("/definitions/say", OWN("saved of evil"))).status, 200);
     const review = await api.send("POST", "/definitions/say/review", draft);
@@ -132,8 +124,7 @@ describe("what a deleted tenant leaves", () => {
     const api = apiOf({ url: `${berth.url}/t/heir` });
     const add = () =>
       onStoreOf(berth, (store) => addTenant(store, "heir", { servers: { vault: CODE }, variables: { mcps: MCPS } }));
-    const echo = async (text: string) =>
-      (await call(`${berth.url}/t/heir/mcp/vault`, "echo", { text })).content[0].text;
+    const echo = (text: string) => callText(`${berth.url}/t/heir/mcp/vault`, "echo", { text });
     await add();
     assert.equal((await api.put("/secrets/CODE", "jewels of the first")).status, 204);
     // A node hides the values that it has given to code itself.

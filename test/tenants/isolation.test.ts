@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { rawBlock } from "../../src/lib/cid.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
 import { apiOf, type Api } from "../support/api.ts";
-import { NODES, call, modern, post, request, type Reply } from "../support/berth.ts";
+import { NODES, callText, modern, post, request, type Reply } from "../support/berth.ts";
 import { LegacyClient, read } from "../support/legacy-client.ts";
-import { declaring } from "../support/mcp-host.ts";
+import { declaring, openStream } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
+import { nameOf, WITH_TASKS } from "../support/task-offer.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -56,7 +59,6 @@ const TRANSFORM = `export async function generateTools(name: string, context: an
 }`;
 const MANY = Array.from({ length: 60 }, (_, n) => `export function tool${n}(): string { return "${n}"; }`).join("\n");
 const MCPS = JSON.stringify({ vault: { secrets: ["CODE"] } });
-const WITH_TASKS = declaring({ elicitation: {}, extensions: { "io.modelcontextprotocol/tasks": {} } });
 
 describe("what one tenant has is out of reach of another", () => {
   let acme: string;
@@ -100,10 +102,6 @@ describe("what one tenant has is out of reach of another", () => {
     cids["bundle"] = (release as { bundle: string }).bundle;
   });
 
-  const textOf = async (url: string, name: string, args: Record<string, unknown> = {}): Promise<string> => {
-    const result = await call(url, name, args);
-    return result.content?.[0]?.text ?? JSON.stringify(result);
-  };
   const page = async (path: string): Promise<{ status: number; text: string }> => {
     const response = await fetch(`${evil}${path}`, { headers: { Accept: "text/html" }, redirect: "manual" });
     return { status: response.status, text: await response.text() };
@@ -120,7 +118,7 @@ describe("what one tenant has is out of reach of another", () => {
         const { body } = await post(`${evil}/mcp/${server}`, request("resources/read", { uri: `cid://${cid}` }));
         assert.match(body.error?.message ?? "", /^No such resource/, `${what} of "${server}": ${JSON.stringify(body)}`);
       }
-      assert.equal(await textOf(`${evil}/mcp/vault`, "cid", { cid }), "nothing", what);
+      assert.equal(await callText(`${evil}/mcp/vault`, "cid", { cid }), "nothing", what);
       for (const kind of ["variables/plan", "definitions/private", "definitions/vault", "entries/vault"]) {
         const { status } = await evilApi.send("GET", `/${kind}/versions/${cid}`);
         assert.equal(status, 404, `${what} as a version of ${kind}`);
@@ -129,18 +127,18 @@ describe("what one tenant has is out of reach of another", () => {
   });
 
   it("state: no key, page or request of the other gives what a server of the one keeps, or changes it", async () => {
-    await textOf(`${acme}/mcp/vault`, "put", { key: "plan", value: MARK });
+    await callText(`${acme}/mcp/vault`, "put", { key: "plan", value: MARK });
     for (const key of ["plan", "acme/vault/plan", "../acme/vault/plan", "vault\u0020plan"]) {
-      assert.equal(await textOf(`${evil}/mcp/vault`, "got", { key }), "nothing");
+      assert.equal(await callText(`${evil}/mcp/vault`, "got", { key }), "nothing");
     }
-    await textOf(`${evil}/mcp/vault`, "put", { key: "plan", value: "of evil" });
-    assert.doesNotMatch(await textOf(`${evil}/mcp/vault`, "keys"), new RegExp(MARK));
+    await callText(`${evil}/mcp/vault`, "put", { key: "plan", value: "of evil" });
+    assert.doesNotMatch(await callText(`${evil}/mcp/vault`, "keys"), new RegExp(MARK));
     for (const path of ["/state", "/state/vault", "/state/vault?key=plan", "/api/state/vault/value?key=plan"]) {
       const { text } = await page(path);
       assert.ok(!text.includes(MARK), path);
     }
     assert.equal((await evilApi.send("DELETE", "/state/vault")).status, 200);
-    assert.equal(await textOf(`${acme}/mcp/vault`, "got", { key: "plan" }), MARK);
+    assert.equal(await callText(`${acme}/mcp/vault`, "got", { key: "plan" }), MARK);
   });
 
   it("content: a configuration that names a CID of the one gets nothing of it (C8)", async () => {
@@ -148,10 +146,7 @@ describe("what one tenant has is out of reach of another", () => {
       definition: { definition: cids["definition"] },
       config: { config_cid: cids["mcps"] },
       transform: { definition: rawBlock(VAULT).cid, tools_transform_cid: cids["definition"] },
-      linked: {
-        auto_discover: false,
-        resources: [{ uri: "x://y", name: "y", uri_target: `cid://${cids["variable"]}` }],
-      },
+      linked: { resources: [{ uri: "x://y", name: "y", uri_target: `cid://${cids["variable"]}` }] },
     };
     for (const [name, entry] of Object.entries(entries)) {
       const reply = await evilApi.put(`/entries/stolen-${name}`, JSON.stringify(entry));
@@ -182,18 +177,13 @@ describe("what one tenant has is out of reach of another", () => {
   });
 
   it("variables, secrets and servers: neither guests nor addresses of the other know them (C8)", async () => {
-    assert.equal(await textOf(`${acme}/mcp/vault`, "variable", { name: "plan" }), MARK);
-    assert.equal(await textOf(`${acme}/mcp/vault`, "secret", { name: "CODE" }), MARK);
-    assert.equal(await textOf(`${evil}/mcp/vault`, "variable", { name: "plan" }), "nothing");
-    assert.equal(await textOf(`${evil}/mcp/vault`, "secret", { name: "CODE" }), "nothing");
-    const known = JSON.parse(await textOf(`${evil}/mcp/vault`, "servers")) as { name: string; url: string }[];
-    assert.deepEqual(
-      known.filter(({ name }) => ["many", "vault", "private"].includes(name)).map(({ name, url }) => [name, url]),
-      [
-        ["many", "/t/evil/mcp/many"],
-        ["vault", "/t/evil/mcp/vault"],
-      ],
-    );
+    assert.equal(await callText(`${acme}/mcp/vault`, "variable", { name: "plan" }), MARK);
+    assert.equal(await callText(`${acme}/mcp/vault`, "secret", { name: "CODE" }), MARK);
+    assert.equal(await callText(`${evil}/mcp/vault`, "variable", { name: "plan" }), "nothing");
+    assert.equal(await callText(`${evil}/mcp/vault`, "secret", { name: "CODE" }), "nothing");
+    const known = JSON.parse(await callText(`${evil}/mcp/vault`, "servers")) as { name: string; url: string }[];
+    const vaults = known.filter(({ name }) => ["many", "vault", "private"].includes(name));
+    assert.deepEqual(rows(vaults, "name", "url"), ["many /t/evil/mcp/many", "vault /t/evil/mcp/vault"]);
     for (const uri of ["variable://plan", "server://private/treasure", "server://acme/private/treasure"]) {
       const { body } = await post(`${evil}/mcp/vault`, request("resources/read", { uri }));
       assert.ok(body.error && !JSON.stringify(body).includes(MARK), `${uri}: ${JSON.stringify(body)}`);
@@ -212,16 +202,12 @@ describe("what one tenant has is out of reach of another", () => {
 
   it("guests: the same definition runs in another process for each tenant, and hides its tools for one alone (C8)", async () => {
     // Each node has a process of its own for it.
-    for (let node = 0; node < NODES; node++) await textOf(`${acme}/mcp/vault`, "keep", { what: MARK });
-    for (let node = 0; node < NODES; node++) {
-      assert.equal(await textOf(`${acme}/mcp/vault`, "kept"), MARK);
-    }
-    for (let node = 0; node < NODES; node++) assert.equal(await textOf(`${evil}/mcp/vault`, "kept"), "");
-    await textOf(`${evil}/mcp/vault`, "hide", { name: "servers" });
-    const tools = async (at: string): Promise<string[]> => {
-      const { body } = await post(`${at}/mcp/vault`, request("tools/list"));
-      return body.result.tools.map(({ name }: { name: string }) => name);
-    };
+    for (let node = 0; node < NODES; node++) await callText(`${acme}/mcp/vault`, "keep", { what: MARK });
+    for (let node = 0; node < NODES; node++) assert.equal(await callText(`${acme}/mcp/vault`, "kept"), MARK);
+    for (let node = 0; node < NODES; node++) assert.equal(await callText(`${evil}/mcp/vault`, "kept"), "");
+    await callText(`${evil}/mcp/vault`, "hide", { name: "servers" });
+    const tools = async (at: string): Promise<string[]> =>
+      rows((await post(`${at}/mcp/vault`, request("tools/list"))).body.result.tools, "name");
     // The answer may be another node's, which hears of it a moment later.
     await until(async () => !(await tools(evil)).includes("servers"));
     assert.ok((await tools(acme)).includes("servers"));
@@ -259,12 +245,12 @@ describe("what one tenant has is out of reach of another", () => {
     const at = (path: string): Promise<Reply> => post(`${berth.url}${path}`, request("ping"));
     assert.equal((await at(endpoint.replace("/t/acme", "/t/evil"))).status, 404);
     assert.equal((await at(endpoint.replace("/t/acme", ""))).status, 404);
-    assert.equal((await fetch(`${berth.url}${endpoint}`, sending(request("ping")))).status, 202);
+    assert.equal((await at(endpoint)).status, 202);
     connection.close();
   });
 
   it("tasks: the other can neither ask for one, answer it, cancel it, nor listen to it (C8)", async () => {
-    const at = (tenant: string, method: string, params: Record<string, unknown>): Promise<Reply> =>
+    const at = (tenant: string, method: string, params: JsonObject): Promise<Reply> =>
       modern(`${tenant}/mcp/vault`, method, { _meta: WITH_TASKS, ...params }, nameOf(params));
     const { taskId } = (await at(acme, "tools/call", { name: "long", arguments: {} })).body.result;
     assert.equal(typeof taskId, "string");
@@ -273,11 +259,9 @@ describe("what one tenant has is out of reach of another", () => {
       assert.equal(body.error?.code, -32602, `${method}: ${JSON.stringify(body)}`);
     }
     const notifications = { taskIds: [taskId], toolsListChanged: true };
-    const listening = await read(`${evil}/mcp/vault`, {
-      ...sending(request("subscriptions/listen", { _meta: WITH_TASKS, notifications })),
-      headers: { ...streamHeaders, "Mcp-Method": "subscriptions/listen" },
-    });
-    assert.deepEqual((await listening.nextMessage()).params.notifications, { toolsListChanged: true });
+    const asked = { _meta: WITH_TASKS, notifications };
+    const listening = await openStream(`${evil}/mcp/vault`, "subscriptions/listen", asked);
+    assert.deepEqual((await listening.next()).params.notifications, { toolsListChanged: true });
     listening.close();
     assert.equal((await at(acme, "tasks/get", { taskId })).body.result.status, "working");
     await at(acme, "tasks/cancel", { taskId });
@@ -300,7 +284,7 @@ describe("what one tenant has is out of reach of another", () => {
   it("cursors: one that the other gave leads to the tenant's own list (C8)", async () => {
     const list = (tenant: string, cursor?: string): Promise<Reply> =>
       post(`${tenant}/mcp/many`, request("tools/list", cursor === undefined ? {} : { cursor }));
-    const names = (reply: Reply): string[] => reply.body.result.tools.map(({ name }: { name: string }) => name);
+    const names = (reply: Reply): string[] => rows(reply.body.result.tools, "name");
     const { nextCursor } = (await list(acme)).body.result;
     assert.ok(nextCursor);
     const own = (await list(evil)).body.result.nextCursor;
@@ -311,15 +295,12 @@ describe("what one tenant has is out of reach of another", () => {
     for (const name of [`private@${cids["release"]}`, `vault@${cids["release"]}`]) {
       assert.equal((await post(`${evil}/mcp/${encodeURIComponent(name)}`, request("tools/list"))).status, 404, name);
     }
-    const listen = { notifications: { resourceSubscriptions: ["vault://state"], toolsListChanged: true } };
-    const listening = await read(`${evil}/mcp/vault`, {
-      ...sending(request("subscriptions/listen", { _meta: WITH_TASKS, ...listen })),
-      headers: { ...streamHeaders, "Mcp-Method": "subscriptions/listen" },
-    });
-    await listening.nextMessage();
-    await textOf(`${acme}/mcp/vault`, "touch");
-    await textOf(`${evil}/mcp/vault`, "hide", { name: "touch" });
-    assert.equal((await listening.nextMessage()).method, "notifications/tools/list_changed", "the next is its own");
+    const notifications = { resourceSubscriptions: ["vault://state"], toolsListChanged: true };
+    const listening = await openStream(`${evil}/mcp/vault`, "subscriptions/listen", { notifications });
+    await listening.next();
+    await callText(`${acme}/mcp/vault`, "touch");
+    await callText(`${evil}/mcp/vault`, "hide", { name: "touch" });
+    assert.equal((await listening.next()).method, "notifications/tools/list_changed", "the next is its own");
     listening.close();
   });
 
@@ -414,7 +395,7 @@ describe("what one tenant has is out of reach of another", () => {
     assert.equal((await evilApi.put("/definitions/private", PRIVATE.replace(MARK, "fake"))).status, 201);
     assert.equal((await evilApi.send("DELETE", "/secrets/CODE")).status, 404);
     assert.equal((await apiOf({ url: acme }).send("GET", "/variables/plan")).cid, before.cid);
-    assert.equal(await textOf(`${acme}/mcp/private`, "treasure"), MARK);
+    assert.equal(await callText(`${acme}/mcp/private`, "treasure"), MARK);
     const stale = await evilApi.send("PUT", "/variables/plan", "x", { "If-Match": `"${cids["variable"]}"` });
     assert.equal(stale.status, 412);
     assert.ok(!JSON.stringify(stale.body).includes(MARK));
@@ -429,18 +410,3 @@ describe("what one tenant has is out of reach of another", () => {
     return text;
   }
 });
-
-const streamHeaders = {
-  "Content-Type": "application/json",
-  Accept: "application/json, text/event-stream",
-  "MCP-Protocol-Version": "2026-07-28",
-};
-
-function sending(body: unknown): RequestInit {
-  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-}
-
-function nameOf({ name, taskId }: Record<string, unknown>): Record<string, string> {
-  const named = name ?? taskId;
-  return typeof named === "string" ? { "Mcp-Name": named } : {};
-}

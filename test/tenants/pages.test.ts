@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
 import { connectRaw } from "../support/raw-http.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf, type NewTenant } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -46,10 +47,7 @@ describe("the pages of a tenant", () => {
     const { servers } = (await (await get("/api/servers", "application/json")).json()) as {
       servers: { url: string }[];
     };
-    assert.deepEqual(
-      servers.map(({ url }) => url),
-      ["/t/acme/mcp/broken", "/t/acme/mcp/greet"],
-    );
+    assert.deepEqual(rows(servers, "url"), ["/t/acme/mcp/broken", "/t/acme/mcp/greet"]);
     const missing = await (await get("/mcp/meta/gret")).text();
     assert.match(missing, /href="\/t\/acme\/mcp\/meta\/greet"/, "what was meant, of this tenant");
     assert.match(missing, /\/t\/acme\/mcp\/meta\/gret/, "the address as it was asked for");

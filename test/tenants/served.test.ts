@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { call, post, request } from "../support/berth.ts";
-import { LegacyClient, read, type EventReader } from "../support/legacy-client.ts";
+import { callText, post, request } from "../support/berth.ts";
+import { LegacyClient, read } from "../support/legacy-client.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
@@ -27,7 +27,7 @@ describe("tenants", () => {
     });
   });
 
-  const textOf = async (url: string, name = "say"): Promise<string> => (await call(url, name)).content[0].text;
+  const textOf = (url: string, name = "say"): Promise<string> => callText(url, name);
 
   it("each tenant has its own servers at /t/<tenant>/mcp, and default has its own without a prefix (C8)", async () => {
     assert.equal(await textOf(`${berth.url}/mcp/say`), "default");
@@ -64,7 +64,7 @@ describe("tenants", () => {
     assert.equal((await calling.nextMessage()).params.message, "on my way");
 
     await onStoreOf(berth, (store) => store.tenants.change("slow", { by: "test", suspended: true }));
-    for (const reader of [stream, oldClient, calling]) await ended(reader);
+    for (const reader of [stream, oldClient, calling]) while (await reader.next());
     assert.equal((await subscription.nextMessage()).result.resultType, "complete");
     assert.equal((await client.request("tools/list")).status, 403);
 
@@ -78,8 +78,3 @@ describe("tenants", () => {
     assert.equal(await textOf(`${berth.url}/t/late/mcp/say`), "late");
   });
 });
-
-/** Reads to the end of a stream. */
-async function ended(reader: EventReader): Promise<void> {
-  while (await reader.next());
-}
