@@ -1,21 +1,20 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { hash } from "node:crypto";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { promisify } from "node:util";
 import Database from "#better-sqlite3";
 import { entryOf, SERVICE, type AuditHead } from "../../src/audit/audit-entry.ts";
 import { CallBlock } from "../../src/audit/call-block.ts";
 import { headText, linkAfter, readHead } from "../../src/audit/chain.ts";
 import { verifyLog, type VerifiedLog } from "../../src/audit/verify.ts";
 import { rawBlock } from "../../src/lib/cid.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
 import { auditHead } from "../../src/store/sqlite/audit.ts";
 import { backupStore, restoreStore } from "../../src/store/sqlite/backup.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
 import { callOf, recordsOf } from "../support/audit.ts";
 import { onStore, type AuditedPlace } from "../support/audited-stores.ts";
-import { cli } from "../support/commands.ts";
+import { berth } from "../support/commands.ts";
 import { gathered } from "../support/gathered.ts";
 import { rows } from "../support/rows.ts";
 import { setVariable as change } from "../support/store.ts";
@@ -94,10 +93,7 @@ onStore("the chains of the audit log", (make, kind) => {
         for (const value of badValues(column)) {
           await setVariable("v", `${column} ${value}`);
           const { number, arrival } = (await store.audit.newest({ max: 1 }))[0]!;
-          const [before] = (await place.rows("SELECT * FROM audit WHERE arrival = ?", arrival)) as Record<
-            string,
-            unknown
-          >[];
+          const [before] = (await place.rows("SELECT * FROM audit WHERE arrival = ?", arrival)) as JsonObject[];
           const [{ hash } = {}] = (await place.rows("SELECT hash FROM audit_chain")) as { hash?: Buffer }[];
           await place.tamper(`UPDATE audit SET ${column} = ${value} WHERE arrival = ${arrival}`);
           assert.equal((await faultOf())?.number, number, `${column} = ${value}`);
@@ -123,11 +119,8 @@ onStore("the chains of the audit log", (make, kind) => {
         assert.ok(number === gone || message.endsWith(`; the record of retention ${gone} is damaged`), message);
         await store.audit.append([call]);
         while (await store.audit.retain(keep));
-        assert.equal(
-          (await gathered(store.audit.all())).filter(({ kind, body }) => kind === "call" && body).length,
-          0,
-          "it goes on",
-        );
+        const kept = (await gathered(store.audit.all())).filter(({ kind, body }) => kind === "call" && body);
+        assert.equal(kept.length, 0, "it goes on");
       }
     });
 
@@ -182,13 +175,10 @@ onStore("the chains of the audit log", (make, kind) => {
     assert.equal(await isSwapped(), 2);
     assert.equal((await faultOf())?.number, 3);
     await isSwapped();
-    for (const [from, to] of [
-      [2, 9],
-      [3, 2],
-      [9, 3],
-    ]) {
-      await place.tamper(`UPDATE audit SET arrival = ${to} WHERE arrival = ${from}`);
-    }
+    const move = (from: number, to: number) => place.tamper(`UPDATE audit SET arrival = ${to} WHERE arrival = ${from}`);
+    await move(2, 9);
+    await move(3, 2);
+    await move(9, 3);
     assert.equal((await faultOf())?.number, 3);
   });
 
@@ -215,37 +205,23 @@ onStore("the chains of the audit log", (make, kind) => {
          UNION ALL SELECT 0, zeroblob(32) ORDER BY place DESC LIMIT 1)`,
       );
     };
-    const lastOf = "place = (SELECT max(place) FROM audit WHERE kind <> 'anchor' AND tenant =";
+    const endOfAcme =
+      "tenant = 'acme' AND place = (SELECT max(place) FROM audit WHERE kind <> 'anchor' AND tenant = 'acme')";
 
     const cut = /anchor 1 holds the chain up to 3/;
+    const late = /was not there when the anchor 1 was made/;
+    const OF_OTHER = "WHERE tenant = 'other'";
+    const MOVE = "UPDATE audit SET tenant = 'other', place = 4 WHERE tenant = 'acme' AND place = 4";
     for (const [what, sql, chain, number, message] of [
-      [
-        "changed contents",
-        "UPDATE audit SET body = '{}' WHERE tenant = 'other' AND place = 2",
-        "other",
-        2,
-        /not those/,
-      ],
+      ["changed contents", `UPDATE audit SET body = '{}' ${OF_OTHER} AND place = 2`, "other", 2, /not those/],
       ["a gap", "DELETE FROM audit WHERE tenant = 'acme' AND place = 2", "acme", 3, /link 2 before it/],
       ["a missing end", "DELETE FROM audit WHERE tenant = 'other' AND place = 3", "other", 3, cut],
       ["a missing chain", "DELETE FROM audit WHERE tenant = 'other'", "other", 1, cut],
       ["no service's chain", "DELETE FROM audit WHERE tenant = '' AND kind <> 'anchor'", "", 1, cut],
-      [
-        "a record moved to another tenant",
-        "UPDATE audit SET tenant = 'other', place = 4 WHERE tenant = 'acme' AND place = 4",
-        "other",
-        4,
-        /does not follow/,
-      ],
+      ["a record moved to another tenant", MOVE, "other", 4, /does not follow/],
       ["an anchor elsewhere", "UPDATE audit SET place = 4 WHERE kind = 'anchor'", null, 4, /link 1 to 3 before it/],
       ["an anchor moved back", "UPDATE audit SET arrival = -1 WHERE kind = 'anchor'", "", 1, cut],
-      [
-        "an anchor moved on",
-        "UPDATE audit SET arrival = 99 WHERE kind = 'anchor'",
-        "acme",
-        5,
-        /was not there when the anchor 1 was made/,
-      ],
+      ["an anchor moved on", "UPDATE audit SET arrival = 99 WHERE kind = 'anchor'", "acme", 5, late],
       ["a changed anchor", "UPDATE audit SET body = '{\"heads\":[]}' WHERE kind = 'anchor'", null, 1, /not those/],
     ] as const) {
       it(`finds ${what}, and says in which chain, whatever the store's own heads say`, async () => {
@@ -275,13 +251,7 @@ onStore("the chains of the audit log", (make, kind) => {
     });
 
     for (const [what, sql, chain, number, keptMessage] of [
-      [
-        "an end after the last anchor",
-        `DELETE FROM audit WHERE tenant = 'acme' AND ${lastOf} 'acme')`,
-        "acme",
-        5,
-        undefined,
-      ],
+      ["an end after the last anchor", `DELETE FROM audit WHERE ${endOfAcme}`, "acme", 5, undefined],
       ["all anchors, gone", "DELETE FROM audit WHERE kind = 'anchor'", null, 1, /^the log ends at 0: /],
     ] as const) {
       it(`finds ${what}, by the heads that the store itself knows`, async () => {
@@ -335,13 +305,9 @@ onStore("the chains of the audit log", (make, kind) => {
     });
 
     it("berth audit verify says whose link does not fit, and its head stands for all that it found whole", async () => {
-      const verify = async (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> => {
-        const all = [cli, "audit", "verify", ...place.ofCommand.args, ...args];
-        return promisify(execFile)(process.execPath, all, { env: { ...process.env, ...place.ofCommand.env } }).then(
-          (said) => ({ code: 0, ...said }),
-          (error: unknown) => error as { code: number; stdout: string; stderr: string },
-        );
-      };
+      const { args: where, env } = place.ofCommand;
+      const verify = (...args: string[]) =>
+        berth(["audit", "verify", ...where, ...args], { env: env as Record<string, string> });
       const { code, stdout, stderr } = await verify();
       assert.equal(code, 0);
       assert.match(stderr, /^The log is whole: 11 records in 11 links, 3 chains\. Keep its head/);
