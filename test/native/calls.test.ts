@@ -69,21 +69,16 @@ describe("native calls", () => {
     const messages = eventsOf(connection.text());
     const { release } = (messages[0]!["params"] as { result: { release: string } }).result;
     assert.match(release, /^baguq/);
-    const told = (result: object) => ({
-      jsonrpc: "2.0",
-      method: "streaming.drip",
-      params: { subscription: "call-1", result },
-    });
+    const told = (event: object) => {
+      return { jsonrpc: "2.0", method: "streaming.drip", params: { subscription: "call-1", result: event } };
+    };
+    const result = { content: [{ type: "text", text: "dripped 2" }], structuredContent: "dripped 2" };
     assert.deepEqual(messages, [
       told({ type: "start", server: "streaming", tool: "drip", release }),
       told({ type: "data", data: "1 " }),
       told({ type: "data", data: "2 " }),
       told({ type: "complete" }),
-      {
-        jsonrpc: "2.0",
-        id: "call-1",
-        result: { content: [{ type: "text", text: "dripped 2" }], structuredContent: "dripped 2" },
-      },
+      { jsonrpc: "2.0", id: "call-1", result },
     ]);
   });
 
@@ -125,11 +120,8 @@ describe("native calls", () => {
 
   /** All messages in the answer to one POST to all servers. */
   async function exchange(body: object, headers: Record<string, string>): Promise<Record<string, unknown>[]> {
-    const response = await fetch(`${berth.url}/mcp`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", ...headers },
-      body: JSON.stringify(body),
-    });
+    const sent = { "Content-Type": "application/json", ...headers };
+    const response = await fetch(`${berth.url}/mcp`, { method: "POST", headers: sent, body: JSON.stringify(body) });
     const text = await response.text();
     return text.startsWith("{") ? [JSON.parse(text) as Record<string, unknown>] : eventsOf(text);
   }
@@ -206,20 +198,16 @@ describe("native calls", () => {
     const { events } = await native(berth.url, "everyday.echo", { message: "hi" });
     assert.equal(events[0]?.type, "start");
     const { release } = events[0];
-    for (const [path, method] of [
-      ["", `everyday@${release}.echo`],
-      [`/mcp/everyday@${release}`, "everyday.echo"],
-    ]) {
-      assert.equal(textOf((await native(`${berth.url}${path}`, method!, { message: "hi" })).result), "hi");
-    }
+    const here = `${berth.url}/mcp/everyday@${release}`;
+    const inMethod = await native(berth.url, `everyday@${release}.echo`, { message: "hi" });
+    const inAddress = await native(here, "everyday.echo", { message: "hi" });
+    for (const { result } of [inMethod, inAddress]) assert.equal(textOf(result), "hi");
   });
 
   it("log lines are events, whatever their level (S9)", async () => {
     const { events, result } = await native(berth.url, "asking.speak");
-    assert.deepEqual(
-      events.filter(({ type }) => type === "log"),
-      [{ type: "log", level: "warning", message: "careful" }],
-    );
+    const lines = events.filter(({ type }) => type === "log");
+    assert.deepEqual(lines, [{ type: "log", level: "warning", message: "careful" }]);
     assert.equal(textOf(result), "spoken");
   });
 
@@ -234,10 +222,8 @@ describe("native calls", () => {
     }
     const { result } = await native(berth.url, "asking.order", {}, { inputResponses });
     assert.match(String(textOf(result)), /tea.*big/);
-    await assert.rejects(
-      native(berth.url, "asking.order", {}, { inputResponses: { drink: 1 } }),
-      (error) => error instanceof NativeCallError && error.code === -32602,
-    );
+    const refused = (error: unknown): boolean => error instanceof NativeCallError && error.code === -32602;
+    await assert.rejects(native(berth.url, "asking.order", {}, { inputResponses: { drink: 1 } }), refused);
   });
 
   it("ends a call with the reason of its signal (S9)", async () => {
@@ -257,12 +243,8 @@ describe("native calls", () => {
     let message = await reader.nextMessage();
     while (message?.id !== "native") message = await reader.nextMessage();
     assert.deepEqual(message.result.structuredContent, { sum: 11 });
-    const { body } = await modern(
-      `${berth.url}/mcp/everyday`,
-      "everyday.add",
-      { a: 1 },
-      { Accept: "application/json" },
-    );
+    const headers = { Accept: "application/json" };
+    const { body } = await modern(`${berth.url}/mcp/everyday`, "everyday.add", { a: 1 }, headers);
     assert.deepEqual(body.result.structuredContent, { sum: 11 });
   });
 });

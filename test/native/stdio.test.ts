@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { MODERN_META, request } from "../support/berth.ts";
+import { rows } from "../support/rows.ts";
 import { StdioSession, type Said } from "../support/stdio-session.ts";
 import { berthInSuite, temporaryFolder } from "../support/suite.ts";
 
@@ -26,10 +27,7 @@ describe("native calls on stdio", () => {
     const session = start();
     session.send(request("streaming.words", { text: "one two" }, 1), request("tools/list", undefined, 2));
     await session.answer(1);
-    assert.deepEqual(
-      events(session, 1).map(({ type, data }) => data ?? type),
-      ["start", "one", "two", "complete"],
-    );
+    assert.deepEqual(rows(events(session, 1), "type", "data"), ["start -", "data one", "data two", "complete -"]);
     assert.equal((await session.answer(2)).error.code, -32002, "MCP still wants its handshake");
     await session.initialize();
     session.send(request("tools/list", undefined, 3), request("everyday_add", { a: 1 }, 4));
