@@ -18,7 +18,14 @@ import { until } from "../../support/until.ts";
 /** Values that a field may hold instead of the right one; the first has no text form. */
 const STRANGE: readonly unknown[] = [
   { toString: 1, valueOf: 1 },
-  ...[null, 7, true, "text", [], [null], [{ toString: 1 }], { a: null }],
+  null,
+  7,
+  true,
+  "text",
+  [],
+  [null],
+  [{ toString: 1 }],
+  { a: null },
 ];
 
 const TOOL: JsonObject = {

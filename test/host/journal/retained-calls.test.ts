@@ -165,8 +165,8 @@ describe("the calls that a server keeps", () => {
     assert.equal(kept.retainedMs(TENANT, "notes"), 2 * DAY_MS);
     const now = store.now();
     const old = [1 / 24, 1, 1.5].map((days) => {
-      const body = JSON.stringify({ arguments: days });
-      return { ...CALL, server: "notes", at: now - days * DAY_MS, expiresAt: now + DAY_MS, body };
+      const [at, expiresAt] = [now - days * DAY_MS, now + DAY_MS];
+      return Object.assign({ server: "notes", at, expiresAt, body: JSON.stringify({ arguments: days }) }, CALL);
     });
     await store.retainedCalls.add(TENANT, old, ROOM);
     assert.equal((await textsOf(kept)).length, 3);

@@ -191,7 +191,7 @@ describe("contracts of hosted servers with many tools", () => {
 function contractOf(count: number): Contract {
   const tools = Array.from({ length: count }, (_, number): ToolContract => {
     const text = { type: "string", description: "What it is. ".repeat(20) };
-    const properties = Object.fromEntries([..."abcdefgh"].map((name) => [`${name}${number}`, text]));
+    const properties = Object.fromEntries("abcdefgh".split("").map((name) => [`${name}${number}`, text]));
     return { name: `tool-${number}`, description: `Tool ${number}.`, inputSchema: { type: "object", properties } };
   });
   return { tools, resources: [], resourceTemplates: [], prompts: [] };

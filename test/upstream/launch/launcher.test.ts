@@ -230,7 +230,7 @@ test("uses the default of a variable that is unset or empty, which is no secret 
   const uri =
     "mcp+npx://p?env.A=${UNSET:-by-default}&env.B=${EMPTY:-a:-b}&env.C=${TOKEN:-x}&env.D=${UNSET:-}&env.E=$${A:-b}";
   const { env, secrets } = await commandFor(t, uri, ["npx"], { EMPTY: "", TOKEN: "hidden-value" });
-  const values = [..."ABCDE"].map((name) => env[name]);
+  const values = "ABCDE".split("").map((name) => env[name]);
   assert.deepEqual(values, ["by-default", "a:-b", "hidden-value", "", "${A:-b}"]);
   assert.deepEqual(new Set(secrets), new Set(["hidden-value"]));
   const remote = launchOf("mcp+https://h/?header.X=${UNSET:-one}&query.y=${UNSET:-two}") as RemoteLaunch;
