@@ -22,9 +22,11 @@ describe("JSON-RPC over POST", () => {
     const refused = await post(url, request("ping", undefined, longer));
     assert.equal(refused.status, 400);
     assert.match(refused.body.error.message, /"id" must be a string of at most 1024 characters or an integer/);
+    const headers = { "Content-Type": "application/json", Accept: "application/json, text/event-stream" };
     const call = async (progressToken: string): Promise<string> => {
       const params = { name: "echo", arguments: { message: "x" }, _meta: { progressToken } };
-      return (await post(url, request("tools/call", params))).text;
+      const body = JSON.stringify(request("tools/call", params));
+      return (await fetch(url, { method: "POST", headers, body })).text();
     };
     assert.doesNotMatch(await call(longest), /progressToken/);
     assert.match(await call(longer), /progressToken\\" has at most 1024 characters/);

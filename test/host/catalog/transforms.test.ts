@@ -189,7 +189,10 @@ describe("a transform that goes wrong", () => {
       [`{ function: "say" }`, /It needs a "name"/],
       [`{ name: "a b", function: "say" }`, /cannot be a tool's name/],
       [`{ name: "x" }`, /no tool function "x"/],
-      [`{ name: "x", function: "say", inputSchema: { type: "strin" } }`, /at \/0\/inputSchema: Not a JSON Schema/],
+      [
+        `{ name: "x", function: "say", inputSchema: { type: "object", properties: { a: { type: "strin" } } } }`,
+        /at \/0\/inputSchema: Not a JSON Schema/,
+      ],
       [`{ name: "x", function: "say", extra: 1 }`, /no field "extra"/],
       [`{ name: "x", function: "say", arguments: { no: 1 } }`, /takes no argument "no"/],
     ];
