@@ -152,10 +152,8 @@ test("the child gets nothing of the environment, ends when idle or closed, and s
   await until(() => children().every((pid) => before.includes(pid)));
   assert.equal((await compiler.compile(sound)).tools.length, 1);
   await compiler.close();
-  assert.deepEqual(
-    children().filter((pid) => !before.includes(pid)),
-    [],
-  );
+  const left = children().filter((pid) => !before.includes(pid));
+  assert.deepEqual(left, []);
   const late = await compiler.compile(sound);
   assert.equal(late.problems.map(({ code }) => code).join(), "compiler-closed");
 });
@@ -167,10 +165,8 @@ test("where somebody waits for nothing else the child stays for minutes", async 
   const started = children().filter((pid) => !before.includes(pid));
   clock.leap(599_000);
   await compiler.compile(sound);
-  assert.deepEqual(
-    children().filter((pid) => !before.includes(pid)),
-    started,
-  );
+  const running = children().filter((pid) => !before.includes(pid));
+  assert.deepEqual(running, started);
   clock.leap(600_000);
   await until(() => children().every((pid) => !started.includes(pid)));
 });

@@ -197,9 +197,7 @@ test("declarations belong to a definition when its JavaScript has them, or when 
   const { files, problems } = await gatherDefinition(root, "a/tool.ts");
   assert.deepEqual(problems, []);
   const expected = ["globals.d.ts", "level.d.ts", "math.d.ts", "math.js", "pad.d.ts", "tool.ts", "user.d.ts"];
-  assert.deepEqual(
-    Object.keys(files),
-    expected.map((name) => `a/${name}`),
-  );
+  const paths = expected.map((name) => `a/${name}`);
+  assert.deepEqual(Object.keys(files), paths);
   assert.deepEqual(Object.keys((await gatherDefinition(root, "a/script.sh")).files), ["a/script.sh"]);
 });

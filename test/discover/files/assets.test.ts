@@ -5,9 +5,9 @@ import { loaderOf } from "../../../src/discover/files/resolve.ts";
 import { gatherDefinition } from "../../../src/discover/gather.ts";
 import { discover } from "../../../src/discover/typescript/discover.ts";
 import { openProgram } from "../../../src/discover/typescript/program.ts";
-import { loadDefinition, packDefinition } from "../../../src/image/definition.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { importBundle } from "../../support/discovered.ts";
+import { rows } from "../../support/rows.ts";
 import { folderWith } from "../../support/suite.ts";
 
 /** The bytes of the shortest module that exports a function, and a byte that is no UTF-8. */
@@ -44,16 +44,6 @@ test("files beside a definition are its own, and import as text or bytes", async
   assert.deepEqual([table(), sql(), bytes()], [CSV, "select 1", [...PIXEL]]);
   const map = Buffer.from(/base64,(\S+)\s*$/.exec(bundle!)![1]!, "base64").toString();
   assert.ok(!map.includes("select 1"), "its source map holds no asset a second time");
-});
-
-test("they are stored as the bytes that they are, and come back as they were", async () => {
-  const root = folderWith(all);
-  const { files } = await gatherDefinition(root, "a.ts");
-  const { cid, blocks } = packDefinition("a.ts", files);
-  const stored = new Map(blocks.map((block) => [block.cid, block.bytes]));
-  assert.ok([...stored.values()].some((bytes) => PIXEL.equals(bytes)));
-  const loaded = await loadDefinition(async (each) => stored.get(each), cid, "a");
-  assert.deepEqual(loaded.files, files);
 });
 
 test("a byte-order mark stays in the file, and is left out of the text", async () => {
@@ -102,8 +92,5 @@ test("every kind that can be imported has a type", () => {
     entry: "a.ts",
     files: { "a.ts": lines.join("\n"), ...files },
   });
-  assert.deepEqual(
-    program.getSemanticDiagnostics(entry).map(({ messageText }) => messageText),
-    [],
-  );
+  assert.deepEqual(rows(program.getSemanticDiagnostics(entry), "messageText"), []);
 });

@@ -117,17 +117,6 @@ describe("a bundle with npm packages", () => {
     }
   });
 
-  it("is the same whatever the order of the lines in the set is", async () => {
-    const made: Made = {
-      "node_modules/a": { dependencies: ["b"], files: { "index.js": `exports.a = require("b").b;` } },
-      "node_modules/b": { dependencies: ["a"], files: { "index.js": `exports.b = () => require("a").a;` } },
-    };
-    const code = `import { a } from "a"; export const f = a;`;
-    const one = await bundled(code, made);
-    const other = await bundled(code, Object.fromEntries(Object.entries(made).toReversed()));
-    assert.equal(one.bundle, other.bundle);
-  });
-
   it("goes on without what a package only tries, and is refused without what it imports", async () => {
     const tries = `try { exports.found = require("optional"); } catch (error) { exports.found = error.code; }
       try { exports.fast = require("./fast.node"); } catch (error) { exports.why = error.message; }`;

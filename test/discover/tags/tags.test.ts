@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { compileDefinition } from "../../../src/discover/compile.ts";
 import { found } from "../../support/discovered.ts";
+import { rows } from "../../support/rows.ts";
 import { stopwatch } from "../../support/stopwatch.ts";
 
 /** Each problem's code, its place, and the source text above the marker. */
@@ -310,10 +311,7 @@ test("a tool can be made for tasks", () => {
     tools.map(({ task }) => task && [task.required, task.deferred]),
     [[false, false], [true, false], [true, true], [false, false], undefined],
   );
-  assert.deepEqual(
-    problems.map(({ severity, code }) => `${severity} ${code}`),
-    ["warning unknown-task-word"],
-  );
+  assert.deepEqual(rows(problems, "severity", "code"), ["warning unknown-task-word"]);
 });
 
 test("a definition of prompts and resources alone can be bundled, and a shell definition has none", async () => {

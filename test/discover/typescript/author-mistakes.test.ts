@@ -6,6 +6,7 @@ import type { Compiled } from "../../../src/discover/discovery.ts";
 import { PackageFiles, tarballsToSend } from "../../../src/discover/packages/package-files.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { packagesInReach } from "../../../src/packages/package-set.ts";
+import { rows } from "../../support/rows.ts";
 import { packageSet } from "../../support/tarballs.ts";
 
 /** Common mistakes of authors, and the messages that they get. */
@@ -261,59 +262,46 @@ test("a list with an end of its own is told to be taken with its elements in any
 });
 
 /** Code, and the problem that it has, with its line and column, and its message; code without a problem is valid. */
-const mistakes: readonly (readonly [string, code?: string, place?: string, cure?: RegExp])[] = [
+const mistakes: readonly (readonly [text: string, problem?: string, cure?: RegExp])[] = [
   [
     "export const a = (): string => process.env.TOKEN ?? '';",
-    "unset-variable",
-    "1:32",
+    "unset-variable 1:32",
     /"secrets": \["TOKEN"\], "env": \{ "TOKEN": "\$\{TOKEN\}" \} in the entry "hello" of mcps; or write @secret TOKEN/,
   ],
   [
     "export const a = (): string => String(process.env['TOKEN']);",
-    "unset-variable",
-    "1:39",
+    "unset-variable 1:39",
     /^process\.env\.TOKEN is undefined/,
   ],
   ["const { URL: u = 'x' } = process.env;\nexport const a = (): string => u + (process.env.LEVEL ?? 'low');"],
-  ["const { TOKEN: t = '' } = process.env;\nexport const a = (): string => t;", "unset-variable", "1:9", /TOKEN/],
+  ["const { TOKEN: t = '' } = process.env;\nexport const a = (): string => t;", "unset-variable 1:9", /TOKEN/],
   [
     "import { env } from 'node:process';\nexport const a = (): string => String(env.TOKEN);",
-    "unset-variable",
-    "2:39",
+    "unset-variable 2:39",
     /TOKEN/,
   ],
-  ["const own = process.env;\nexport const a = (): string => String(own.TOKEN);", "unset-variable", "2:39", /TOKEN/],
+  ["const own = process.env;\nexport const a = (): string => String(own.TOKEN);", "unset-variable 2:39", /TOKEN/],
   [
-    "export const a = (): string => String((import.meta as any).env, import.meta.env.KEY);".replace(
-      "(import.meta as any).env, ",
-      "",
-    ),
-    "unset-variable",
-    "1:39",
+    "export const a = (): string => String(import.meta.env.KEY);",
+    "unset-variable 1:39",
     /^import\.meta\.env\.KEY is undefined.*: read process\.env\.KEY, and write/,
   ],
   [
-    "process.env.TZ2 = 'x';\nexport const a = (process: { env: { A: string } }): string => process.env.A + process.env['B'] + globalThis.process.env.TZ2 + globalThis.process.env.NODE_ENV;".replace(
-      " + process.env['B']",
-      "",
-    ),
+    "process.env.TZ2 = 'x';\nexport const a = (process: { env: { A: string } }): string => process.env.A + globalThis.process.env.TZ2 + globalThis.process.env.NODE_ENV;",
   ],
   [
     "import { readFileSync } from 'node:fs';\nexport const a = (): string => readFileSync('data/x.csv', 'utf8');",
-    "relative-path",
-    "2:45",
+    "relative-path 2:45",
     /import data from "\.\/data\/x\.csv".*--folder data=\.\/data, "folders": \["data"\]/,
   ],
   [
     "import * as fs from 'fs/promises';\nexport const a = (): Promise<string[]> => fs.readdir('./docs/x');",
-    "relative-path",
-    "2:54",
+    "relative-path 2:54",
     /: give it a folder \(berth dev --folder docs=/,
   ],
   [
     "import { createReadStream } from 'node:fs';\nexport const a = (): string => String(createReadStream(new URL('./x.md', import.meta.url)));",
-    "relative-path",
-    "2:56",
+    "relative-path 2:56",
     /import data from "\.\/x\.md"/,
   ],
   [
@@ -322,137 +310,111 @@ const mistakes: readonly (readonly [string, code?: string, place?: string, cure?
   ["export const a = (team?: string, context: import('berth').ToolContext): string => team + context.tool;"],
   [
     "export function a(team?: string, name: string): string { return team + name; }",
-    "type-error",
-    "1:34",
+    "type-error 1:34",
     /required parameter cannot follow/,
   ],
   ["export const a = (team: string, ctx): string => team + ctx.tool;"],
   [
     "@Injectable()\nexport class Weather { @Tool('x') today(city: string) {} }\nfunction Tool(name: string) {}",
-    "nothing-exported",
-    "2:14",
+    "nothing-exported 2:14",
     /^Weather is a class, and methods are not tools, with decorators or without; export today as a function/,
   ],
   [
     "class Weather { today(city: string) {} later() {} }",
-    "nothing-exported",
-    "1:7",
+    "nothing-exported 1:7",
     /^Weather is a class.*export today and later as functions of their own/,
   ],
   [
     "export const a = (list: string[], each: (item: string) => void): void => list.forEach(each);",
-    "unsupported-type",
-    "1:35",
+    "unsupported-type 1:35",
     /leave it out, and return what it would be given/,
   ],
   [
     "import { x } from '@/lib/x';\nexport const a = (): string => x();",
-    "import-refused",
-    "1:19",
+    "import-refused 1:19",
     /looks like an alias of a project.*in paths: add it there, or write.*"\.\/lib\/x"/,
   ],
-  [
-    "import { x } from '~/lib/x';\nexport const a = (): string => x();",
-    "import-refused",
-    "1:19",
-    /an alias of a project/,
-  ],
+  ["import { x } from '~/lib/x';\nexport const a = (): string => x();", "import-refused 1:19", /an alias of a project/],
   [
     "import { z } from 'zod';\nconst Args = z.object({}).strict();\nexport const a = (args: Args): string => String(args);",
-    "unresolved-type",
-    "3:19",
+    "unresolved-type 3:19",
     /^a: Args is a value, not a type: write z\.infer<typeof Args>/,
   ],
   [
     "import * as v from 'valibot';\nconst Args = v.object({});\nexport const a = (args: Args): string => String(args);",
-    "unresolved-type",
-    "3:19",
+    "unresolved-type 3:19",
     /write v\.InferOutput<typeof Args>/,
   ],
   [
     "const Args = { a: 1 };\nexport const a = (args: Args): string => String(args);",
-    "unresolved-type",
-    "2:19",
+    "unresolved-type 2:19",
     /Args is a value, not a type: write typeof Args/,
   ],
   [
     "import type { Request } from 'express';\nexport const a = (req: Request): string => req.url;",
-    "http-handler",
-    "2:19",
+    "http-handler 2:19",
     /no request or response of express: take what it needs as parameters/,
   ],
   [
     "import type * as koa from 'koa';\nexport const a = (ctx: koa.Context): string => ctx.url;",
-    "http-handler",
-    "2:19",
+    "http-handler 2:19",
     /of koa/,
   ],
   [
     "import { tool } from 'ai';\nexport const weather = tool({ description: 'x', execute: async () => 1 });",
-    "nothing-exported",
-    "2:14",
+    "nothing-exported 2:14",
     /^weather is an object with the function "execute".*"export async function weather\(/,
   ],
   [
     "export const greet = { description: 'x', handler: (name: string) => name };",
-    "nothing-exported",
-    "1:14",
+    "nothing-exported 1:14",
     /an object with the function "handler"/,
   ],
   [
     "export namespace tools { export const a = () => 1; }",
-    "nothing-exported",
-    "1:18",
+    "nothing-exported 1:18",
     /^tools is a namespace.*export each function by itself/,
   ],
   [
     "import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\nconst server = new McpServer({ name: 'x', version: '1' });",
-    "nothing-exported",
-    "1:1",
+    "nothing-exported 1:1",
     /write "hello": \{ "upstream": "mcp\+node:\/\/\/path\/to\/hello\.ts" \} in mcps/,
   ],
   [
     "import type { InferSchema } from 'xmcp';\nexport default (args: InferSchema<object>): string => String(args);",
-    "unresolved-type",
-    "2:17",
+    "unresolved-type 2:17",
     /write the type itself/,
   ],
   [
     "export function a(): void {}\nexport function a(): void {}",
-    "repeated-declaration",
-    "2:17",
+    "repeated-declaration 2:17",
     /^a is already declared in line 1: rename or remove/,
   ],
-  ["export const a = (): void => {};\nexport class a {}", "repeated-declaration", "2:14", /declared in line 1/],
+  ["export const a = (): void => {};\nexport class a {}", "repeated-declaration 2:14", /declared in line 1/],
   [
     "export { shout } from 'plain';\nexport const a = (): void => {};",
-    "unseen-exports",
-    "1:23",
+    "unseen-exports 1:23",
     /"plain" has no types, so \{ shout \} cannot be offered/,
   ],
   [
     "export { shout } from 'other';\nexport const a = (): void => {};",
-    "unseen-exports",
-    "1:23",
+    "unseen-exports 1:23",
     /was not added.*run berth add other/,
   ],
   [
     "export * from 'lib';",
-    "nothing-exported",
-    "1:15",
+    "nothing-exported 1:15",
     /export \* offers nothing of a package: name its functions, as in export \{ shout \} from "lib"/,
   ],
   [
     "export { basename } from 'node:path';\nexport const a = (): void => {};",
-    "unseen-exports",
-    "1:26",
+    "unseen-exports 1:26",
     /Node's "node:path"/,
   ],
-  ["export { each } from 'lib';", "unsupported-type", "1:10", /^each: this is a function.*\(at run\)/],
+  ["export { each } from 'lib';", "unsupported-type 1:10", /^each: this is a function.*\(at run\)/],
   [
     "import { column } from 'lib';\nexport const role = column('role');\nexport const a = (): void => {};",
-    "package-object",
-    "2:14",
+    "package-object 2:14",
     /^role is an object of a package, not a function/,
   ],
   ["export { shout } from 'lib';\nexport type { Column } from 'lib';"],
@@ -461,24 +423,21 @@ const mistakes: readonly (readonly [string, code?: string, place?: string, cure?
   ],
   [
     "import type { Options } from 'lib';\nexport const a = (all: Options & { /** @odd */ size?: number }): string => String(all);",
-    "unknown-tag",
-    "2:48",
+    "unknown-tag 2:48",
     /^a: Berth does not know the tag @odd/,
   ],
 ];
 
 test("each usual mistake is reported once, at its place, with what to write instead", async () => {
-  for (const [text, code, place, cure] of mistakes) {
+  for (const [text, expected, cure] of mistakes) {
     const problems = await problemsOf(text);
     const shown = `${text}\n${JSON.stringify(problems, ["code", "message", "line", "column"], 1)}`;
-    if (code === undefined) assert.deepEqual(problems, [], shown);
+    const wanted = expected?.split(" ")[0];
+    if (wanted === undefined) assert.deepEqual(problems, [], shown);
     else {
-      const found = problems.filter((problem) => code === "repeated-declaration" || problem.code === code);
-      assert.deepEqual(
-        found.map(({ line, column }) => `${line}:${column}`),
-        [place],
-        shown,
-      );
+      const found = problems.filter(({ code }) => wanted === "repeated-declaration" || code === wanted);
+      const places = found.map(({ code, line, column }) => `${code} ${line}:${column}`);
+      assert.deepEqual(places, [expected], shown);
       assert.match(found[0]!.message, cure!, shown);
     }
   }
@@ -489,10 +448,7 @@ test("functions of a package that are exported by name are tools, and run", asyn
   const { run } = (await import(
     `data:text/javascript,${encodeURIComponent(`${bundle}\nexport const run = shout;`)}`
   )) as { run: (text: string) => string };
-  assert.deepEqual(
-    tools.map(({ name, description, file, line }) => [name, description, file, line]),
-    [["shout", "Shouts.", "hello.ts", 1]],
-  );
+  assert.deepEqual(rows(tools, "name", "description", "file", "line"), ["shout Shouts. hello.ts 1"]);
   assert.equal(run("a"), "A");
 });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { found, said, signatures } from "../../support/discovered.ts";
+import { rows } from "../../support/rows.ts";
 
 test("comments reach clients from wherever TypeScript would show them", () => {
   const all = found(`
@@ -221,10 +222,7 @@ test("a function that is deprecated says so in its description", () => {
     export function turn(by: number): void;
     export function turn(by: any): void {}
   `);
-  assert.deepEqual(
-    all.tools.map(({ description }) => description),
-    ["Weighs.\n\nDeprecated: Use measure.", "Deprecated.", undefined],
-  );
+  assert.deepEqual(rows(all.tools, "description"), ["Weighs.\n\nDeprecated: Use measure.", "Deprecated.", "-"]);
 });
 
 test("an argument or a property that is deprecated says in its description what to give instead", () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { signatureOf } from "../../../src/contract/signature.ts";
 import { found, said, signatures } from "../../support/discovered.ts";
+import { rows } from "../../support/rows.ts";
 
 test("signatures of a function are one where a schema takes exactly what some of them takes", () => {
   const all = found(`
@@ -120,10 +121,7 @@ test("a tag chooses the signature that is offered", () => {
     "d(x: string, y: string)",
     "p(a: number, b: number)",
   ]);
-  assert.deepEqual(
-    all.problems.map(({ tool }) => tool),
-    ["c", "c", "d"],
-  );
+  assert.deepEqual(rows(all.problems, "tool"), ["c", "c", "d"]);
   assert.equal(said(all)[0], 'warning: c: @signature needs a number from 1 to 2, not "3"; it is ignored');
   assert.deepEqual([all.problems[0]?.line, all.problems[0]?.column], [12, 20]);
 });
@@ -185,8 +183,6 @@ test("the comment of the published signature describes the tool", () => {
   ]);
   assert.deepEqual(all.tools[0]?.annotations, { readOnlyHint: true });
   assert.deepEqual(all.tools[0].inputSchema["examples"], undefined);
-  assert.deepEqual(
-    said(all).filter((each) => !each.includes(" signatures number ")),
-    [],
-  );
+  const others = said(all).filter((each) => !each.includes(" signatures number "));
+  assert.deepEqual(others, []);
 });

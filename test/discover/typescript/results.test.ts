@@ -34,10 +34,8 @@ test("describes an iterable result, or one with a length, as an array, and a cus
     export function steps(): Steps { throw 0; }
     export function inner(): { names: ArrayLike<string> } { throw 0; }
   `);
-  assert.deepEqual(
-    tools.map(({ outputSchema }) => outputSchema),
-    [{ type: "string" }, null],
-  );
+  const schemas = tools.map(({ outputSchema }) => outputSchema);
+  assert.deepEqual(schemas, [{ type: "string" }, null]);
   assert.equal(tools[0]?.call.streaming, true);
   assert.match(
     problems[0]!.message,
@@ -178,14 +176,10 @@ test("a type guard gives a boolean, and an assertion nothing, whether or not its
     export function isParcel(thing: unknown): thing is Parcel { return !!thing; }
     export function assertParcel(thing: unknown): asserts thing is Parcel {}
   `);
-  assert.deepEqual(
-    tools.map(({ outputSchema }) => outputSchema),
-    [{ type: "boolean" }, null],
-  );
-  assert.deepEqual(
-    problems.filter(({ code }) => code === "unresolved-type"),
-    [],
-  );
+  const schemas = tools.map(({ outputSchema }) => outputSchema);
+  assert.deepEqual(schemas, [{ type: "boolean" }, null]);
+  const unresolved = problems.filter(({ code }) => code === "unresolved-type");
+  assert.deepEqual(unresolved, []);
 });
 
 test("a result that cannot be described does not save a tool whose arguments cannot be", () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { valueOf } from "../../support/executor.ts";
+import { rows } from "../../support/rows.ts";
 import { OWN_SCHEMAS, schemaCompilerInSuite } from "../../support/schema-compiler.ts";
 
 process.env["BERTH_TEST_OWN_COMPILER"] = "1";
@@ -18,10 +19,7 @@ describe("schemas of definitions", () => {
       export function refused(s: string): Infer<typeof First> { return { s }; }
       export function next(it: Infer<typeof Next>): string { return it.s; }
     `);
-    assert.deepEqual(
-      compiled.problems.map(({ code }) => code),
-      ["invalid-schema"],
-    );
+    assert.deepEqual(rows(compiled.problems, "code"), ["invalid-schema"]);
     assert.match(JSON.stringify(compiled.tools[0]!.inputSchema), /"description":"next"/);
   });
 
@@ -68,10 +66,7 @@ describe("schemas of definitions", () => {
       export function rest(it: Omit<Infer<typeof One>, "other">): number { return it.all.size; }
       export function known(it: Infer<typeof Known>): number { return 1; }
     `);
-    assert.deepEqual(
-      tools.map(({ name }) => name),
-      ["known"],
-    );
+    assert.deepEqual(rows(tools, "name"), ["known"]);
     assert.deepEqual(
       problems.map(({ code, line }) => [code, line! - problems[0]!.line!]),
       [0, 1, 2, 3].map((line) => ["unsupported-type", line]),
@@ -87,14 +82,9 @@ describe("schemas of definitions", () => {
       export default { tool };
       export const others = [other];
     `);
-    assert.deepEqual(
-      tools.map(({ call }) => call.export),
-      ["tool"],
-    );
-    assert.deepEqual(
-      problems.map(({ code }) => code),
-      ["repeated-tool"],
-    );
+    const exported = tools.map(({ call }) => call.export);
+    assert.deepEqual(exported, ["tool"]);
+    assert.deepEqual(rows(problems, "code"), ["repeated-tool"]);
   });
 
   it("finds no tools in classes, routes and commands", async () => {
@@ -104,14 +94,9 @@ describe("schemas of definitions", () => {
       export const commands = { list: { description: "d", parameters: [] as string[], run: (text: string): string => text } };
       export function one(): number { return 1; }
     `);
-    assert.deepEqual(
-      tools.map(({ name }) => name),
-      ["one"],
-    );
-    assert.deepEqual(
-      problems.filter(({ severity }) => severity === "error"),
-      [],
-    );
+    assert.deepEqual(rows(tools, "name"), ["one"]);
+    const errors = problems.filter(({ severity }) => severity === "error");
+    assert.deepEqual(errors, []);
   });
 
   it("publishes only the hints among the annotations of a tool object", async () => {
@@ -168,14 +153,8 @@ describe("schemas of definitions", () => {
       export const escaped = refers("escaped", "#/$defs/a~1b%20c", { "a/b c": { type: "string" } });
       export const value = toolOf("value", { type: "object", default: { $ref: "#/$defs/a" } });
     `);
-    assert.deepEqual(
-      tools.map(({ name }) => name),
-      ["whole", "inner", "escaped", "value"],
-    );
-    assert.deepEqual(
-      problems.map(({ code }) => code),
-      Array(4).fill("invalid-schema"),
-    );
+    assert.deepEqual(rows(tools, "name"), ["whole", "inner", "escaped", "value"]);
+    assert.deepEqual(rows(problems, "code"), Array(4).fill("invalid-schema"));
     assert.match(problems[0]!.message, /its reference https:\/\/example\.com\/a\.json leads nowhere in it/);
     assert.deepEqual(tools[2]!.inputSchema["properties"], { a: { $ref: "#/$defs/abc" } });
   });

@@ -84,16 +84,11 @@ test("what extends a type that cannot be seen is refused as that type is, and it
   for (const type of unseen) {
     const all = found(`${types}export function f(x: ${type}) {}`);
     assert.deepEqual(all.tools, [], type);
-    assert.deepEqual(
-      all.problems.filter(({ severity }) => severity === "error").map(({ code, message }) => [code, message]),
-      [
-        [
-          "unresolved-type",
-          `f: the type Hull cannot be found: it is imported from "shipyard", which is not among the files of this definition (at x)`,
-        ],
-      ],
-      type,
-    );
+    const [error, ...others] = all.problems.filter(({ severity }) => severity === "error");
+    const why = 'it is imported from "shipyard", which is not among the files of this definition (at x)';
+    assert.equal(error?.code, "unresolved-type", type);
+    assert.equal(error.message, `f: the type Hull cannot be found: ${why}`, type);
+    assert.deepEqual(others, [], type);
   }
   assert.match(
     said(found(`${types}export function f(x: Crew) {}`))[0] ?? "",
