@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Readable } from "node:stream";
-import { after, before, beforeEach, describe, it } from "node:test";
+import { after, before, beforeEach, describe, it, mock } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Bodies } from "../../src/http/body.ts";
@@ -8,8 +8,8 @@ import { readingBounds } from "../../src/lib/reading-bounds.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { SECRET_BYTES } from "../../src/secrets/secret-rules.ts";
 import { apiOf } from "../support/api.ts";
-import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { startRig } from "../support/mcp-host.ts";
+import { post, request } from "../support/berth.ts";
+import { rigFor } from "../support/mcp-host.ts";
 import { connectRaw, rawPost, type RawConnection } from "../support/raw-http.ts";
 import { contextOf } from "../support/request-context.ts";
 import { allRoutes } from "../support/routes.ts";
@@ -34,17 +34,11 @@ function members(bytes: number): string {
 describe("a body of the JSON API", () => {
   const berth = berthInSuite({ texts: { "own.ts": own } });
 
+  const parse = mock.method(JSON, "parse");
+  beforeEach(() => parse.mock.resetCalls());
+  after(() => parse.mock.restore());
   /** The longest text that the serving thread has parsed as JSON: others wait for as long as that takes. */
-  let parsedUnits = 0;
-  const { parse } = JSON;
-  before(() => {
-    JSON.parse = (text: string, reviver) => {
-      parsedUnits = Math.max(parsedUnits, text.length);
-      return parse(text, reviver) as unknown;
-    };
-  });
-  after(() => void (JSON.parse = parse));
-  beforeEach(() => void (parsedUnits = 0));
+  const parsedUnits = (): number => Math.max(...parse.mock.calls.map(({ arguments: [text] }) => text.length));
 
   const long = members(2 * readingBounds.inlineBodyBytes);
   const writes = allRoutes.flatMap(([path, { stack }]) =>
@@ -54,7 +48,8 @@ describe("a body of the JSON API", () => {
         .map((method) => [method, `/api${path}${route!.path}`] as const),
     ),
   );
-  for (const [method, path] of [...writes, ["POST", "/sign-in"], ["POST", "/servers/own/own"]] as const) {
+  const posts = ["/sign-in", "/servers/own/own", "/mcp/own"].map((path) => ["POST", path] as const);
+  for (const [method, path] of [...writes, ...posts]) {
     it(`${method} ${path} is parsed off-thread where it is long`, async () => {
       for (const type of ["application/json", "text/plain"]) {
         const response = await fetch(berth.url + path.replace(/:name/, "fresh").replace(/:\w+/, "none"), {
@@ -64,7 +59,7 @@ describe("a body of the JSON API", () => {
         });
         const text = await response.text();
         assert.ok(response.status < 500, text);
-        assert.ok(parsedUnits <= readingBounds.inlineBodyBytes, `${parsedUnits} units: ${response.status} ${text}`);
+        assert.ok(parsedUnits() <= readingBounds.inlineBodyBytes, `${parsedUnits()} units: ${response.status} ${text}`);
       }
     });
   }
@@ -94,7 +89,7 @@ describe("a body of the JSON API", () => {
       body: JSON.stringify(Object.fromEntries(servers)),
     });
     assert.match(await response.text(), /missing-definition/);
-    assert.ok(parsedUnits <= readingBounds.inlineBodyBytes, String(parsedUnits));
+    assert.ok(parsedUnits() <= readingBounds.inlineBodyBytes, String(parsedUnits()));
   });
 
   it("says of a long draft what it says of a short one", async () => {
@@ -117,48 +112,20 @@ describe("a body of the JSON API", () => {
   });
 });
 
-describe("a body longer than inlineBodyBytes, where that is lowered", () => {
-  let berth: TestBerth;
-  const env = { BERTH_INLINE_BODY_BYTES: "1000" };
-  before(async () => void (berth = await startTestBerth({ texts: { "own.ts": own }, env })));
-  after(() => berth.close());
-
-  it("is parsed elsewhere, and a shorter one here", async (context) => {
-    const parsed: string[] = [];
-    const { parse } = JSON;
-    context.mock.method(JSON, "parse", (text: string, reviver: Parameters<typeof parse>[1]) => {
-      parsed.push(text);
-      return parse(text, reviver) as unknown;
-    });
-    const isParsedHere = (body: string): boolean => parsed.some((text) => text.includes(body));
-    for (const [mark, isHere] of [
-      ["a".repeat(200), true],
-      ["b".repeat(1_500), false],
-    ] as const) {
-      const called = await post(`${berth.url}/mcp/own`, request("tools/call", { name: "own", arguments: { mark } }));
-      assert.equal(called.status, 200);
-      assert.equal(isParsedHere(`"mark":"${mark}"`), isHere, `a call, ${mark.length}`);
-      const draft = { entry: "a.ts", files: { "a.ts": `// ${mark}` } };
-      assert.equal((await apiOf(berth).send("POST", "/definitions/fresh/review", draft)).status, 200);
-      assert.equal(isParsedHere(JSON.stringify(draft)), isHere, `a draft, ${mark.length}`);
-    }
-  });
-});
-
 describe("bodies that are not whole", () => {
-  let berth: TestBerth;
-  before(async () => {
-    const env = {
+  const berth = berthInSuite({
+    texts: { "own.ts": own },
+    env: {
       BERTH_UNFINISHED_BODY_BYTES: "500000",
       BERTH_UNFINISHED_BODY_BYTES_PER_TENANT: "300000",
       BERTH_UNFINISHED_SIGN_IN_BYTES: "10000",
-    };
-    berth = await startTestBerth({ texts: { "own.ts": own }, env });
-    await onStoreOf(berth, async (store) => {
-      for (const tenant of ["one", "two"]) await addTenant(store, tenant, { servers: { own } });
-    });
+    },
   });
-  after(() => berth.close());
+  before(() =>
+    onStoreOf(berth, async (store) => {
+      for (const tenant of ["one", "two"]) await addTenant(store, tenant, { servers: { own } });
+    }),
+  );
 
   async function heldBytes(): Promise<number> {
     const metrics = await (await fetch(`${berth.url}/metrics`)).text();
@@ -286,29 +253,25 @@ describe("a long body that is no ASCII", () => {
 });
 
 describe("the bodies of calls that are under way", () => {
-  it("heldBodyBytesPerTenant: further ones are refused until some are answered, and those of others are not", async () => {
-    const rig = await startRig({}, { heldBodyBytesPerTenant: 20_000 });
-    try {
-      let goOn!: () => void;
-      const isOver = new Promise<string>((resolve) => (goOn = () => resolve("over")));
-      let begun = 0;
-      rig.host.offer("one", { tools: { wait: () => ((begun += 1), isOver) } });
-      const url = rig.url("one");
-      const call = (units: number) =>
-        post(url, request("tools/call", { name: "wait", arguments: { text: "x".repeat(units) } }));
-      const first = call(30_000);
-      await until(() => begun === 1);
-      const refused = await call(5_000);
-      assert.equal(refused.status, 429);
-      assert.equal(refused.headers.get("retry-after"), "1");
-      assert.match(JSON.stringify(refused.body), /20000 characters are in progress/);
-      const short = call(100);
-      await until(() => begun === 2);
-      goOn();
-      assert.deepEqual([(await first).status, (await short).status], [200, 200]);
-      assert.equal((await call(5_000)).status, 200);
-    } finally {
-      await rig.close();
-    }
+  it("heldBodyBytesPerTenant: further ones are refused until some are answered, and those of others are not", async (t) => {
+    const rig = await rigFor(t, {}, { heldBodyBytesPerTenant: 20_000 });
+    let goOn!: () => void;
+    const isOver = new Promise<string>((resolve) => (goOn = () => resolve("over")));
+    let begun = 0;
+    rig.host.offer("one", { tools: { wait: () => ((begun += 1), isOver) } });
+    const url = rig.url("one");
+    const call = (units: number) =>
+      post(url, request("tools/call", { name: "wait", arguments: { text: "x".repeat(units) } }));
+    const first = call(30_000);
+    await until(() => begun === 1);
+    const refused = await call(5_000);
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers.get("retry-after"), "1");
+    assert.match(JSON.stringify(refused.body), /20000 characters are in progress/);
+    const short = call(100);
+    await until(() => begun === 2);
+    goOn();
+    assert.deepEqual([(await first).status, (await short).status], [200, 200]);
+    assert.equal((await call(5_000)).status, 200);
   });
 });

@@ -2,10 +2,7 @@ import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
 import { request as openRequest, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { startBerth, ServiceReadiness } from "../../src/compose/main.ts";
 import { readConfig, type Config } from "../../src/config.ts";
@@ -13,6 +10,7 @@ import { clock } from "../../src/lib/clock.ts";
 import { createLog } from "../../src/lib/log.ts";
 import { startTestBerth } from "../support/berth.ts";
 import { freePort } from "../support/free-port.ts";
+import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const isLinux = process.platform === "linux";
@@ -30,25 +28,20 @@ async function get(url: string, headers?: OutgoingHttpHeaders): Promise<[number,
 
 /** The configuration of a Berth in a folder of its own. */
 async function configFor(t: TestContext): Promise<Config> {
-  const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
-  t.after(() => rm(folder, { recursive: true }));
-  return readConfig({ BERTH_DATA: folder, BERTH_PORT: String(await freePort()), BERTH_LOG: "silent" });
+  return readConfig({ BERTH_DATA: temporaryFolder(t), BERTH_PORT: String(await freePort()), BERTH_LOG: "silent" });
 }
 
 describe("the health of a service", () => {
-  it("is reported at any address, without a token", async () => {
+  it("is reported at any address, without a token", async (t) => {
     const berth = await startTestBerth({ texts });
-    try {
-      const proxied = { Host: "berth.internal", "X-Forwarded-For": "192.0.2.1" };
-      for (const headers of [undefined, { Host: "10.1.2.3:7420" }, proxied]) {
-        assert.deepEqual(await get(`${berth.url}/healthz`, headers), [200, { status: "ok" }]);
-        assert.deepEqual(await get(`${berth.url}/readyz`, headers), [200, { status: "ready" }]);
-      }
-      const head = await fetch(`${berth.url}/readyz`, { method: "HEAD" });
-      assert.deepEqual([head.status, await head.text()], [200, ""]);
-    } finally {
-      await berth.close();
+    t.after(() => berth.close());
+    const proxied = { Host: "berth.internal", "X-Forwarded-For": "192.0.2.1" };
+    for (const headers of [undefined, { Host: "10.1.2.3:7420" }, proxied]) {
+      assert.deepEqual(await get(`${berth.url}/healthz`, headers), [200, { status: "ok" }]);
+      assert.deepEqual(await get(`${berth.url}/readyz`, headers), [200, { status: "ready" }]);
     }
+    const head = await fetch(`${berth.url}/readyz`, { method: "HEAD" });
+    assert.deepEqual([head.status, await head.text()], [200, ""]);
   });
 
   it("is alive and not ready while Berth starts, and nothing else is answered", async (t) => {
@@ -60,30 +53,25 @@ describe("the health of a service", () => {
       const response = await fetch(`${url}/mcp/echo`, { method: "POST", body: "{}" });
       seen.push(response.status, response.headers.get("retry-after"));
     });
-    try {
-      assert.deepEqual(seen, [
-        [200, { status: "ok" }],
-        [503, { status: "unready", reasons: ["Berth is starting: the image is applied"] }],
-        503,
-        "1",
-      ]);
-      assert.deepEqual(await get(`${url}/readyz`), [200, { status: "ready" }]);
-    } finally {
-      await berth.close();
-    }
+    t.after(() => berth.close());
+    assert.deepEqual(seen, [
+      [200, { status: "ok" }],
+      [503, { status: "unready", reasons: ["Berth is starting: the image is applied"] }],
+      503,
+      "1",
+    ]);
+    assert.deepEqual(await get(`${url}/readyz`), [200, { status: "ready" }]);
   });
 
   it("tries the sandbox while the image is applied", { skip: !isLinux && "needs Linux" }, async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), "berth-health-"));
     const started: ChildProcess[] = [];
     const note = (message: unknown): void => void started.push((message as { process: ChildProcess }).process);
     subscribe("child_process", note);
     t.after(() => unsubscribe("child_process", note));
-    const config = readConfig({ BERTH_DATA: folder, BERTH_PORT: "0", BERTH_LOG: "silent" });
+    const config = readConfig({ BERTH_DATA: temporaryFolder(t), BERTH_PORT: "0", BERTH_LOG: "silent" });
     const isTried = (): boolean => started.some(({ spawnfile }) => spawnfile === "ldd");
     const berth = await startBerth(config, log, async () => void (await until(isTried, "the sandbox is tried")));
     await berth.close();
-    await rm(folder, { recursive: true });
   });
 
   it("releases the port when the start fails", async (t) => {

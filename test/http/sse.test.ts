@@ -6,7 +6,7 @@ import type { Limits } from "../../src/limits/limits.ts";
 import { read, type EventReader } from "../support/legacy-client.ts";
 import { lowerInSuite } from "../support/lower-in-suite.ts";
 import { lower } from "../support/lowered-limits.ts";
-import { startRig, type Rig } from "../support/mcp-host.ts";
+import { startRig, type Rig, rigFor } from "../support/mcp-host.ts";
 import { inSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
@@ -15,11 +15,9 @@ describe("a connection of HTTP+SSE whose client reads nothing", () => {
 
   /** Opens a connection and reads only the address for messages. */
   async function openUnread(limits: Partial<Limits>, context: TestContext) {
-    const rig = await startRig({}, limits);
+    const rig = await rigFor(context, {}, limits);
     rig.host.offer("one", { tools: { long: () => megabyte } });
-    const connection = await connect(rig, context);
-    context.after(() => rig.close());
-    return connection;
+    return connect(rig, context);
   }
 
   async function connect(rig: Rig, context: TestContext) {

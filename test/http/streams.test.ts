@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
-import { call, MODERN_META, post, request, startTestBerth } from "../support/berth.ts";
+import { call, MODERN_META, request, startTestBerth } from "../support/berth.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
-import { startRig } from "../support/mcp-host.ts";
+import { rigFor } from "../support/mcp-host.ts";
 import { connectRaw, eventsOf, rawPost, type RawConnection } from "../support/raw-http.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
@@ -71,24 +71,14 @@ describe("streams over HTTP", () => {
     assert.deepEqual(events[0]!["params"], { progressToken: "token", progress: 1, message: "1" });
   });
 
-  it("the same tool is answered all at once to a client that takes no stream (S4)", async () => {
-    const params = { _meta: { progressToken: 1 }, name: "drip", arguments: { count: 3, ms: 0 } };
-    const { status, headers, body } = await post(url, request("tools/call", params));
-    assert.equal(status, 200);
-    assert.equal(headers.get("content-type"), "application/json");
-    assert.equal(body.result.content[0].text, "dripped 3");
-  });
-
   it("a stream that returns nothing is collected into one result, up to outputBytes (S2, S4)", async () => {
     const blocks = async (text: string): Promise<unknown> => {
       const { content, isError } = await call(url, "words", { text });
       return isError ? content[0].text : content.map((block: { text: string }) => block.text);
     };
     assert.deepEqual(await blocks("one two three"), ["one", "two", "three"]);
-    assert.match(
-      String(await blocks(`${"x".repeat(3_000)} `.repeat(4))),
-      /more than 10000 bytes \(BERTH_OUTPUT_BYTES\)/,
-    );
+    const tooLong = String(await blocks(`${"x".repeat(3_000)} `.repeat(4)));
+    assert.match(tooLong, /more than 10000 bytes \(BERTH_OUTPUT_BYTES\)/);
     const stream = await open(berth.url, streamingCall("words", { text: `${"x".repeat(3_000)} `.repeat(4) }));
     await stream.until(/"content":\[\][\s\S]*\r\n0\r\n/);
     assert.equal(stream.text().match(/"progress":\d/g)?.length, 5);
@@ -182,30 +172,26 @@ describe("streams over HTTP", () => {
 });
 
 describe("calls that wait for answers of clients that have left", () => {
-  it("take no stream of others", async () => {
-    const rig = await startRig({}, { openStreams: 3 });
-    try {
-      const ask = { inputRequests: { q: { method: "roots/list" as const, params: {} } } };
-      rig.host.offer("one", { tools: { ask: () => ask } });
-      const url = rig.url("one");
-      for (let left = 0; left < 4; left++) {
-        const client = await LegacyClient.start(url, "2025-11-25", { roots: {} });
-        const asking = await client.call("ask");
-        assert.equal((await asking.nextMessage()).method, "roots/list");
-        asking.close();
-      }
-      const other = await LegacyClient.start(url, "2025-11-25", { roots: {} });
-      await until(async () => {
-        const listening = await other.listen();
-        listening.close();
-        return listening.status === 200;
-      });
-      const asked = await other.call("ask");
-      assert.equal((await asked.nextMessage()).method, "roots/list");
-      asked.close();
-    } finally {
-      await rig.close();
+  it("take no stream of others", async (t) => {
+    const rig = await rigFor(t, {}, { openStreams: 3 });
+    const ask = { inputRequests: { q: { method: "roots/list" as const, params: {} } } };
+    rig.host.offer("one", { tools: { ask: () => ask } });
+    const url = rig.url("one");
+    for (let left = 0; left < 4; left++) {
+      const client = await LegacyClient.start(url, "2025-11-25", { roots: {} });
+      const asking = await client.call("ask");
+      assert.equal((await asking.nextMessage()).method, "roots/list");
+      asking.close();
     }
+    const other = await LegacyClient.start(url, "2025-11-25", { roots: {} });
+    await until(async () => {
+      const listening = await other.listen();
+      listening.close();
+      return listening.status === 200;
+    });
+    const asked = await other.call("ask");
+    assert.equal((await asked.nextMessage()).method, "roots/list");
+    asked.close();
   });
 });
 

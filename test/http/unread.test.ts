@@ -3,7 +3,7 @@ import { EventEmitter } from "node:events";
 import { describe, it } from "node:test";
 import { Unread } from "../../src/http/unread.ts";
 import { request } from "../support/berth.ts";
-import { startRig } from "../support/mcp-host.ts";
+import { rigFor } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
 import { contextOf } from "../support/request-context.ts";
 
@@ -49,8 +49,8 @@ describe("what clients have not taken yet of long answers", () => {
     assert.deepEqual(cut(answers), [false, false, true, false, false, false, false]);
   });
 
-  it("unreadBytesPerTenant: is held to by answers over HTTP, and whoever comes then is answered whole", async () => {
-    const rig = await startRig({}, { unreadBytesPerTenant: 16 * MIB });
+  it("unreadBytesPerTenant: is held to by answers over HTTP, and whoever comes then is answered whole", async (t) => {
+    const rig = await rigFor(t, {}, { unreadBytesPerTenant: 16 * MIB });
     const text = "x".repeat(12 * MIB);
     rig.host.offer("one", { tools: { long: () => text } });
     const message = rawPost("/mcp/one", request("tools/call", { name: "long" }), {
@@ -69,6 +69,5 @@ describe("what clients have not taken yet of long answers", () => {
     const lengths = await Promise.all(all.map(async ({ closed }) => (await closed).length));
     assert.ok(lengths[0]! < text.length && lengths[1]! < text.length, String(lengths));
     assert.ok(lengths[3]! > text.length, String(lengths));
-    await rig.close();
   });
 });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { readConfig } from "../../../src/config.ts";
 import { checkChange } from "../../../src/http/access/permit.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
-import { apiOf, type Api } from "../../support/api.ts";
-import { startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { apiOf } from "../../support/api.ts";
 import { contextOf } from "../../support/request-context.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const TOKEN = "a-token-of-enough-characters";
 
@@ -79,16 +79,11 @@ describe("who may write where nobody is asked for a token", () => {
 });
 
 describe("the JSON API", () => {
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "one.ts": "export const one = (): number => 1;" },
-      env: { BERTH_ADMIN_TOKEN: TOKEN, BERTH_ALLOWED_ORIGINS: "http://localhost:3000" },
-    });
-    api = apiOf(berth);
+  const berth = berthInSuite({
+    texts: { "one.ts": "export const one = (): number => 1;" },
+    env: { BERTH_ADMIN_TOKEN: TOKEN, BERTH_ALLOWED_ORIGINS: "http://localhost:3000" },
   });
-  after(() => berth?.close());
+  const api = apiOf(berth);
 
   it("asks every request that writes who sends it, and lets the administrator write from anywhere", async () => {
     const writes = [
@@ -124,9 +119,7 @@ describe("the JSON API", () => {
     });
     assert.equal(preflight.headers.get("access-control-allow-methods"), null);
     assert.equal(preflight.headers.get("access-control-allow-origin"), null);
-    assert.equal(
-      (await api.send("PUT", "/variables/x", "y", { Origin: "http://localhost:3000", "If-Match": "*" })).status,
-      403,
-    );
+    const write = await api.send("PUT", "/variables/x", "y", { Origin: "http://localhost:3000", "If-Match": "*" });
+    assert.equal(write.status, 403);
   });
 });

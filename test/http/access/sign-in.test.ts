@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { SignIns } from "../../../src/http/access/sign-in.ts";
 import { createSealer } from "../../../src/lib/seal.ts";
-import { post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { post, request } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
@@ -13,15 +14,11 @@ export const whisper = (text: string): string => text.toLowerCase();
 `;
 
 describe("signing in with a browser", () => {
-  let berth: TestBerth;
-  before(async () => {
-    berth = await startTestBerth({
-      texts: { "notes.ts": NOTES, "other.ts": NOTES },
-      env: { BERTH_ACCESS: "required", BERTH_ALLOWED_ORIGINS: "http://127.0.0.1:1" },
-    });
-    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { theirs: NOTES } }));
+  const berth = berthInSuite({
+    texts: { "notes.ts": NOTES, "other.ts": NOTES },
+    env: { BERTH_ACCESS: "required", BERTH_ALLOWED_ORIGINS: "http://127.0.0.1:1" },
   });
-  after(() => berth?.close());
+  before(() => onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { theirs: NOTES } })));
 
   const send = (path: string, init: RequestInit = {}): Promise<Response> =>
     fetch(`${berth.url}${path}`, { redirect: "manual", ...init });

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { rawBlock } from "../../../src/lib/cid.ts";
 import { apiOf, type Api, type ApiReply } from "../../support/api.ts";
-import { call, NODES, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { sha512, startTestRegistry, tarballOf, type TestPackage, type TestRegistry } from "../../support/registry.ts";
+import { call, NODES } from "../../support/berth.ts";
+import { sha512, tarballOf, type TestPackage } from "../../support/registry.ts";
+import { berthInSuite, registryInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 import { until } from "../../support/until.ts";
@@ -32,31 +33,24 @@ export function hello(wish: Wish): string { return greet(wish.name); }
 const ALONE = "/** Is there. */\nexport function here(): string { return 'here'; }\n";
 
 describe("the API of packages", () => {
-  let registry: TestRegistry;
-  let berth: TestBerth;
-  let api: Api;
-  before(async () => {
-    registry = await startTestRegistry(inner, greet("1.0.0"));
-    berth = await startTestBerth({
-      texts: { "alone.ts": ALONE },
-      env: {
-        BERTH_REGISTRY: registry.url,
-        BERTH_REGISTRY_TOKEN: TOKEN,
-        BERTH_TENANT_PACKAGES: "acme,small",
-        BERTH_SAVES_PER_MINUTE_PER_TENANT: "0",
-        BERTH_REVIEWS_PER_MINUTE_PER_TENANT: "0",
-      },
-    });
-    api = apiOf(berth);
-    await onStoreOf(berth, async (store) => {
+  const registry = registryInSuite(inner, greet("1.0.0"));
+  const berth = berthInSuite(() => ({
+    texts: { "alone.ts": ALONE },
+    env: {
+      BERTH_REGISTRY: registry.url,
+      BERTH_REGISTRY_TOKEN: TOKEN,
+      BERTH_TENANT_PACKAGES: "acme,small",
+      BERTH_SAVES_PER_MINUTE_PER_TENANT: "0",
+      BERTH_REVIEWS_PER_MINUTE_PER_TENANT: "0",
+    },
+  }));
+  const api = apiOf(berth);
+  before(() =>
+    onStoreOf(berth, async (store) => {
       for (const name of ["acme", "other"]) await addTenant(store, name);
       await addTenant(store, "small", { limits: { storedBytes: 600 } });
-    });
-  });
-  after(async () => {
-    await berth.close();
-    await registry.close();
-  });
+    }),
+  );
 
   const of = (tenant: string): Api => apiOf({ url: `${berth.url}/t/${tenant}` });
   const versions = async (at: Api): Promise<string[]> => {
@@ -99,10 +93,8 @@ describe("the API of packages", () => {
     done(await api.put("/definitions/hello", SOURCE));
     assert.equal(await hello(), "1.0.0 greets Ada!");
     const { body } = await api.send("GET", "/packages");
-    assert.deepEqual(
-      body.packages.map(({ servers }: { servers: string[] }) => servers),
-      [["hello"], ["hello"]],
-    );
+    const users = body.packages.map(({ servers }: { servers: string[] }) => servers);
+    assert.deepEqual(users, [["hello"], ["hello"]]);
   });
 
   it("has a page that shows packages and who uses them, to their tenant alone", async () => {

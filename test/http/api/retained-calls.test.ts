@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
-import { apiOf, type Api } from "../../support/api.ts";
-import { call, modern, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { before, describe, it } from "node:test";
+import { apiOf } from "../../support/api.ts";
+import { call, modern, post, request } from "../../support/berth.ts";
+import { rows } from "../../support/rows.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
@@ -48,24 +49,20 @@ interface Kept {
 }
 
 describe("retained calls", () => {
-  let berth: TestBerth;
-  let api: Api;
+  const berth = berthInSuite({
+    texts: { "calculator.ts": CALCULATOR, "teller.ts": TELLER, "silent.ts": CALCULATOR },
+    mcps: {
+      calculator: { definition: "calculator.ts", retain_calls: "7d" },
+      teller: { definition: "teller.ts", secrets: ["API_TOKEN", "OTHER_TOKEN"], retain_calls: "1h" },
+    },
+    env: { BERTH_RETAINED_CALL_BYTES: "2000", BERTH_RETAINED_CALLS: "20", BERTH_RETAINED_CALL_DELAY_MS: "20" },
+  });
+  const api = apiOf(berth);
   before(async () => {
-    const secrets = ["API_TOKEN", "OTHER_TOKEN"];
-    berth = await startTestBerth({
-      texts: { "calculator.ts": CALCULATOR, "teller.ts": TELLER, "silent.ts": CALCULATOR },
-      mcps: {
-        calculator: { definition: "calculator.ts", retain_calls: "7d" },
-        teller: { definition: "teller.ts", secrets, retain_calls: "1h" },
-      },
-      env: { BERTH_RETAINED_CALL_BYTES: "2000", BERTH_RETAINED_CALLS: "20", BERTH_RETAINED_CALL_DELAY_MS: "20" },
-    });
-    api = apiOf(berth);
     for (const [name, value] of Object.entries({ API_TOKEN: VALUE, OTHER_TOKEN: UNREAD }))
       assert.equal((await api.send("PUT", `/secrets/${name}`, value)).status, 204);
     await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { calculator: CALCULATOR } }));
   });
-  after(() => berth.close());
 
   const listOf = async (server: string, query = "", at = api): Promise<Kept[]> =>
     (await at.send("GET", `/servers/${server}/calls${query}`)).body.calls;
@@ -122,10 +119,7 @@ describe("retained calls", () => {
   it("are found by outcome, tool and time, page by page; any other query is refused", async () => {
     await use("calculator", "repeat", { text: "a", times: 2 });
     await keptOf("calculator", 4);
-    assert.deepEqual(
-      (await listOf("calculator", "?failed")).map(({ outcome }) => outcome),
-      ["invalid", "error"],
-    );
+    assert.deepEqual(rows(await listOf("calculator", "?failed"), "outcome"), ["invalid", "error"]);
     assert.equal((await listOf("calculator", "?tool=repeat")).length, 1);
     assert.equal((await listOf("calculator", "?tool=repeat&failed=true")).length, 0);
     assert.equal((await listOf("calculator", "?before=1h")).length, 0);

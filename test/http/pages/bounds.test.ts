@@ -16,6 +16,7 @@ import type { RoutedContext } from "../../../src/http/routed.ts";
 import { jsonBlock, rawBlock, type Block } from "../../../src/lib/cid.ts";
 import type { Current, Draft } from "../../../src/lib/draft.ts";
 import { contextOf } from "../../support/request-context.ts";
+import { rows } from "../../support/rows.ts";
 
 /** Keeps its input instead of rendering it. */
 function pagesOf(sent: Page[]): Pages {
@@ -33,22 +34,6 @@ function pagesOf(sent: Page[]): Pages {
 
 const forParams = (params: object): RoutedContext =>
   contextOf({ request: { params, socket: {} }, response: { vary: () => {} } });
-
-/** The longest text that this thread reads as JSON meanwhile. */
-async function longestJson(work: () => Promise<unknown>): Promise<number> {
-  let longest = 0;
-  const { parse } = JSON;
-  JSON.parse = (...given) => {
-    longest = Math.max(longest, given[0].length);
-    return parse(...given) as unknown;
-  };
-  try {
-    await work();
-  } finally {
-    JSON.parse = parse;
-  }
-  return longest;
-}
 
 function editsOf(current: Current, versions: ReadonlyMap<string, Draft> = new Map()): Edits {
   const known: Partial<Edits> = {
@@ -75,7 +60,7 @@ interface View {
 }
 
 describe("pages of what others wrote", () => {
-  it("link the CIDs in the fields of an entry, and read one entry at a time", async () => {
+  it("link the CIDs in the fields of an entry, and read one entry at a time", async (t) => {
     const { cid } = rawBlock("a definition");
     const entry = {
       definition: cid,
@@ -87,7 +72,9 @@ describe("pages of what others wrote", () => {
     const edits = editsOf(currentOf("mcps", text));
     const host = { content: async () => undefined };
     const page = variablePage.create({ edits, host, pages: pagesOf(sent), writable: true });
-    const longest = await longestJson(async () => page(forParams({ name: "mcps" })));
+    const parse = t.mock.method(JSON, "parse");
+    await page(forParams({ name: "mcps" }));
+    const longest = Math.max(...parse.mock.calls.map(({ arguments: [read] }) => read.length));
     assert.ok(longest < text.length / 2, `${longest} of ${text.length} letters at once`);
     const links = sent[0]!["links"] as { server: string; cids: { field: string }[] }[];
     assert.deepEqual(
@@ -108,13 +95,7 @@ describe("pages of what others wrote", () => {
     const at = { edits, pages: pagesOf([]), writable: true, tenant: "default", base: "", host };
     const query = { from: cids[0], to: cids[1] };
     const { files, setup } = await viewComparison(at, { kind: "definition", name: "a" }, query, "nonce");
-    assert.deepEqual(
-      files.map(({ path, tooLong }) => [path, tooLong]),
-      [
-        ["a", false],
-        ["b", true],
-      ],
-    );
+    assert.deepEqual(rows(files, "path", "tooLong"), ["a false", "b true"]);
     const said = JSON.parse(setup) as { files: unknown[] };
     assert.deepEqual(said.files, [{ path: "a", before: "one\n", after: "two\n" }, null]);
   });

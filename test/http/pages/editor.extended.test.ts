@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { Page } from "playwright-core";
-import { call, post, request, startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { screenshot, startBrowser, violationsOf, write, type TestBrowser } from "../../support/browser.ts";
+import { call, post, request } from "../../support/berth.ts";
+import { screenshot, startBrowser, violationsOf, write } from "../../support/browser.ts";
+import { berthInSuite, inSuite } from "../../support/suite.ts";
 
 const NOTES = `/** Says it louder. */
 export function shout(text: string): string {
@@ -17,18 +18,9 @@ export function whisper(text: string): string {
 
 /** Everything is done as a person would: in a real browser, against a whole service. */
 describe("pages that edit", () => {
-  let berth: TestBerth;
-  let browser: TestBrowser;
-  before(async () => {
-    [berth, browser] = await Promise.all([
-      startTestBerth({ texts: { "notes.ts": NOTES, "other.ts": NOTES }, files: ["reference_templates/checksum.sh"] }),
-      startBrowser(),
-    ]);
-  });
-  after(async () => {
-    await browser.close();
-    await berth.close();
-  });
+  const browser = inSuite(startBrowser);
+  const texts = { "notes.ts": NOTES, "other.ts": NOTES };
+  const berth = berthInSuite({ texts, files: ["reference_templates/checksum.sh"] });
 
   const open = (path: string): Promise<Page> => browser.open(`${berth.url}${path}`);
   const openSettings = async (server: string, view: "Form" | "JSON"): Promise<Page> => {
@@ -332,10 +324,8 @@ describe("pages that edit", () => {
   it("reports no script error and no violation of the Content-Security-Policy", () => {
     // Expected statuses: a save that is refused, breaking or outdated, or a missing resource.
     const told = /status of (?:404|409|412|422) /;
-    assert.deepEqual(
-      browser.problems.filter((problem) => !told.test(problem)),
-      [],
-    );
+    const others = browser.problems.filter((problem) => !told.test(problem));
+    assert.deepEqual(others, []);
   });
 });
 

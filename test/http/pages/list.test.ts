@@ -81,29 +81,27 @@ describe("the list of servers", () => {
     assert.doesNotMatch(await html("/mcp", bearer(token)), /New server|Add remote server/);
   });
 
-  it("reports how many servers a search has not reached, and finds by name without loading (C6)", async () => {
+  it("reports how many servers a search has not reached, and finds by name without loading (C6)", async (t) => {
     const names = Array.from({ length: 40 }, (_, index) => `server-${String(index).padStart(2, "0")}`);
     const texts = Object.fromEntries(
       names.map((name) => [`${name}.ts`, `/** ${name} */ export function hidden(): void {}`]),
     );
     const slow = await startTestBerth({ texts, env: { BERTH_SERVER_SEARCH_MS: "1" } });
-    try {
-      const search = async (words: string): Promise<string> =>
-        (await fetch(`${slow.url}/mcp?q=${words}`, { headers: { Accept: "text/html" } })).text();
-      const first = await search("hidden");
-      assert.match(first, /Not searched yet: \d+ servers/);
-      assert.match(first, /<a href="\/mcp\?q&#x3D;hidden">Continue the search<\/a>/);
-      const none = await search("no-such-thing");
-      const [, searched, left] =
-        /No server found among the (\d+) searched so far.*Not searched yet: (\d+) server/s.exec(none)!;
-      assert.equal(Number(searched) + Number(left), names.length);
-      assert.match(none, /No match yet\./);
-      assert.doesNotMatch(none, /No server matches/);
-      assert.ok(listed(first).length < names.length);
-      assert.deepEqual(listed(await search("server-39")), ["server-39"], "a name needs no look at the server");
-    } finally {
-      await slow.close();
-    }
+    t.after(() => slow.close());
+    const search = async (words: string): Promise<string> =>
+      (await fetch(`${slow.url}/mcp?q=${words}`, { headers: { Accept: "text/html" } })).text();
+    const first = await search("hidden");
+    assert.match(first, /Not searched yet: \d+ servers/);
+    assert.match(first, /<a href="\/mcp\?q&#x3D;hidden">Continue the search<\/a>/);
+    const none = await search("no-such-thing");
+    const [, searched, left] = /No server found among the (\d+) searched so far.*Not searched yet: (\d+) server/s.exec(
+      none,
+    )!;
+    assert.equal(Number(searched) + Number(left), names.length);
+    assert.match(none, /No match yet\./);
+    assert.doesNotMatch(none, /No server matches/);
+    assert.ok(listed(first).length < names.length);
+    assert.deepEqual(listed(await search("server-39")), ["server-39"], "a name needs no look at the server");
   });
 
   it("shows the calls and errors of the last hour, and the last call (C6)", async () => {

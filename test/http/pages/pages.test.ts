@@ -4,6 +4,7 @@ import type { ToolContract } from "../../../src/contract/contract.ts";
 import { openAssets } from "../../../src/http/assets.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { renderTools } from "../../../src/http/pages/parts/offers.ts";
+import { rows } from "../../support/rows.ts";
 
 const toolsNamed = (count: number): ToolContract[] =>
   Array.from({ length: count }, (_, index) => ({ name: `tool_${index}`, inputSchema: { type: "object" } }));
@@ -28,10 +29,7 @@ describe("the making of pages", () => {
   it("shows each tool of a server once, in order", async () => {
     const { bytes } = await renderTools(pages, { tools: toolsNamed(9) });
     const ids = [...bytes.toString().matchAll(/ id="tool-(\w+)"/g)].map(([, id]) => id);
-    assert.deepEqual(
-      ids,
-      toolsNamed(9).map(({ name }) => name),
-    );
+    assert.deepEqual(ids, rows(toolsNamed(9), "name"));
   });
 
   it("gives others their turn where it takes long, and goes on from there", async () => {

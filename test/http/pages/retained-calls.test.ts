@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
-import { call, startTestBerth, type TestBerth } from "../../support/berth.ts";
+import { call } from "../../support/berth.ts";
+import { berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const CALCULATOR = `
@@ -22,14 +23,13 @@ export function signIn(user: string, password: string): string { return user + "
 const MARKUP = `</code><img src=x onerror="document.title='owned'">{{7*7}}`;
 
 describe("retained calls on a server's page", () => {
-  let berth: TestBerth;
+  const berth = berthInSuite({
+    texts: { "shown.ts": CALCULATOR, "silent.ts": CALCULATOR },
+    mcps: { shown: { definition: "shown.ts", retain_calls: "7d" } },
+    env: { BERTH_RETAINED_CALL_DELAY_MS: "0" },
+  });
   let ids: number[];
   before(async () => {
-    berth = await startTestBerth({
-      texts: { "shown.ts": CALCULATOR, "silent.ts": CALCULATOR },
-      mcps: { shown: { definition: "shown.ts", retain_calls: "7d" } },
-      env: { BERTH_RETAINED_CALL_DELAY_MS: "0" },
-    });
     const url = `${berth.url}/mcp/shown`;
     await call(`${berth.url}/mcp/silent`, "join", { words: ["one"] });
     await call(url, "join", { words: ["one", MARKUP] });
@@ -40,7 +40,6 @@ describe("retained calls on a server's page", () => {
       return calls.length === 3 ? calls.map(({ id }) => id).toReversed() : undefined;
     });
   });
-  after(() => berth.close());
 
   const html = async (query: string, server = "shown"): Promise<string> => {
     const page = await fetch(`${berth.url}/mcp/meta/${server}?${query}`, { headers: { Accept: "text/html" } });

@@ -256,23 +256,20 @@ describe("pages", () => {
   });
 });
 
-test("pages of a Berth without servers say how to begin (C6)", async () => {
+test("pages of a Berth without servers say how to begin (C6)", async (t) => {
   const empty = await startTestBerth({});
-  try {
-    const said = {
-      "/mcp": "Nothing is hosted here yet",
-      "/servers/new": "Begin with",
-      "/packages": "There is no package yet",
-      "/secrets": "There is no secret yet",
-      "/variables": "New variable",
-      "/audit": "image applied",
-    };
-    for (const [path, words] of Object.entries(said)) {
-      const response = await fetch(`${empty.url}${path}`, { headers: { Accept: "text/html" } });
-      assert.equal(response.status, 200, path);
-      assert.ok((await response.text()).includes(words), path);
-    }
-  } finally {
-    await empty.close();
+  t.after(() => empty.close());
+  const said = {
+    "/mcp": "Nothing is hosted here yet",
+    "/servers/new": "Begin with",
+    "/packages": "There is no package yet",
+    "/secrets": "There is no secret yet",
+    "/variables": "New variable",
+    "/audit": "image applied",
+  };
+  for (const [path, words] of Object.entries(said)) {
+    const response = await fetch(`${empty.url}${path}`, { headers: { Accept: "text/html" } });
+    assert.equal(response.status, 200, path);
+    assert.ok((await response.text()).includes(words), path);
   }
 });

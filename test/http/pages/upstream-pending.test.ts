@@ -6,6 +6,7 @@ import { openAssets } from "../../../src/http/assets.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
 import { createPages } from "../../../src/http/pages/pages.ts";
 import { upstreamView } from "../../../src/http/pages/server-tabs/upstream.ts";
+import { rows } from "../../support/rows.ts";
 
 interface Shown {
   readonly name: string;
@@ -49,14 +50,11 @@ describe("what the page of a hosted server shows of what waits for a person", ()
     const { shown, more, fragments } = await pendingOf([tool("one"), tool("two")]);
     assert.deepEqual([shown.map(({ name }) => name), more, fragments], [["one", "two"], "", 1]);
     const changed = shown[0]!.diff.filter(({ change }) => change !== "same");
-    assert.deepEqual(
-      changed.map(({ change, text }) => [change, text]),
-      [
-        ["hunk", "@@ -1,5 +1,5 @@"],
-        ["removed", '-  "description": "Old.",'],
-        ["added", '+  "description": "New.",'],
-      ],
-    );
+    assert.deepEqual(rows(changed, "change", "text"), [
+      "hunk @@ -1,5 +1,5 @@",
+      'removed -  "description": "Old.",',
+      'added +  "description": "New.",',
+    ]);
   });
 
   it("is no more than the first things that have changed, and how many more there are", async () => {

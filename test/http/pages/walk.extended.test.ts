@@ -1,34 +1,19 @@
 import assert from "node:assert/strict";
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { Locator, Page } from "playwright-core";
-import { startTestBerth, type TestBerth } from "../../support/berth.ts";
-import { startBrowser, type TestBrowser } from "../../support/browser.ts";
+import { startBrowser } from "../../support/browser.ts";
 import { keyboard, pointer, type Hand } from "../../support/hand.ts";
+import { berthInSuite, inSuite, serverInSuite } from "../../support/suite.ts";
 
 const KEY = "the-key-of-the-walk";
 /** One person's way through the console, from a new server to one that works with a secret; once for each hand. */
 describe("a walk through the console", () => {
-  let berth: TestBerth;
-  let browser: TestBrowser;
-  let service: Server;
-  before(async () => {
-    service = createServer(({ headers }, response) => {
-      const isKnown = headers.authorization === `Bearer ${KEY}`;
-      response.statusCode = isKnown ? 200 : 401;
-      response.end(JSON.stringify({ login: "ada", public_repos: 3 }));
-    });
-    await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
-    [berth, browser] = await Promise.all([
-      startTestBerth({ texts: {}, env: { BERTH_PRIVATE_HOSTS: "localhost" } }),
-      startBrowser(),
-    ]);
-  });
-  after(async () => {
-    await browser.close();
-    await berth.close();
-    service.close();
+  const browser = inSuite(startBrowser);
+  const berth = berthInSuite({ texts: {}, env: { BERTH_PRIVATE_HOSTS: "localhost" } });
+  const service = serverInSuite(({ headers }, response) => {
+    const isKnown = headers.authorization === `Bearer ${KEY}`;
+    response.statusCode = isKnown ? 200 : 401;
+    response.end(JSON.stringify({ login: "ada", public_repos: 3 }));
   });
 
   for (const [by, handOf, server] of [
@@ -109,7 +94,7 @@ describe("a walk through the console", () => {
       await makeFromTemplate(walk, name, "Fetch with a secret");
       await page.locator(".offered", { hasText: "account(): " }).waitFor();
       await page.getByText("No other problems.").waitFor();
-      const { port } = service.address() as AddressInfo;
+      const { port } = new URL(service.url);
       const given = {
         secrets: ["API_TOKEN"],
         network: ["api.github.com", `127.0.0.1:${port}`],
@@ -159,10 +144,8 @@ describe("a walk through the console", () => {
   async function end({ page }: Walk): Promise<void> {
     await browser.leave(page);
     // A refused save is answered with 422.
-    assert.deepEqual(
-      browser.problems.filter((problem) => !problem.includes("422")),
-      [],
-    );
+    const others = browser.problems.filter((problem) => !problem.includes("422"));
+    assert.deepEqual(others, []);
   }
 
   async function makeFromTemplate({ page, hand }: Walk, name: string, template: string): Promise<void> {
