@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { after, before, beforeEach, describe, test } from "node:test";
+import { before, beforeEach, describe, test } from "node:test";
 import { call } from "../support/berth.ts";
 import { berth as berthProcess, type Ran } from "../support/commands.ts";
 import { startDev } from "../support/dev-process.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
-import { startTestRegistry, type TestPackage, type TestRegistry } from "../support/registry.ts";
+import { type TestPackage } from "../support/registry.ts";
+import { registryInSuite } from "../support/suite.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
@@ -36,15 +37,13 @@ const SCRIPTED: TestPackage = {
 
 describe("berth add", () => {
   const cache = temporaryFolder();
-  let registry: TestRegistry;
+  const registry = registryInSuite(PAPERS, INKS, TYPES, SCRIPTED);
   let folder: string;
-  before(async () => {
-    registry = await startTestRegistry(PAPERS, INKS, TYPES, SCRIPTED);
+  before(() => {
     const exports = { ".": { node: { import: "./lib/index.mjs" } } };
     const files = { "lib/index.mjs": "", "lib/index.d.mts": "export const ink: string;\n" };
     registry.publish({ ...TYPES, version: "3.0.0" }, { name: "dotenvs", manifest: { exports }, files });
   });
-  after(() => registry.close());
   beforeEach(async () => {
     folder = await mkdtemp(join(cache, "sources-"));
     await writeFile(join(folder, ".npmrc"), `registry=${registry.url}\n`);

@@ -4,8 +4,6 @@ import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { compileKey } from "../../src/discover/key.ts";
 import { loadBounds } from "../../src/executor/load-trials.ts";
-import { readCompiled } from "../../src/image/compiled.ts";
-import { readImage, verifyImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
 import { holdTimeouts } from "../support/clock.ts";
 import type { Ran } from "../support/commands.ts";
@@ -94,20 +92,6 @@ describe("berth boot", () => {
     assert.match(stderr, /^endless\.ts(?::1:\d+)?: error: .*more than 2000 ms of CPU time/m);
     assert.doesNotMatch(stderr, /good\.ts/);
     assert.equal(existsSync(join(out, "default.boot.cid")), false);
-  });
-
-  test("makes the image with the real compiler", async () => {
-    const [from, out] = [sources(), join(temporaryFolder(), "boot")];
-    const first = await boot("--from", from, "--out", out);
-    assert.equal(first.code, 0, first.stderr);
-    assert.match(first.stderr, /Compiling 2 definitions\n(.*\n)?Wrote the image/);
-    assert.doesNotMatch(first.stderr, /\r/, "a line is written over on a terminal only");
-
-    const image = await readImage(out, "default");
-    verifyImage(image);
-    const results = Object.values(image.manifest.derived).map((cid) => readCompiled(image.content(cid)));
-    const tools = results.flatMap((result) => result.tools.map(({ name }) => name));
-    assert.deepEqual(tools.toSorted(), ["greet", "shell"]);
   });
 
   test("a second time does no work, --check compiles anew and is content, and all say so", async () => {

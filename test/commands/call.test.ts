@@ -7,6 +7,7 @@ import { argumentsOf } from "../../src/commands/call-arguments.ts";
 import { call } from "../support/berth.ts";
 import { cli, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
@@ -120,10 +121,7 @@ describe("berth call", () => {
   it("exits with 1 when the tool fails or asks, and goes on with answers (S9)", async () => {
     const failed = await run(["everyday.fail"]);
     assert.equal(failed.code, 1);
-    assert.deepEqual(
-      failed.lines.map(({ type }) => type),
-      ["start", "error", "result"],
-    );
+    assert.deepEqual(rows(failed.lines, "type"), ["start", "error", "result"]);
     const asked = await run(["typed.ask"]);
     assert.equal(asked.code, 1);
     const [key] = Object.keys(asked.lines.at(-1).inputRequests as object);

@@ -3,7 +3,6 @@ import { execFileSync } from "node:child_process";
 import { chmod, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { call, post, request } from "../support/berth.ts";
 import { startDev, type Dev } from "../support/dev-process.ts";
 import { freePort } from "../support/free-port.ts";
@@ -33,7 +32,6 @@ describe("berth dev of several files", () => {
     const files = {
       "hello.ts": GREET,
       "broken.ts": GREET,
-      "listed.ts": GREET,
       "loading.ts": GREET,
       "shop.ts":
         'import prices from "./prices.csv";\n/** Lists. */\nexport function list(): string {\n  return prices;\n}\n',
@@ -46,11 +44,6 @@ describe("berth dev of several files", () => {
       "shelf.ts": SHELF,
       "wrong.ts": GREET.replace("string {", "number {"),
       "silent.ts": GREET.replace("export ", ""),
-      "noisy.ts":
-        GREET.replace("return", 'if (name === "") throw new TypeError("nobody to greet");\n  return') +
-        "export async function noisy(): Promise<string> {\n" +
-        '  console.log("one", 1);\n  void Promise.reject(new Error("forgotten"));\n' +
-        '  await new Promise((done) => setTimeout(done, 1));\n  return "fine";\n}\n',
     };
     const definitions = Object.keys(files).filter((file) => file.endsWith(".ts") && !file.endsWith("word.ts"));
     const folders = { shelf: { path: shelf }, theirs: { path: "/usr", tenants: ["acme"] } };
@@ -108,19 +101,6 @@ describe("berth dev of several files", () => {
     assert.equal(await textOf("shelf", "read"), "on the shelf");
   });
 
-  test("notifies listening clients of a saved change", async () => {
-    const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode: "legacy" } });
-    onEnd.after(() => client.close());
-    const notified = new Promise<void>((resolve) => {
-      client.setNotificationHandler("notifications/tools/list_changed", () => resolve());
-    });
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${dev.url}/mcp/listed`)));
-    await client.listTools();
-    await save("listed.ts", `${GREET}export const part = (name: string): string => name;\n`);
-    await notified;
-    assert.equal((await client.listTools()).tools.map(({ name }) => name).join(), "greet,part");
-  });
-
   test("shows a mistake with its file, line and column, and serves again when it is fixed", async () => {
     await save("broken.ts", `${GREET}export function x(`);
     await dev.printed(/broken\.ts:5:\d+: error: .*\[syntax-error\]/);
@@ -128,18 +108,6 @@ describe("berth dev of several files", () => {
     await save("broken.ts", GREET.replace("Hello", "Welcome back"));
     await dev.printed(/broken\.ts:5:[^]*broken {2}http\S+ {2}1 tool\n/);
     assert.equal(await textOf("broken", "greet", { name: "Ada" }), "Welcome back, Ada!");
-  });
-
-  test("shows what functions print, and the line where they threw; callers get the message", async () => {
-    const { content, isError } = await call(`${dev.url}/mcp/noisy`, "greet", { name: "" });
-    assert.deepEqual([isError, content[0].text], [true, "TypeError: nobody to greet"]);
-    await dev.printed(/noisy\.greet name="" failed .* ms: TypeError: nobody to greet\n +at greet \(noisy\.ts:3:26\)\n/);
-    assert.equal(await textOf("noisy", "noisy"), "fine");
-    await dev.printed(/noisy\.noisy info: one 1\n/);
-    await dev.printed(
-      /noisy\.noisy error: a promise was rejected and nobody handled it: forgotten\n.*noisy \(noisy\.ts:8:23\)/,
-    );
-    await dev.printed(/> 3 \| {3}if \(name === ""\) throw new TypeError\("nobody to greet"\);\n +\| {26}\^/);
   });
 
   test("shows what does not load, before it is called", async () => {

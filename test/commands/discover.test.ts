@@ -1,23 +1,17 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
 import type { DiscoveredTool } from "../../src/discover/discovery.ts";
 import type { Problem } from "../../src/lib/problem.ts";
 import { shareCompiler } from "../support/compiler.ts";
 import { berthInProcess } from "../support/in-process.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
+import { rows } from "../support/rows.ts";
+import { folderWith } from "../support/suite.ts";
 
 interface Printed {
   readonly tools: readonly DiscoveredTool[];
   readonly problems: readonly Problem[];
   readonly bundling?: readonly Problem[];
-}
-
-function folder(context: TestContext, files: Record<string, string>): string {
-  const path = temporaryFolder(context);
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(path, name), text);
-  return path;
 }
 
 shareCompiler();
@@ -33,8 +27,8 @@ async function berth(...args: string[]) {
   return { status, stdout, stderr, json: () => JSON.parse(stdout) as Printed };
 }
 
-test("berth discover --json prints tools and problems for programs", async (context) => {
-  const path = folder(context, {
+test("berth discover --json prints tools and problems for programs", async () => {
+  const path = folderWith({
     "a.ts":
       'import { times } from "./b.ts";\n/** Hi. */\nexport function hi(n = times): void {}\nexport function bad(f: symbol): void {}',
     "b.ts": "export const times = 3;",
@@ -47,14 +41,11 @@ test("berth discover --json prints tools and problems for programs", async (cont
     tools.map(({ name, inputSchema }) => [name, inputSchema["properties"]]),
     [["hi", { n: { type: "number", default: 3 } }]],
   );
-  assert.deepEqual(
-    problems.map(({ tool, file, line, column }) => [tool, file, line, column]),
-    [["bad", "a.ts", 4, 21]],
-  );
+  assert.deepEqual(rows(problems, "tool", "file", "line", "column"), ["bad a.ts 4 21"]);
 });
 
-test("berth discover shows signatures to people, and problems with the line that is at fault", async (context) => {
-  const path = folder(context, {
+test("berth discover shows signatures to people, and problems with the line that is at fault", async () => {
+  const path = folderWith({
     "a.ts":
       "/** Says hi.\n * @readOnly */\nexport function hi(who: string, ...n: (1 | 2)[]): { ok?: boolean } { return {}; }\nexport function bad(f: symbol): void {}",
   });
@@ -70,8 +61,8 @@ test("berth discover shows signatures to people, and problems with the line that
   );
 });
 
-test("berth discover tells apart what is wrong with tools and what keeps them from running", async (context) => {
-  const path = folder(context, {
+test("berth discover tells apart what is wrong with tools and what keeps them from running", async () => {
+  const path = folderWith({
     "a.ts": 'import x from "left-pad-9000";\nexport function hi(who: string) { return x(who); }',
   });
   const run = await berth(join(path, "a.ts"), "--json");
@@ -79,8 +70,8 @@ test("berth discover tells apart what is wrong with tools and what keeps them fr
   assert.deepEqual([run.status, tools.length, problems, bundling?.length], [1, 1, [], 1]);
 });
 
-test("berth discover tells type errors as warnings, and as errors with --strict", async (context) => {
-  const path = folder(context, {
+test("berth discover tells type errors as warnings, and as errors with --strict", async () => {
+  const path = folderWith({
     "a.ts": "export function size(text: string): number {\n  return text.lenght;\n}\n",
   });
   const run = await berth(join(path, "a.ts"));
@@ -94,8 +85,8 @@ test("berth discover tells type errors as warnings, and as errors with --strict"
   assert.match(strict.stderr, /^a\.ts:2:15: error: /);
 });
 
-test("berth discover takes scripts, and the name of their server", async (context) => {
-  const path = folder(context, { "find.sh": "#!/bin/sh\n# Finds.\n# @param {string} text\n" });
+test("berth discover takes scripts, and the name of their server", async () => {
+  const path = folderWith({ "find.sh": "#!/bin/sh\n# Finds.\n# @param {string} text\n" });
   assert.equal((await berth(join(path, "find.sh"), "--json")).json().tools[0]!.name, "find");
   const named = await berth(join(path, "find.sh"), "--server", "search");
   assert.deepEqual([named.status, named.stdout], [0, "search(text: string)\n  Finds.\n\n1 tool\n"]);
@@ -107,8 +98,8 @@ test("berth discover says so when there is nothing to read", async () => {
   assert.match(run.stderr, /\/nowhere\/at-all\.ts cannot be read/);
 });
 
-test("berth discover shows resources and prompts, too", async (context) => {
-  const path = folder(context, {
+test("berth discover shows resources and prompts, too", async () => {
+  const path = folderWith({
     "a.ts":
       "/** Text. @resource a://text */\nexport const text = () => 1;\n" +
       "/** Asks.\n * @prompt */\nexport const ask = (it: string) => it;\n/** @completes ask.it */\nexport const it = () => [];",
@@ -120,8 +111,8 @@ test("berth discover shows resources and prompts, too", async (context) => {
   assert.deepEqual(Object.keys(printed), ["tools", "problems", "resources", "prompts", "completions"]);
 });
 
-test("berth discover says which limit keeps it from reading a file, and where", async (context) => {
-  const path = folder(context, {
+test("berth discover says which limit keeps it from reading a file, and where", async () => {
+  const path = folderWith({
     "a.ts":
       'import { Port } from "./b.ts";\nimport { Pier } from "./c.ts";\nexport function dock(a: Port, b: Pier): void {}',
     "b.ts": "export interface Port { name: string }",

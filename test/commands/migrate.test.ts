@@ -2,21 +2,20 @@ import assert from "node:assert/strict";
 import { execFileSync, type ChildProcess } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { makeImage } from "../support/berth.ts";
 import { berth as berthProcess, type Ran } from "../support/commands.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
 import { openWhere } from "../support/open-where.ts";
 import { openWay } from "../support/postgres-way.ts";
-import { keysOfAll, queryAt, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { keysOfAll, queryAt, startPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { setVariable, testFolders } from "../support/store.ts";
+import { inSuite } from "../support/suite.ts";
 
 const newFolder = testFolders("migrate");
-let postgres: TestPostgres;
-before(async () => void (postgres = await startPostgres()));
-after(() => postgres.close());
+const postgres = inSuite(startPostgres);
 
 async function fill(where: string): Promise<void> {
   const store = await openWhere(where);

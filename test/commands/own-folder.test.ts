@@ -468,19 +468,6 @@ describe("berth grant in a folder of one's own", () => {
     assert.deepEqual(contentsOf(folder), { ...before, "mcps.json": after });
   });
 
-  test("has it in the next start of berth serve, which goes on to follow the files", async (t) => {
-    const folder = folderWith({ "mcps.json": LIST, "report.ts": report("one"), "hello.ts": GREET });
-    const first = await serve(t, [folder]);
-    assert.match(first.startLog, /requests the secret "API_TOKEN"/);
-    await first.end("SIGTERM");
-    assert.equal((await run(["grant", "report", "--all"], folder)).code, 0);
-    write(folder, "report.ts", report("two"));
-    const second = await serve(t, [folder]);
-    assert.doesNotMatch(second.startLog, /requests the/);
-    assert.equal((await call(`${second.url}/mcp/report`, "tell")).content[0].text, "two");
-    await second.end("SIGTERM");
-  });
-
   test("names the file in which an entry stands, and the lines to add there", async () => {
     const files = { "mcps.json": { report: { config_cid: "entry.json" } }, "entry.json": { definition: "report.ts" } };
     const folder = folderWith({ ...files, "report.ts": report("one") });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { call } from "../support/berth.ts";
 import { berth as command, type Ran } from "../support/commands.ts";
-import { startTestRegistry, type TestPackage, type TestRegistry } from "../support/registry.ts";
-import { berthInSuite } from "../support/suite.ts";
+import { type TestPackage } from "../support/registry.ts";
+import { berthInSuite, registryInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -25,12 +25,8 @@ export function say(wish: Wish): string { return said(); }
 /** Each command is another process on the data folder of a Berth that serves. */
 describe("berth packages", () => {
   const berth = berthInSuite({ texts: { "own.ts": "export function own(): void {}" } });
-  let registry: TestRegistry;
-  before(async () => {
-    registry = await startTestRegistry(said("1.0.0"));
-    await onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { user: SOURCE } }));
-  });
-  after(() => registry.close());
+  const registry = registryInSuite(said("1.0.0"));
+  before(() => onStoreOf(berth, (store) => addTenant(store, "acme", { servers: { user: SOURCE } })));
 
   const packages = (...args: string[]): Promise<Ran> =>
     command(["packages", ...args, "--tenant", "acme"], {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Ran } from "../support/commands.ts";
 import { berthInProcess as berth, type InProcessOptions } from "../support/in-process.ts";
+import { rows } from "../support/rows.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 import { everything, fixtures } from "../support/upstreams.ts";
 
@@ -219,10 +220,7 @@ test("error refuses before the call, ignore and --ignore-schema say nothing (J6)
   const refused = await berth(["cat", "@bio/search?query=BRAF"], home);
   const [error] = refused.errors;
   assert.deepEqual([refused.code, refused.records.length, error.code], [2, 0, "contract_changed"]);
-  assert.deepEqual(
-    error.changes.map(({ effect }: { effect: string }) => effect),
-    ["breaking", "breaking", "compatible"],
-  );
+  assert.deepEqual(rows(error.changes, "effect"), ["breaking", "breaking", "compatible"]);
   const ignoring = await berth(["cat", "@bio/search?query=BRAF", "--ignore-schema"], home);
   assert.deepEqual([ignoring.code, ignoring.stderr, ignoring.records.length], [0, "", 1]);
   await home.edit("bio", "_meta", { schema_validation: "ignore" });

@@ -7,6 +7,7 @@ import { packageRoot } from "../../src/config.ts";
 import { cli } from "../support/commands.ts";
 import { berthInProcess as runBerth } from "../support/in-process.ts";
 import { asker, OUTCOMES } from "../support/outcomes.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite, temporaryFolder } from "../support/suite.ts";
 
 /** Runs `berth …` as at a terminal, with `input` typed ahead. */
@@ -74,10 +75,7 @@ describe("questions at a command", () => {
       assert.match(ran.errors[0].message, /needs an answer.*"stage": one of "dev", "prod"/, kind);
     }
     const put = await runBerth(["put", `${asker}?tool=preset`], { input: "{}\n{}\n" });
-    assert.deepEqual(
-      put.records.map(({ record, text }) => [record, text]),
-      [1, 2].map((record) => [record, "deployed to dev: true"]),
-    );
+    assert.deepEqual(rows(put.records, "record", "text"), ["1 deployed to dev: true", "2 deployed to dev: true"]);
   });
 
   it("berth call asks at the terminal, and takes defaults without one (P4)", async () => {

@@ -8,6 +8,7 @@ import { test } from "node:test";
 import { berth as berthProcess, cli } from "../support/commands.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { processesWith } from "../support/processes.ts";
+import { rows } from "../support/rows.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 import { everything, fixtures, hostile, notes } from "../support/upstreams.ts";
@@ -59,10 +60,7 @@ test("berth mcp explore, tools and schema say it for programs (J2)", async () =>
   const { inputSchema } = JSON.parse(schema.stdout) as { inputSchema: { required: string[] } };
   assert.deepEqual(inputSchema.required, ["message"]);
   const schemas = await berth(["mcp", "schema", everything]);
-  assert.deepEqual(
-    Object.keys(JSON.parse(schemas.stdout) as object),
-    all.tools.map(({ name }) => name),
-  );
+  assert.deepEqual(Object.keys(JSON.parse(schemas.stdout) as object), rows(all.tools, "name"));
 });
 
 test("calls a tool of an npm package by its name (J3)", async () => {

@@ -4,7 +4,7 @@ import { differenceOf, editedText, type ConfigFile } from "../../../src/config-f
 import { json, jsonc } from "../../../src/config-files/json-file.ts";
 import { clients, findClient, type KnownClient } from "../../../src/features/clients/clients.ts";
 import { toml } from "../../../src/features/clients/toml-file.ts";
-import { pluck } from "../../support/rows.ts";
+import { rows } from "../../support/rows.ts";
 
 const FORMATS = { json, jsonc, toml };
 const SERVER = { name: "echo", url: "http://127.0.0.1:7420/mcp/echo", isGiven: true };
@@ -92,7 +92,7 @@ describe("a client's own file (C6)", () => {
     const text = '{\n  "inputs": [{ "id": "other", "type": "promptString" }],\n  "servers": {\n    "a": {}\n  }\n}\n';
     const after = added(text, vsCode);
     const { inputs, servers } = JSON.parse(after) as { inputs: { id: string }[]; servers: object };
-    assert.deepEqual(pluck(inputs, "id"), ["other", "echo-token"]);
+    assert.deepEqual(rows(inputs, "id"), ["other", "echo-token"]);
     assert.deepEqual(Object.keys(servers), ["a", "echo"]);
     assert.equal(removed(after, vsCode), text);
   });

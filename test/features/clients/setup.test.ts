@@ -7,9 +7,9 @@ import { packageRoot } from "../../../src/config.ts";
 import { setupsFor, sampleArguments } from "../../../src/features/clients/setup.ts";
 import type { SetupFor } from "../../../src/http/feature-routes.ts";
 import type { JsonSchema } from "../../../src/lib/json.ts";
-import { post, request } from "../../support/berth.ts";
+import { request, startTestBerth, post } from "../../support/berth.ts";
 import { countedReads } from "../../support/counted-reads.ts";
-import { berthFor, berthInSuite, temporaryFolder } from "../../support/suite.ts";
+import { berthInSuite, temporaryFolder } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
 import { bearer, makeToken } from "../../support/tokens.ts";
 
@@ -116,10 +116,8 @@ describe("the snippets on a server's page", () => {
       const answer = JSON.parse(await run("sh", ["-c", command!], folder, token)) as { result: { isError?: boolean } };
       assert.ok(answer.result && answer.result.isError !== true);
       await writeFile(join(folder, "client.mjs"), texts.get("TypeScript")![1]!);
-      assert.match(
-        await run(process.execPath, ["client.mjs"], folder, token),
-        /'echo',[^]*content: \[ \{ type: 'text'/,
-      );
+      const said = await run(process.execPath, ["client.mjs"], folder, token);
+      assert.match(said, /'echo',[^]*content: \[ \{ type: 'text'/);
     });
   }
 
@@ -188,8 +186,8 @@ describe("the snippets on a server's page", () => {
     const open = textsFor(setup);
     const oauth = textsFor({ ...setup, access: "oauth" });
     const differing = [...open].filter(([client, texts]) => texts.join() !== oauth.get(client)!.join());
-    const clients = differing.map(([client]) => client);
-    assert.deepEqual(clients, ["curl", "TypeScript"]);
+    const clientsOfTokens = differing.map(([client]) => client);
+    assert.deepEqual(clientsOfTokens, ["curl", "TypeScript"]);
     const token = textsFor({ ...setup, access: "token" });
     for (const client of ["curl", "TypeScript"]) assert.deepEqual(oauth.get(client), token.get(client));
   });
@@ -237,15 +235,11 @@ describe("the snippets on a server's page", () => {
     assert.ok(alone.includes("Authorization: Bearer ${BERTH_TOKEN}"));
     const releases = await pageOf(`${guarded.url}/mcp/meta/everyday?tab=releases`, token);
     const pinned = /href="(\/mcp\/meta\/everyday@\w+)"/.exec(releases)![1]!;
-    assert.equal(
-      commandIn(await pageOf(`${guarded.url}${pinned}?tab=connect`, token)),
-      "berth token create --server everyday",
-    );
+    const ofRelease = commandIn(await pageOf(`${guarded.url}${pinned}?tab=connect`, token));
+    assert.equal(ofRelease, "berth token create --server everyday");
     assert.equal(commandIn(await pageOf(`${guarded.url}/mcp`, token)), "berth token create");
-    assert.equal(
-      commandIn(await pageOf(`${guarded.url}/t/acme/mcp/meta/theirs?tab=connect`, theirs.token)),
-      "berth token create --tenant acme --server theirs",
-    );
+    const ofTenant = commandIn(await pageOf(`${guarded.url}/t/acme/mcp/meta/theirs?tab=connect`, theirs.token));
+    assert.equal(ofTenant, "berth token create --tenant acme --server theirs");
     for (const path of ["/mcp", "/mcp/meta/everyday?tab=connect"]) {
       const page = await pageOf(`${berth.url}${path}`);
       assert.equal(commandIn(page), undefined);
@@ -253,13 +247,14 @@ describe("the snippets on a server's page", () => {
     }
   });
 
-  it("name the authorization server and the command for other programs (C6)", async (t) => {
+  it("name the authorization server and the command for other programs (C6)", async () => {
     const issuer = "http://127.0.0.1:9/";
     const env = { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer };
-    const signed = await berthFor(t, { texts: { "one.ts": "export const one = () => 1;" }, env });
+    const signed = await startTestBerth({ texts: { "one.ts": "export const one = () => 1;" }, env });
     const { token } = await makeToken(signed, { can: ["read"] });
     const headers = { Accept: "text/html", ...bearer(token) };
     const page = await (await fetch(`${signed.url}/mcp/meta/one?tab=connect`, { headers })).text();
+    await signed.close();
     assert.ok(page.includes(`<code>${issuer}</code>`));
     assert.ok(page.includes("berth token create --server one"));
     assert.ok(!page.includes("Authorization: Bearer ${BERTH_TOKEN}"));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { apiOf } from "../../support/api.ts";
 import { call } from "../../support/berth.ts";
-import { pluck } from "../../support/rows.ts";
+import { rows } from "../../support/rows.ts";
 import type { Said } from "../../support/stdio-session.ts";
 import { berthInSuite } from "../../support/suite.ts";
 import { addTenant, onStoreOf } from "../../support/tenants.ts";
@@ -36,10 +36,7 @@ describe("the API of state", () => {
     const { servers } = (await api.send("GET", "/state")).body;
     assert.deepEqual(servers, [{ server: "keeper", keys: 2, bytes: servers[0].bytes, exists: true }]);
     const { keys } = (await api.send("GET", "/state/keeper")).body;
-    assert.deepEqual(pluck(keys, "key", "kind", "bytes", "expiresAt"), [
-      ["a/b", "json", 25, null],
-      ["raw", "bytes", 3, null],
-    ]);
+    assert.deepEqual(rows(keys, "key", "kind", "bytes", "expiresAt"), ["a/b json 25 -", "raw bytes 3 -"]);
     const read = await api.send("GET", value("a/b"));
     assert.deepEqual(read.body.value, { title: "of the server" });
     assert.equal(read.headers.get("cache-control"), "no-store");
@@ -131,22 +128,18 @@ describe("the API of state", () => {
     assert.deepEqual((await api.send("DELETE", "/state/other")).body, { keys: 1 });
     assert.equal(await find(), undefined);
     const { records } = (await api.send("GET", "/audit?kind=state")).body;
-    assert.deepEqual(pluck(records.slice(0, 2), "action", "by", "server", "key"), [
-      ["cleared", "api", "other", undefined],
-      ["set", "api", "other", "left"],
+    assert.deepEqual(rows(records.slice(0, 2), "action", "by", "server", "key"), [
+      "cleared api other -",
+      "set api other left",
     ]);
   });
 
   it("is limited by stateBytes of the tenant", async () => {
     const api = apiOf({ url: `${berth.url}/t/acme` });
     await tool("keep", { key: "first", value: "x".repeat(100) }, "/t/acme");
-    assert.match(
-      String(await tool("keep", { key: "second", value: "x".repeat(100) }, "/t/acme")),
-      /may keep 200 .*stateBytes/,
-    );
-    assert.equal(
-      (await api.send("PUT", value("second"), `"${"x".repeat(100)}"`, { ...NEW, ...JSON_TYPE })).status,
-      507,
-    );
+    const second = String(await tool("keep", { key: "second", value: "x".repeat(100) }, "/t/acme"));
+    assert.match(second, /may keep 200 .*stateBytes/);
+    const more = await api.send("PUT", value("second"), `"${"x".repeat(100)}"`, { ...NEW, ...JSON_TYPE });
+    assert.equal(more.status, 507);
   });
 });

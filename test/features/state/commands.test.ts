@@ -26,10 +26,8 @@ describe("berth state", () => {
     assert.equal((await run(["set", "notes", "raw", "--bytes"], "\u0000\u0001")).code, 0);
     assert.equal((await run(["get", "notes", "raw"])).stdout, "\u0000\u0001");
     assert.match((await run(["list"])).stdout, /^gone\t1 keys\t6 bytes\tremoved\nnotes\t2 keys\t23 bytes\n$/);
-    assert.match(
-      (await run(["list", "notes", "--prefix", "a"])).stdout,
-      /^a\/b\t15 bytes of JSON\tversion \d+\t20\S+Z\n$/,
-    );
+    const listed = await run(["list", "notes", "--prefix", "a"]);
+    assert.match(listed.stdout, /^a\/b\t15 bytes of JSON\tversion \d+\t20\S+Z\n$/);
     assert.match((await run(["list", "gone"])).stdout, /^a\ufffdb\t/, "nothing that turns a terminal's text around");
     assert.equal((await run(["delete", "notes", "a/b"])).code, 0);
     assert.match((await run(["delete", "notes", "--all"])).stderr, /Deleted 1 key of/);

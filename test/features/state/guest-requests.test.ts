@@ -190,8 +190,8 @@ describe(`the state of a server whose code is ${mode}`, () => {
     const size = (await hosted.store.values.sizes("default", "state")).find(({ server }) => server === "small");
     assert.ok(size!.bytes <= MEBIBYTE, `${size!.bytes}`);
     const waiting = await call("flood", { times: 300, length: 1 }, "small");
-    const isLimited = waiting.some((end: string) => /requests are already waiting/.test(end));
-    assert.ok(isLimited, "no more than 64 at a time");
+    const areSomeRefused = waiting.some((end: string) => /requests are already waiting/.test(end));
+    assert.ok(areSomeRefused, "no more than 64 at a time");
     const told = await call("caught", { key: "one more key" }, "small");
     assert.ok(told === "done" || told.code === "state_full");
   });
