@@ -320,7 +320,7 @@ type Merge<T> =
   | { readonly outcome: "added" | "updated"; readonly value: T }
   | { readonly outcome: "removed" };
 
-export function mergeThreeWays<T>(
+function mergeThreeWays<T>(
   base: T | undefined,
   mine: T | undefined,
   theirs: T | undefined,

@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
-import { applyImage, type ApplyReport, mergeThreeWays } from "../../src/image/apply.ts";
-import { claimedNow } from "../../src/image/claimed.ts";
-import { loadDefinition } from "../../src/image/definition.ts";
-import type { Image, Manifest } from "../../src/image/image.ts";
+import { applyImage, type ApplyReport } from "../../src/image/apply.ts";
 import { readImage } from "../../src/image/read.ts";
 import { importImage } from "../../src/image/tenant/import-tenant.ts";
 import { writeImage } from "../../src/image/write.ts";
@@ -20,22 +17,7 @@ import {
   temporaryFolder,
   writeSources,
 } from "../support/image-sources.ts";
-
-describe("the three-way rule", () => {
-  const sides = ["a", "b", "c", undefined];
-  const cases = sides.flatMap((base) => sides.flatMap((mine) => sides.map((theirs) => [base, mine, theirs] as const)));
-
-  test("never loses an edit, and follows the image wherever nothing was edited", () => {
-    for (const [base, mine, theirs] of cases) {
-      const merge = mergeThreeWays(base, mine, theirs, Object.is);
-      const after = "value" in merge ? merge.value : merge.outcome === "removed" ? undefined : mine;
-      assert.equal(after, mine === base ? theirs : mine, `${base} ${mine} ${theirs}: ${merge.outcome}`);
-      const bothChanged = mine !== base && theirs !== base && mine !== theirs;
-      assert.equal(merge.outcome === "conflict", bothChanged);
-      assert.equal(merge.outcome === "kept", mine !== base && theirs === base);
-    }
-  });
-});
+import { rows } from "../support/rows.ts";
 
 describe("applying an image", () => {
   let store: Store;
@@ -86,22 +68,6 @@ describe("applying an image", () => {
     assert.equal(server.cid, record.cid);
     const history = await store.history("default", "variable", "greeting");
     assert.equal(history.map(({ by }) => by).join(), "image");
-  });
-
-  test("brings definitions and what was compiled of them, so that nothing is compiled again", async () => {
-    const image = await imageOf({ servers: { mcp: "one" }, mcps: { echo: { definition: "shared.ts" } } });
-    await applyImage(store, "default", image);
-    const read = (cid: Cid) => store.content("default", cid);
-    for (const [server, word] of Object.entries({ mcp: "one", echo: "shared" })) {
-      const { cid } = rawBlock(definitionOf(word));
-      const source = await loadDefinition(read, cid, server);
-      assert.equal(source.files[`${server}.ts`], definitionOf(word));
-      const key = countingCompiling().key(cid, { language: "typescript", server });
-      const { bundle, tools } = (await claimedNow(store, "default", key))!;
-      assert.equal(tools.map(({ name }) => name).join(), "hello");
-      assert.match(new TextDecoder().decode(await read(bundle!)), /bundle of/);
-      assert.equal(await store.derived(key), undefined, "another tenant compiles its own");
-    }
   });
 
   test("a second time changes nothing, and looks up one name and whether it is believed", async () => {
@@ -306,39 +272,6 @@ describe("applying an image", () => {
     assert.equal(await valueOf("x"), undefined);
   });
 
-  test("an image with damaged content is refused, and changes nothing", async () => {
-    const image = await imageOf({ variables: { x: "1", y: "2" } });
-    const damaged: Image = {
-      ...image,
-      content: (cid) => (cid === rawBlock("2").cid ? rawBlock("other").bytes : image.content(cid)),
-    };
-    await assert.rejects(applyImage(store, "default", damaged), { code: "content_corrupt" });
-    assert.deepEqual(await store.names("default", "variable"), []);
-    assert.equal(await store.name("default", "image", "applied"), undefined);
-  });
-
-  test("leaves out compiled results of another version, which only that version can read", async () => {
-    const definition = rawBlock("export const answer = (): number => 42;");
-    const foreign = rawBlock(JSON.stringify({ tools: "in words of another version" }));
-    const manifest: Manifest = {
-      servers: [{ name: "answer", definition_cid: definition.cid, enabled: true }],
-      variables: [],
-      content: [definition.cid],
-      derived: { "another version's key": foreign.cid },
-    };
-    const blocks = new Map([definition, foreign].map(({ cid, bytes }) => [cid, bytes]));
-    const content = (cid: string): Uint8Array => blocks.get(cid)!;
-    const image: Image = { name: "default", cid: jsonBlock(manifest).cid, manifest, content };
-
-    const report = await applyImage(store, "default", image);
-    assert.deepEqual(
-      report.changed.map(({ name, outcome }) => [name, outcome]),
-      [["answer", "added"]],
-    );
-    assert.equal(await store.derived("another version's key"), undefined);
-    assert.equal(await claimedNow(store, "default", "another version's key"), undefined);
-  });
-
   test("merges an imported image into a tenant, and trusts none of its compiled results (C8)", async () => {
     const image = await imageOf({ servers: { mcp: "one" }, variables: { greeting: "Ahoy" } });
     const importing = { by: "import" };
@@ -349,10 +282,7 @@ describe("applying an image", () => {
     const set = [{ kind: "variable", name: "greeting", cid: rawBlock("Hello").cid }] as const;
     await store.change("acme", { by: "person", put: [rawBlock("Hello")], set });
     const { kept } = await importImage(store, "acme", await imageOf({ variables: { greeting: "Hey" } }), importing);
-    assert.deepEqual(
-      kept.map(({ name, outcome }) => [name, outcome]),
-      [["greeting", "conflict"]],
-    );
+    assert.deepEqual(rows(kept, "name", "outcome"), ["greeting conflict"]);
     await assert.rejects(importImage(store, "default", image, importing), { code: "tenant_invalid" });
 
     const path = { name: "../up", definition_cid: image.manifest.variables[0]!.definition_cid, enabled: true };

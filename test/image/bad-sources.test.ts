@@ -39,88 +39,78 @@ const bootText = (text: string, files: Sources = {}): Sources => ({
 const refusedScript = rawBlock("#!/bin/bash -e -u\necho hello\n");
 const missingCid = rawBlock("nobody has this").cid;
 
-const cases: Record<string, { sources: Sources; problems: string[] }> = {
-  "a definition that is not there": {
-    sources: mcpsText(`{\n  "echo": {\n    "definition": "ehco.ts"\n  }\n}\n`),
-    problems: ["mcps.source.json:3:19 /echo/definition missing-file"],
-  },
-  "a transform that is not there": {
-    sources: mcpsText(`{ "a": { "tools_transform_cid": "no.ts", "resources_transform_cid": "x.ts" } }`),
-    problems: [
-      "mcps.source.json:1:33 /a/tools_transform_cid missing-file",
-      "mcps.source.json:1:69 /a/resources_transform_cid missing-file",
-    ],
-  },
-  "a path below what is a file": {
-    sources: mcpsText(`{ "a": { "definition": "a.ts/b.ts" } }`, { "a.ts": helloSource }),
-    problems: ["mcps.source.json:1:24 /a/definition missing-file"],
-  },
-  "a folder in place of a file": {
-    sources: mcpsText(`{ "a": { "definition": "folder" } }`, { "folder/a.ts": helloSource }),
-    problems: ["mcps.source.json:1:24 /a/definition not-a-file"],
-  },
-  "a path that leads outside": {
-    sources: mcpsText(`{ "a": { "definition": "../a.ts" },\n  "b": { "definition": "x/../../a.ts" } }`),
-    problems: ["mcps.source.json:1:24 /a/definition outside", "mcps.source.json:2:24 /b/definition outside"],
-  },
-  "an absolute path, in either spelling": {
-    sources: mcpsText(`{ "a": { "definition": "/etc/passwd" }, "b": { "definition": "C:/a.ts" } }`),
-    problems: [
-      "mcps.source.json:1:24 /a/definition absolute-path",
-      "mcps.source.json:1:62 /b/definition absolute-path",
-    ],
-  },
-  "a path with backslashes, with a NUL, and an empty one": {
-    sources: mcpsText(
+const cases: Record<string, readonly [Sources, ...problems: string[]]> = {
+  "a definition that is not there": [
+    mcpsText(`{\n  "echo": {\n    "definition": "ehco.ts"\n  }\n}\n`),
+    "mcps.source.json:3:19 /echo/definition missing-file",
+  ],
+  "a transform that is not there": [
+    mcpsText(`{ "a": { "tools_transform_cid": "no.ts", "resources_transform_cid": "x.ts" } }`),
+    "mcps.source.json:1:33 /a/tools_transform_cid missing-file",
+    "mcps.source.json:1:69 /a/resources_transform_cid missing-file",
+  ],
+  "a path below what is a file": [
+    mcpsText(`{ "a": { "definition": "a.ts/b.ts" } }`, { "a.ts": helloSource }),
+    "mcps.source.json:1:24 /a/definition missing-file",
+  ],
+  "a folder in place of a file": [
+    mcpsText(`{ "a": { "definition": "folder" } }`, { "folder/a.ts": helloSource }),
+    "mcps.source.json:1:24 /a/definition not-a-file",
+  ],
+  "a path that leads outside": [
+    mcpsText(`{ "a": { "definition": "../a.ts" },\n  "b": { "definition": "x/../../a.ts" } }`),
+    "mcps.source.json:1:24 /a/definition outside",
+    "mcps.source.json:2:24 /b/definition outside",
+  ],
+  "an absolute path, in either spelling": [
+    mcpsText(`{ "a": { "definition": "/etc/passwd" }, "b": { "definition": "C:/a.ts" } }`),
+    "mcps.source.json:1:24 /a/definition absolute-path",
+    "mcps.source.json:1:62 /b/definition absolute-path",
+  ],
+  "a path with backslashes, with a NUL, and an empty one": [
+    mcpsText(
       `{ "a": { "definition": "x\\\\a.ts" },\n"b": { "definition": "a\\u0000.ts" },\n"c": { "definition": "" } }`,
     ),
-    problems: [
-      "mcps.source.json:1:24 /a/definition bad-path",
-      "mcps.source.json:2:22 /b/definition bad-path",
-      "mcps.source.json:3:22 /c/definition bad-path",
-    ],
-  },
-  "a comma too many": {
-    sources: mcpsText(`{\n  "echo": { "definition": "echo.ts" },\n}\n`),
-    problems: ["mcps.source.json:3:1  invalid-json"],
-  },
-  "a comma too few": {
-    sources: mcpsText(`{\n  "echo": {}\n  "hello": {}\n}`),
-    problems: ["mcps.source.json:3:3  invalid-json"],
-  },
-  "a file that ends too early": { sources: mcpsText(`{ "a": {`), problems: ["mcps.source.json:1:9  invalid-json"] },
-  "a byte-order mark": { sources: mcpsText("\uFEFF{}"), problems: ["mcps.source.json:1:1  invalid-json"] },
-  "an empty file": { sources: mcpsText(""), problems: ["mcps.source.json:1:1  invalid-json"] },
-  "a comment, which JSON has not": {
-    sources: mcpsText(`{\n  // hello\n}`),
-    problems: ["mcps.source.json:2:3  invalid-json"],
-  },
-  "a line break in a text": {
-    sources: mcpsText(`{\n  "a": { "description": "one\ntwo" }\n}`),
-    problems: ["mcps.source.json:2:29  invalid-json"],
-  },
-  "nesting without end": {
-    sources: mcpsText(`{"a":{"options":{"x":${"[".repeat(100_000)}${"]".repeat(100_000)}}}}`),
-    problems: ["mcps.source.json:1:1  invalid-json"],
-  },
-  "a file that is not UTF-8": {
-    sources: { ...sourcesWith({}), "mcps.source.json": Uint8Array.of(0x7b, 0xff, 0x7d) },
-    problems: ["mcps.source.json - not-utf8"],
-  },
-  "sources that are not there": {
-    sources: { "mcps.source.json": "{}" },
-    problems: ["default.boot.source.json - missing-file", "readonly.boot.source.json - missing-file"],
-  },
-  "an unknown field": {
-    sources: mcpsText(`{ "a": {\n "definiton": "a.ts" } }`),
-    problems: ["mcps.source.json:2:2 /a/definiton unknown-field"],
-  },
-  "a key that stands twice": {
-    sources: mcpsText(`{\n  "a": {},\n  "b": {},\n  "a": {}\n}`),
-    problems: ["mcps.source.json:4:3 /a duplicate-key"],
-  },
-  "fields of the wrong type, each of them": {
-    sources: mcpsText(`{ "a": {
+    "mcps.source.json:1:24 /a/definition bad-path",
+    "mcps.source.json:2:22 /b/definition bad-path",
+    "mcps.source.json:3:22 /c/definition bad-path",
+  ],
+  "a comma too many": [
+    mcpsText(`{\n  "echo": { "definition": "echo.ts" },\n}\n`),
+    "mcps.source.json:3:1  invalid-json",
+  ],
+  "a comma too few": [mcpsText(`{\n  "echo": {}\n  "hello": {}\n}`), "mcps.source.json:3:3  invalid-json"],
+  "a file that ends too early": [mcpsText(`{ "a": {`), "mcps.source.json:1:9  invalid-json"],
+  "a byte-order mark": [mcpsText("\uFEFF{}"), "mcps.source.json:1:1  invalid-json"],
+  "an empty file": [mcpsText(""), "mcps.source.json:1:1  invalid-json"],
+  "a comment, which JSON has not": [mcpsText(`{\n  // hello\n}`), "mcps.source.json:2:3  invalid-json"],
+  "a line break in a text": [
+    mcpsText(`{\n  "a": { "description": "one\ntwo" }\n}`),
+    "mcps.source.json:2:29  invalid-json",
+  ],
+  "nesting without end": [
+    mcpsText(`{"a":{"options":{"x":${"[".repeat(100_000)}${"]".repeat(100_000)}}}}`),
+    "mcps.source.json:1:1  invalid-json",
+  ],
+  "a file that is not UTF-8": [
+    { ...sourcesWith({}), "mcps.source.json": Uint8Array.of(0x7b, 0xff, 0x7d) },
+    "mcps.source.json - not-utf8",
+  ],
+  "sources that are not there": [
+    { "mcps.source.json": "{}" },
+    "default.boot.source.json - missing-file",
+    "readonly.boot.source.json - missing-file",
+  ],
+  "an unknown field": [
+    mcpsText(`{ "a": {\n "definiton": "a.ts" } }`),
+    "mcps.source.json:2:2 /a/definiton unknown-field",
+  ],
+  "a key that stands twice": [
+    mcpsText(`{\n  "a": {},\n  "b": {},\n  "a": {}\n}`),
+    "mcps.source.json:4:3 /a duplicate-key",
+  ],
+  "fields of the wrong type, each of them": [
+    mcpsText(`{ "a": {
  "definition": 1,
  "upstream": [],
  "description": null,
@@ -133,60 +123,55 @@ const cases: Record<string, { sources: Sources; problems: string[] }> = {
  "mcp_enabled": null,
  "options": []
 } }`),
-    problems: [
-      "mcps.source.json:2:16 /a/definition wrong-type",
-      "mcps.source.json:3:14 /a/upstream wrong-type",
-      "mcps.source.json:4:17 /a/description wrong-type",
-      "mcps.source.json:5:11 /a/tools wrong-type",
-      "mcps.source.json:6:15 /a/resources wrong-type",
-      "mcps.source.json:7:13 /a/prompts wrong-type",
-      "mcps.source.json:8:19 /a/auto_discover wrong-type",
-      "mcps.source.json:9:25 /a/tools_transform_cid wrong-type",
-      "mcps.source.json:10:13 /a/enabled wrong-type",
-      "mcps.source.json:11:17 /a/mcp_enabled wrong-type",
-      "mcps.source.json:12:13 /a/options wrong-type",
-    ],
-  },
-  "an entry, and a whole file, that is no object": {
-    sources: { ...mcpsText(`[]`), "default.boot.source.json": `{ "servers": [1], "variables": ["x"] }` },
-    problems: [
-      "default.boot.source.json:1:15 /servers/0 wrong-type",
-      "default.boot.source.json:1:33 /variables/0 wrong-type",
-      "mcps.source.json:1:1  wrong-type",
-    ],
-  },
-  "names that cannot be served": {
-    sources: mcpsText(
+    "mcps.source.json:2:16 /a/definition wrong-type",
+    "mcps.source.json:3:14 /a/upstream wrong-type",
+    "mcps.source.json:4:17 /a/description wrong-type",
+    "mcps.source.json:5:11 /a/tools wrong-type",
+    "mcps.source.json:6:15 /a/resources wrong-type",
+    "mcps.source.json:7:13 /a/prompts wrong-type",
+    "mcps.source.json:8:19 /a/auto_discover wrong-type",
+    "mcps.source.json:9:25 /a/tools_transform_cid wrong-type",
+    "mcps.source.json:10:13 /a/enabled wrong-type",
+    "mcps.source.json:11:17 /a/mcp_enabled wrong-type",
+    "mcps.source.json:12:13 /a/options wrong-type",
+  ],
+  "an entry, and a whole file, that is no object": [
+    { ...mcpsText(`[]`), "default.boot.source.json": `{ "servers": [1], "variables": ["x"] }` },
+    "default.boot.source.json:1:15 /servers/0 wrong-type",
+    "default.boot.source.json:1:33 /variables/0 wrong-type",
+    "mcps.source.json:1:1  wrong-type",
+  ],
+  "names that cannot be served": [
+    mcpsText(
       `{ "meta": {},\n"a/b": {},\n"../x": {},\n"": {},\n"-a": {},\n"${"a".repeat(65)}": {},\n"ä": {},\n"new": {} }`,
     ),
-    problems: [
-      "mcps.source.json:1:3 /meta bad-name",
-      "mcps.source.json:2:1 /a~1b bad-name",
-      "mcps.source.json:3:1 /..~1x bad-name",
-      "mcps.source.json:4:1 / bad-name",
-      "mcps.source.json:5:1 /-a bad-name",
-      `mcps.source.json:6:1 /${"a".repeat(65)} bad-name`,
-      "mcps.source.json:7:1 /ä bad-name",
-      "mcps.source.json:8:1 /new bad-name",
-    ],
-  },
-  "a server that is two things": {
-    sources: mcpsText(`{ "a": { "definition": "a.ts", "upstream": "mcp+npx://x" } }`, { "a.ts": helloSource }),
-    problems: ["mcps.source.json:1:44 /a/upstream two-kinds"],
-  },
-  "a definition of another kind": {
-    sources: mcpsText(`{ "a": { "definition": "a.py" } }`, { "a.py": "def a(): pass\n" }),
-    problems: ["mcps.source.json:1:24 /a/definition unknown-kind"],
-  },
-  "a shell script without its first line, and a module with one": {
-    sources: mcpsText(`{ "a": { "definition": "a.sh" },\n"b": { "definition": "b.ts" } }`, {
+    "mcps.source.json:1:3 /meta bad-name",
+    "mcps.source.json:2:1 /a~1b bad-name",
+    "mcps.source.json:3:1 /..~1x bad-name",
+    "mcps.source.json:4:1 / bad-name",
+    "mcps.source.json:5:1 /-a bad-name",
+    `mcps.source.json:6:1 /${"a".repeat(65)} bad-name`,
+    "mcps.source.json:7:1 /ä bad-name",
+    "mcps.source.json:8:1 /new bad-name",
+  ],
+  "a server that is two things": [
+    mcpsText(`{ "a": { "definition": "a.ts", "upstream": "mcp+npx://x" } }`, { "a.ts": helloSource }),
+    "mcps.source.json:1:44 /a/upstream two-kinds",
+  ],
+  "a definition of another kind": [
+    mcpsText(`{ "a": { "definition": "a.py" } }`, { "a.py": "def a(): pass\n" }),
+    "mcps.source.json:1:24 /a/definition unknown-kind",
+  ],
+  "a shell script without its first line, and a module with one": [
+    mcpsText(`{ "a": { "definition": "a.sh" },\n"b": { "definition": "b.ts" } }`, {
       "a.sh": "echo hello\n",
       "b.ts": `#!/usr/bin/env node\n${helloSource}`,
     }),
-    problems: ["mcps.source.json:1:24 /a/definition unknown-kind", "mcps.source.json:2:22 /b/definition unknown-kind"],
-  },
-  "a script whose interpreter cannot run it, whatever its line ends": {
-    sources: mcpsText(
+    "mcps.source.json:1:24 /a/definition unknown-kind",
+    "mcps.source.json:2:22 /b/definition unknown-kind",
+  ],
+  "a script whose interpreter cannot run it, whatever its line ends": [
+    mcpsText(
       `{ "a": { "definition": "a.sh" },\n"b": { "definition": "b.sh" },\n"c": { "definition": "${refusedScript.cid}" } }`,
       {
         "a.sh": "\uFEFF#!/usr/bin/fish\r\necho hello\r\n",
@@ -194,47 +179,46 @@ const cases: Record<string, { sources: Sources; problems: string[] }> = {
         [`content/${refusedScript.cid}`]: refusedScript.bytes,
       },
     ),
-    problems: ["a.sh:1:1 - bad-interpreter", "mcps.source.json:3:22 /c/definition bad-interpreter"],
-  },
-  "a transform that is a script": {
-    sources: mcpsText(`{ "a": { "prompts_transform_cid": "a.sh" } }`, { "a.sh": "#!/bin/sh\n" }),
-    problems: ["mcps.source.json:1:35 /a/prompts_transform_cid unknown-kind"],
-  },
-  "a CID without its bytes in the sources": {
-    sources: mcpsText(`{ "a": { "definition": "${missingCid}" } }`),
-    problems: ["mcps.source.json:1:24 /a/definition content-missing"],
-  },
-  "a CID whose bytes are not its own": {
-    sources: mcpsText(`{ "a": { "definition": "${missingCid}" } }`, { [`content/${missingCid}`]: "forged" }),
-    problems: ["mcps.source.json:1:24 /a/definition content-corrupt"],
-  },
-  "a configuration file that is not there, or has faults of its own": {
-    sources: mcpsText(
+    "a.sh:1:1 - bad-interpreter",
+    "mcps.source.json:3:22 /c/definition bad-interpreter",
+  ],
+  "a transform that is a script": [
+    mcpsText(`{ "a": { "prompts_transform_cid": "a.sh" } }`, { "a.sh": "#!/bin/sh\n" }),
+    "mcps.source.json:1:35 /a/prompts_transform_cid unknown-kind",
+  ],
+  "a CID without its bytes in the sources": [
+    mcpsText(`{ "a": { "definition": "${missingCid}" } }`),
+    "mcps.source.json:1:24 /a/definition content-missing",
+  ],
+  "a CID whose bytes are not its own": [
+    mcpsText(`{ "a": { "definition": "${missingCid}" } }`, { [`content/${missingCid}`]: "forged" }),
+    "mcps.source.json:1:24 /a/definition content-corrupt",
+  ],
+  "a configuration file that is not there, or has faults of its own": [
+    mcpsText(
       `{ "a": { "config_cid": "no.json" },\n"b": { "config_cid": "b.json" },\n"c": { "config_cid": "c.json" } }`,
       {
         "b.json": `{\n "tols": {} }`,
         "c.json": `{ "definition": "c.ts" `,
       },
     ),
-    problems: [
-      "b.json:2:2 /tols unknown-field",
-      "c.json:1:23  invalid-json",
-      "mcps.source.json:1:24 /a/config_cid missing-file",
-    ],
-  },
-  "config_cid beside other fields": {
-    sources: mcpsText(`{ "a": { "config_cid": "a.json", "enabled": true } }`, { "a.json": "{}" }),
-    problems: ["mcps.source.json:1:34 /a/enabled unknown-field"],
-  },
-  "configurations that refer to each other": {
-    sources: mcpsText(`{ "a": { "config_cid": "a.json" } }`, {
+    "b.json:2:2 /tols unknown-field",
+    "c.json:1:23  invalid-json",
+    "mcps.source.json:1:24 /a/config_cid missing-file",
+  ],
+  "config_cid beside other fields": [
+    mcpsText(`{ "a": { "config_cid": "a.json", "enabled": true } }`, { "a.json": "{}" }),
+    "mcps.source.json:1:34 /a/enabled unknown-field",
+  ],
+  "configurations that refer to each other": [
+    mcpsText(`{ "a": { "config_cid": "a.json" } }`, {
       "a.json": `{ "config_cid": "b.json" }`,
       "b.json": `{\n  "config_cid": "./a.json" }`,
     }),
-    problems: ["b.json:2:17 /config_cid cycle"],
-  },
-  "faults of a boot source": {
-    sources: bootText(
+    "b.json:2:17 /config_cid cycle",
+  ],
+  "faults of a boot source": [
+    bootText(
       `{
   "servers": [
     { "name": "mcp", "definition_cid": "a.ts" },
@@ -254,56 +238,52 @@ const cases: Record<string, { sources: Sources; problems: string[] }> = {
 }`,
       { "a.ts": helloSource },
     ),
-    problems: [
-      "default.boot.source.json:4:15 /servers/1/name duplicate-name",
-      "default.boot.source.json:5:5 /servers/2 missing-field",
-      "default.boot.source.json:6:5 /servers/3 missing-field",
-      "default.boot.source.json:6:45 /servers/3/enabled wrong-type",
-      "default.boot.source.json:7:15 /servers/4/name bad-name",
-      "default.boot.source.json:7:48 /servers/4/extra unknown-field",
-      "default.boot.source.json:10:37 /variables/0/definition unknown-generated",
-      "default.boot.source.json:11:60 /variables/1/definition_cid two-values",
-      "default.boot.source.json:12:5 /variables/2 missing-field",
-      "default.boot.source.json:13:40 /variables/3/definition_cid outside",
-      "default.boot.source.json:14:15 /variables/4/name duplicate-name",
-      "default.boot.source.json:16:3 /more unknown-field",
-    ],
-  },
-  "a definition with a syntax error, named by its own file": {
-    sources: mcpsText(`{ "a": { "definition": "deep/a.ts" } }`, { "deep/a.ts": "// syntax error\n" }),
-    problems: ["deep/a.ts:2:1 - syntax"],
-  },
-  "an import that leads nowhere": {
-    sources: mcpsText(`{ "a": { "definition": "a.ts" } }`, { "a.ts": `import { b } from "./b.ts";\n${helloSource}` }),
-    problems: ["a.ts:1:19 - missing-file"],
-  },
-  "an import that leads outside": {
-    sources: mcpsText(`{ "a": { "definition": "a.ts" } }`, { "a.ts": `import { b } from "../b.ts";\n${helloSource}` }),
-    problems: ["a.ts:1:19 - outside"],
-  },
-  "a definition that is not UTF-8": {
-    sources: mcpsText(`{ "a": { "definition": "a.ts" } }`, { "a.ts": Uint8Array.of(0xff, 0xfe, 0x00) }),
-    problems: ["mcps.source.json:1:24 /a/definition unknown-kind"],
-  },
-  "everything that is wrong in all files, at once": {
-    sources: {
+    "default.boot.source.json:4:15 /servers/1/name duplicate-name",
+    "default.boot.source.json:5:5 /servers/2 missing-field",
+    "default.boot.source.json:6:5 /servers/3 missing-field",
+    "default.boot.source.json:6:45 /servers/3/enabled wrong-type",
+    "default.boot.source.json:7:15 /servers/4/name bad-name",
+    "default.boot.source.json:7:48 /servers/4/extra unknown-field",
+    "default.boot.source.json:10:37 /variables/0/definition unknown-generated",
+    "default.boot.source.json:11:60 /variables/1/definition_cid two-values",
+    "default.boot.source.json:12:5 /variables/2 missing-field",
+    "default.boot.source.json:13:40 /variables/3/definition_cid outside",
+    "default.boot.source.json:14:15 /variables/4/name duplicate-name",
+    "default.boot.source.json:16:3 /more unknown-field",
+  ],
+  "a definition with a syntax error, named by its own file": [
+    mcpsText(`{ "a": { "definition": "deep/a.ts" } }`, { "deep/a.ts": "// syntax error\n" }),
+    "deep/a.ts:2:1 - syntax",
+  ],
+  "an import that leads nowhere": [
+    mcpsText(`{ "a": { "definition": "a.ts" } }`, { "a.ts": `import { b } from "./b.ts";\n${helloSource}` }),
+    "a.ts:1:19 - missing-file",
+  ],
+  "an import that leads outside": [
+    mcpsText(`{ "a": { "definition": "a.ts" } }`, { "a.ts": `import { b } from "../b.ts";\n${helloSource}` }),
+    "a.ts:1:19 - outside",
+  ],
+  "a definition that is not UTF-8": [
+    mcpsText(`{ "a": { "definition": "a.ts" } }`, { "a.ts": Uint8Array.of(0xff, 0xfe, 0x00) }),
+    "mcps.source.json:1:24 /a/definition unknown-kind",
+  ],
+  "everything that is wrong in all files, at once": [
+    {
       "mcps.source.json": `{ "a": { "definition": "no.ts", "x": 1 }, "b": { "definition": "b.ts" } }`,
       "default.boot.source.json": `{ "server": [] }`,
       "readonly.boot.source.json": `{`,
       "b.ts": "// syntax error\n",
     },
-    problems: [
-      "b.ts:2:1 - syntax",
-      "default.boot.source.json:1:3 /server unknown-field",
-      "mcps.source.json:1:24 /a/definition missing-file",
-      "mcps.source.json:1:33 /a/x unknown-field",
-      "readonly.boot.source.json:1:2  invalid-json",
-    ],
-  },
+    "b.ts:2:1 - syntax",
+    "default.boot.source.json:1:3 /server unknown-field",
+    "mcps.source.json:1:24 /a/definition missing-file",
+    "mcps.source.json:1:33 /a/x unknown-field",
+    "readonly.boot.source.json:1:2  invalid-json",
+  ],
 };
 
 describe("bad sources give every problem with its place, and no image:", () => {
-  for (const [name, { sources, problems }] of Object.entries(cases)) {
+  for (const [name, [sources, ...problems]] of Object.entries(cases)) {
     test(name, async () => {
       const found = await problemsOf(writeSources(sources));
       assert.deepEqual(found.map(place), problems);
@@ -327,18 +307,6 @@ describe("bad sources give every problem with its place, and no image:", () => {
       "mcps.source.json:6:19 /b/definition outside",
       "mcps.source.json:9:19 /c/definition cycle",
     ]);
-  });
-
-  test("an import through a link that leads outside", async () => {
-    const outside = join(temporaryFolder(), "secret.ts");
-    writeFileSync(outside, "export const secret = 1;\n");
-    const files = { "a.ts": `import { secret } from "./link.ts";\n${helloSource}` };
-    const from = writeSources(sourcesWith({ a: { definition: "a.ts" } }, files));
-    symlinkSync(outside, join(from, "link.ts"));
-    const [problem, ...rest] = await problemsOf(from);
-    assert.deepEqual(rest, []);
-    assert.equal(problem!.file, "a.ts");
-    assert.equal(problem!.code, "outside");
   });
 
   test("a link inside of the folder is a file like any other", async () => {

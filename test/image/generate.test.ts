@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { packageRoot } from "../../src/config.ts";
 import { readCompiled } from "../../src/image/compiled.ts";
-import { loadDefinition } from "../../src/image/definition.ts";
 import type { GeneratedImage } from "../../src/image/generate.ts";
 import type { Manifest } from "../../src/image/image.ts";
 import { isCid, jsonBlock, matches, rawBlock } from "../../src/lib/cid.ts";
@@ -142,15 +141,6 @@ describe("the boot image", () => {
       assert.deepEqual(image.content.get(cid), bytes);
       assert.ok(manifestOf(image, "default").content.includes(cid));
     }
-  });
-
-  test("a definition with imports is read back from its content as it was compiled", async () => {
-    const image = await generated(writeSources(richSources));
-    const cid = json(image, "mcps.json").shout.definition;
-    const source = await loadDefinition(async (part) => image.content.get(part), cid, "shout");
-    assert.equal(source.entry, "deep/shout.ts");
-    assert.deepEqual(Object.keys(source.files).toSorted(), ["deep/loud.ts", "deep/shout.ts"]);
-    assert.equal(source.files["deep/loud.ts"], richSources["deep/loud.ts"]);
   });
 
   test("a transform's CID leads to its source and, by its compile key, to its bundle (T10.5)", async () => {

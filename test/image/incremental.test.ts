@@ -16,6 +16,7 @@ import {
   writeSources,
   type CountingCompiling,
 } from "../support/image-sources.ts";
+import { rows } from "../support/rows.ts";
 
 const { sourceBytes } = defaultLimits;
 
@@ -162,10 +163,8 @@ describe("an image that was made before", () => {
   });
 
   test("a lock of somebody else is not read", () => {
-    assert.equal(
-      readLock(out, () => false),
-      undefined,
-    );
+    const lock = readLock(out, () => false);
+    assert.equal(lock, undefined);
   });
 
   test("a lock that names files elsewhere, or devices, has none of them read", async () => {
@@ -207,35 +206,8 @@ describe("an image that was made before", () => {
   test("its warnings are kept, to be told again", async () => {
     write("two.ts", `// bad tool\n${helloSource}`);
     await make();
-    assert.deepEqual(
-      readLock(out)!.warnings.map(({ tool, file }) => [tool, file]),
-      [["bad", "two.ts"]],
-    );
+    assert.deepEqual(rows(readLock(out)!.warnings, "tool", "file"), ["bad two.ts"]);
     const again = await generateImage({ from, out, earlier: readLock(out) }, compiling);
     assert.equal(again.problems.length, 1);
   });
-});
-
-test("1,000 definitions are confirmed without compiling, following or opening anything", async () => {
-  const names = Array.from({ length: 1_000 }, (_, index) => `server-${index}`);
-  const from = writeSources(
-    sourcesWith(
-      Object.fromEntries(names.map((name) => [name, { definition: `${name}.ts` }])),
-      Object.fromEntries(names.map((name) => [`${name}.ts`, `// ${name}\n${helloSource}`])),
-    ),
-  );
-  const out = join(temporaryFolder(), "boot");
-  const image = await generated(from, { out }, countingCompiling());
-  assert.equal(image.compiled, 1_000);
-  writeImage(out, image);
-
-  const compiling = countingCompiling();
-  assert.equal(await confirm(readLock(out)!, { from, out, deep: true, sourceBytes }, compiling), true);
-  const again = await generated(from, { out }, compiling);
-  assert.equal(again.compiled, 0);
-  assert.deepEqual([compiling.opened, compiling.compiled, compiling.gathered], [0, [], []]);
-
-  writeFileSync(join(from, "server-500.ts"), `// other\n${helloSource}`);
-  assert.equal((await generated(from, { out }, compiling)).compiled, 1);
-  assert.deepEqual(compiling.gathered, ["server-500.ts"]);
 });

@@ -7,6 +7,7 @@ import { contentLine } from "../../src/image/tenant/tenant-file.ts";
 import { jsonBlock, rawBlock, type Block } from "../../src/lib/cid.ts";
 import type { Store } from "../../src/store/store.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
 import { exported, forged, freshStore, imported, linesOf, problemsOf } from "../support/tenant-files.ts";
 import { addTenant } from "../support/tenants.ts";
 
@@ -36,10 +37,8 @@ async function acmeFile(t: TestContext): Promise<string> {
 async function assertUntouched(store: Store & { dataDir: string }, tenant = "taken"): Promise<void> {
   assert.equal(await store.tenants.find(tenant), undefined);
   assert.equal(await store.tenants.hasAnything(tenant), false);
-  assert.deepEqual(
-    readdirSync(store.dataDir).filter((name) => name.startsWith("import-")),
-    [],
-  );
+  const left = readdirSync(store.dataDir).filter((name) => name.startsWith("import-"));
+  assert.deepEqual(left, []);
 }
 
 describe("a tenant's file", () => {
@@ -102,10 +101,8 @@ describe("a file that is not as it was written", () => {
     const other = join(store.dataDir, "import-of-mine.sqlite");
     writeFileSync(other, "somebody's own");
     await imported(store, await acmeFile(t));
-    assert.deepEqual(
-      readdirSync(store.dataDir).filter((name) => name.startsWith("import-")),
-      ["import-of-mine.sqlite"],
-    );
+    const left = readdirSync(store.dataDir).filter((name) => name.startsWith("import-"));
+    assert.deepEqual(left, ["import-of-mine.sqlite"]);
   });
 
   it("that was cut anywhere is refused, and changes nothing (C8)", async (t) => {
@@ -300,13 +297,7 @@ describe("a file that somebody wrote who knows the format", () => {
     await imported(store, forged([HEADER, line("a"), line("\uFF61"), line("😀"), line("b", { state: "other" })]), {
       as: "taken",
     });
-    assert.deepEqual(
-      (await store.values.sizes("taken", "state")).map(({ server, keys }) => [server, keys]),
-      [
-        ["notes", 3],
-        ["other", 1],
-      ],
-    );
+    assert.deepEqual(rows(await store.values.sizes("taken", "state"), "server", "keys"), ["notes 3", "other 1"]);
   });
 
   it("cannot be of a later version, or of something else (C8)", async (t) => {

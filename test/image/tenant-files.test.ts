@@ -7,6 +7,7 @@ import { recordsOf } from "../support/audit.ts";
 import { call, post, request, type TestBerth } from "../support/berth.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
 import { LegacyClient } from "../support/legacy-client.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { exported, forged, imported } from "../support/tenant-files.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
@@ -171,10 +172,7 @@ describe("a tenant that moves", () => {
     assert.equal((await call(url, "say")).content[0].text, "after");
     await onStoreOf(fresh, async (store) => {
       assert.deepEqual((await store.tenants.find("swapped"))!.hosts, ["swapped.localhost"]);
-      assert.deepEqual(
-        (await store.tokens.list("swapped")).map(({ id }) => id),
-        ["tok_kept"],
-      );
+      assert.deepEqual(rows(await store.tokens.list("swapped"), "id"), ["tok_kept"]);
       assert.equal(await store.content("swapped", rawBlock(SAY("before")).cid), undefined);
       assert.equal((await store.history("swapped", "server", "say")).length, 1);
       const [noted] = (await recordsOf(store.audit, { tenant: "swapped", kind: "tenant" })).slice(-1);
@@ -186,7 +184,7 @@ describe("a tenant that moves", () => {
     });
     const { body } = await apiOf({ url: `${fresh.url}/t/swapped` }).send("GET", "/audit?kind=tenant");
     assert.deepEqual(
-      body.records.map(({ action }: { action: string }) => action),
+      rows(body.records, "action"),
       ["imported", "created"],
       "whoever answers for it sees what happened before, too",
     );

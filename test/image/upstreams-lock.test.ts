@@ -9,6 +9,7 @@ import { call } from "../support/berth.ts";
 import type { Ran } from "../support/commands.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
 import { berthInProcess } from "../support/in-process.ts";
+import { rows } from "../support/rows.ts";
 import { temporaryFolder } from "../support/suite.ts";
 import { everything, installed } from "../support/upstreams.ts";
 
@@ -74,10 +75,8 @@ it("the same servers give the same lock and the same image, byte for byte (J9)",
     made.push(readFileSync(join(sources.from, "upstreams.lock.json"), "utf8") + readFileSync(cidFile(sources), "utf8"));
   }
   assert.equal(made[0], made[1]);
-  assert.match(
-    (await berth(["boot", "--from", sources.from, "--out", sources.out])).stderr,
-    /The image in .* matches /,
-  );
+  const again = await berth(["boot", "--from", sources.from, "--out", sources.out]);
+  assert.match(again.stderr, /The image in .* matches /);
 });
 
 it("a server that offers more to who can be asked has two CIDs: as hosted and locked, and for other clients (J5, J9)", async (t) => {
@@ -105,10 +104,7 @@ it("a lock covers the apps that tools name, and is what the server offers where 
   const sources = sourcesWith(t, { server: { upstream: monitor } });
   await berth(["mcp", "lock", "--from", sources.from]);
   const { contract_cid: locked, contract } = sources.lock().upstreams[monitor];
-  assert.deepEqual(
-    contract.apps.map(({ uri }: { uri: string }) => uri),
-    ["ui://system-monitor/mcp-app.html"],
-  );
+  assert.deepEqual(rows(contract.apps, "uri"), ["ui://system-monitor/mcp-app.html"]);
   assert.equal((await berth(["mcp", "hash", "--hosted", monitor])).records[0].contract_cid, locked);
 });
 

@@ -41,10 +41,8 @@ describe("writing an image", () => {
     assert.equal(compareImage(out, image).length, 2);
     writeImage(out, image);
     assert.deepEqual(compareImage(out, image), []);
-    assert.deepEqual(
-      readdirSync(out).filter((name) => name.startsWith(".")),
-      [],
-    );
+    const hidden = readdirSync(out).filter((name) => name.startsWith("."));
+    assert.deepEqual(hidden, []);
   });
 
   test("says of each file that it is missing, extra or different", async () => {
@@ -98,10 +96,8 @@ describe("writing an image", () => {
         seen.add(new TextDecoder().decode(image.content(word.definition_cid)));
       }
     }
-    assert.deepEqual(
-      [...seen].filter((word) => word !== "one" && word !== "two"),
-      [],
-    );
+    const others = [...seen].filter((word) => word !== "one" && word !== "two");
+    assert.deepEqual(others, []);
     const image = await generated(one, { out });
     writeImage(out, image);
     assert.deepEqual(compareImage(out, image), []);
