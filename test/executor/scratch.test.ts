@@ -137,18 +137,20 @@ describe("the scratch folders of trusted guests", () => {
       return folder;
     };
     const executor = new GuestExecutor(trustedLauncher(node, limits), { limits, makeFolder });
-    t.after(() => executor.close());
-    const program = programWith(CODE);
-    const run = (name: string) => executor.call(program, { shape: shape(name), args: {}, deadlineMs: 60_000 });
-    const [first] = valueOf(await run("places")) as string[];
-    assert.ok(existsSync(first!));
-    const { message } = failureOf(await run("fill"));
-    assert.match(message, /more than 1 MB into its scratch folder \(BERTH_GUEST_DISK_MB\)/);
-    await until(() => !existsSync(first!), "its folder is removed");
-    const [second] = valueOf(await run("places")) as string[];
-    assert.notEqual(second, first);
-    await executor.close();
-    assert.deepEqual(readdirSync(parent), []);
+    try {
+      const program = programWith(CODE);
+      const run = (name: string) => executor.call(program, { shape: shape(name), args: {}, deadlineMs: 60_000 });
+      const [first] = valueOf(await run("places")) as string[];
+      assert.ok(existsSync(first!));
+      const { message } = failureOf(await run("fill"));
+      assert.match(message, /more than 1 MB into its scratch folder \(BERTH_GUEST_DISK_MB\)/);
+      await until(() => !existsSync(first!), "its folder is removed");
+      const [second] = valueOf(await run("places")) as string[];
+      assert.notEqual(second, first);
+    } finally {
+      await executor.close();
+      assert.deepEqual(readdirSync(parent), []);
+    }
   });
 
   it("that cannot be made fail the call, and not the service", async (t) => {
@@ -171,7 +173,9 @@ describe("the scratch folders of trusted guests", () => {
     for (let n = 0; n < 50; n++) mkdirSync(join(folder, `${n}`));
     assert.equal((await folderUseOf(folder, { files: 10, megabytes: 1 })).files, 11);
     assert.equal((await folderUseOf(folder, { files: 100, megabytes: 1 })).files, 50);
-    const missing = await folderUseOf(join(folder, "missing"), { files: 1, megabytes: 1 });
-    assert.deepEqual(missing, { files: 0, megabytes: 0 });
+    assert.deepEqual(await folderUseOf(join(folder, "missing"), { files: 1, megabytes: 1 }), {
+      files: 0,
+      megabytes: 0,
+    });
   });
 });

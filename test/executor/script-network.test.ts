@@ -11,6 +11,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { DOOR, type Asked, type SocketGrant, type Told } from "../../src/network/relay-wire.ts";
 import { giveFolder, makeTemporary } from "../../src/processes/work-folders.ts";
 import { assertNothingLeft, failureOf, networkOf, openRig, scriptRun } from "../support/executor.ts";
+import { freePort } from "../support/free-port.ts";
 import { listening } from "../support/listening.ts";
 import { descendants } from "../support/processes.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
@@ -170,9 +171,7 @@ describe("a script's network in the sandbox", { skip }, () => {
   });
 
   it("lets a script listen where only the script itself can connect", async () => {
-    const free = createServer();
-    const port = await listening(free);
-    await new Promise((resolve) => free.close(resolve));
+    const port = await freePort();
     const listen = `perl -MSocket -e 'socket(my $s, AF_INET, SOCK_STREAM, 0) or die $!;
       bind($s, sockaddr_in(${port}, INADDR_ANY)) or die $!; listen($s, 5) or die $!;
       if (!fork()) { socket(my $c, AF_INET, SOCK_STREAM, 0); connect($c, sockaddr_in(${port}, INADDR_LOOPBACK)) or die $!; exit }
