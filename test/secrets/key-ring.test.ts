@@ -8,7 +8,7 @@ import { openKeyRing } from "../../src/secrets/key-ring.ts";
 import { keyOf } from "../../src/secrets/sealing.ts";
 import { openSecrets } from "../../src/secrets/secrets.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
-import { pluck } from "../support/rows.ts";
+import { rows } from "../support/rows.ts";
 import { bytesIn, secretFolders } from "../support/secret-folders.ts";
 
 const { parent, newFolder, open, close } = secretFolders();
@@ -121,7 +121,7 @@ describe("a rotation of the key", () => {
     assert.equal(await secrets.read("acme", "B"), VALUE);
     const { keyId } = await after.rotate("test");
     assert.notEqual(keyId, next.id);
-    assert.deepEqual(pluck(ring.keys(), "id"), [keyId]);
+    assert.deepEqual(rows(ring.keys(), "id"), [keyId]);
     for (const name of ["A", "B"]) assert.equal(await secrets.read("acme", name), VALUE);
   });
 

@@ -179,10 +179,8 @@ describe("regular collections", () => {
         await until(() => isCollected(store, text));
         await until(() => lines.length === (text === "one" ? 1 : 2));
       }
-      assert.deepEqual(
-        lines.map(({ freed }) => freed?.content.count),
-        [1, 1],
-      );
+      const counts = lines.map(({ freed }) => freed?.content.count);
+      assert.deepEqual(counts, [1, 1]);
     }));
 
   test("keep the history of each tenant for as long as its own limit says", async (t) => {

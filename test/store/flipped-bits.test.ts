@@ -12,6 +12,7 @@ import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { apiOf, type Api } from "../support/api.ts";
 import { call, post, request, startTestBerth } from "../support/berth.ts";
+import { rows } from "../support/rows.ts";
 import { testFolders } from "../support/store.ts";
 import { addTenant } from "../support/tenants.ts";
 
@@ -301,10 +302,7 @@ describe("flipped bits", () => {
       ]);
       assert.deepEqual([await says(`kept@${third}`), await says(`named@${named}`)], ["kept 3", "named 1"]);
       for (const release of [first, second]) assert.match(String(await says(`kept@${release}`)), damaged);
-      assert.deepEqual(
-        (await releasesOf(api, "kept")).map(({ withdrawn }) => withdrawn),
-        [false, true, true],
-      );
+      assert.deepEqual(rows(await releasesOf(api, "kept"), "withdrawn"), [false, true, true]);
       const listed = await api.send("GET", "/servers");
       assert.match(listed.body.problems[0].message, damaged);
       assert.match(await (await fetch(`${url}/mcp`, { headers: { Accept: "text/html" } })).text(), /is damaged/);

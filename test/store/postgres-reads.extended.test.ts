@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { after, before, beforeEach, describe, it, mock } from "node:test";
+import { before, beforeEach, describe, it, mock } from "node:test";
 import { Client } from "pg";
 import { packDefinition } from "../../src/image/definition.ts";
 import { jsonBlock } from "../../src/lib/cid.ts";
-import { call, modern, startTestBerth, type TestBerth } from "../support/berth.ts";
-import { keysOfAll, startPostgres, type TestPostgres } from "../support/postgres.ts";
+import { call, modern } from "../support/berth.ts";
+import { keysOfAll, startPostgres } from "../support/postgres.ts";
+import { berthInSuite, inSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { until } from "../support/until.ts";
 
@@ -30,23 +31,15 @@ const isBackground = (sql: string): boolean =>
   /pg_walfile_name|FROM name_change WHERE id|\b(node|lease|letter)\b|audit|^LISTEN/.test(sql);
 
 describe("what a node asks Postgres for", () => {
-  let postgres: TestPostgres;
+  const postgres = inSuite(startPostgres);
   let database: string;
-  let berth: TestBerth;
-  before(async () => {
-    postgres = await startPostgres();
-    database = await postgres.database();
-    berth = await startTestBerth({
-      texts: { "kit.ts": KIT, "script.sh": SCRIPT },
-      variables: { greeting: "hello" },
-      env: { BERTH_DATABASE: database, ...keysOfAll(), BERTH_NODE_LEASE_MS: "600000" },
-    });
-  });
+  before(async () => void (database = await postgres.database()));
+  const berth = berthInSuite(() => ({
+    texts: { "kit.ts": KIT, "script.sh": SCRIPT },
+    variables: { greeting: "hello" },
+    env: { BERTH_DATABASE: database, ...keysOfAll(), BERTH_NODE_LEASE_MS: "600000" },
+  }));
   beforeEach(() => queries.mock.resetCalls());
-  after(async () => {
-    await berth?.close();
-    await postgres?.close();
-  });
 
   const asked = (): string[] => sent().filter((sql) => !isBackground(sql));
 

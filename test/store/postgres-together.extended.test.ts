@@ -8,6 +8,7 @@ import type { SecretStore, Store } from "../../src/store/store.ts";
 import { gathered } from "../support/gathered.ts";
 import { openWay } from "../support/postgres-way.ts";
 import { queryAt, runOn, startPostgres } from "../support/postgres.ts";
+import { rows } from "../support/rows.ts";
 import { threadMs } from "../support/stopwatch.ts";
 import { storeDatabases, storesInSuite } from "../support/store-databases.ts";
 import { AMPLE } from "../support/store.ts";
@@ -242,10 +243,7 @@ test("a node whose sign of life is under way when its time ends keeps what it al
   );
   assert.deepEqual(await other.nodes.lease("upstream/x", "b"), held);
   const { living } = await other.nodes.beat({ id: "b", facts: "{}" }, 60_000);
-  assert.deepEqual(
-    living.map(({ id }) => id),
-    ["a", "b"],
-  );
+  assert.deepEqual(rows(living, "id"), ["a", "b"]);
   await slow.query("COMMIT");
   assert.deepEqual(await other.nodes.leased("upstream/x"), held);
 });
