@@ -5,6 +5,7 @@ import type { CallOptions, CallResult, InputRequired } from "../../src/host/offe
 import type { JsonObject } from "../../src/lib/json.ts";
 import { modern, post, request, type Reply } from "../support/berth.ts";
 import { declaring, startRig, type Rig } from "../support/mcp-host.ts";
+import { rows } from "../support/rows.ts";
 
 const TASKS = declaring({ elicitation: {}, extensions: { "io.modelcontextprotocol/tasks": {} } });
 const says = (text: string): CallResult => ({ content: [{ type: "text", text }] });
@@ -59,10 +60,7 @@ describe("what principals may use, and what is theirs", () => {
     const listed = (legacyReply.body.result[list] as { name: string }[]).map(({ name }) => name);
     // A revision without a kind of offers has no such method.
     const shown = modernReply.status === 404 ? [] : (modernReply.body.result[list] as { name: string }[]);
-    assert.deepEqual(
-      shown.map(({ name }) => name),
-      listed,
-    );
+    assert.deepEqual(rows(shown, "name"), listed);
     return listed;
   };
 

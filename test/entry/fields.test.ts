@@ -3,16 +3,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { packageRoot } from "../../src/config.ts";
-import { cidFields, entryFieldList } from "../../src/entry/entry-fields.ts";
+import { entryFieldList } from "../../src/entry/entry-fields.ts";
 import { readEntry, unnamedEntry } from "../../src/entry/entry.ts";
-import type { FieldType } from "../../src/entry/fields.ts";
 import { asGivenNow } from "../../src/host/calls/granted.ts";
 import type { DirectoryEntry } from "../../src/host/directory/directory.ts";
-import { readMcpsSource } from "../../src/image/mcps-source.ts";
-import { openSourceFolder } from "../../src/image/source-folder.ts";
-import { parseJsonSource } from "../../src/lib/json-source.ts";
 import type { Json, JsonObject } from "../../src/lib/json.ts";
-import { temporaryFolder } from "../support/image-sources.ts";
 import { rows } from "../support/rows.ts";
 
 interface Schema {
@@ -21,8 +16,6 @@ interface Schema {
 
 const read = (path: string): string => readFileSync(join(packageRoot, path), "utf8");
 const names = entryFieldList.map(([name]) => name);
-const isFile = (name: string): boolean => cidFields.some((field) => field === name);
-const values: Partial<Record<FieldType, Json>> = { text: "x", boolean: false, object: {}, list: [] };
 
 describe("the table of entry fields", () => {
   it("gives the reader the type of every field", () => {
@@ -35,18 +28,6 @@ describe("the table of entry fields", () => {
 
   it("gives an entry without fields the absent value of every field that is read by itself", () => {
     for (const [name, { as = name, read }] of entryFieldList) if (read) assert.ok(as in unnamedEntry, name);
-  });
-
-  it("lets the check of mcps.source.json see every field that does not name a file", () => {
-    const checked = entryFieldList.filter(([name]) => name !== "config_cid" && !isFile(name));
-    const entry = Object.fromEntries(checked.map(([name, { type }]) => [name, values[type]]));
-    const seen: string[] = [];
-    const { root } = parseJsonSource("mcps.source.json", JSON.stringify({ a: entry }));
-    readMcpsSource(root!, openSourceFolder(temporaryFolder(), 1024), (_, value) => {
-      seen.push(...Object.keys(value));
-      return [];
-    });
-    assert.deepEqual(seen, Object.keys(entry));
   });
 
   it("is the entry in mcps.schema.json", () => {

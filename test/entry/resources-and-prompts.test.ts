@@ -144,12 +144,6 @@ describe("resources and prompts that are configured", () => {
     assert.equal(found.contents[0].uri, "note:a,b/cd");
   });
 
-  it("a prompt that there is not is an error of the protocol (T7.4)", async () => {
-    const error = await get("nobody");
-    assert.equal(error.code, -32602);
-    assert.match(error.message, /nobody/);
-  });
-
   it("wrong arguments of a prompt are told (T7.5)", async () => {
     const wrong: [args: object | undefined, message: RegExp][] = [
       [undefined, /needs the property "what"/],

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BerthError } from "../../src/lib/errors.ts";
 import { LastKnown } from "../../src/lib/last-known.ts";
 import { LATE_MS, within } from "../../src/lib/within.ts";
 
@@ -18,11 +17,6 @@ async function knowing(value: string, databaseOutageMs?: number) {
 }
 
 describe("what a store last answered", () => {
-  it("is replaced by each answer that comes", async () => {
-    const known = await knowing("old");
-    assert.equal(await known.read("key", async () => "new"), "new");
-  });
-
   it("counts while the store does not answer, which is asked once", async () => {
     const known = await knowing("old");
     const { asked, ask } = store();
@@ -32,13 +26,6 @@ describe("what a store last answered", () => {
     // Its continuation comes first.
     await new Promise(setImmediate);
     assert.equal(await known.read("key", () => new Promise(() => {})), "late");
-  });
-
-  it("counts when the store fails, and for no other error", async () => {
-    const known = await knowing("old");
-    assert.equal(await known.read("key", () => Promise.reject(new BerthError("store_failed"))), "old");
-    const reading = known.read("key", () => Promise.reject(new BerthError("secrets_unavailable")));
-    await assert.rejects(reading, { code: "secrets_unavailable" });
   });
 
   for (const [why, databaseOutageMs, forget] of [

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { isUtf8 } from "node:buffer";
 import { describe, it } from "node:test";
 import { LongObject, LongResult } from "../../src/host/offers/long-result.ts";
-import { decodable, DECODED_AT_ONCE_BYTES, LongText, textOf } from "../../src/lib/long-text.ts";
+import { LongText, textOf } from "../../src/lib/long-text.ts";
 import { resultText } from "../../src/mcp/json-rpc.ts";
 import { turnsIn } from "../support/turns-in.ts";
 
@@ -54,15 +53,6 @@ describe("a long text in pieces", () => {
 });
 
 describe("bytes as text", () => {
-  it("are decoded a part at a time, and no character of them is cut in two", () => {
-    for (const unit of ["é", "€", "😀", "aé€😀"]) {
-      const whole = Buffer.from(unit.repeat(2_000_000 / Buffer.byteLength(unit)));
-      const parts = [...decodable(whole)];
-      assert.ok(parts.every((part) => part.length <= DECODED_AT_ONCE_BYTES && isUtf8(part)));
-      assert.ok(Buffer.concat(parts).equals(whole));
-    }
-  });
-
   it("are what they are to Node, however long, well-formed or not", () => {
     const broken = [[0xff], [0xc3, 0x28], [0xe2, 0x82], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80]];
     for (const unit of ["a", "é", "€", "😀", "\ufeffaé€😀"].map((text) => Buffer.from(text))) {

@@ -17,19 +17,15 @@ describe("the identity of a process", { skip: process.platform !== "linux" }, ()
     assert.equal(hasEnded(earlier), true);
   });
 
-  it("shows that a process has ended whose parent has not waited for it", async () => {
+  it("shows that a process has ended whose parent has not waited for it", async (t) => {
     // The shell becomes a program that waits for no children.
     const parent = spawn("sh", ["-c", "sleep 0.2 & echo $!; exec sleep 600"], { stdio: ["ignore", "pipe", "ignore"] });
-    try {
-      const [line] = (await once(parent.stdout, "data")) as [Buffer];
-      const pid = Number(line);
-      const identity = processIdentity(pid);
-      await until(() => statOf(pid)?.state === "Z");
-      assert.equal(hasEnded(identity), true);
-    } finally {
-      parent.kill("SIGKILL");
-      await once(parent, "exit");
-    }
+    t.after(() => parent.kill("SIGKILL"));
+    const [line] = (await once(parent.stdout, "data")) as [Buffer];
+    const pid = Number(line);
+    const identity = processIdentity(pid);
+    await until(() => statOf(pid)?.state === "Z");
+    assert.equal(hasEnded(identity), true);
   });
 
   it("shows nothing of processes of another boot, host or PID namespace", async () => {
