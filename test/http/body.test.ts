@@ -48,7 +48,7 @@ describe("a body of the JSON API", () => {
         .map((method) => [method, `/api${path}${route!.path}`] as const),
     ),
   );
-  const posts = ["/sign-in", "/servers/own/own", "/mcp/own"].map((path) => ["POST", path] as const);
+  const posts = ["/sign-in", "/servers/own/own"].map((path) => ["POST", path] as const);
   for (const [method, path] of [...writes, ...posts]) {
     it(`${method} ${path} is parsed off-thread where it is long`, async () => {
       for (const type of ["application/json", "text/plain"]) {
@@ -109,6 +109,31 @@ describe("a body of the JSON API", () => {
     const many = await send(JSON.stringify({ entry: "f0", files }));
     assert.equal(many.status, 400);
     assert.match(await many.text(), /at most 256 files, not 10000/);
+  });
+});
+
+describe("a body longer than inlineBodyBytes, where that is lowered", () => {
+  const berth = berthInSuite({ texts: { "own.ts": own }, env: { BERTH_INLINE_BODY_BYTES: "1000" } });
+
+  it("is parsed elsewhere, and a shorter one here", async (context) => {
+    const parsed: string[] = [];
+    const { parse } = JSON;
+    context.mock.method(JSON, "parse", (text: string, reviver: Parameters<typeof parse>[1]) => {
+      parsed.push(text);
+      return parse(text, reviver) as unknown;
+    });
+    const isParsedHere = (body: string): boolean => parsed.some((text) => text.includes(body));
+    for (const [mark, isHere] of [
+      ["a".repeat(200), true],
+      ["b".repeat(1_500), false],
+    ] as const) {
+      const called = await post(`${berth.url}/mcp/own`, request("tools/call", { name: "own", arguments: { mark } }));
+      assert.equal(called.status, 200);
+      assert.equal(isParsedHere(`"mark":"${mark}"`), isHere, `a call, ${mark.length}`);
+      const draft = { entry: "a.ts", files: { "a.ts": `// ${mark}` } };
+      assert.equal((await apiOf(berth).send("POST", "/definitions/fresh/review", draft)).status, 200);
+      assert.equal(isParsedHere(JSON.stringify(draft)), isHere, `a draft, ${mark.length}`);
+    }
   });
 });
 
