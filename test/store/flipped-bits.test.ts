@@ -302,7 +302,7 @@ describe("flipped bits", () => {
       ]);
       assert.deepEqual([await says(`kept@${third}`), await says(`named@${named}`)], ["kept 3", "named 1"]);
       for (const release of [first, second]) assert.match(String(await says(`kept@${release}`)), damaged);
-      assert.deepEqual(rows(await releasesOf(api, "kept"), "withdrawn"), [false, true, true]);
+      assert.deepEqual(rows(await releasesOf(api, "kept"), "withdrawn"), ["false", "true", "true"]);
       const listed = await api.send("GET", "/servers");
       assert.match(listed.body.problems[0].message, damaged);
       assert.match(await (await fetch(`${url}/mcp`, { headers: { Accept: "text/html" } })).text(), /is damaged/);
