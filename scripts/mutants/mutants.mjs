@@ -161,10 +161,10 @@ export const mutants = [
     tests: ["test/access/rights.test.ts"],
   },
   {
-    file: "src/host/calls/consents.ts",
+    file: "src/features/consents/consents.ts",
     find: `return asked.digest === digest.sha256 ? undefined : "arguments";`,
     replace: `return undefined;`,
-    tests: ["test/host/calls/consents.test.ts"],
+    tests: ["test/features/consents/consents.test.ts"],
   },
   {
     file: "src/host/journal/retained-calls.ts",

@@ -4,4 +4,4 @@ await import("./chain.test.ts");
 await import("./retention.test.ts");
 await import("./several-writers.test.ts");
 await import("./writer.test.ts");
-await import("../host/calls/consents.test.ts");
+await import("../features/consents/consents.test.ts");

@@ -10,7 +10,7 @@ import { createEdits } from "../../src/edits/create-edits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { MeasuredParts } from "../../src/features/feature.ts";
-import { Consents } from "../../src/host/calls/consents.ts";
+import { Consents } from "../../src/features/consents/consents.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
 import type { Host } from "../../src/host/host.ts";

@@ -15,7 +15,7 @@ import type { RetryLimits } from "../../outcome/retry.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch/launch.ts";
 import { parseServer } from "../../upstream/launch/launcher-uri.ts";
-import type { Consent, Consents } from "../calls/consents.ts";
+import type { Consent, Consents } from "../../features/consents/consents.ts";
 import { grantProblems } from "../calls/granted.ts";
 import {
   type UpstreamToolParts,

@@ -7,8 +7,8 @@ import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { CONSENT_KEY, consentQuestion, readConsent } from "../../outcome/consent.ts";
 import { REQUEST_STATE_MS } from "../../outcome/question.ts";
-import type { CalledTool } from "../journal/record.ts";
-import type { CallOptions, InputRequired } from "../offers/catalog.ts";
+import type { CalledTool } from "../../host/journal/record.ts";
+import type { CallOptions, InputRequired } from "../../host/offers/catalog.ts";
 import { shownArguments, visible } from "./shown-arguments.ts";
 
 const bounds = fixed({
