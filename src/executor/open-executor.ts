@@ -93,7 +93,7 @@ const PROBE_MS = 10_000;
 async function probeSandbox(node: { file: string; major: number }, limits: Limits): Promise<Probe> {
   const tools = findSandboxTools();
   if ("reason" in tools) return { ...tools, mayPass: false };
-  let libraries: string[];
+  let libraries: readonly string[];
   try {
     libraries = await librariesOf(node.file);
   } catch (error) {
@@ -103,6 +103,9 @@ async function probeSandbox(node: { file: string; major: number }, limits: Limit
   const parts = { ...tools, node: { ...node, libraries } };
   const launcherOf = (variant: Partial<SandboxParts>): GuestLauncher =>
     sandboxedLauncher({ ...parts, ...(asNobody && { scriptUser: asNobody }), proc: true, ...variant }, limits);
+  const machine = JSON.stringify(parts);
+  const known = workingVariants.get(machine);
+  if (known) return { launcher: launcherOf(known) };
 
   // Root's guests run as nobody where Berth's own files allow it; nobody cannot read what stands in root's home.
   const users: readonly Partial<SandboxParts>[] = asNobody ? [{ guestUser: asNobody }, {}] : [{}];
@@ -112,8 +115,12 @@ async function probeSandbox(node: { file: string; major: number }, limits: Limit
   const folders = [guest.works, { ...guest.works, proc: false }];
   const script = await firstWorking(folders, (variant) => scriptProblem(launcherOf(variant)));
   if ("problem" in script) return noSandbox("does not run scripts", script);
+  workingVariants.set(machine, script.works);
   return { launcher: launcherOf(script.works) };
 }
+
+/** What has worked in this process, by the programs of the sandbox: it is tried once. */
+const workingVariants = new Map<string, Partial<SandboxParts>>();
 
 interface Trouble {
   readonly problem: string;

@@ -220,10 +220,14 @@ const AUTHORITIES = [
  * The shared libraries of a program, which its sandbox holds and no others; a program may have none. Rejects where they
  * cannot be determined at the moment.
  */
-export async function librariesOf(file: string): Promise<string[]> {
+export async function librariesOf(file: string): Promise<readonly string[]> {
+  const known = libraries.get(file);
+  if (known) return known;
   try {
     const { stdout } = await promisify(execFile)("ldd", [file]);
-    return [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((match) => match[1]!);
+    const found = [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((match) => match[1]!);
+    libraries.set(file, found);
+    return found;
   } catch (error) {
     const { code, message } = error as { code?: unknown; message: string };
     const hasNone = code === "ENOENT" || (typeof code === "number" && isVerdict({ code, said: message }));
@@ -231,6 +235,8 @@ export async function librariesOf(file: string): Promise<string[]> {
     return [];
   }
 }
+
+const libraries = new Map<string, readonly string[]>();
 
 /** The id of nobody, inside. */
 const INSIDE_ID = "65534";

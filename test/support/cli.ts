@@ -4,7 +4,7 @@ import { defaultLimits } from "../../src/limits/limits.ts";
 import { shareCompiler } from "./compiler.ts";
 import { loweredLimits } from "./lowered-limits.ts";
 
-const lowered = loweredLimits(process.env);
+const lowered = { guestSpareProcesses: 0, ...loweredLimits(process.env) };
 changeFixed(lowered);
 shareCompiler();
 Object.assign(defaultLimits, lowered);

@@ -48,7 +48,7 @@ export async function openRig(mode: Mode, limits: Partial<Limits> = {}): Promise
   const network = new SocketRelay({ start: spawnDirectly, makeFolder: makeTemporary, limits: defaultLimits });
   const executor = await openExecutor({
     mode,
-    limits: { ...defaultLimits, guestSpareProcesses: 1, ...limits },
+    limits: { ...defaultLimits, guestSpareProcesses: 0, ...limits },
     network,
   });
   assert.equal(executor.isolation, mode);
