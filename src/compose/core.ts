@@ -9,7 +9,6 @@ import { Shares } from "../cluster/shares.ts";
 import { type Config, mayStartPrograms, packageVersion } from "../config.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
-import { Consents } from "../features/consents/consents.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { KeptCode } from "../host/catalog/cached-code.ts";
 import { Checks } from "../host/checks/checks.ts";
@@ -165,20 +164,23 @@ export async function openCore(
     const { upstreams, explore } = opened(
       openUpstreams(config, { nodes: { cluster, calls }, start, makeFolder, checks, limitsOf, log }),
     );
-    const consents = new Consents({
-      sealer: createSealer(keys.seal, () => store.now()),
-      records: store,
-      audit,
-      servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
-    });
     const grants = new Grants(secrets, log);
     const writable = config.image !== "readonly";
     const directory = (tenant: string): Directory | undefined => host.directory(tenant);
     // The endpoint is opened later.
     const activity = { stats: () => endpoint.stats() };
     const measured = { audit, journal, executor, relay, upstreams, endpoint: activity, store, log };
-    const featureCore = { store, limits, limitsOf, writable, directory, measured };
-    const { features, guestRequests, metrics } = await openFeatures(featureCore);
+    const { features, guestRequests, metrics, consents } = await openFeatures({
+      store,
+      limits,
+      limitsOf,
+      writable,
+      directory,
+      servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
+      sealer: createSealer(keys.seal, () => store.now()),
+      audit,
+      measured,
+    });
     const hosting = {
       store,
       cluster,

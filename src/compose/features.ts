@@ -1,7 +1,11 @@
+import { setFeatures } from "../entry/features.ts";
 import { clientsFeature } from "../features/clients/feature.ts";
+import { consentsFeature } from "../features/consents/feature.ts";
 import type { Feature } from "../features/feature.ts";
 import { metricsFeature } from "../features/metrics/feature.ts";
 import { stateFeature } from "../features/state/feature.ts";
 
 /** All features, in the order of their entries in the navigation of pages. */
-export const features: readonly Feature[] = [clientsFeature, metricsFeature, stateFeature];
+export const features: readonly Feature[] = [clientsFeature, consentsFeature, metricsFeature, stateFeature];
+
+setFeatures(features);

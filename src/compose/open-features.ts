@@ -1,4 +1,5 @@
 import type { FeatureCore, FeatureParts, Meter } from "../features/feature.ts";
+import type { ConsentPort } from "../host/calls/consent.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
 import { features } from "./features.ts";
 
@@ -7,9 +8,15 @@ export interface OpenedFeatures {
   /** The requests of guest code that any of them answers. */
   readonly guestRequests: GuestRequests;
   readonly metrics: Meter;
+  readonly consents: ConsentPort;
 }
 
 const NO_METRICS: Meter = { show() {}, now: async () => [] };
+
+/** Without the feature no entry asks for consent, as its field is refused. */
+const NO_CONSENTS: ConsentPort = {
+  of: () => ({ check: async () => ({ refused: "This Berth cannot ask for consent." }) }),
+};
 
 export async function openFeatures(core: FeatureCore): Promise<OpenedFeatures> {
   const opened = await Promise.all(features.map((feature) => feature.open(core)));
@@ -17,5 +24,6 @@ export async function openFeatures(core: FeatureCore): Promise<OpenedFeatures> {
     features: opened,
     guestRequests: Object.assign({}, ...opened.map((each) => each.guestRequests)),
     metrics: opened.find((each) => each.metrics)?.metrics ?? NO_METRICS,
+    consents: opened.find((each) => each.consents)?.consents ?? NO_CONSENTS,
   };
 }

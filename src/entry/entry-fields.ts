@@ -19,6 +19,8 @@ export interface EntryField {
   readonly only?: readonly [kind: "definitions" | "upstreams", why: string];
   /** For a field that is the CID of content: the words for the content, before its server, and the tab that shows it. */
   readonly cid?: { readonly file: string; readonly use: readonly [words: string, tab?: string] };
+  /** The feature without which no server is served that has the field. */
+  readonly feature?: string;
   /** The right to change it, if it takes more than changing the entry. */
   readonly right?: "secrets" | "network" | "folders" | "variables" | "upstream" | "approvals";
   /** Its values, beginning with the one that withholds least. A change to an earlier one takes the right to approve. */
@@ -264,6 +266,7 @@ export const entryFields = {
    */
   consent: {
     type: "list",
+    feature: "consents",
     schema: { items: { type: "string", pattern: "^(?:\\*|[A-Za-z0-9_./-]{1,128})$" } },
     form: {
       label: "Consent to calls",

@@ -12,6 +12,7 @@ import {
   type EntryFieldName,
   type ReadFields,
 } from "./entry-fields.ts";
+import { hasFeature } from "./features.ts";
 import { readHold, type HoldPolicy } from "./hold-fields.ts";
 import { readPrompt, type ConfiguredPrompt } from "./prompt-fields.ts";
 import { readResource, type ConfiguredResource } from "./resource-fields.ts";
@@ -97,10 +98,13 @@ export function readEntry(server: string, given: Json, options: EntryReading = {
   const raw = options.isEarlier ? given : withinBounds(given, place, options);
   const fields = readFields(raw, entryTypes, "An entry", place);
   for (const name of Object.keys(fields) as EntryFieldName[]) {
-    const { cid, only, schema }: EntryField = entryFields[name];
+    const { cid, only, schema, feature }: EntryField = entryFields[name];
     const value = fields[name]!;
     const at = inside(place, name);
     if (cid && !isCid(value as string)) complain(at, "wrong-type", notCid(name, value as string));
+    if (feature !== undefined && !hasFeature(feature)) {
+      complain(at, "missing-feature", `"${name}" needs the feature "${feature}", which this Berth does not have`);
+    }
     const allowed = schema?.["enum"];
     if (Array.isArray(allowed) && !allowed.includes(value)) {
       complain(at, "wrong-value", `"${name}" must be ${alternatives(allowed)}`);

@@ -1,13 +1,16 @@
 import type { Command } from "commander";
 import type { Config } from "../config.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
+import type { ConsentPort } from "../host/calls/consent.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Journal } from "../host/journal/journal.ts";
 import type { CallObserver } from "../host/journal/record.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
 import type { HostingStats } from "../host/upstreams/hosting.ts";
 import type { FeatureRoutes, Figure } from "../http/feature-routes.ts";
+import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
+import type { Sealer } from "../lib/seal.ts";
 import type { Limits, TenantLimits } from "../limits/limits.ts";
 import type { EndpointStats } from "../mcp/endpoint.ts";
 import type { SocketUse } from "../network/relay-wire.ts";
@@ -37,6 +40,11 @@ export interface FeatureCore {
   readonly writable: boolean;
   /** The servers of a tenant, while it is served. */
   readonly directory: (tenant: string) => Directory | undefined;
+  /** The CID of the release that a server's name stands for now. Rejects with `server_…` if it is not served. */
+  readonly servedRelease: (tenant: string, server: string) => Promise<string>;
+  readonly sealer: Sealer;
+  /** Records what happens to consents; a call with consent waits for that. */
+  readonly audit: { consent(tenant: string, facts: JsonObject): Promise<void> };
   readonly measured: MeasuredParts;
 }
 
@@ -62,6 +70,7 @@ export interface FeatureParts {
   /** Drops what it has in memory of a deleted tenant. */
   readonly forget?: (tenant: string) => void;
   readonly metrics?: Meter;
+  readonly consents?: ConsentPort;
   /**
    * Loads its API and pages, which only a process that serves HTTP needs. `figuresOfAll` returns the figures of all
    * workers, if this process is one of several.

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { features } from "../../src/compose/features.ts";
+import { readNamedEntry } from "../../src/entry/mcps.ts";
 import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
 import type { Store } from "../../src/store/store.ts";
+import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { berthInSuite } from "../support/suite.ts";
@@ -27,6 +29,14 @@ describe("a Berth without features", () => {
     const page = await (await get("/mcp/meta/echo?tab=connect")).text();
     assert.match(page, /\/mcp\/echo<\/code>/);
     assert.doesNotMatch(page, /href="\/state"|id="client-/);
+  });
+
+  it("saves and serves no entry with a field of theirs", async () => {
+    const entry = { definition: "echo.ts", consent: ["echo"] };
+    const { status, body } = await apiOf(berth).put("/entries/echo", JSON.stringify(entry));
+    assert.equal(status, 422);
+    assert.match(JSON.stringify(body), /needs the feature \\"consents\\", which this Berth does not have/);
+    assert.equal(readNamedEntry("echo", "echo", entry as never).refused, true);
   });
 
   it("does not know their commands", async () => {

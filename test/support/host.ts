@@ -10,7 +10,6 @@ import { createEdits } from "../../src/edits/create-edits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
 import type { MeasuredParts } from "../../src/features/feature.ts";
-import { Consents } from "../../src/features/consents/consents.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
 import type { Host } from "../../src/host/host.ts";
@@ -60,26 +59,23 @@ export async function openHosted(
   const dataDir = await mkdtemp(join(tmpdir(), "berth-hosted-"));
   const open = async (writable: boolean, compiler: Compiler = own) => {
     const store = watched(await openSqliteStore({ dataDir }));
-    const executor = await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 1 } });
+    const executor = await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 0 } });
     const checks = new Checks(defaultLimits);
-    const sealer = createSealer([randomBytes(32)]);
     const limits = { ...defaultLimits, ...overrides };
-    const { guestRequests } = await openFeatures({
+    const { guestRequests, consents } = await openFeatures({
       store,
       limits,
       limitsOf: () => tenantLimits(limits),
       writable,
       directory: () => undefined,
+      servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
+      sealer: createSealer([randomBytes(32)]),
+      audit: { consent: async () => {} },
       measured: {} as MeasuredParts,
     });
     const hosting = {
       store,
-      consents: new Consents({
-        sealer,
-        records: store,
-        audit: { consent: async () => {} },
-        servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
-      }),
+      consents,
       executor,
       checks,
       compile: (source: DefinitionSource) => compiler.compile(source),

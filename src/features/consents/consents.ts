@@ -1,4 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
+import type { Checked, Consent, ConsentPort } from "../../host/calls/consent.ts";
+import type { CalledTool } from "../../host/journal/record.ts";
+import type { CallOptions } from "../../host/offers/catalog.ts";
 import { canonicalJson, digestOfJson } from "../../lib/canonical-json.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, JsonText, soundObject, type JsonDigest, type JsonObject, type JsonSchema } from "../../lib/json.ts";
@@ -7,8 +10,7 @@ import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
 import { CONSENT_KEY, consentQuestion, readConsent } from "../../outcome/consent.ts";
 import { REQUEST_STATE_MS } from "../../outcome/question.ts";
-import type { CalledTool } from "../../host/journal/record.ts";
-import type { CallOptions, InputRequired } from "../../host/offers/catalog.ts";
+import type { FeatureCore } from "../feature.ts";
 import { shownArguments, visible } from "./shown-arguments.ts";
 
 const bounds = fixed({
@@ -23,14 +25,13 @@ const bounds = fixed({
  * is for, sealed, so an answer counts in any process, and for nothing else; a record makes it count once. It knows no
  * protocol: to every way of calling a tool, consent is a question like others.
  */
-export class Consents {
+export class Consents implements ConsentPort {
   readonly #parts: ConsentParts;
 
   constructor(parts: ConsentParts) {
     this.#parts = parts;
   }
 
-  /** `inputSchema` is the tool's: the arguments that it names are shown first. */
   of(tool: CalledTool, inputSchema: JsonSchema): Consent {
     const { properties } = inputSchema;
     const known = new Set(isObject(properties) ? Object.keys(properties) : []);
@@ -146,26 +147,9 @@ export class Consents {
 export interface ConsentParts {
   readonly sealer: Sealer;
   readonly records: Pick<Records, "now" | "record" | "putRecord">;
-  /** Records what happens to consents; a call with consent waits for that. */
-  readonly audit: { consent(tenant: string, facts: JsonObject): Promise<void> };
-  /** The CID of the release that a server's name stands for now. */
-  readonly servedRelease: (tenant: string, server: string) => Promise<string>;
+  readonly audit: FeatureCore["audit"];
+  readonly servedRelease: FeatureCore["servedRelease"];
 }
-
-/** The consent that the calls of one tool need. */
-export interface Consent {
-  check(args: JsonObject | JsonText, options: CallOptions): Promise<Checked>;
-}
-
-/** To ask the user first, not to call it, or to call it and say which further answers the call then waits for. */
-export type Checked =
-  | { readonly asked: InputRequired; readonly refused?: undefined }
-  | { readonly refused: string; readonly asked?: undefined }
-  | {
-      readonly waitsFor: (keys: readonly string[]) => Promise<void>;
-      readonly asked?: undefined;
-      readonly refused?: undefined;
-    };
 
 /** The fate of a consent, for the audit log: nothing of the arguments but their size and digest. */
 type ConsentOutcome =

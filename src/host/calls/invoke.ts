@@ -9,7 +9,7 @@ import type { ToolJournal } from "../journal/journal.ts";
 import type { CallOutcome } from "../journal/record.ts";
 import type { CallOptions, CallResult, InputRequired, Tool, ToolContract } from "../offers/catalog.ts";
 import { failure } from "../offers/content.ts";
-import type { Checked, Consent } from "../../features/consents/consents.ts";
+import type { Checked, Consent } from "./consent.ts";
 
 /**
  * The tool of an invocable. Every tool call, of definitions and of upstreams alike, takes the same path: check the

@@ -11,7 +11,7 @@ import type { CallOptions, CallResult, Tool, ToolContract } from "../offers/cata
 import { failure, toConfiguredResult, toResult, type ReturnedValue } from "../offers/content.ts";
 import { LongResult } from "../offers/long-result.ts";
 import { withoutEnvelope } from "../offers/outcomes.ts";
-import type { Consent } from "../../features/consents/consents.ts";
+import type { Consent } from "./consent.ts";
 import { invocableTool, rejectWith, type CallEnd, type Invocable } from "./invoke.ts";
 import type { Run } from "./run.ts";
 import type { Redirects } from "./uris/redirect.ts";

@@ -20,7 +20,7 @@ import { LongObject } from "../offers/long-result.ts";
 import { endedOf, gotPromptOf, readResultOf } from "../offers/upstream-results.ts";
 import { type HostedUpstream, heldBack } from "../upstreams/hosted.ts";
 import { type RoundEnd, withoutSuspended } from "../upstreams/upstream-call.ts";
-import type { Consent } from "../../features/consents/consents.ts";
+import type { Consent } from "./consent.ts";
 import { type Invocable, invocableTool } from "./invoke.ts";
 
 /** The parts of an upstream's tool besides its contract. */

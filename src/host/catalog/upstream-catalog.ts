@@ -15,7 +15,7 @@ import type { RetryLimits } from "../../outcome/retry.ts";
 import type { Grants } from "../../secrets/grants.ts";
 import type { Launch } from "../../upstream/launch/launch.ts";
 import { parseServer } from "../../upstream/launch/launcher-uri.ts";
-import type { Consent, Consents } from "../../features/consents/consents.ts";
+import type { Consent, ConsentPort } from "../calls/consent.ts";
 import { grantProblems } from "../calls/granted.ts";
 import {
   type UpstreamToolParts,
@@ -46,7 +46,7 @@ export interface UpstreamDependencies extends ApprovalDependencies {
   /** Tells which tenants other than `default` have servers that may start programs; without it, none. */
   readonly mayStartPrograms?: (tenant: string) => boolean;
   /** Asks users about calls of the tools that an entry's "consent" names. */
-  readonly consents: Consents;
+  readonly consents: ConsentPort;
   readonly journal: Journal;
   /** By which several processes keep limits together; each has its own without it. */
   readonly sharedLimits?: SharedLimits;

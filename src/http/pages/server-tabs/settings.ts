@@ -1,5 +1,6 @@
 import type { Subject } from "../../../edits/edits.ts";
 import { entryFieldList } from "../../../entry/entry-fields.ts";
+import { hasFeature } from "../../../entry/features.ts";
 import type { Current, Draft } from "../../../lib/draft.ts";
 import type { JsonObject } from "../../../lib/json.ts";
 import { mayChange, mayKnow } from "../../access/permit.ts";
@@ -53,9 +54,10 @@ async function settingsOf(
   parts: ServerPageParts,
 ): Promise<object> {
   const { edits, secrets, tenant, base } = parts;
-  const form = entryFieldList.flatMap(([field, { form, only }]) =>
-    form && (!only || (only[0] === "upstreams") === isUpstream) ? [{ field, ...form }] : [],
-  );
+  const form = entryFieldList.flatMap(([field, { form, only, feature }]) => {
+    const isMeant = !only || (only[0] === "upstreams") === isUpstream;
+    return form && isMeant && (feature === undefined || hasFeature(feature)) ? [{ field, ...form }] : [];
+  });
   const known = { base, isUpstream, form, files, ...(served?.functions && { functions: served.functions }) };
   if (!mayKnow(principal)) return known;
   const all = (await secrets.list(tenant)).slice(0, SUGGESTED_MAX);

@@ -1,0 +1,10 @@
+let features: readonly { readonly name: string }[] = [];
+
+/** Names the features of this program, once for each process and before any entry is read. */
+export function setFeatures(all: typeof features): void {
+  features = all;
+}
+
+export function hasFeature(name: string): boolean {
+  return features.some((feature) => feature.name === name);
+}
