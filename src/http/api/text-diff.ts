@@ -6,6 +6,8 @@ const DRAFT_MS_MAX = 15;
 /** For all files of both versions, in UTF-16 units: splitting more into lines would block others too long. */
 const DRAFT_UNITS_MAX = 512 * 1024;
 const DRAFT_LINES_MAX = 20_000;
+/** So few lines take a few milliseconds at most, which a busy machine may stretch. */
+const QUICK_LINES = 300;
 const EDITS_MAX = 5_000;
 const CONTEXT_LINES = 3;
 
@@ -31,7 +33,7 @@ export function boundsOfDiffs(): BoundsOf {
     if (units > DRAFT_UNITS_MAX) return undefined;
     for (const text of [before, after]) lines += linesIn(text, DRAFT_LINES_MAX - lines);
     if (lines > DRAFT_LINES_MAX) return undefined;
-    const timeout = Math.max(0, end - performance.now());
+    const timeout = lines <= QUICK_LINES ? undefined : Math.max(0, end - performance.now());
     return { context: CONTEXT_LINES, timeout, maxEditLength: EDITS_MAX };
   };
 }
@@ -46,7 +48,7 @@ function linesIn(text: string, most: number): number {
 type BoundsOf = (
   before: string,
   after: string,
-) => { context: number; timeout: number; maxEditLength: number } | undefined;
+) => { context: number; timeout: number | undefined; maxEditLength: number } | undefined;
 
 function patch(path: string, before: string | undefined, after: string | undefined, boundsOf: BoundsOf): string {
   const names = [
