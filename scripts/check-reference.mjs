@@ -125,7 +125,7 @@ const { tagRules } = await load("src/discover/tags/tags.ts");
 const isOfArgument = ({ at }) => Number(at.includes("argument"));
 const sorted = tagRules.toSorted((one, other) => isOfArgument(one) - isOfArgument(other));
 const tags = sorted.map(({ name, at, form, help }) => {
-  const places = at.map((place) => PLACES[place]).join(", ");
+  const places = at.flatMap((place) => PLACES[place] ?? []).join(", ");
   return `| \`@${name}${form ? ` ${cell(form)}` : ""}\` | ${places} | ${cell(help)} |`;
 });
 

@@ -18,8 +18,11 @@ export interface Tag<Node> {
   readonly node: Node;
 }
 
-/** Where a tag belongs: to any comment, an argument, a function, the header of a script, or a file and its authors. */
-type Place = "any" | "argument" | "function" | "script" | "file" | "author";
+/**
+ * Where a tag belongs: to any comment, an argument, a function, one of a function's signatures (overloads), the header of
+ * a script, or a file and its authors.
+ */
+type Place = "any" | "argument" | "function" | "signature" | "script" | "file" | "author";
 
 interface TagRule {
   /** By default at arguments if it takes a value of a constraint, else at functions. */
@@ -91,8 +94,16 @@ const table: Readonly<Record<string, TagRule>> = {
     form: "words",
     help: "The description, if the comment does not begin with it.",
   },
-  example: { at: everywhere, form: '{ "text": "a" }', help: "An example of the arguments or of the value." },
-  deprecated: { form: "words", help: "Marks the tool as deprecated in its description." },
+  example: {
+    at: [...everywhere, "signature"],
+    form: '{ "text": "a" }',
+    help: "An example of the arguments or of the value.",
+  },
+  deprecated: {
+    at: ["function", "signature"],
+    form: "words",
+    help: "Marks the tool as deprecated in its description.",
+  },
   returns: { form: "words", help: "The description of the result.", aliases: "return" },
   internal: { help: "The exported function stays private.", aliases: "private hidden" },
   resource: {
@@ -130,10 +141,11 @@ export const tagRules = Object.entries(table).map(([name, rule]) => {
 
 /** Standard tags of JSDoc, TSDoc and TypeDoc, and other names of Berth's own, by where they belong. */
 const foreign: readonly (readonly [names: string, ...at: Place[]])[] = [
-  ["remarks throws examples", "function"],
+  ["remarks throws", "function"],
+  ["examples", "function", "signature"],
   ["see", "function", "script"],
   ["since version", "script"],
-  ["author copyright license", "script", "author"],
+  ["author copyright license licence", "script", "author"],
   ["file fileoverview module overview packagedocumentation", "file"],
   ["arg argument property prop int defaultvalue"],
   [

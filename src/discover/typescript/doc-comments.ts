@@ -40,7 +40,7 @@ export function docOf(declaration: ts.Node): Doc {
   return comment ? read(comment) : (docOnSameLine(declaration) ?? noDoc);
 }
 
-/** A licence, or words about the whole file, which TypeScript gives to whatever comes first in it. */
+/** A license, or words about the whole file, which TypeScript gives to whatever comes first in it. */
 function isHeaderOfFile(comment: ts.JSDoc): boolean {
   const file = comment.getSourceFile();
   const [first] = file.statements;
@@ -52,7 +52,7 @@ function isHeaderOfFile(comment: ts.JSDoc): boolean {
   if (/^\/\*\*[\s*]*(?:copyright\b|©|SPDX-License-Identifier:)/i.test(text)) return true;
   // A blank line keeps it apart from what is about the declaration.
   const isApart = /^[^\S\n]*\r?\n\s*\n/.test(file.text.slice(comment.end));
-  const tellsOfFile = tags.some((tag) => tag === "licence" || isReadAt("author", tag) || isGrantTag(tag));
+  const tellsOfFile = tags.some((tag) => isReadAt("author", tag) || isGrantTag(tag));
   return isApart && (tellsOfFile || licenceWords.test(text));
 }
 

@@ -119,11 +119,9 @@ function docOfWhole({ doc, signatures, implementation }: Candidate): Doc {
   const isOfSignature = signatures.some(({ declaration }) => declaration && docOf(declaration).comment === comment);
   if (!isOfSignature) return doc;
   const whole = implementation ? docOf(implementation) : noDoc;
-  const tags = doc.tags.filter((tag) => !isReadAt("argument", tag.name) && !tagsOfSignatures.has(tag.name));
+  const tags = doc.tags.filter((tag) => !isReadAt("argument", tag.name) && !isReadAt("signature", tag.name));
   return { ...whole, tags: [...whole.tags, ...tags] };
 }
-
-const tagsOfSignatures: ReadonlySet<string> = new Set(["deprecated", "example", "examples"]);
 
 /** Joins comments; what an earlier one says goes before what a later one says. */
 function docOfAll(all: readonly Doc[]): Omit<Doc, "paramNodes"> {
