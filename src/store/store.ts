@@ -421,7 +421,7 @@ export interface Change {
 }
 
 /** The errors of changes for which there is no room. */
-export type FullCode = "storage_full" | "state_full";
+export type FullCode = "storage_full" | `${ValueKind}_full`;
 
 export type StoredKind = (typeof storedKinds)[number];
 

@@ -1,18 +1,12 @@
 import { NESTING_MAX, nestsTooDeep } from "../lib/json.ts";
-import { fixed } from "../limits/fixed.ts";
+import type { Limits } from "../limits/limits.ts";
+import { valueBounds } from "../limits/value-bounds.ts";
 import type { ValueKind } from "./store.ts";
 
-/** The limits of the values that servers store, and how every store counts and bounds them. */
-export const valueBounds = fixed({
-  /** The bytes of a key, and of the value under it. */
-  valueKeyBytes: 512,
-  valueBytes: 64 * 1024,
-  /** Keys of one server. */
-  valuesPerServer: 100_000,
-  /** Keys in one answer to a list, and the bytes of the values in it. */
-  valueListKeys: 1_000,
-  valueListBytes: 256 * 1024,
-});
+/** How every store checks, counts and bounds the values that servers store. */
+
+/** The limit on the bytes of one server's keys and values, for each kind. */
+export const serverLimits = { state: "stateBytesPerServer" } as const satisfies Record<ValueKind, keyof Limits>;
 
 /** Returns what is wrong with a key. Keys are shown to people and written to URLs and files, so they must survive these. */
 export function keyProblem(kind: ValueKind, key: string): string | undefined {

@@ -5,7 +5,7 @@ import { requirePrecondition, writerOf } from "../../http/api/preconditions.ts";
 import { cursorAfter, readListPage } from "../../http/list-page.ts";
 import type { RoutedContext, RouteHandler } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { valueBounds } from "../../store/value-rules.ts";
+import { valueBounds } from "../../limits/value-bounds.ts";
 import type { StateChange, StateEdits, ValueEntry, ValueItem, StateValue } from "./edits.ts";
 
 /**

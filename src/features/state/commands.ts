@@ -3,7 +3,7 @@ import { tenantLimits } from "../../admission/tenant-limits.ts";
 import { readDirectory } from "../../host/directory/directory.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { printableJson, printableLine, printableText } from "../../lib/printable.ts";
-import { valueBounds } from "../../store/value-rules.ts";
+import { valueBounds } from "../../limits/value-bounds.ts";
 import type { WithStore } from "../feature.ts";
 import { createStateEdits, type StateEdits } from "./edits.ts";
 import { stateRules } from "./guest-requests.ts";

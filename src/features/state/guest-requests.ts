@@ -2,8 +2,10 @@ import { LaterAnswer, type HostAnswer } from "../../executor/executor.ts";
 import type { GuestRequests, Requester } from "../../host/serving/guest-port.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
+import { limitVariable } from "../../limits/limits.ts";
+import { valueBounds } from "../../limits/value-bounds.ts";
 import type { ValueEntry, ValueItem, ValueRoom } from "../../store/store.ts";
-import { valueBounds, keyProblem, valueProblem } from "../../store/value-rules.ts";
+import { keyProblem, serverLimits, valueProblem } from "../../store/value-rules.ts";
 import type { FeatureCore } from "../feature.ts";
 
 /** The kind of the values of this feature. */
@@ -28,12 +30,12 @@ export function stateRules({
     const { stateBytes, storedBytes } = limitsOf(tenant);
     return {
       keysPerServer: valueBounds.valuesPerServer,
-      bytesPerServer: limits.stateBytesPerServer,
+      bytesPerServer: limits[serverLimits[KIND]],
       bytesPerTenant: stateBytes,
       storedBytesMax: storedBytes,
       code: "state_full",
       settings: {
-        server: "BERTH_STATE_BYTES_PER_SERVER",
+        server: limitVariable(serverLimits[KIND]),
         tenant: "BERTH_STATE_BYTES_PER_TENANT, or the tenant's own limit stateBytes",
       },
     };

@@ -6,7 +6,8 @@ import { isObject, nestsTooDeep, type JsonObject } from "../../lib/json.ts";
 import type { Problem } from "../../lib/problem.ts";
 import { isTenantName } from "../../lib/tenant-name.ts";
 import { fixed } from "../../limits/fixed.ts";
-import type { Limits } from "../../limits/limits.ts";
+import { limitVariable, type Limits } from "../../limits/limits.ts";
+import { valueBounds } from "../../limits/value-bounds.ts";
 import { nameFault } from "../../secrets/secret-rules.ts";
 import {
   valueKinds,
@@ -15,7 +16,7 @@ import {
   type TenantStaging,
   type ValueKind,
 } from "../../store/store.ts";
-import { keyProblem, valueBounds, valueProblem } from "../../store/value-rules.ts";
+import { keyProblem, serverLimits, valueProblem } from "../../store/value-rules.ts";
 import { meaningProblem, structureProblem } from "./structures.ts";
 import {
   lineStarts,
@@ -104,7 +105,7 @@ async function* bounded(
 interface CheckOptions {
   /** Sentences about problems with the limits of a tenant. */
   readonly limitProblems: (limits: JsonObject) => readonly string[];
-  readonly limits: Pick<Limits, "stateBytesPerServer">;
+  readonly limits: Pick<Limits, (typeof serverLimits)[ValueKind]>;
 }
 
 const AUTHOR_UNITS_MAX = 1_000;
@@ -113,6 +114,8 @@ const AHEAD_MS_MAX = 24 * 60 * 60 * 1000;
 
 /** The order of sections; `end` is the last line. */
 const order = ["content", "change", "secret", ...valueKinds, "end"] as const satisfies (keyof typeof lineStarts)[];
+
+const nothingStored = { server: "", keys: 0, bytes: 0 };
 
 /** Checks the lines of a file in order, and stores what later lines are compared with. */
 class TenantFileChecks {
@@ -133,7 +136,7 @@ class TenantFileChecks {
   #before = "";
   #valueBefore: Buffer = Buffer.alloc(0);
   /** The size of what the file has for the server of the previous value. */
-  #kept = { server: "", keys: 0, bytes: 0 };
+  #kept = nothingStored;
   #changedAt: string | null = null;
   /** True when part of the file could not be read. */
   #isPartial = false;
@@ -176,7 +179,7 @@ class TenantFileChecks {
     if (section < this.#section) {
       return this.complain("wrong-order", `A line of "${what}" follows one of "${order[this.#section]}"`);
     }
-    if (section > this.#section) this.#before = "";
+    if (section > this.#section) [this.#before, this.#valueBefore, this.#kept] = ["", Buffer.alloc(0), nothingStored];
     this.#section = section;
     const expected = this.counts;
     this.#counts[what] += 1;
@@ -323,19 +326,19 @@ class TenantFileChecks {
 
   #checkRoom({ kind, server, key, value }: ServerValue): void {
     const { valuesPerServer } = valueBounds;
-    const { stateBytesPerServer } = this.#options.limits;
-    if (this.#kept.server !== server) this.#kept = { server, keys: 0, bytes: 0 };
+    const limit = serverLimits[kind];
+    const bytesPerServer = this.#options.limits[limit];
+    if (this.#kept.server !== server) this.#kept = { ...nothingStored, server };
     const before = this.#kept;
     const { keys, bytes } = (this.#kept = {
       server,
       keys: before.keys + 1,
       bytes: before.bytes + Buffer.byteLength(key) + value.length,
     });
-    const isNew = before.keys <= valuesPerServer && before.bytes <= stateBytesPerServer;
-    if (!isNew || (keys <= valuesPerServer && bytes <= stateBytesPerServer)) return;
-    const most = `${valuesPerServer} keys and ${stateBytesPerServer} bytes`;
-    const limits = "BERTH_STATE_BYTES_PER_SERVER";
-    this.complain("too-large", `The server "${server}" keeps more than ${most} of ${kind} (${limits})`);
+    const isNew = before.keys <= valuesPerServer && before.bytes <= bytesPerServer;
+    if (!isNew || (keys <= valuesPerServer && bytes <= bytesPerServer)) return;
+    const most = `${valuesPerServer} keys and ${bytesPerServer} bytes`;
+    this.complain("too-large", `The server "${server}" keeps more than ${most} of ${kind} (${limitVariable(limit)})`);
   }
 
   #takeEnd({ end, sha256 }: Record<string, unknown>, bytes: Uint8Array, expected: TenantFileCounts): void {
