@@ -6,6 +6,7 @@ import type { Json, JsonObject, JsonText } from "../lib/json.ts";
 import type { LogLevel } from "../lib/log-level.ts";
 import type { SocketGrant } from "../network/relay-wire.ts";
 import type { GuestSockets } from "./guest/wire.mts";
+import type { HostOperation } from "./host-operations.ts";
 
 /**
  * The contract of every engine that runs guest code. It owns processes, their limits and their end.
@@ -231,23 +232,6 @@ export interface AskingCall {
    */
   onOver(close: (why: string) => void): void;
 }
-
-export type HostOperation =
-  | "variable"
-  | "secret"
-  | "cid"
-  | "fetch"
-  | "fetchWrite"
-  | "fetchRead"
-  | "fetchAbort"
-  | "resourceUpdated"
-  | "offers"
-  | "hide"
-  | "show"
-  | "stateGet"
-  | "stateSet"
-  | "stateDelete"
-  | "stateList";
 
 export interface ScriptRun {
   readonly tenant: string;

@@ -2,35 +2,16 @@ import { setTimeout as after } from "node:timers/promises";
 import { BerthError, type ErrorCode } from "../lib/errors.ts";
 import { turnAmongAll } from "../lib/event-loop.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { LaterAnswer, type AskingCall, type HostAnswer, type HostOperation, type HostPort } from "./executor.ts";
+import { LaterAnswer, type AskingCall, type HostAnswer, type HostPort } from "./executor.ts";
 import { failure } from "./failures.ts";
 import type { GuestProcess } from "./guest-process.ts";
 import { messageUnitsMax, replyOf, toGuest } from "./guest/wire.mts";
+import { hostOperations, type HostOperation } from "./host-operations.ts";
 import type { PendingCall } from "./pending-call.ts";
 
-const operations: readonly HostOperation[] = [
-  "variable",
-  "secret",
-  "cid",
-  "fetch",
-  "fetchWrite",
-  "fetchRead",
-  "fetchAbort",
-  "resourceUpdated",
-  "offers",
-  "hide",
-  "show",
-  "stateGet",
-  "stateSet",
-  "stateDelete",
-  "stateList",
-];
+const operations = Object.keys(hostOperations) as HostOperation[];
 /** The most requests of one process that may wait for an answer. */
 const REQUESTS_MAX = 64;
-/** The longest request carries a part of a body to send, a third longer in base64, with an address and headers. */
-const REQUEST_UNITS_MAX = 128 * 1024;
-/** A value to store has at most 64 KiB, and each of its characters may be escaped. Its key and the frame need space, too. */
-const STORE_UNITS_MAX = REQUEST_UNITS_MAX + 2 * 64 * 1024;
 /** An answer is never charged more than its length warrants, however busy the service was with others meanwhile. */
 const ANSWER_BYTES_PER_MS = 128 * 1024;
 
@@ -110,7 +91,7 @@ async function carryOut(
   if (!operation || !isObject(params)) throw new Error("the host does not know this request");
   if (!port) throw new Error(`this program may not ask the host (${operation})`);
   if (waiting > REQUESTS_MAX) throw new Error(`more than ${REQUESTS_MAX} requests are already waiting for the host`);
-  const unitsMax = operation === "stateSet" ? STORE_UNITS_MAX : REQUEST_UNITS_MAX;
+  const unitsMax = hostOperations[operation];
   if (units > unitsMax) throw new Error(`a request has at most ${unitsMax} characters`);
   return port.request(operation, params as JsonObject, call);
 }

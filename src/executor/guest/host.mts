@@ -1,5 +1,5 @@
 import type { Json } from "../../lib/json.ts";
-import type { HostOperation } from "../executor.ts";
+import type { HostOperation } from "../host-operations.ts";
 import { isUnderWay } from "./active.mts";
 import { send } from "./pipe.mts";
 import { replyOf, toHost } from "./wire.mts";

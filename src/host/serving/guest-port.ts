@@ -1,7 +1,8 @@
 import type { Principal } from "../../access/principal.ts";
 import type { ToolContract } from "../../contract/contract.ts";
 import { faultOfUri, URI_UNITS_MAX } from "../../discover/uri-template.ts";
-import { LaterAnswer, type HostAnswer, type HostOperation, type HostPort } from "../../executor/executor.ts";
+import { LaterAnswer, type HostAnswer, type HostPort } from "../../executor/executor.ts";
+import type { HostOperation } from "../../executor/host-operations.ts";
 import { turnTaker } from "../../lib/event-loop.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { basePathOf } from "../../lib/tenant-name.ts";
