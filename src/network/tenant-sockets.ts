@@ -3,9 +3,8 @@ import type { SocketLimits, SocketUse } from "./relay-wire.ts";
 
 /** The connections of one tenant's guests together: what they use, and how fast they may carry it. */
 export class TenantSockets {
-  /** Connections that are open or being opened. */
-  open = 0;
   readonly #bytesPerSecond: number;
+  #open = 0;
   #opened = 0;
   #refused = 0;
   #sentBytes = 0;
@@ -21,13 +20,18 @@ export class TenantSockets {
     this.#leftBytes = socketBytesPerSecondPerTenant * AT_ONCE_S;
   }
 
+  /** Connections that are open or being opened. */
+  get open(): number {
+    return this.#open;
+  }
+
   /** Counts one more connection; returns the function that counts its end, for one call. */
   enter(): () => void {
     const beganAt = clock.now();
-    this.open++;
+    this.#open++;
     this.#beganSum += beganAt;
     return () => {
-      this.open--;
+      this.#open--;
       this.#beganSum -= beganAt;
       this.#closedMs += clock.now() - beganAt;
     };
@@ -55,12 +59,12 @@ export class TenantSockets {
 
   use(): SocketUse {
     return {
-      open: this.open,
+      open: this.#open,
       opened: this.#opened,
       refused: this.#refused,
       sentBytes: this.#sentBytes,
       receivedBytes: this.#receivedBytes,
-      openMs: Math.round(this.#closedMs + this.open * clock.now() - this.#beganSum),
+      openMs: Math.round(this.#closedMs + this.#open * clock.now() - this.#beganSum),
     };
   }
 

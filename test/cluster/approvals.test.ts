@@ -31,7 +31,8 @@ describe("an upstream that two processes serve", () => {
       const contract = (await soundContract({ tools, resources: [], resourceTemplates: [], prompts: [] }))!;
       await makeCids(contract);
       const upstream = { launch: { uri: "mcp+node:///server.mjs" } };
-      const hosted = { upstream, observed: { contract, problems: [], failed: [] } } as unknown as HostedUpstream;
+      const observed = { contract, problems: [], failed: [] };
+      const hosted = { upstream, observed, remember: () => {}, hasWritten: () => false } as unknown as HostedUpstream;
       const place = { store: { ...store, name }, writable: true, isTrial: false };
       return approvedNow("default", "server", hosted, { ...unnamedEntry, variables: [] }, place);
     });

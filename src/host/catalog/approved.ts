@@ -79,10 +79,9 @@ export function approvedNow(
       const by = autoApproved.length > 0 ? "hold" : "load";
       const put = { uri, remembered, expected, by, autoApproved, ...room };
       // What two processes see of it may differ for good: each writes it once, and not in answer to the other.
-      const isWritten = known !== undefined && hosted.written?.seen === seen && hosted.written?.entry === entry;
+      const isWritten = known !== undefined && hosted.hasWritten(seen, entry);
       const isKept = writable && !isWritten && (await ifRoom(writeRemembered(store, tenant, server, put)));
-      hosted.remembered = { ...remembered, ...all };
-      if (isKept) hosted.written = { seen, entry };
+      hosted.remember({ ...remembered, ...all }, isKept ? { seen, entry } : undefined);
     }
     if (judged.refused) {
       // Refused for what was last seen of it: only the upstream itself can tell if that still holds.
@@ -162,7 +161,7 @@ export function approveUpstream(
     }
     const approved = { ...asApproved(offered), locked: remembered?.locked ?? null };
     await writeRemembered(store, tenant, server, { uri, remembered: approved, expected, by, approved: true });
-    hosted.remembered = { ...approved, ...(await changesOf(approved)) };
+    hosted.remember({ ...approved, ...(await changesOf(approved)) });
   });
 }
 
@@ -179,7 +178,7 @@ export async function followRemembered(
   const isOther = (one: Contract, other: Contract): boolean => one !== other && cidOf(one) !== cidOf(other);
   const isSeenThere = !hosted.observed && isOther(now.observed, last.observed);
   if (!isSeenThere && !isOther(now.approved, last.approved)) return false;
-  hosted.remembered = { ...now, ...(await changesOf(now, last)) };
+  hosted.remember({ ...now, ...(await changesOf(now, last)) });
   return true;
 }
 

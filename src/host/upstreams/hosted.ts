@@ -62,12 +62,10 @@ export class HostedUpstream {
   readonly upstream: Upstream;
   readonly suspended: SuspendedCalls;
   readonly nodes: HostedNodes | undefined;
-  /** The last observation of it; undefined until it was first seen. */
-  observed: Observed | undefined;
-  /** The record to use where nothing can be stored. */
-  remembered: RememberedChanges | undefined;
+  #observed: Observed | undefined;
+  #remembered: RememberedChanges | undefined;
   /** The contract, and the entry, for which the record was last written by this process. */
-  written: { readonly seen: Contract | undefined; readonly entry: ServerEntry } | undefined;
+  #written: { readonly seen: Contract | undefined; readonly entry: ServerEntry } | undefined;
   #offered: Offered = { tool: new Map(), prompt: new Map(), skill: new Map() };
   #looks = 0;
   /** The problems that were reported last. */
@@ -99,6 +97,27 @@ export class HostedUpstream {
     });
     this.nodes = nodesOf?.(this);
     this.suspended = new SuspendedCalls(this.upstream, limits, this.nodes?.id ?? "");
+  }
+
+  /** The last observation of it; undefined until it was first seen. */
+  get observed(): Observed | undefined {
+    return this.#observed;
+  }
+
+  /** The record to use where nothing can be stored. */
+  get remembered(): RememberedChanges | undefined {
+    return this.#remembered;
+  }
+
+  /** Sets the record; `written` says for what, if this process has stored it. */
+  remember(record: RememberedChanges, written = this.#written): void {
+    this.#remembered = record;
+    this.#written = written;
+  }
+
+  /** True if this process has stored the record for this contract and entry. */
+  hasWritten(seen: Contract | undefined, entry: ServerEntry): boolean {
+    return this.#written?.seen === seen && this.#written?.entry === entry;
   }
 
   /** Begins a call, or resumes the one that the answers are for. Rejects when that one is gone. */
@@ -167,7 +186,7 @@ export class HostedUpstream {
     this.#isFollowing = true;
     for (let retryMs = OWNER_LOOK_MS; !this.#isClosed; retryMs = Math.min(2 * retryMs, FOLLOW_RETRY_MS_MAX)) {
       const offers = this.#offeredElsewhere;
-      const known = this.observed?.contract ?? this.remembered?.observed;
+      const known = this.#observed?.contract ?? this.#remembered?.observed;
       if (!known || cidOf(known) === offers) return;
       const isRead = await this.start().then(
         () => true,
@@ -268,7 +287,7 @@ export class HostedUpstream {
 
   async #see(observed: Observed): Promise<void> {
     const { problems } = observed;
-    const isKnown = (this.observed ?? this.remembered) !== undefined;
+    const isKnown = (this.#observed ?? this.#remembered) !== undefined;
     const isChanged = await this.#take(observed);
     // A server reports the same problems at each start.
     const hasOtherProblems = !isSameJson(problems, this.#reported);
@@ -279,21 +298,21 @@ export class HostedUpstream {
 
   /** Resolves with true when the contract, or its problems, differ from those last seen. */
   async #take(observed: Observed): Promise<boolean> {
-    const known = this.observed?.contract ?? this.remembered?.observed;
+    const known = this.#observed?.contract ?? this.#remembered?.observed;
     const contract = withKnown(observed, known);
     const look = ++this.#looks;
     await makeCids(contract);
     // A later look has seen the current contract.
     if (look !== this.#looks) return false;
-    const last = this.observed?.contract;
+    const last = this.#observed?.contract;
     if (last && cidOf(last) === cidOf(contract)) {
-      const known = this.observed!.problems;
-      this.observed = { ...observed, contract: last };
+      const known = this.#observed!.problems;
+      this.#observed = { ...observed, contract: last };
       return !isDeepStrictEqual(known, observed.problems);
     }
     // What is seen first may differ from what an earlier run of Berth saw.
-    const before = last ?? this.remembered?.observed;
-    this.observed = { ...observed, contract };
+    const before = last ?? this.#remembered?.observed;
+    this.#observed = { ...observed, contract };
     this.#offered = Object.fromEntries(
       heldKinds.map((kind) => [kind, byKey(kind, itemsOf(contract, kind))]),
     ) as unknown as Offered;
