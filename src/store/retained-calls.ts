@@ -1,6 +1,6 @@
 import { ALIAS } from "./aliases.ts";
 import type { Dialect } from "./dialect.ts";
-import { inBatches, removeRows, type ServerData } from "./server-data.ts";
+import { dataBytes, inBatches, removeRows, type ServerData } from "./server-data.ts";
 import { rows, type Steps } from "./steps.ts";
 import type {
   KeepingServer,
@@ -77,7 +77,8 @@ function* add(
   room: RetainedCallRoom,
 ): Steps<void> {
   const bytes = calls.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0);
-  if (room.storedBytesMax !== undefined) yield* checkRoom(tenant, bytes, room.storedBytesMax, "storage_full");
+  if (room.storedBytesMax !== undefined)
+    yield* checkRoom(tenant, yield* dataBytes(tenant), bytes, room.storedBytesMax, "storage_full");
   yield* dialect.addCalls(tenant, calls);
   const most = calls.length + AT_ONCE;
   const full = yield* rows<{ id: number; over: number }>(

@@ -15,8 +15,17 @@ export interface ServerData {
   readonly read: <T>(steps: Steps<T>) => Promise<T>;
   /** Runs one transaction on a tenant's data. */
   readonly write: <T>(tenant: string, work: () => Steps<T>, how?: WriteSettings) => Promise<T>;
-  /** Within a transaction: throws `code` where the tenant would store more than `storedBytesMax`, of every kind. */
-  readonly checkRoom: (tenant: string, added: number, storedBytesMax: number, code: FullCode) => Steps<void>;
+  /**
+   * Within a transaction: throws `code` if the tenant would store more than `storedBytesMax`, of every kind. `stored` are
+   * its `dataBytes`.
+   */
+  readonly checkRoom: (
+    tenant: string,
+    stored: DataBytes,
+    added: number,
+    storedBytesMax: number,
+    code: FullCode,
+  ) => Steps<void>;
   /** Removes what is left under an alias. */
   readonly removeLeft: (alias: string) => Promise<void>;
 }
@@ -30,6 +39,18 @@ export interface WriteSettings {
 
 /** The kinds of `server_data`. */
 export const dataKinds = [...valueKinds, "calls"] as const;
+
+export type DataBytes = Readonly<Record<(typeof dataKinds)[number], number>>;
+
+/** The bytes that a tenant's servers store, by kind. */
+export function* dataBytes(tenant: string): Steps<DataBytes> {
+  const found = yield* rows<{ kind: keyof DataBytes; bytes: number }>(
+    "SELECT kind, sum(bytes) AS bytes FROM server_data WHERE tenant = $1 GROUP BY kind",
+    [tenant],
+  );
+  const sums = new Map(found.map(({ kind, bytes }) => [kind, bytes]));
+  return Object.fromEntries(dataKinds.map((kind) => [kind, sums.get(kind) ?? 0])) as unknown as DataBytes;
+}
 
 /** The tables of rows, each with the column that may be long. */
 export const serverTables = [

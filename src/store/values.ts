@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { ALIAS, newAlias } from "./aliases.ts";
 import { appendLinks } from "./audit.ts";
 import type { Dialect } from "./dialect.ts";
-import { removeRows, type ServerData } from "./server-data.ts";
+import { dataBytes, removeRows, type ServerData } from "./server-data.ts";
 import { rows, type Steps } from "./steps.ts";
 import type {
   ValueEntry,
@@ -211,7 +211,6 @@ interface Known {
   readonly latest: number;
   readonly itemsOfServer: number;
   readonly bytesOfServer: number;
-  readonly bytesOfTenant: number;
 }
 
 function* find(owner: Owner, key: string): Steps<Known> {
@@ -219,8 +218,7 @@ function* find(owner: Owner, key: string): Steps<Known> {
     `SELECT now, owner.id AS owner, coalesce(owner.version, 0) AS latest, ${SIZE} AS bytes,
        EXISTS (SELECT 1 FROM server_value AS other WHERE other.server_id = owner.id AND other.expires_at <= now) AS "hasExpired",
        CASE WHEN expires_at <= now THEN 0 ELSE coalesce(server_value.version, 0) END AS version,
-       coalesce(owner.items, 0) AS "itemsOfServer", coalesce(owner.bytes, 0) AS "bytesOfServer",
-       (SELECT coalesce(sum(bytes), 0) FROM server_data WHERE tenant = $1 AND kind = $2) AS "bytesOfTenant"
+       coalesce(owner.items, 0) AS "itemsOfServer", coalesce(owner.bytes, 0) AS "bytesOfServer"
      FROM (SELECT berth_now() AS now) AS clock
      LEFT JOIN server_data AS owner ON ${OF_SERVER}
      LEFT JOIN server_value ON server_id = owner.id AND key = $4`,
@@ -237,10 +235,10 @@ interface Growth {
 /** Throws the code of `room`. */
 function* checkRoom(
   data: ServerData,
-  { tenant, server }: Owner,
+  { tenant, kind, server }: Owner,
   more: Growth,
   { code, settings, keysPerServer, bytesPerServer, bytesPerTenant, storedBytesMax }: ValueRoom,
-  { itemsOfServer, bytesOfServer, bytesOfTenant }: Known,
+  { itemsOfServer, bytesOfServer }: Known,
 ): Steps<void> {
   const check = (who: string, sum: number, most: number, unit: string, setting = ""): void => {
     if (sum > most) throw new BerthError(code, `${who} would keep ${sum} ${unit}, and may keep ${most}${setting}`);
@@ -249,9 +247,10 @@ function* checkRoom(
   if (more.items > 0) check(ofServer, itemsOfServer + more.items, keysPerServer, "keys");
   if (more.bytes <= 0) return;
   check(ofServer, bytesOfServer + more.bytes, bytesPerServer, "bytes", ` (${settings.server})`);
-  const ofTenant = bytesOfTenant + more.bytes;
+  const stored = yield* dataBytes(tenant);
+  const ofTenant = stored[kind] + more.bytes;
   check("all servers of the tenant", ofTenant, bytesPerTenant, "bytes", ` (${settings.tenant})`);
-  if (storedBytesMax !== undefined) yield* data.checkRoom(tenant, more.bytes, storedBytesMax, code);
+  if (storedBytesMax !== undefined) yield* data.checkRoom(tenant, stored, more.bytes, storedBytesMax, code);
 }
 
 /** Goes through the values of a tenant's servers, a few at a time: they may be large. */

@@ -11,8 +11,8 @@ export function postgresServerData(database: PostgresDatabase, storedBytes: Stor
     read: (steps) => runSteps(database.run, steps),
     write: (tenant, work, { isDurable = true } = {}) =>
       database.change(tenant, (run) => runSteps(run, work()), { isDurable }),
-    *checkRoom(tenant, added, storedBytesMax, code) {
-      checkRoom(yield* storedBytes.lately(tenant), added, storedBytesMax, code);
+    *checkRoom(tenant, stored, added, storedBytesMax, code) {
+      checkRoom(yield* storedBytes.lately(tenant, stored), added, storedBytesMax, code);
     },
     removeLeft: (alias) => removeLater(database, alias),
   };

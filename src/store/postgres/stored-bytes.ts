@@ -1,6 +1,6 @@
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { CHANGE_BYTES, full } from "../rules.ts";
-import { dataKinds } from "../server-data.ts";
+import { dataKinds, type DataBytes } from "../server-data.ts";
 import { rows, type Steps } from "../steps.ts";
 import { storedKinds, type FullCode, type StoredUse } from "../store.ts";
 
@@ -33,13 +33,10 @@ export class StoredSums {
     return Object.fromEntries(storedKinds.map((kind) => [kind, use![kind]])) as StoredUse;
   }
 
-  /** As `of`, with all kinds but the data of servers as they were some seconds ago at most. */
-  *lately(tenant: string): Steps<StoredUse> {
+  /** As `of`, given the data of servers, and with all other kinds as they were some seconds ago at most. */
+  *lately(tenant: string, ofServers: DataBytes): Steps<StoredUse> {
     const known = this.#lately.get(tenant);
-    if (known && performance.now() - known.at < LATELY_MS) {
-      const [ofServers] = yield* rows<Pick<StoredUse, (typeof dataKinds)[number]>>(`SELECT ${OF_SERVERS}`, [tenant]);
-      return { ...known.use, ...ofServers };
-    }
+    if (known && performance.now() - known.at < LATELY_MS) return { ...known.use, ...ofServers };
     const use = yield* this.of(tenant);
     this.#lately.set(tenant, { at: performance.now(), use });
     return use;

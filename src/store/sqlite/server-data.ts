@@ -24,8 +24,8 @@ export function sqliteServerData(
       return isDurable ? storedBytes.toldByKind(tenant, log.keep(change)) : log.write(change);
     },
     // oxlint-disable-next-line require-yield -- its sums are known without a statement of its own
-    *checkRoom(tenant, added, storedBytesMax, code) {
-      storedBytes.check(storedBytes.lately(tenant) + added, storedBytesMax, code);
+    *checkRoom(tenant, stored, added, storedBytesMax, code) {
+      storedBytes.check(storedBytes.lately(tenant, stored) + added, storedBytesMax, code);
     },
     removeLeft: () => removeLeftovers(database, shortWrites(database, log)),
   };

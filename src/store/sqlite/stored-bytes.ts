@@ -3,9 +3,10 @@ import { BoundedMap } from "../../lib/bounded-map.ts";
 import type { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { CHANGE_BYTES, full } from "../rules.ts";
-import { dataKinds } from "../server-data.ts";
+import { dataBytes, dataKinds, type DataBytes } from "../server-data.ts";
 import { storedKinds, type FullCode, type StoredUse } from "../store.ts";
 import { storeNow } from "./clock.ts";
+import { runSteps } from "./steps.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** Contents and results, and records, that are summed at a time, in a millisecond or two. */
@@ -15,8 +16,6 @@ const RECORDS_AT_ONCE = 500;
 /** Refusals tell what of each kind there was, as of this long ago at most; for so many tenants. */
 const TOLD_MS = 10_000;
 const TOLD_MAX = 64;
-
-type DataKind = (typeof dataKinds)[number];
 
 interface Page<Key> {
   /** Null where there is no more. */
@@ -43,7 +42,7 @@ export class StoredBytes {
   readonly #resultsPage: Database.Statement<[string, string], Page<string>>;
   readonly #recordsPage: Database.Statement<[string, string, string], RecordSize>;
   readonly #results: Database.Statement<[string], number | null>;
-  readonly #ofServers: Database.Statement<[string], { readonly kind: DataKind; readonly bytes: number }>;
+  readonly #ofServers: (tenant: string) => DataBytes;
   readonly #records: Database.Statement<[string, number], number | null>;
   readonly #secrets: Database.Statement<[string], number | null>;
   readonly #history: Database.Statement<[string], number>;
@@ -86,9 +85,7 @@ export class StoredBytes {
          WHERE tenant = ?`,
       )
       .pluck();
-    this.#ofServers = database.prepare(
-      "SELECT kind, SUM(bytes) AS bytes FROM server_data WHERE tenant = ? GROUP BY kind",
-    );
+    this.#ofServers = (tenant) => runSteps(database, dataBytes(tenant));
     this.#records = database
       .prepare<[string, number], number | null>(
         "SELECT SUM(octet_length(value)) FROM record WHERE tenant = ? AND expires_at > ?",
@@ -131,7 +128,7 @@ export class StoredBytes {
       this.#seenVersion = version;
       this.#known.set(
         tenant,
-        storedKinds.reduce((sum, kind) => (dataKinds.includes(kind as DataKind) ? sum : sum + use[kind]), 0),
+        storedKinds.reduce((sum, kind) => (dataKinds.includes(kind as keyof DataBytes) ? sum : sum + use[kind]), 0),
       );
     } finally {
       this.#summing.delete(tenant);
@@ -141,26 +138,24 @@ export class StoredBytes {
 
   /** Called within a change, so that nobody else adds to it meanwhile, and before that change adds anything itself. */
   of(tenant: string): number {
+    return this.#others(tenant) + total(this.#ofServers(tenant));
+  }
+
+  #others(tenant: string): number {
     const version = this.#log.version();
     if (version !== this.#seenVersion) this.#known.clear();
     this.#seenVersion = version;
     const known = this.#known.get(tenant) ?? this.#summed(tenant);
     this.#known.set(tenant, known);
-    return known + this.#beside(tenant);
+    return known;
   }
 
   /**
-   * As `of`, with the other kinds as they were last summed: several processes write data of servers all the time, and each would
-   * have the others sum everything again.
+   * As `of`, given the data of servers, and with the other kinds as they were last summed: several processes write data
+   * of servers all the time, and each would have the others sum everything again.
    */
-  lately(tenant: string): number {
-    const known = this.#known.get(tenant);
-    return known === undefined ? this.of(tenant) : known + this.#beside(tenant);
-  }
-
-  /** The data of servers, which they write at each call: the store has its sums. */
-  #beside(tenant: string): number {
-    return this.#ofServers.all(tenant).reduce((sum, { bytes }) => sum + bytes, 0);
+  lately(tenant: string, ofServers: DataBytes): number {
+    return (this.#known.get(tenant) ?? this.#others(tenant)) + total(ofServers);
   }
 
   /** Throws `code` for a change after which the tenant would store `bytes`; `toldByKind` says more of that. */
@@ -214,10 +209,8 @@ export class StoredBytes {
       from = page.at(-1)!;
       await nextTurn();
     }
-    const sums = new Map(this.#ofServers.all(tenant).map(({ kind, bytes }) => [kind, bytes]));
-    const ofServers = Object.fromEntries(dataKinds.map((kind) => [kind, sums.get(kind) ?? 0]));
     const [secrets, history] = [this.#secrets.get(tenant) ?? 0, this.#history.get(tenant)!];
-    return { packages, content, compiled, ...(ofServers as Record<DataKind, number>), records, secrets, history };
+    return { packages, content, compiled, ...this.#ofServers(tenant), records, secrets, history };
   }
 
   /** Forgets a tenant that is gone: another of the same name has nothing. */
@@ -246,4 +239,8 @@ export class StoredBytes {
     const kinds = [this.#contents, this.#results, this.#secrets, this.#history].map((kind) => kind.get(tenant));
     return [...kinds, this.#records.get(tenant, storeNow())].reduce<number>((sum, bytes) => sum + (bytes ?? 0), 0);
   }
+}
+
+function total(ofServers: DataBytes): number {
+  return Object.values(ofServers).reduce((sum, bytes) => sum + bytes, 0);
 }
