@@ -405,8 +405,8 @@ const REMAINS = ["name", "record", "secret", "server_data", "left_content", "ten
 /** Removes the values that have expired and that no write has removed. */
 async function removeExpiredValues(store: CollectedStore): Promise<void> {
   for (const { tenant, id } of await store.read(expiredOwners())) {
-    const remove = (): Steps<number> => removeExpired(id, FEW_VALUES);
-    while ((await store.write(remove, { tenant, bytes: 0 })) === FEW_VALUES);
+    const remove = (): Steps<number> => removeExpired(store.dialect, id, FEW_VALUES);
+    while ((await store.write(remove, { tenant, bytes: 0 })) > 0);
   }
 }
 

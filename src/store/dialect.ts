@@ -40,6 +40,17 @@ export interface Dialect {
   /** Adds retained calls, and grows the sums of their servers. */
   addCalls(tenant: string, calls: readonly NewRetainedCall[]): Steps<void>;
 
+  /**
+   * Removes the rows whose ids a query selects, and subtracts them from the sums of their servers. Returns their number.
+   * `size` is the counted size of a row, in SQL.
+   */
+  removeRows(
+    table: "server_value" | "retained_call",
+    size: string,
+    ids: string,
+    values: readonly unknown[],
+  ): Steps<number>;
+
   /** Moves the claims on content of the tenant `$1`, and those about to be removed, to `$2`, which has none. */
   readonly moveContentClaims: readonly string[];
 

@@ -1,6 +1,6 @@
 import { ALIAS } from "./aliases.ts";
 import type { Dialect } from "./dialect.ts";
-import { dataBytes, inBatches, removeRows, type ServerData } from "./server-data.ts";
+import { dataBytes, inBatches, type ServerData } from "./server-data.ts";
 import { rows, type Steps } from "./steps.ts";
 import type {
   KeepingServer,
@@ -50,7 +50,7 @@ export function retainedCallsIn(data: ServerData): RetainedCallStore {
       ),
 
     remove: (tenant, server, before = Number.MAX_SAFE_INTEGER) =>
-      inBatches(AT_ONCE, () => write(tenant, () => removeSome(tenant, server, before))),
+      inBatches(AT_ONCE, () => write(tenant, () => removeSome(dialect, tenant, server, before))),
 
     async removeExpired() {
       const places = await read(
@@ -64,7 +64,7 @@ export function retainedCallsIn(data: ServerData): RetainedCallStore {
         ORDER BY at, id LIMIT ${AT_ONCE}`;
       let removed = 0;
       for (const { tenant, id } of places)
-        removed += await inBatches(AT_ONCE, () => write(tenant, () => remove(expired, [id])));
+        removed += await inBatches(AT_ONCE, () => write(tenant, () => remove(dialect, expired, [id])));
       return removed;
     },
   };
@@ -86,7 +86,7 @@ function* add(
     [tenant, room.callsPerServer],
   );
   const oldest = "SELECT id FROM retained_call WHERE server_id = $1 ORDER BY at, id LIMIT $2";
-  for (const { id, over } of full) yield* remove(oldest, [id, Math.min(over, most)]);
+  for (const { id, over } of full) yield* remove(dialect, oldest, [id, Math.min(over, most)]);
   for (let left = most; left > 0;) {
     const [fullest] = yield* rows<{ id: number; over: number }>(
       `SELECT id, sum(bytes) OVER () - $2 AS over FROM server_data WHERE tenant = $1 AND kind = 'calls'
@@ -95,6 +95,7 @@ function* add(
     );
     if (!fullest || fullest.over <= 0) return;
     const removed = yield* remove(
+      dialect,
       `SELECT id FROM (
          SELECT id, sum(length) OVER (ORDER BY at, id) - length AS before FROM (
            SELECT id, at, octet_length(body) AS length FROM retained_call WHERE server_id = $1 ORDER BY at, id LIMIT $2) AS first
@@ -136,8 +137,9 @@ function* list(
   return { calls: found.slice(0, max), isMore: found.length > max };
 }
 
-function* removeSome(tenant: string, server: string, before: number): Steps<number> {
+function* removeSome(dialect: Dialect, tenant: string, server: string, before: number): Steps<number> {
   const removed = yield* remove(
+    dialect,
     `SELECT retained_call.id FROM ${CALLS} WHERE ${OF_SERVER} AND at < $3
      ORDER BY at, retained_call.id LIMIT ${AT_ONCE}`,
     [tenant, server, before],
@@ -148,6 +150,6 @@ function* removeSome(tenant: string, server: string, before: number): Steps<numb
 }
 
 /** Removes the calls whose ids a query selects. Returns their number. */
-function remove(ids: string, values: readonly unknown[]): Steps<number> {
-  return removeRows("retained_call", SIZE, ids, values);
+function remove(dialect: Dialect, ids: string, values: readonly unknown[]): Steps<number> {
+  return dialect.removeRows("retained_call", SIZE, ids, values);
 }

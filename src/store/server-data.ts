@@ -58,27 +58,6 @@ export const serverTables = [
   { table: "retained_call", long: "body" },
 ] as const;
 
-/** Removes the rows of one of `serverTables` whose ids a query selects. Returns their number. `size` is their counted size, in SQL. */
-export function* removeRows(
-  table: (typeof serverTables)[number]["table"],
-  size: string,
-  ids: string,
-  values: readonly unknown[],
-): Steps<number> {
-  const removed = yield* rows<{ serverId: number; bytes: number }>(
-    `DELETE FROM ${table} WHERE id IN (${ids}) RETURNING server_id AS "serverId", ${size} AS bytes`,
-    values,
-  );
-  const sums = new Map<number, { items: number; bytes: number }>();
-  for (const { serverId, bytes } of removed) {
-    const sum = sums.get(serverId) ?? { items: 0, bytes: 0 };
-    sums.set(serverId, { items: sum.items + 1, bytes: sum.bytes + bytes });
-  }
-  const shrink = "UPDATE server_data SET items = items - $2, bytes = bytes - $3 WHERE id = $1";
-  for (const [id, { items, bytes }] of sums) yield* rows(shrink, [id, items, bytes]);
-  return removed.length;
-}
-
 /** A value of a key that has none yet. */
 export function newValue(value: ServerValue): WrittenValue {
   return { ...value, grows: { items: 1, bytes: sizeOf(value.key, value.value) } };

@@ -3,7 +3,7 @@ import { BerthError } from "../lib/errors.ts";
 import { ALIAS, newAlias } from "./aliases.ts";
 import { appendLinks } from "./audit.ts";
 import type { Dialect } from "./dialect.ts";
-import { dataBytes, removeRows, type ServerData } from "./server-data.ts";
+import { dataBytes, type ServerData } from "./server-data.ts";
 import { rows, type Steps } from "./steps.ts";
 import type {
   ValueEntry,
@@ -20,24 +20,23 @@ import type {
 } from "./store.ts";
 import { endOf, sizeOf } from "./value-rules.ts";
 
-/** Bounds on expired values: removed by one write, removed to make room, and skipped by one page of a list. */
+/** The most expired values that one write removes, that one transaction removes to make room, and that a page skips. */
 const EXPIRED_WITH_WRITE = 100;
 const EXPIRED_FOR_ROOM = 1_000;
 const EXPIRED_PASSED = 1_000;
 /** The minimum number of rows that one query for a page reads. */
 const ROWS_AT_ONCE = 100;
+const DAY_MS = 24 * 60 * 60 * 1000;
 /** The number of values that one query reads when all values of a tenant are read. */
 const VALUES_AT_ONCE = 50;
 
 const VALUES = "server_value JOIN server_data AS owner ON owner.id = server_id";
-const OF_SERVER = "tenant = $1 AND kind = $2 AND server = $3";
+const OF_KIND = "tenant = $1 AND kind = $2";
+const OF_SERVER = `${OF_KIND} AND server = $3`;
 const FACTS = 'server_value.version, changed_at AS "changedAt", expires_at AS "expiresAt", is_json AS "isJson"';
 const IS_LIVE = "(expires_at IS NULL OR expires_at > (SELECT berth_now()))";
 const HAS_EXPIRED = "expires_at <= (SELECT berth_now())";
 const SIZE = "octet_length(key) + octet_length(value)";
-const EXPIRED_OF_ONE = `SELECT id FROM server_value WHERE server_id = $1 AND ${HAS_EXPIRED}`;
-const EXPIRED_OF_TENANT = `SELECT server_value.id FROM ${VALUES} WHERE tenant = $1 AND kind = $2 AND ${HAS_EXPIRED} LIMIT ${EXPIRED_FOR_ROOM}`;
-const EXPIRED_OF_SERVER = `SELECT server_value.id FROM ${VALUES} WHERE ${OF_SERVER} AND ${HAS_EXPIRED} LIMIT ${EXPIRED_FOR_ROOM}`;
 
 /** SQLite has no booleans. */
 type RowOf<Facts extends ValueFacts> = Omit<Facts, "isJson"> & { readonly isJson: boolean | number };
@@ -64,18 +63,19 @@ export function valuesIn(data: ServerData): ValueStore {
     async set(tenant, kind, server, key, put) {
       const owner = { tenant, kind, server };
       const mayFill = put.room.storedBytesMax !== undefined;
-      const attempt = () => write(tenant, () => set(data, owner, key, put), { mayFill });
-      try {
-        return await attempt();
-      } catch (error) {
-        // What has expired may make room: on the server itself first. What is removed stays so, however the set ends.
-        if ((error as BerthError).code !== put.room.code) throw error;
-        const remove = (ids: string, values: readonly unknown[]): Promise<number> =>
-          write(tenant, () => removeRows("server_value", SIZE, ids, values), { isDurable: false });
-        const removed =
-          (await remove(EXPIRED_OF_SERVER, idOf(owner))) || (await remove(EXPIRED_OF_TENANT, [tenant, kind]));
-        if (removed === 0) throw error;
-        return attempt();
+      const makeRoom = (of: string, values: readonly unknown[]): Promise<number> => {
+        const expired = `${of} AND ${HAS_EXPIRED} LIMIT ${EXPIRED_FOR_ROOM}`;
+        return write(tenant, () => removeValues(dialect, expired, values), { isDurable: false });
+      };
+      for (;;) {
+        try {
+          return await write(tenant, () => set(data, owner, key, put), { mayFill });
+        } catch (error) {
+          // Remove expired values, those of the server itself first, until the new value fits or none are left.
+          if ((error as BerthError).code !== put.room.code) throw error;
+          const removed = (await makeRoom(OF_SERVER, idOf(owner))) || (await makeRoom(OF_KIND, [tenant, kind]));
+          if (removed === 0) throw error;
+        }
       }
     },
 
@@ -152,7 +152,7 @@ function* set(data: ServerData, owner: Owner, key: string, put: ValuePut): Steps
   const { value, isJson, expiresAt, expected, room, by } = put;
   let known = yield* find(owner, key);
   if (known.hasExpired) {
-    yield* removeExpired(known.owner, EXPIRED_WITH_WRITE);
+    yield* removeExpired(data.dialect, known.owner, EXPIRED_WITH_WRITE);
     known = yield* find(owner, key);
   }
   if (expected !== undefined && known.version !== expected) return undefined;
@@ -172,7 +172,7 @@ function* remove(dialect: Dialect, owner: Owner, key: string, removal: ValueRemo
   if (expected !== undefined && version !== expected) return undefined;
   if (bytes !== null) {
     const ids = `SELECT server_value.id FROM ${VALUES} WHERE ${OF_SERVER} AND key = $4`;
-    yield* removeRows("server_value", SIZE, ids, [...idOf(owner), key]);
+    yield* dialect.removeRows("server_value", SIZE, ids, [...idOf(owner), key]);
   }
   // A key that had expired counts as absent.
   if (version === 0) return false;
@@ -283,9 +283,23 @@ export function expiredOwners(): Steps<{ readonly tenant: string; readonly id: n
   );
 }
 
-/** Removes some expired values of one of `expiredOwners`. Returns their number. */
-export function removeExpired(owner: number | null, atOnce: number): Steps<number> {
-  return removeRows("server_value", SIZE, `${EXPIRED_OF_ONE} ORDER BY expires_at LIMIT ${atOnce}`, [owner]);
+/** Removes some expired values of one of `expiredOwners`, `max` at most. Returns their number. */
+export function removeExpired(dialect: Dialect, owner: number | null, max: number): Steps<number> {
+  return removeValues(dialect, `server_id = $1 AND ${HAS_EXPIRED} ORDER BY expires_at LIMIT ${max}`, [owner]);
+}
+
+/** Removes the first values that fulfil a condition, as many as one transaction may remove. Returns their number. */
+function removeValues(dialect: Dialect, condition: string, values: readonly unknown[]): Steps<number> {
+  const found = `SELECT server_value.id, ${SIZE} AS bytes FROM ${VALUES} WHERE ${condition}`;
+  return dialect.removeRows("server_value", SIZE, dialect.removable(found), values);
+}
+
+/**
+ * Removes the rows of servers that have no values and have stored none for a day. Versions follow the clock, so those of
+ * later values are still greater.
+ */
+export function removeEmptyOwners(): Steps<object[]> {
+  return rows(`DELETE FROM server_data WHERE items = 0 AND version < (SELECT berth_now()) - ${DAY_MS}`);
 }
 
 /** Records the change of a person. */

@@ -509,7 +509,7 @@ export function storeContract(
     test("state that has expired takes no room of any limit, whichever server has it", async () => {
       for (const limits of [{ bytesPerTenant: 12 }, { storedBytesMax: 12 }]) {
         const room = { ...ROOM, ...limits };
-        await keep("a", 1234, { expiresAt: Date.now() - 1, room }, "one");
+        for (const server of ["one", "two", "three"]) await keep("old", "long", { expiresAt: Date.now() - 1 }, server);
         for (const key of ["a", "b"]) await keep(key, 1234, { room }, "two");
         const sizes = await store.values.sizes("default", "state");
         assert.deepEqual(sizes, [{ server: "two", keys: 2, bytes: 10 }]);

@@ -68,6 +68,19 @@ export const postgresDialect: Dialect = {
     yield* rows(ADD_CALLS, [tenant, ...columns.map((column) => calls.map((call) => call[column]))]);
   },
 
+  *removeRows(table, size, ids, values) {
+    const [removed] = yield* rows<{ count: number }>(
+      `WITH gone AS (DELETE FROM ${table} WHERE id IN (${ids}) RETURNING server_id, ${size} AS length),
+         sums AS (SELECT server_id, count(*) AS items, sum(length) AS bytes FROM gone GROUP BY server_id),
+         shrunk AS (
+           UPDATE server_data AS before SET items = before.items - sums.items, bytes = before.bytes - sums.bytes
+           FROM sums WHERE id = server_id)
+       SELECT count(*) FROM gone`,
+      values,
+    );
+    return removed!.count;
+  },
+
   moveContentClaims: [
     `WITH noted AS (DELETE FROM left_content WHERE tenant = $1 RETURNING content_id),
        moved AS (UPDATE tenant_content SET tenant = $2 WHERE tenant = $1)

@@ -34,6 +34,15 @@ export const sqliteDialect: Dialect = {
     }
   },
 
+  *removeRows(table, size, ids, values) {
+    const removed = yield* rows<{ server: number; bytes: number }>(
+      `DELETE FROM ${table} WHERE id IN (${ids}) RETURNING server_id AS server, ${size} AS bytes`,
+      values,
+    );
+    yield* rows(SHRINK, [removed.map(({ server, bytes }) => [server, bytes])]);
+    return removed.length;
+  },
+
   moveContentClaims: [
     "UPDATE tenant_content SET tenant = $2 WHERE tenant = $1",
     "INSERT OR IGNORE INTO tenant_content (tenant, content_id) SELECT $2, content_id FROM left_content WHERE tenant = $1",
@@ -94,6 +103,9 @@ const GROW_CHAIN = `INSERT INTO audit_chain (tenant, place, hash, at, anchored, 
 const GROW = `INSERT INTO server_data (tenant, kind, server, items, bytes, version) VALUES ($1, $2, $3, $4, $5, $6)
   ON CONFLICT (tenant, kind, server) DO UPDATE SET items = items + excluded.items, bytes = bytes + excluded.bytes,
     version = max(version, excluded.version) RETURNING id`;
+const SHRINK = `UPDATE server_data SET items = server_data.items - gone.items, bytes = server_data.bytes - gone.bytes
+  FROM (SELECT value ->> 0 AS server_id, count(*) AS items, sum(value ->> 1) AS bytes FROM json_each($1) GROUP BY 1) AS gone
+  WHERE id = server_id`;
 const PUT_VALUE = `INSERT INTO server_value (server_id, key, value, is_json, version, changed_at, expires_at)
   VALUES ($1, $2, $3, $4, $5, $6, $7)
   ON CONFLICT (server_id, key) DO UPDATE SET value = excluded.value, is_json = excluded.is_json,
