@@ -17,7 +17,7 @@ import { ContentReach } from "./reach.ts";
 import { CHANGE_BYTES } from "./rules.ts";
 import { rows, type Steps } from "./steps.ts";
 import type { CollectionOrder, CollectionResult, TenantCollection } from "./store.ts";
-import { expiredOwners, forValues, removeExpired } from "./values.ts";
+import { expiredOwners, forValues, removeEmptyOwners, removeExpired } from "./values.ts";
 
 /** Rows that are read or written together. */
 const ROWS = 200;
@@ -402,12 +402,13 @@ const REMAINS = ["name", "record", "secret", "server_data", "left_content", "ten
   .map((table) => `EXISTS (SELECT 1 FROM ${table} WHERE ${table}.tenant = each.tenant)`)
   .join(" OR ");
 
-/** Removes the values that have expired and that no write has removed. */
+/** Removes the expired values that no write has removed, and the rows of servers that have no data. */
 async function removeExpiredValues(store: CollectedStore): Promise<void> {
   for (const { tenant, id } of await store.read(expiredOwners())) {
     const remove = (): Steps<number> => removeExpired(store.dialect, id, FEW_VALUES);
     while ((await store.write(remove, { tenant, bytes: 0 })) > 0);
   }
+  await store.write(removeEmptyOwners);
 }
 
 /** Removes results and contents that no tenant has a claim on. */
