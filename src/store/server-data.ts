@@ -26,7 +26,7 @@ export interface ServerData {
     storedBytesMax: number,
     code: FullCode,
   ) => Steps<void>;
-  /** Removes what is left under an alias. */
+  /** Removes what a committed change has left under an alias. If that fails, the next collection removes it. */
   readonly removeLeft: (alias: string) => Promise<void>;
 }
 

@@ -36,11 +36,11 @@ test("long content is held against its CID in turns with other work, and refused
   await assert.rejects(store.content("default", block.cid), { code: "content_corrupt" });
 });
 
-test("all state of a server is deleted in turns with other work, and what a killed deletion left goes with the next", async (t) => {
+test("clears the state of a server in short steps, and leaves other leftovers and failed removals to a collection", async (t) => {
   const dataDir = dataFolder();
   const store = await openSqliteStore({ dataDir });
   const database = new Database(join(dataDir, DATABASE_FILE));
-  const rows = (): unknown => database.prepare("SELECT count(*) FROM server_value").pluck().get();
+  const rows = (table = "server_value"): unknown => database.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
   t.after(async () => {
     database.close();
     await store.close();
@@ -56,9 +56,29 @@ test("all state of a server is deleted in turns with other work, and what a kill
   assert.equal(rows(), 1_011);
   let keys: number | undefined;
   const turns = await turnsIn(async () => (keys = await store.values.clear("default", "state", "many", "test")));
-  assert.deepEqual([keys, rows()], [1_000, 1]);
+  assert.deepEqual([keys, rows()], [1_000, 11]);
   assert.ok(turns > 5, `${turns} turns`);
   assert.deepEqual(await store.values.sizes("default", "state"), [{ server: "other", keys: 1, bytes: 2_001 }]);
+  database.exec("CREATE TRIGGER failing BEFORE DELETE ON server_value BEGIN SELECT raise(ABORT, 'failed'); END");
+  assert.equal(await store.values.clear("default", "state", "other", "test"), 1);
+  database.exec("DROP TRIGGER failing; UPDATE server_data SET version = 1");
+  await store.collect({ tenants: [], graceMs: 0 });
+  assert.deepEqual([rows(), rows("server_data")], [0, 0]);
+});
+
+test("a write removes a bounded number of bytes of expired state", async (t) => {
+  const dataDir = dataFolder();
+  const store = await openSqliteStore({ dataDir });
+  const database = new Database(join(dataDir, DATABASE_FILE));
+  t.after(async () => {
+    database.close();
+    await store.close();
+  });
+  const put = { value: Buffer.alloc(64 * 1024), isJson: false, expiresAt: null, room: AMPLE };
+  for (let key = 0; key < 20; key++) await store.values.set("default", "state", "notes", `${key}`, put);
+  database.exec("UPDATE server_value SET expires_at = 1");
+  await store.values.set("default", "state", "notes", "new", put);
+  assert.equal((await store.values.sizes("default", "state"))[0]?.keys, 13);
 });
 
 test("what a tenant stores is summed once, and what a collection here frees is taken off that sum", async () => {

@@ -2,9 +2,8 @@ import type Database from "#better-sqlite3";
 import type { ServerData } from "../server-data.ts";
 import { attempt } from "./attempt.ts";
 import { sqliteDialect } from "./dialect.ts";
-import { inTransaction, runSteps, shortWrites } from "./steps.ts";
+import { inTransaction, removeLater, runSteps } from "./steps.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
-import { removeLeftovers } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The data of servers in a SQLite file. */
@@ -27,6 +26,6 @@ export function sqliteServerData(
     *checkRoom(tenant, stored, added, storedBytesMax, code) {
       storedBytes.check(storedBytes.lately(tenant, stored) + added, storedBytesMax, code);
     },
-    removeLeft: () => removeLeftovers(database, shortWrites(database, log)),
+    removeLeft: (alias) => removeLater(database, log, alias),
   };
 }

@@ -1,8 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises";
 import Database from "#better-sqlite3";
+import { removeClaims } from "../left-claims.ts";
 import type { Statement, Steps, Write } from "../steps.ts";
 import type { ReadTransaction } from "../tenant-snapshot.ts";
 import { storeNow } from "./clock.ts";
+import { sqliteDialect } from "./dialect.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 type Execute = (statement: Statement) => object[];
@@ -51,6 +53,16 @@ export function shortWrites(database: Database.Database, log: WriteAheadLog): Wr
     waitedMs = performance.now() - began;
     return result;
   };
+}
+
+/** Removes what is left under an alias. */
+export function removeLeft(database: Database.Database, log: WriteAheadLog, alias: string): Promise<number> {
+  return removeClaims(shortWrites(database, log), sqliteDialect, alias);
+}
+
+/** As `removeLeft`, after a finished change: the next collection removes what remains if this fails. */
+export async function removeLater(database: Database.Database, log: WriteAheadLog, alias: string): Promise<void> {
+  await removeLeft(database, log, alias).catch(() => {});
 }
 
 function executeOn(database: Database.Database): Execute {

@@ -17,7 +17,7 @@ import type { Changed, TenantChanges } from "../tenants.ts";
 import { sizeOf } from "../value-rules.ts";
 import { SqliteContent } from "./content.ts";
 import { sqliteDialect } from "./dialect.ts";
-import { inTransaction, runSteps, shortWrites } from "./steps.ts";
+import { inTransaction, removeLeft, runSteps, shortWrites } from "./steps.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
 /** The most bytes of content written in one transaction, while others wait. */
@@ -37,7 +37,6 @@ export async function sqliteTenantStaging(
   publish: (name: string, work: () => Steps<Changed<void>>) => Promise<void>,
 ): Promise<TenantStaging> {
   const contents = new SqliteContent(database);
-  const removeLeft = (alias: string): Promise<number> => removeClaims(shortWrites(database, log), sqliteDialect, alias);
   await removeLeftovers(database, shortWrites(database, log));
   const staged = await createStagingFile(dirname(database.name));
   const own = prepareStaged(staged);
@@ -88,11 +87,11 @@ export async function sqliteTenantStaging(
         await pause(performance.now() - began);
       }
       await publish(name, () => changes.publish(name, settings, { coming, gone }, () => moveChanges(name)));
-      await removeLeft(gone);
+      await removeLeft(database, log, gone);
     },
 
     async close() {
-      await removeLeft(coming);
+      await removeLeft(database, log, coming);
       staged.close();
     },
   };

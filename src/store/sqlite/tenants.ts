@@ -1,7 +1,6 @@
 import type Database from "#better-sqlite3";
 import { checkTenantName } from "../../lib/tenant-name.ts";
 import { newAlias } from "../aliases.ts";
-import { removeClaims } from "../left-claims.ts";
 import type { Steps } from "../steps.ts";
 import type { Tenants } from "../store.ts";
 import { readTenantSnapshot } from "../tenant-snapshot.ts";
@@ -9,7 +8,7 @@ import { findTenant, hasAnything, listHosts, listTenants, TenantChanges, type Ch
 import { attempt, attemptAll } from "./attempt.ts";
 import { sqliteDialect } from "./dialect.ts";
 import { recordChanges, type ForeignChanges } from "./foreign-changes.ts";
-import { inTransaction, openReadTransaction, runSteps, shortWrites } from "./steps.ts";
+import { inTransaction, openReadTransaction, removeLeft, runSteps, shortWrites } from "./steps.ts";
 import { removeLeftovers, sqliteTenantStaging } from "./tenant-staging.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
@@ -27,7 +26,6 @@ export function sqliteTenants(
   const changes = new TenantChanges(sqliteDialect, recordChanges);
   const listeners = new Set<(name: string) => void>();
   const read = async <T>(steps: Steps<T>): Promise<T> => runSteps(database, steps);
-  const removeLeft = (alias: string): Promise<number> => removeClaims(shortWrites(database, log), sqliteDialect, alias);
 
   /** A transaction of which this process is notified. */
   const changed = <T>(name: string, work: () => Steps<Changed<T>>, committed = (): void => {}): Promise<T> =>
@@ -47,7 +45,7 @@ export function sqliteTenants(
       checkTenantName(name);
       const left = newAlias();
       const tenant = await changed(name, () => changes.create(name, settings, left));
-      await removeLeft(left);
+      await removeLeft(database, log, left);
       return tenant;
     },
     change: (name, settings) => changed(name, () => changes.change(name, settings)),
@@ -57,7 +55,7 @@ export function sqliteTenants(
         const left = newAlias();
         const remove = (): Steps<Changed<number>> => changes.remove(name, by, left);
         const names = await changed(name, remove, () => onDeleted(name));
-        return { names, contents: await removeLeft(left), isErased: await erase() };
+        return { names, contents: await removeLeft(database, log, left), isErased: await erase() };
       }),
 
     snapshot: (name) => attemptAll(() => readTenantSnapshot(sqliteDialect, openReadTransaction(database.name), name)),
