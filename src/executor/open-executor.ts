@@ -119,7 +119,7 @@ async function probeSandbox(node: { file: string; major: number }, limits: Limit
   return { launcher: launcherOf(script.works) };
 }
 
-/** What has worked in this process, by the programs of the sandbox: it is tried once. */
+/** The parts that work in this process, by the programs of the sandbox: they are tried once. */
 const workingVariants = new Map<string, Partial<SandboxParts>>();
 
 interface Trouble {
