@@ -36,7 +36,7 @@ await build({
 });
 chmodSync("dist/berth-mcp.mjs", 0o755);
 
-const loadedLater = { "./cli.ts": "./cli.mjs", "./commands/upstream/reaching.ts": "./reaching.mjs" };
+const loadedLater = { "./cli.ts": "./cli.mjs", "./features/profiles/commands/reaching.ts": "./reaching.mjs" };
 const { metafile: first } = await build({
   ...common,
   metafile: true,
@@ -78,7 +78,7 @@ function namesItself(folder) {
 
 const { outputFiles, metafile } = await build({
   ...common,
-  entryPoints: ["src/cli.ts", "src/commands/upstream/reaching.ts"],
+  entryPoints: ["src/cli.ts", "src/features/profiles/commands/reaching.ts"],
   outdir: BIN,
   entryNames: "[name]",
   outExtension: { ".js": ".mjs" },

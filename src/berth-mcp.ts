@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { startAhead } from "./commands/upstream/ahead.ts";
+import { startAhead } from "./features/profiles/commands/ahead.ts";
 import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 /**
@@ -9,5 +9,5 @@ import { closeInherited } from "./processes/inherited-descriptors.ts";
 const argv = process.argv.slice(2);
 closeInherited(argv);
 const ahead = startAhead(argv);
-const { runReaching } = await import("./commands/upstream/reaching.ts");
+const { runReaching } = await import("./features/profiles/commands/reaching.ts");
 await runReaching("berth-mcp", ahead);

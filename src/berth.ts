@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { startAhead } from "./commands/upstream/ahead.ts";
+import { startAhead } from "./features/profiles/commands/ahead.ts";
 import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 /**
@@ -15,7 +15,7 @@ async function start(argv: readonly string[]): Promise<void> {
   if (reaching.has(argv[0] ?? "")) {
     closeInherited(argv);
     const ahead = startAhead(argv);
-    const { runReaching } = await import("./commands/upstream/reaching.ts");
+    const { runReaching } = await import("./features/profiles/commands/reaching.ts");
     await runReaching("berth", ahead);
   } else await import("./cli.ts");
 }

@@ -155,7 +155,7 @@ export const mutants = [
     tests: ["test/folders/folders.test.ts"],
   },
   {
-    file: "src/host/builtin/explore-server.ts",
+    file: "src/features/profiles/explore/explore-server.ts",
     find: `new Set([exploreTool, callTool, draftProfileTool, saveProfileTool]`,
     replace: `new Set([exploreTool, callTool, draftProfileTool]`,
     tests: ["test/access/rights.test.ts"],

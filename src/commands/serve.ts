@@ -6,7 +6,7 @@ import { type Berth, startBerth, startStdio } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { asWorker, type Worker } from "../compose/worker.ts";
 import { type Config, mayStartPrograms, readConfig } from "../config.ts";
-import { EXPLORE } from "../host/builtin/explore-server.ts";
+import { EXPLORE } from "../features/profiles/explore/explore-server.ts";
 import { importTenant } from "../image/tenant/import-tenant.ts";
 import { BerthError } from "../lib/errors.ts";
 import { type Log, writeLastLines } from "../lib/log.ts";

@@ -1,10 +1,10 @@
 import { createInterface, type Interface } from "node:readline";
 import { stripVTControlCharacters } from "node:util";
+import type { CallClock } from "../features/profiles/commands/call-clock.ts";
 import { toAbortSignal } from "../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import { printableText } from "../lib/printable.ts";
 import type { Ask } from "../upstream/messages/request.ts";
-import type { CallClock } from "./upstream/call-clock.ts";
 
 /**
  * Lines from the person at the terminal. Standard output is for results, so questions go to stderr. Text that is typed

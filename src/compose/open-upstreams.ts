@@ -1,5 +1,6 @@
 import { type Config, packageVersion } from "../config.ts";
-import { type ExploreOptions, openExplore } from "../host/builtin/explore-server.ts";
+import { type ExploreOptions, openExplore } from "../features/profiles/explore/explore-server.ts";
+import { profileFolders } from "../features/profiles/locate.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import { longReader } from "../host/checks/long-reader.ts";
 import { Hosting, type HostingOptions } from "../host/upstreams/hosting.ts";
@@ -11,7 +12,6 @@ import { openPublicSender, openSender } from "../network/public-fetch.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
 import { hostedVariables } from "../upstream/launch/launch.ts";
-import { profileFolders } from "../upstream/profiles/locate.ts";
 import type { ChildRooms } from "../upstream/transport/child.ts";
 import { Upstream } from "../upstream/upstream.ts";
 

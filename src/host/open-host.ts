@@ -7,7 +7,6 @@ import { BerthError } from "../lib/errors.ts";
 import type { Limits } from "../limits/limits.ts";
 import { PACKAGES, type PackageSet } from "../packages/package-set.ts";
 import type { AskedNames } from "../store/store.ts";
-import { type BuiltInServer, withBuiltIn } from "./builtin/with-built-in.ts";
 import { givesOther } from "./calls/granted.ts";
 import { approveUpstream, followRemembered } from "./catalog/approved.ts";
 import type { LoadDependencies } from "./catalog/build-catalog.ts";
@@ -30,6 +29,7 @@ import { withAllServers } from "./serving/aggregate.ts";
 import { type GuestRequests, type PortHost, guestPort } from "./serving/guest-port.ts";
 import { NodeUpdates } from "./serving/node-updates.ts";
 import { Watchers } from "./serving/watchers.ts";
+import { type BuiltInServer, withBuiltIn } from "./serving/with-built-in.ts";
 
 export interface HostDependencies extends Omit<
   LoadDependencies,

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { substitute } from "../../../src/features/profiles/launch.ts";
 import type { BerthError } from "../../../src/lib/errors.ts";
 import { addressOf, commandOf, type LaunchCommand } from "../../../src/upstream/launch/command.ts";
 import {
@@ -11,7 +12,6 @@ import {
   type RemoteLaunch,
 } from "../../../src/upstream/launch/launch.ts";
 import { parseLauncher } from "../../../src/upstream/launch/launcher-uri.ts";
-import { substitute } from "../../../src/upstream/profiles/launch.ts";
 import * as fc from "../../support/fast-check.ts";
 import { rows } from "../../support/rows.ts";
 import { stopwatch } from "../../support/stopwatch.ts";

@@ -1,0 +1,77 @@
+import { readConfig } from "../../../config.ts";
+import { BerthError } from "../../../lib/errors.ts";
+import { defaultLimits } from "../../../limits/limits.ts";
+import { commandOf } from "../../../upstream/launch/command.ts";
+import type { Launch, ProgramLaunch } from "../../../upstream/launch/launch.ts";
+import { parseLauncher } from "../../../upstream/launch/launcher-uri.ts";
+import { startChild, type Child } from "../../../upstream/transport/child.ts";
+import { Interruption } from "./interruption.ts";
+
+const reaching: ReadonlySet<string> = new Set(["inspect", "cat", "head", "tail", "put"]);
+const helps: ReadonlySet<string> = new Set(["-h", "--help"]);
+
+/**
+ * Starts the server that a command line names while the command itself is loaded, since both take time. So this file
+ * imports only what a start needs. Errors in the command line are left for the command to report.
+ */
+export function startAhead([command = "", ...rest]: readonly string[]): Ahead | undefined {
+  const references = rest.filter((argument) => argument.startsWith("mcp+"));
+  if (!reaching.has(command) || references.length !== 1 || rest.some((argument) => helps.has(argument))) return;
+  const { launch } = parseLauncher(references[0]!);
+  if (!launch || "url" in launch) return;
+  // The user may interrupt as soon as the server runs.
+  const interruption = new Interruption();
+  try {
+    return new Ahead(launch, interruption);
+  } catch (error) {
+    interruption.close();
+    if (error instanceof BerthError) return;
+    throw error;
+  }
+}
+
+/** A server that was started ahead, until the command takes it. */
+export class Ahead {
+  /** The interruption of the whole command: it ends the server from the start on. */
+  readonly interruption: Interruption;
+  readonly #uri: string;
+  #starting: Promise<Child> | undefined;
+  #child: Child | undefined;
+  /** The process ends without having taken the server: there is no time left for an orderly end. */
+  readonly #abandon = (): void => this.#child?.abandon();
+
+  constructor(launch: ProgramLaunch, interruption: Interruption) {
+    this.interruption = interruption;
+    const { env } = process;
+    // Most environments set neither, and reading the whole configuration takes time.
+    const isUsual = env["BERTH_BODY_BYTES"] === undefined && env["BERTH_OUTPUT_BYTES"] === undefined;
+    const limits = isUsual ? defaultLimits : readConfig(env).limits;
+    this.#uri = launch.uri;
+    this.#starting = startChild(commandOf(launch, { env, folder: process.cwd() }), { limits });
+    // The command that takes it gets the error.
+    this.#starting.then(
+      (child) => (this.#child = child),
+      () => {},
+    );
+    process.once("exit", this.#abandon);
+  }
+
+  /** Returns the server, if it is the one of this launch. The caller owns it from here on. */
+  take({ uri }: Launch): Promise<Child> | undefined {
+    return uri === this.#uri ? this.#release() : undefined;
+  }
+
+  /** Ends the server if nobody has taken it. */
+  async drop(): Promise<void> {
+    const child = await this.#release()?.catch(() => undefined);
+    await child?.end();
+    this.interruption.close();
+  }
+
+  #release(): Promise<Child> | undefined {
+    const starting = this.#starting;
+    this.#starting = undefined;
+    process.removeListener("exit", this.#abandon);
+    return starting;
+  }
+}
