@@ -10,7 +10,6 @@ import type { ServeOptions } from "./commands/serve.ts";
 import { features } from "./compose/features.ts";
 import { packageVersion } from "./config.ts";
 import type { WithStore } from "./features/feature.ts";
-import { registerUpstreamCommands } from "./features/profiles/commands/register.ts";
 import { closeInherited } from "./processes/inherited-descriptors.ts";
 
 closeInherited(process.argv.slice(2));
@@ -240,7 +239,6 @@ addSecretCommands();
 for (const { commands } of features) commands?.(program, { run, withStore, dataOption });
 addTenantCommands();
 addTokenCommands();
-registerUpstreamCommands(program, () => import("./features/profiles/commands/pipes.ts"));
 
 await program.parseAsync();
 

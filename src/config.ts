@@ -113,6 +113,9 @@ export interface RegistryConfig {
   readonly tarballOrigins: readonly string[];
 }
 
+/** The name under which the server `explore` is served. */
+export const EXPLORE = "explore";
+
 const choices = {
   image: ["default", "readonly"],
   guests: ["auto", "sandboxed", "trusted"],

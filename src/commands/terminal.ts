@@ -1,6 +1,5 @@
 import { createInterface, type Interface } from "node:readline";
 import { stripVTControlCharacters } from "node:util";
-import type { CallClock } from "../features/profiles/commands/call-clock.ts";
 import { toAbortSignal } from "../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
 import { printableText } from "../lib/printable.ts";
@@ -191,13 +190,18 @@ export function shown(value: unknown): string {
   return stripVTControlCharacters(text).replaceAll(/(?![\n\t])\p{Cc}/gu, "");
 }
 
+interface Clock {
+  /** Stops while the question is answered. */
+  asking<T>(answer: () => Promise<T>): Promise<T>;
+}
+
 interface Person {
   readonly ask: Ask;
   close(): void;
 }
 
 /** The person at the terminal, whose time for an answer does not count. Undefined where nobody can be asked. */
-export function personAtTerminal(clock: CallClock, interrupted: AbortSignal, before: () => void): Person | undefined {
+export function personAtTerminal(clock: Clock, interrupted: AbortSignal, before: () => void): Person | undefined {
   const terminal = Terminal.open();
   return (
     terminal && {

@@ -161,7 +161,7 @@ export async function openCore(
       }),
     );
     checks.warm();
-    const { upstreams, explore } = opened(
+    const { upstreams, openUpstream } = opened(
       openUpstreams(config, { nodes: { cluster, calls }, start, makeFolder, checks, limitsOf, log }),
     );
     const grants = new Grants(secrets, log);
@@ -170,17 +170,22 @@ export async function openCore(
     // The endpoint is opened later.
     const activity = { stats: () => endpoint.stats() };
     const measured = { audit, journal, executor, relay, upstreams, endpoint: activity, store, log };
-    const { features, guestRequests, metrics, consents } = await openFeatures({
-      store,
-      limits,
-      limitsOf,
-      writable,
-      directory,
-      servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
-      sealer: createSealer(keys.seal, () => store.now()),
-      audit,
-      measured,
-    });
+    const { features, guestRequests, metrics, consents, builtIn } = opened(
+      await openFeatures({
+        config,
+        store,
+        limits,
+        limitsOf,
+        writable,
+        directory,
+        servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
+        sealer: createSealer(keys.seal, () => store.now()),
+        audit,
+        openUpstream,
+        log,
+        measured,
+      }),
+    );
     const hosting = {
       store,
       cluster,
@@ -206,7 +211,7 @@ export async function openCore(
     };
     const host = await openHost([], {
       ...hosting,
-      ...(explore && { builtIn: { tenant: DEFAULT_TENANT, server: explore } }),
+      ...(builtIn && { builtIn: { tenant: DEFAULT_TENANT, server: builtIn } }),
     });
     const editing = opened(openEdits(config, { host, hosting, secrets, limitsOf, start, makeFolder, log }));
     const access = opened(
@@ -243,8 +248,10 @@ export async function openCore(
     if (audit.observer) journal.addObserver(audit.observer);
     upstreams.answerNodes((tenant) => tenancy.admit(tenant));
     await cluster.join();
-    if (explore && cluster.others.size > 0)
-      log.warn("other processes serve from this data folder: what explore connects to is known to this process alone");
+    if (builtIn && cluster.others.size > 0)
+      log.warn(
+        `other processes serve from this data folder: what ${builtIn.name} connects to is known to this process alone`,
+      );
     if (hosting.writable) closers.push(collectRegularly(store, cluster, limits, log));
     return {
       host,

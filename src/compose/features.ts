@@ -3,9 +3,16 @@ import { clientsFeature } from "../features/clients/feature.ts";
 import { consentsFeature } from "../features/consents/feature.ts";
 import type { Feature } from "../features/feature.ts";
 import { metricsFeature } from "../features/metrics/feature.ts";
+import { profilesFeature } from "../features/profiles/feature.ts";
 import { stateFeature } from "../features/state/feature.ts";
 
 /** All features, in the order of their entries in the navigation of pages. */
-export const features: readonly Feature[] = [clientsFeature, consentsFeature, metricsFeature, stateFeature];
+export const features: readonly Feature[] = [
+  clientsFeature,
+  consentsFeature,
+  metricsFeature,
+  profilesFeature,
+  stateFeature,
+];
 
 setFeatures(features);

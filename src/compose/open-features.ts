@@ -1,6 +1,7 @@
 import type { FeatureCore, FeatureParts, Meter } from "../features/feature.ts";
 import type { ConsentPort } from "../host/calls/consent.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
+import type { BuiltInServer } from "../host/serving/with-built-in.ts";
 import { features } from "./features.ts";
 
 export interface OpenedFeatures {
@@ -9,6 +10,8 @@ export interface OpenedFeatures {
   readonly guestRequests: GuestRequests;
   readonly metrics: Meter;
   readonly consents: ConsentPort;
+  readonly builtIn: BuiltInServer | undefined;
+  close(): Promise<void>;
 }
 
 const NO_METRICS: Meter = { show() {}, now: async () => [] };
@@ -25,5 +28,9 @@ export async function openFeatures(core: FeatureCore): Promise<OpenedFeatures> {
     guestRequests: Object.assign({}, ...opened.map((each) => each.guestRequests)),
     metrics: opened.find((each) => each.metrics)?.metrics ?? NO_METRICS,
     consents: opened.find((each) => each.consents)?.consents ?? NO_CONSENTS,
+    builtIn: opened.find((each) => each.builtIn)?.builtIn,
+    async close() {
+      await Promise.all(opened.map(async (each) => each.close?.()));
+    },
   };
 }

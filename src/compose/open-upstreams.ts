@@ -1,8 +1,7 @@
 import { type Config, packageVersion } from "../config.ts";
-import { type ExploreOptions, openExplore } from "../features/profiles/explore/explore-server.ts";
-import { profileFolders } from "../features/profiles/locate.ts";
 import type { Checks } from "../host/checks/checks.ts";
 import { longReader } from "../host/checks/long-reader.ts";
+import type { OpenUpstream } from "../host/upstreams/hosted.ts";
 import { Hosting, type HostingOptions } from "../host/upstreams/hosting.ts";
 import type { Log } from "../lib/log.ts";
 import { MessageRooms, programBacklog, unfinishedUpstream } from "../lib/message-room.ts";
@@ -24,20 +23,15 @@ interface UpstreamParts extends Omit<Starting, "roomsOf">, Pick<HostingOptions, 
   readonly log: Log;
 }
 
-/** The upstreams that tenants host, and the server `explore`, if the configuration has it. */
+/** The upstreams that tenants host, and how features reach others. */
 export function openUpstreams(config: Config, { nodes, limitsOf, log, ...parts }: UpstreamParts) {
   const { limits } = config;
   const starting = { ...parts, roomsOf: childRoomsOf(limits) };
-  const upstreams = new Hosting({ nodes, open: hostedOpener(limits, starting), limitsOf, limits, log });
-  const explore = config.explore ? openExplore(exploring(config, log, starting)) : undefined;
-  return {
-    upstreams,
-    explore,
-    async close(): Promise<void> {
-      await explore?.close();
-      await upstreams.close();
-    },
-  };
+  const open = hostedOpener(limits, starting);
+  const upstreams = new Hosting({ nodes, open, limitsOf, limits, log });
+  const openUpstream: OpenUpstream = (launch, listener) =>
+    open(launch, listener, { tenant: DEFAULT_TENANT, grant: undefined });
+  return { upstreams, openUpstream, close: () => upstreams.close() };
 }
 
 interface Starting {
@@ -52,34 +46,6 @@ function childRoomsOf(limits: Limits): (tenant: string) => ChildRooms {
   const unfinished = new MessageRooms(unfinishedUpstream, limits);
   const backlog = new MessageRooms(programBacklog, limits);
   return (tenant) => ({ unfinished: unfinished.of(tenant), backlog: backlog.of(tenant) });
-}
-
-function exploring({ limits }: Config, log: Log, { start, makeFolder, checks, roomsOf }: Starting): ExploreOptions {
-  const [env, folder] = [process.env, process.cwd()];
-  const variables = async () => hostedVariables(env);
-  // Upstreams may offer less to clients that cannot be asked. A profile records what commands see, and they cannot.
-  const options = {
-    env,
-    folder,
-    clientInfo,
-    limits,
-    start,
-    makeFolder,
-    variables,
-    capabilities: {},
-    long: longReader(checks, DEFAULT_TENANT),
-    send: openSender(),
-    rooms: roomsOf(DEFAULT_TENANT),
-  };
-  return {
-    open: (launch, listener) => new Upstream(launch, { ...options, ...listener }),
-    limits,
-    log,
-    env,
-    folder,
-    folders: profileFolders(env, folder),
-    version: packageVersion(),
-  };
 }
 
 /**

@@ -6,6 +6,8 @@ import type { Directory } from "../host/directory/directory.ts";
 import type { Journal } from "../host/journal/journal.ts";
 import type { CallObserver } from "../host/journal/record.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
+import type { BuiltInServer } from "../host/serving/with-built-in.ts";
+import type { OpenUpstream } from "../host/upstreams/hosted.ts";
 import type { HostingStats } from "../host/upstreams/hosting.ts";
 import type { FeatureRoutes, Figure } from "../http/feature-routes.ts";
 import type { JsonObject } from "../lib/json.ts";
@@ -33,6 +35,7 @@ export interface Feature {
 
 /** The parts of a serving process that features use. */
 export interface FeatureCore {
+  readonly config: Pick<Config, "explore">;
   readonly store: Store;
   readonly limits: Limits;
   readonly limitsOf: (tenant: string) => TenantLimits;
@@ -45,6 +48,9 @@ export interface FeatureCore {
   readonly sealer: Sealer;
   /** Records what happens to consents; a call with consent waits for that. */
   readonly audit: { consent(tenant: string, facts: JsonObject): Promise<void> };
+  /** Opens an upstream as for the tenant `default`: with the environment of this process, and at any address. */
+  readonly openUpstream: OpenUpstream;
+  readonly log: Log;
   readonly measured: MeasuredParts;
 }
 
@@ -71,6 +77,10 @@ export interface FeatureParts {
   readonly forget?: (tenant: string) => void;
   readonly metrics?: Meter;
   readonly consents?: ConsentPort;
+  /** A server that it adds to the tenant `default`. */
+  readonly builtIn?: BuiltInServer;
+  /** Ends what it has started. */
+  readonly close?: () => Promise<void>;
   /**
    * Loads its API and pages, which only a process that serves HTTP needs. `figuresOfAll` returns the figures of all
    * workers, if this process is one of several.

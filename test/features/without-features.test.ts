@@ -13,7 +13,7 @@ import { berthInSuite } from "../support/suite.ts";
 (features as unknown[]).length = 0;
 
 describe("a Berth without features", () => {
-  const berth = berthInSuite({ files: ["reference_templates/echo.ts"] });
+  const berth = berthInSuite({ files: ["reference_templates/echo.ts"], env: { BERTH_EXPLORE: "on" } });
   const get = (path: string): Promise<Response> => fetch(berth.url + path, { headers: { Accept: "text/html" } });
 
   it("names the request of guest code that nothing answers", async () => {
@@ -22,10 +22,11 @@ describe("a Berth without features", () => {
     await assert.rejects(port.request("stateGet", { key: "a" }, call), { message: /"stateGet" is unavailable/ });
   });
 
-  it("serves the core, without their pages, API and navigation", async () => {
+  it("serves the core, without their pages, API, servers and navigation", async () => {
     const { content } = await call(`${berth.url}/mcp/echo`, "echo", { message: "hello" });
     assert.deepEqual(content, [{ type: "text", text: "hello" }]);
-    for (const path of ["/metrics", "/state", "/api/state"]) assert.equal((await get(path)).status, 404, path);
+    for (const path of ["/metrics", "/state", "/api/state", "/mcp/explore"])
+      assert.equal((await get(path)).status, 404, path);
     const page = await (await get("/mcp/meta/echo?tab=connect")).text();
     assert.match(page, /\/mcp\/echo<\/code>/);
     assert.doesNotMatch(page, /href="\/state"|id="client-/);
@@ -40,7 +41,7 @@ describe("a Berth without features", () => {
   });
 
   it("does not know their commands", async () => {
-    for (const name of ["connect", "state"]) {
+    for (const name of ["connect", "profile", "state"]) {
       const { code, stderr } = await berthInProcess([name]);
       assert.equal(code, 1);
       assert.match(stderr, new RegExp(`unknown command '${name}'`));

@@ -62,7 +62,9 @@ export async function openHosted(
     const executor = await openExecutor({ mode, limits: { ...defaultLimits, guestSpareProcesses: 0 } });
     const checks = new Checks(defaultLimits);
     const limits = { ...defaultLimits, ...overrides };
+    const log = createLog("silent");
     const { guestRequests, consents } = await openFeatures({
+      config: { explore: false },
       store,
       limits,
       limitsOf: () => tenantLimits(limits),
@@ -71,6 +73,8 @@ export async function openHosted(
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       sealer: createSealer([randomBytes(32)]),
       audit: { consent: async () => {} },
+      openUpstream: undefined as never,
+      log,
       measured: {} as MeasuredParts,
     });
     const hosting = {
@@ -82,7 +86,7 @@ export async function openHosted(
       compileKey: (definition: Cid, source: Parameters<typeof compileKey>[1], identity = compiler.identity) =>
         compileKey(definition, source, identity),
       compiler: compiler.identity,
-      log: createLog("silent"),
+      log,
       writable,
       limits,
       guestRequests,

@@ -33,7 +33,7 @@ export type OpenUpstream = (launch: Launch, listener: UpstreamListener) => Upstr
 
 export type UpstreamListener = Pick<
   UpstreamOptions,
-  "check" | "onContract" | "onResourceUpdated" | "onLost" | "onError" | "takePlace"
+  "capabilities" | "check" | "onContract" | "onResourceUpdated" | "onLost" | "onError" | "takePlace"
 >;
 
 /** The other nodes, as far as one upstream needs them. */

@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { run } from "../../../commands/run.ts";
 import { packageVersion } from "../../../config.ts";
 import type { Ahead } from "./ahead.ts";
 import * as commands from "./pipes.ts";
@@ -24,6 +25,6 @@ function reachingProgram(name: string): Command {
     .version(packageVersion())
     .showHelpAfterError()
     .configureHelp({ sortSubcommands: true });
-  registerUpstreamCommands(program, () => Promise.resolve(commands));
+  registerUpstreamCommands(program, run, () => Promise.resolve(commands));
   return program;
 }

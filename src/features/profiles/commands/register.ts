@@ -1,8 +1,12 @@
 import type { Command } from "commander";
-import { run } from "../../../commands/run.ts";
+import type { CommandKit } from "../../feature.ts";
 
 /** Registers the commands that reach upstreams. Usage errors are reported as one JSON object on stderr, like others. */
-export function registerUpstreamCommands(program: Command, load: () => Promise<typeof import("./pipes.ts")>): void {
+export function registerUpstreamCommands(
+  program: Command,
+  run: CommandKit["run"],
+  load: () => Promise<typeof import("./pipes.ts")>,
+): void {
   const add = (parent: Command, name: string, description: string): Command =>
     parent
       .command(name)
@@ -91,11 +95,12 @@ export function registerUpstreamCommands(program: Command, load: () => Promise<t
     )
     .addHelpText("after", examples("berth mcp lock && berth boot"))
     .action(async (options) => run((await import("./mcp-lock.ts")).lock(options)));
-  registerProfileCommands(program, add);
+  registerProfileCommands(program, run, add);
 }
 
 function registerProfileCommands(
   program: Command,
+  run: CommandKit["run"],
   add: (parent: Command, name: string, description: string) => Command,
 ): void {
   const profile = program.command("profile").description("Manage profiles: upstreams saved under a name.");

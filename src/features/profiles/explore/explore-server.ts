@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { EXPLORE, packageVersion } from "../../../config.ts";
 import { text } from "../../../contract/content-block.ts";
 import { lazyValidator, problemsOf } from "../../../host/calls/arguments.ts";
 import type { ToolJournal } from "../../../host/journal/journal.ts";
@@ -15,7 +16,6 @@ import { failure } from "../../../host/offers/content.ts";
 import { cidOf } from "../../../host/offers/contract-cids.ts";
 import { identitiesOf } from "../../../host/offers/identity.ts";
 import { LongToolResult, resultOf } from "../../../host/offers/upstream-results.ts";
-import type { BuiltInServer } from "../../../host/serving/with-built-in.ts";
 import type { HostedUpstream } from "../../../host/upstreams/hosted.ts";
 import { jsonBlock } from "../../../lib/cid.ts";
 import { BerthError } from "../../../lib/errors.ts";
@@ -25,10 +25,11 @@ import { contractHashInTurns } from "../../../upstream/calls/contract-hash.ts";
 import { textOf } from "../../../upstream/messages/result-records.ts";
 import type { ToolResult } from "../../../upstream/messages/results.ts";
 import { UpstreamError } from "../../../upstream/messages/upstream-error.ts";
+import type { FeatureCore, FeatureParts } from "../../feature.ts";
 import { draftProfile, pinProfile, readGivenProfile } from "../design.ts";
 import { type Example, exampleArguments, firstExample } from "../example.ts";
 import { anchorUri } from "../launch.ts";
-import { type ProfileFolder, listProfiles, readProfile } from "../locate.ts";
+import { type ProfileFolder, listProfiles, profileFolders, readProfile } from "../locate.ts";
 import type { ProfileTool } from "../profile.ts";
 import { type ProfileFiles, checkFiles, saveProfile } from "../save.ts";
 import {
@@ -40,28 +41,24 @@ import {
   listProfilesTool,
   saveProfileTool,
 } from "./explore-contract.ts";
-import { type ExploreSurroundings, type Explored, ExploredServers } from "./explored.ts";
-
-/** The name under which it is served. */
-export const EXPLORE = "explore";
+import { type Explored, ExploredServers } from "./explored.ts";
 
 /** Every tool except the list of profiles: drafting and saving also start the server. */
 const STARTING = new Set([exploreTool, callTool, draftProfileTool, saveProfileTool].map(({ name }) => name));
-
-export interface ExploreOptions extends ExploreSurroundings, Pick<Workplace, "folder"> {
-  /** Berth's version: another version may behave differently. */
-  readonly version: string;
-}
 
 /**
  * A built-in server with which a model explores upstreams and saves what it learns as profiles (J8). It starts any
  * program that its caller names: the operator decides who may call it, and a token must permit starting programs.
  */
-export function openExplore(options: ExploreOptions): BuiltInServer & { close(): Promise<void> } {
-  const servers = new ExploredServers(options);
-  const workplace = { ...options, servers };
+export function openExplore({ openUpstream, limits, log }: FeatureCore): FeatureParts {
+  const [env, folder] = [process.env, process.cwd()];
+  const folders = profileFolders(env, folder);
+  const servers = new ExploredServers({ open: openUpstream, limits, log, folders, env });
+  const workplace = { servers, folders, folder };
+  // Another version may behave differently.
+  const origin = { builtIn: EXPLORE, version: packageVersion() };
   const contract = jsonBlock(exploreContract);
-  const release = jsonBlock({ builtIn: EXPLORE, version: options.version, contract: contract.cid });
+  const release = jsonBlock({ ...origin, contract: contract.cid });
   const works = [
     [exploreTool, explore],
     [callTool, call],
@@ -69,31 +66,29 @@ export function openExplore(options: ExploreOptions): BuiltInServer & { close():
     [saveProfileTool, save],
     [listProfilesTool, list],
   ] as const;
+  const catalog = (journalOf: (tool: ToolContract) => ToolJournal): Catalog => {
+    const tools = new Map(
+      works.map(([contract, work]) => [contract.name, builtInTool(contract, journalOf(contract), work(workplace))]),
+    );
+    return {
+      server: EXPLORE,
+      release: release.cid,
+      contractCid: contract.cid,
+      contract: exploreContract,
+      hidden: [],
+      problems: [],
+      starting: STARTING,
+      tool: (name) => tools.get(name),
+      identity: identitiesOf(exploreContract.tools, (tool) => ({ ...origin, tool })),
+      resource: async () => undefined,
+      gives: () => false,
+      prompt: (name) => (name === designProfilePrompt.contract.name ? designProfilePrompt : undefined),
+      completer: () => undefined,
+      memo: new Map(),
+    };
+  };
   return {
-    name: EXPLORE,
-    release: release.cid,
-    blocks: [contract, release],
-    catalog(journalOf: (tool: ToolContract) => ToolJournal): Catalog {
-      const tools = new Map(
-        works.map(([contract, work]) => [contract.name, builtInTool(contract, journalOf(contract), work(workplace))]),
-      );
-      return {
-        server: EXPLORE,
-        release: release.cid,
-        contractCid: contract.cid,
-        contract: exploreContract,
-        hidden: [],
-        problems: [],
-        starting: STARTING,
-        tool: (name) => tools.get(name),
-        identity: identitiesOf(exploreContract.tools, (tool) => ({ builtIn: EXPLORE, tool, version: options.version })),
-        resource: async () => undefined,
-        gives: () => false,
-        prompt: (name) => (name === designProfilePrompt.contract.name ? designProfilePrompt : undefined),
-        completer: () => undefined,
-        memo: new Map(),
-      };
-    },
+    builtIn: { name: EXPLORE, release: release.cid, blocks: [contract, release], catalog },
     close: () => servers.close(),
   };
 }

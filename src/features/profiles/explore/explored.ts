@@ -83,6 +83,8 @@ export class ExploredServers {
   #hosted(launch: Launch): HostedUpstream {
     const { open, limits, log } = this.#surroundings;
     return new HostedUpstream(launch, open, limits, {
+      // Upstreams may offer less to clients that cannot be asked. A profile records what commands see, and they cannot.
+      capabilities: {},
       onChange: () => {},
       onProblems: () => {},
       onResourceUpdated: () => {},
