@@ -167,16 +167,16 @@ export const mutants = [
     tests: ["test/features/consents/consents.test.ts"],
   },
   {
-    file: "src/host/journal/retained-calls.ts",
+    file: "src/features/retained-calls/retained-calls.ts",
     find: `const own = new Redactor(keeper.grant?.redactor);`,
     replace: `const own = new Redactor();`,
-    tests: ["test/http/api/retained-calls.test.ts"],
+    tests: ["test/features/retained-calls/api.test.ts"],
   },
   {
-    file: "src/host/journal/secret-fields.ts",
+    file: "src/features/retained-calls/secret-fields.ts",
     find: `format === "password" || writeOnly === true);`,
     replace: `format === "password");`,
-    tests: ["test/host/journal/secret-fields.test.ts"],
+    tests: ["test/features/retained-calls/secret-fields.test.ts"],
   },
   {
     file: "src/host/upstreams/drift.ts",

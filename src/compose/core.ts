@@ -15,7 +15,7 @@ import { Checks } from "../host/checks/checks.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
 import { Journal } from "../host/journal/journal.ts";
-import { RetainedCalls } from "../host/journal/retained-calls.ts";
+import { RetainedCalls } from "../features/retained-calls/retained-calls.ts";
 import { openHost } from "../host/open-host.ts";
 import { ServedTenants, type Tenancy, followChanges, openTenancy } from "../host/serving/tenancy.ts";
 import type { Log } from "../lib/log.ts";

@@ -28,7 +28,7 @@ import type { Checks } from "../checks/checks.ts";
 import { argumentsSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { codeProblems } from "../directory/tenant-rules.ts";
-import { retentionProblems } from "../journal/retained-calls.ts";
+import { retentionProblems } from "../../features/retained-calls/retained-calls.ts";
 import type { Catalog, Offer, Tool } from "../offers/catalog.ts";
 import { identitiesOf } from "../offers/identity.ts";
 import {

@@ -31,7 +31,7 @@ import {
 import { uriTester } from "../calls/uris/find-resource.ts";
 import { upstreamProblems } from "../directory/tenant-rules.ts";
 import type { Journal, ToolJournal } from "../journal/journal.ts";
-import { retentionProblems } from "../journal/retained-calls.ts";
+import { retentionProblems } from "../../features/retained-calls/retained-calls.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
 import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";

@@ -11,7 +11,7 @@ import type { CallOptions, ToolContract } from "../offers/catalog.ts";
 import { sizeOf } from "../offers/content.ts";
 import { Activities, type Activity } from "./activity.ts";
 import type { CalledTool, CallObserver, CallRecord, LiveEvent } from "./record.ts";
-import type { RetainedCalls } from "./retained-calls.ts";
+import type { RetainedCalls } from "../../features/retained-calls/retained-calls.ts";
 
 interface JournalOptions {
   /** Gets the errors of observers and, at debug level, calls and lines. */

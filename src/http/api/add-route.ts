@@ -6,7 +6,7 @@ import type { PackageEdits } from "../../edits/package-edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
-import type { RetainedCalls } from "../../host/journal/retained-calls.ts";
+import type { RetainedCalls } from "../../features/retained-calls/retained-calls.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Bodies } from "../body.ts";
 import type { FeatureRoutes } from "../feature-routes.ts";

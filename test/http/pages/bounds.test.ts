@@ -4,7 +4,7 @@ import type { Edits } from "../../../src/edits/edits.ts";
 import type { ServerSummary } from "../../../src/host/catalog/overview.ts";
 import type { Host } from "../../../src/host/host.ts";
 import { Activity } from "../../../src/host/journal/activity.ts";
-import type { RetainedCalls } from "../../../src/host/journal/retained-calls.ts";
+import type { RetainedCalls } from "../../../src/features/retained-calls/retained-calls.ts";
 import { cidPage } from "../../../src/http/pages/cid.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
 import { mcpPage } from "../../../src/http/pages/mcp.ts";

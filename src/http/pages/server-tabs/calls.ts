@@ -1,13 +1,13 @@
-import type { ListedCall } from "../../../host/journal/retained-calls.ts";
+import type { ListedCall } from "../../../features/retained-calls/retained-calls.ts";
 import { mayChange, toolsShown } from "../../access/permit.ts";
 import { nextAddress } from "../../list-page.ts";
-import { nextCursor, onlyFailed, readRetainedCallsQuery } from "../../retained-calls-query.ts";
+import { nextCursor, onlyFailed, readRetainedCallsQuery } from "../../../features/retained-calls/query.ts";
 import type { RoutedContext } from "../../routed.ts";
 import type { Page } from "../pages.ts";
 import { callViews, lineViews } from "../parts/health.ts";
 import { pathsOf } from "../parts/paths.ts";
-import { retainedCallRow, retainedCallView, spanText } from "../parts/retained-call.ts";
-import { retainedCallOf } from "./retained-call.ts";
+import { retainedCallRow, retainedCallView, spanText } from "../../../features/retained-calls/call-view.ts";
+import { retainedCallOf } from "../../../features/retained-calls/tab.ts";
 import type { ServerPageParts, ServerTab, ShownServer } from "./tab.ts";
 
 /** The calls under way, those that the server keeps or the latest ones, and the lines of its functions. */

@@ -3,7 +3,7 @@ import type { Cluster } from "../../../cluster/cluster.ts";
 import type { Edits } from "../../../edits/edits.ts";
 import type { SecretEdits } from "../../../edits/secret-edits.ts";
 import type { Host } from "../../../host/host.ts";
-import type { RetainedCalls } from "../../../host/journal/retained-calls.ts";
+import type { RetainedCalls } from "../../../features/retained-calls/retained-calls.ts";
 import type { Catalog } from "../../../host/offers/catalog.ts";
 import type { SetupsFor } from "../../feature-routes.ts";
 import type { OriginOf } from "../../public-origin.ts";

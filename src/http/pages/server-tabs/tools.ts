@@ -1,6 +1,6 @@
 import { APP_FRAME } from "../../app-frame.ts";
 import { pathsOf } from "../parts/paths.ts";
-import { argumentsAgain, retainedCallOf } from "./retained-call.ts";
+import { argumentsAgain, retainedCallOf } from "../../../features/retained-calls/tab.ts";
 import type { ServerTab } from "./tab.ts";
 
 /** The tools, resources and prompts of the server, each to be tried where it stands; `?call=` fills in a retained call's arguments. */

@@ -13,10 +13,10 @@ import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { RetainedCallFacts, RetainedCallPart, RetainedCallStore, NewRetainedCall } from "../../store/store.ts";
-import type { DirectoryEntry } from "../directory/directory.ts";
-import type { ToolContract } from "../offers/catalog.ts";
-import { jsonOf } from "../offers/long-result.ts";
-import type { CalledTool, CallOutcome, CallObserver, CallRecord } from "./record.ts";
+import type { DirectoryEntry } from "../../host/directory/directory.ts";
+import type { ToolContract } from "../../host/offers/catalog.ts";
+import { jsonOf } from "../../host/offers/long-result.ts";
+import type { CalledTool, CallOutcome, CallObserver, CallRecord } from "../../host/journal/record.ts";
 import { hideSecretFields, markingSecrets } from "./secret-fields.ts";
 
 export type { RetainedCallPart } from "../../store/store.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hideSecretFields, markingSecrets } from "../../../src/host/journal/secret-fields.ts";
+import { hideSecretFields, markingSecrets } from "../../../src/features/retained-calls/secret-fields.ts";
 import type { Json } from "../../../src/lib/json.ts";
 
 const SECRET = { type: "string", format: "password" };

@@ -1,10 +1,10 @@
-import type { FoundCall } from "../../../host/journal/retained-calls.ts";
-import { isObject, type Json } from "../../../lib/json.ts";
-import { HIDDEN } from "../../../lib/redactor.ts";
-import { readingWith } from "../../access/permit.ts";
-import { noSuchCall, readCallId } from "../../retained-calls-query.ts";
-import type { RoutedContext } from "../../routed.ts";
-import type { ServerPageParts, ShownServer } from "./tab.ts";
+import type { FoundCall } from "./retained-calls.ts";
+import { isObject, type Json } from "../../lib/json.ts";
+import { HIDDEN } from "../../lib/redactor.ts";
+import { readingWith } from "../../http/access/permit.ts";
+import { noSuchCall, readCallId } from "./query.ts";
+import type { RoutedContext } from "../../http/routed.ts";
+import type { ServerPageParts, ShownServer } from "../../http/pages/server-tabs/tab.ts";
 
 /** The call that `?call=` names; undefined without it. Rejects for a reader who may not see it, and where there is none. */
 export async function retainedCallOf(

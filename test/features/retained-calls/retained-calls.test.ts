@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { readEntry } from "../../../src/entry/entry.ts";
 import type { DirectoryEntry } from "../../../src/host/directory/directory.ts";
 import { Journal } from "../../../src/host/journal/journal.ts";
-import { RetainedCalls, type FoundCall, type RetainedCallLimits } from "../../../src/host/journal/retained-calls.ts";
+import { RetainedCalls, type FoundCall, type RetainedCallLimits } from "../../../src/features/retained-calls/retained-calls.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
