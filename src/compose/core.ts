@@ -15,7 +15,6 @@ import { Checks } from "../host/checks/checks.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
 import { Journal } from "../host/journal/journal.ts";
-import { RetainedCalls } from "../features/retained-calls/retained-calls.ts";
 import { openHost } from "../host/open-host.ts";
 import { ServedTenants, type Tenancy, followChanges, openTenancy } from "../host/serving/tenancy.ts";
 import type { Log } from "../lib/log.ts";
@@ -58,7 +57,6 @@ export interface Core extends Editing {
   readonly access: Access;
   readonly audit: Audit;
   readonly features: OpenedFeatures["features"];
-  readonly retainedCalls: RetainedCalls;
   readonly checks: Checks;
   readonly endpoint: Endpoint;
   readonly executor: Executor;
@@ -132,17 +130,7 @@ export async function openCore(
       }),
     );
     await calls.open();
-    const retainedCalls = opened(
-      new RetainedCalls({
-        store: store.retainedCalls,
-        now: () => store.now(),
-        storedBytesOf: (tenant) => limitsOf(tenant).storedBytes,
-        mayRemove: async () => (await cluster.lease("retained calls")).node === cluster.id,
-        limits,
-        log,
-      }),
-    );
-    const journal = new Journal({ log, retainedCalls });
+    const journal = opened(new Journal({ log }));
     const { relay, network } = opened(openNetwork(config, { start, makeFolder, ownPort, journal, log }));
     const executor = opened(
       await openExecutor({ mode, tried, limits, limitsOf, start, makeFolder, network: relay, log }),
@@ -170,13 +158,14 @@ export async function openCore(
     // The endpoint is opened later.
     const activity = { stats: () => endpoint.stats() };
     const measured = { audit, journal, executor, relay, upstreams, endpoint: activity, store, log };
-    const { features, guestRequests, metrics, consents, builtIn } = opened(
+    const { features, guestRequests, metrics, consents, retention, builtIn } = opened(
       await openFeatures({
         config,
         store,
         limits,
         limitsOf,
         writable,
+        isChosenFor: async (job) => (await cluster.lease(job)).node === cluster.id,
         directory,
         servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
         sealer: createSealer(keys.seal, () => store.now()),
@@ -186,6 +175,7 @@ export async function openCore(
         measured,
       }),
     );
+    journal.retention = retention;
     const hosting = {
       store,
       cluster,
@@ -264,7 +254,6 @@ export async function openCore(
       audit,
       ...editing,
       features,
-      retainedCalls,
       checks,
       endpoint,
       executor,

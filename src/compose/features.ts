@@ -4,6 +4,7 @@ import { consentsFeature } from "../features/consents/feature.ts";
 import type { Feature } from "../features/feature.ts";
 import { metricsFeature } from "../features/metrics/feature.ts";
 import { profilesFeature } from "../features/profiles/feature.ts";
+import { retainedCallsFeature } from "../features/retained-calls/feature.ts";
 import { stateFeature } from "../features/state/feature.ts";
 
 /** All features, in the order of their entries in the navigation of pages. */
@@ -12,6 +13,7 @@ export const features: readonly Feature[] = [
   consentsFeature,
   metricsFeature,
   profilesFeature,
+  retainedCallsFeature,
   stateFeature,
 ];
 

@@ -1,5 +1,6 @@
 import type { FeatureCore, FeatureParts, Meter } from "../features/feature.ts";
 import type { ConsentPort } from "../host/calls/consent.ts";
+import type { CallRetention } from "../host/journal/record.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
 import type { BuiltInServer } from "../host/serving/with-built-in.ts";
 import { features } from "./features.ts";
@@ -11,6 +12,7 @@ export interface OpenedFeatures {
   readonly metrics: Meter;
   readonly consents: ConsentPort;
   readonly builtIn: BuiltInServer | undefined;
+  readonly retention: CallRetention | undefined;
   close(): Promise<void>;
 }
 
@@ -29,6 +31,7 @@ export async function openFeatures(core: FeatureCore): Promise<OpenedFeatures> {
     metrics: opened.find((each) => each.metrics)?.metrics ?? NO_METRICS,
     consents: opened.find((each) => each.consents)?.consents ?? NO_CONSENTS,
     builtIn: opened.find((each) => each.builtIn)?.builtIn,
+    retention: opened.find((each) => each.retention)?.retention,
     async close() {
       await Promise.all(opened.map(async (each) => each.close?.()));
     },

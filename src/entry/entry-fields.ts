@@ -316,6 +316,7 @@ export const entryFields = {
         ["30d", "for 30 days"],
       ],
     },
+    feature: "retained-calls",
     as: "retainCallsMs",
     read: readRetainCalls,
   },

@@ -1,4 +1,6 @@
 import type { Json, JsonObject } from "../lib/json.ts";
+import type { Problem } from "../lib/problem.ts";
+import type { Limits } from "../limits/limits.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { complain, inside, readFields, type ConfigPlace } from "./config-place.ts";
 
@@ -30,7 +32,31 @@ export function readRetainCalls(text: string | undefined, place: ConfigPlace): n
   return complain(place, "wrong-value", '"retain_calls" must be a time such as "30m", "12h" or "7d"');
 }
 
-const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+const DAY_MS = 86_400_000;
+const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: DAY_MS };
+
+interface Retaining {
+  readonly retainCallsMs?: number;
+}
+
+/** How long the entry of a server has its calls retained, in milliseconds, within the limit. */
+export function retainedMs(
+  { retainCallsMs = 0 }: Retaining,
+  { retainedCallDays }: Pick<Limits, "retainedCallDays">,
+): number {
+  return Math.min(retainCallsMs, retainedCallDays * DAY_MS);
+}
+
+export function retentionProblems(
+  server: string,
+  { retainCallsMs = 0 }: Retaining,
+  { retainedCallDays }: Pick<Limits, "retainedCallDays">,
+): Problem[] {
+  if (retainCallsMs <= retainedCallDays * DAY_MS) return [];
+  const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/retain_calls`;
+  const message = `Calls are kept for ${retainedCallDays} days at the most (BERTH_RETAINED_CALL_DAYS), and "retain_calls" says more`;
+  return [{ code: "kept-too-long", message, severity: "warning", pointer }];
+}
 
 /** Reads a list of names; they are sorted, without duplicates. */
 export function namesReader(faultOf: (name: string) => string | undefined) {

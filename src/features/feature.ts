@@ -4,7 +4,7 @@ import type { ExecutorStats } from "../executor/executor.ts";
 import type { ConsentPort } from "../host/calls/consent.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Journal } from "../host/journal/journal.ts";
-import type { CallObserver } from "../host/journal/record.ts";
+import type { CallObserver, CallRetention } from "../host/journal/record.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
 import type { BuiltInServer } from "../host/serving/with-built-in.ts";
 import type { OpenUpstream } from "../host/upstreams/hosted.ts";
@@ -41,6 +41,9 @@ export interface FeatureCore {
   readonly limitsOf: (tenant: string) => TenantLimits;
   /** False on a read-only boot. */
   readonly writable: boolean;
+  /** True if this process is the one of several that does a job that only one of them does. */
+  readonly isChosenFor: (job: string) => Promise<boolean>;
+  readonly log: Log;
   /** The servers of a tenant, while it is served. */
   readonly directory: (tenant: string) => Directory | undefined;
   /** The CID of the release that a server's name stands for now. Rejects with `server_…` if it is not served. */
@@ -79,6 +82,7 @@ export interface FeatureParts {
   readonly consents?: ConsentPort;
   /** A server that it adds to the tenant `default`. */
   readonly builtIn?: BuiltInServer;
+  readonly retention?: CallRetention;
   /** Ends what it has started. */
   readonly close?: () => Promise<void>;
   /**

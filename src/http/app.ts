@@ -89,8 +89,9 @@ export function createApp(options: AppOptions): Route {
   const added = options.features.flatMap(({ pages = [] }) => pages);
   const sections = options.features.flatMap(({ sections = [] }) => sections);
   const setups = options.features.flatMap(({ setups = [] }) => setups);
+  const calls = options.features.find((each) => each.calls)?.calls;
   const pages = createPages(assets, options.writable, sections);
-  const parts = { ...options, pages, setups };
+  const parts = { ...options, pages, setups, calls };
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     const { failure, trace } = contextOf(response);

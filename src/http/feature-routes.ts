@@ -1,9 +1,9 @@
 import type { Router } from "express";
-import type { ToolContract } from "../contract/contract.ts";
+import type { Contract, ToolContract } from "../contract/contract.ts";
 import type { Bodies } from "./body.ts";
-import type { Pages, Section } from "./pages/pages.ts";
+import type { Page, Pages, Section } from "./pages/pages.ts";
 import type { ClientAccess } from "./pages/parts/credentials.ts";
-import type { PageRoute } from "./routed.ts";
+import type { PageRoute, RoutedContext } from "./routed.ts";
 
 /** The contributions of a feature to the API and the pages. */
 export interface FeatureRoutes {
@@ -13,6 +13,22 @@ export interface FeatureRoutes {
   readonly sections?: readonly Section[];
   /** How to add a server to clients, for the pages that show it. */
   readonly setups?: SetupsFor;
+  /** Retained calls, for the page of their server. */
+  readonly calls?: CallViews;
+}
+
+export interface CallViews {
+  /** The values that `views/partials/tab-calls.hbs` shows of them; undefined for a server that retains none. */
+  tab(server: ServerOfCalls, context: RoutedContext): Promise<Partial<Page> | undefined>;
+  /** The call that `?call=` names, with arguments to run it again; undefined without it or them. */
+  again(server: ServerOfCalls, context: RoutedContext): Promise<Partial<Page> | undefined>;
+}
+
+/** The server, or one release of it, that a page is about. */
+interface ServerOfCalls {
+  readonly name: string;
+  readonly isPinned: boolean;
+  readonly catalog: { readonly contract: Pick<Contract, "tools"> } | undefined;
 }
 
 interface FeatureApi {

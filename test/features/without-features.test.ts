@@ -25,7 +25,7 @@ describe("a Berth without features", () => {
   it("serves the core, without their pages, API, servers and navigation", async () => {
     const { content } = await call(`${berth.url}/mcp/echo`, "echo", { message: "hello" });
     assert.deepEqual(content, [{ type: "text", text: "hello" }]);
-    for (const path of ["/metrics", "/state", "/api/state", "/mcp/explore"])
+    for (const path of ["/metrics", "/state", "/api/state", "/api/servers/echo/calls", "/mcp/explore"])
       assert.equal((await get(path)).status, 404, path);
     const page = await (await get("/mcp/meta/echo?tab=connect")).text();
     assert.match(page, /\/mcp\/echo<\/code>/);
@@ -33,11 +33,19 @@ describe("a Berth without features", () => {
   });
 
   it("saves and serves no entry with a field of theirs", async () => {
-    const entry = { definition: "echo.ts", consent: ["echo"] };
-    const { status, body } = await apiOf(berth).put("/entries/echo", JSON.stringify(entry));
-    assert.equal(status, 422);
-    assert.match(JSON.stringify(body), /needs the feature \\"consents\\", which this Berth does not have/);
-    assert.equal(readNamedEntry("echo", "echo", entry as never).refused, true);
+    for (const [feature, field] of [
+      ["consents", { consent: ["echo"] }],
+      ["retained-calls", { retain_calls: "7d" }],
+    ] as const) {
+      const entry = { definition: "echo.ts", ...field };
+      const { status, body } = await apiOf(berth).put("/entries/echo", JSON.stringify(entry));
+      assert.equal(status, 422);
+      assert.match(
+        JSON.stringify(body),
+        new RegExp(`needs the feature \\\\"${feature}\\\\", which this Berth does not have`),
+      );
+      assert.equal(readNamedEntry("echo", "echo", entry as never).refused, true);
+    }
   });
 
   it("does not know their commands", async () => {

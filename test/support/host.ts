@@ -69,6 +69,8 @@ export async function openHosted(
       limits,
       limitsOf: () => tenantLimits(limits),
       writable,
+      isChosenFor: async () => false,
+      log: createLog("silent"),
       directory: () => undefined,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       sealer: createSealer([randomBytes(32)]),

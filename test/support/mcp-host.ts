@@ -183,7 +183,7 @@ export async function startRig(
     limits,
     log,
     // Nothing here is edited.
-    ...({} as Pick<Parameters<typeof http.serve>[0], "edits" | "packages" | "secrets" | "retainedCalls">),
+    ...({} as Pick<Parameters<typeof http.serve>[0], "edits" | "packages" | "secrets">),
   });
   const port = await listening(http.server);
   await cluster.join();

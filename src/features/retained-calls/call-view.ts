@@ -1,8 +1,8 @@
-import type { FoundCall, ListedCall } from "./retained-calls.ts";
-import { indentedJson, isObject, type Json } from "../../lib/json.ts";
-import { printable, printableJson, printableText } from "../../lib/printable.ts";
 import { callOutcome, msText } from "../../http/pages/parts/health.ts";
 import { bytesText, countOf, shortCid, timeView } from "../../http/pages/parts/text.ts";
+import { indentedJson, isObject, type Json } from "../../lib/json.ts";
+import { printable, printableJson, printableText } from "../../lib/printable.ts";
+import type { FoundCall, ListedCall } from "./retained-calls.ts";
 
 export function retainedCallRow({ id, at, tool, outcome, micros, principal }: ListedCall) {
   return {

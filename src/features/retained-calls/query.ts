@@ -1,9 +1,9 @@
 import type { Request } from "express";
 import { readTime } from "../../audit/filter.ts";
 import { FAILED } from "../../host/journal/record.ts";
-import type { ListedCalls, RetainedCallPart } from "./retained-calls.ts";
-import { BerthError } from "../../lib/errors.ts";
 import { cursorAfter, readListPage } from "../../http/list-page.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { ListedCalls, RetainedCallPart } from "./retained-calls.ts";
 
 /** Reads `?failed&tool=&since=&before=&limit=&cursor=`, of the API and of a server's page. Throws `invalid_params`. */
 export function readRetainedCallsQuery(request: Pick<Request, "query">): RetainedCallPart {

@@ -1,5 +1,15 @@
-import type { ServerEntry } from "../../entry/entry.ts";
+import { retainedMs } from "../../entry/grants-fields.ts";
 import type { GuestFailure } from "../../executor/executor.ts";
+import type { DirectoryEntry } from "../../host/directory/directory.ts";
+import type {
+  CalledTool,
+  CallObserver,
+  CallOutcome,
+  CallRecord,
+  CallRetention,
+  RetainedParts,
+} from "../../host/journal/record.ts";
+import { jsonOf } from "../../host/offers/long-result.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -7,16 +17,11 @@ import { nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import { JsonText, type Json, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import type { Log } from "../../lib/log.ts";
 import { LongText } from "../../lib/long-text.ts";
-import type { Problem } from "../../lib/problem.ts";
 import { HIDDEN, Redactor } from "../../lib/redactor.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { Grant } from "../../secrets/grants.ts";
 import type { RetainedCallFacts, RetainedCallPart, RetainedCallStore, NewRetainedCall } from "../../store/store.ts";
-import type { DirectoryEntry } from "../../host/directory/directory.ts";
-import type { ToolContract } from "../../host/offers/catalog.ts";
-import { jsonOf } from "../../host/offers/long-result.ts";
-import type { CalledTool, CallOutcome, CallObserver, CallRecord } from "../../host/journal/record.ts";
 import { hideSecretFields, markingSecrets } from "./secret-fields.ts";
 
 export type { RetainedCallPart } from "../../store/store.ts";
@@ -70,7 +75,6 @@ export interface ListedCall extends Omit<RetainedCallFacts, "outcome"> {
 
 export type FoundCall = ListedCall & RetainedContents;
 
-const DAY_MS = 86_400_000;
 const SWEEP_MS = 60_000;
 /** Calls, and bytes of them, that are written at once before other calls go on. */
 const CALLS_AT_ONCE = 64;
@@ -83,31 +87,12 @@ const ATTEMPTS = 10;
 /** How often the log tells that a tenant's calls find no room. */
 const TOLD_EVERY_MS = 60_000;
 
-/** How long the entry of a server has its calls retained, within the limit. */
-function retainedMs(
-  { retainCallsMs }: Pick<ServerEntry, "retainCallsMs">,
-  { retainedCallDays }: RetainedCallLimits,
-): number {
-  return Math.min(retainCallsMs ?? 0, retainedCallDays * DAY_MS);
-}
-
-export function retentionProblems(
-  server: string,
-  { retainCallsMs = 0 }: Pick<ServerEntry, "retainCallsMs">,
-  { retainedCallDays }: Pick<RetainedCallLimits, "retainedCallDays">,
-): Problem[] {
-  if (retainCallsMs <= retainedCallDays * DAY_MS) return [];
-  const pointer = `/${server.replaceAll("~", "~0").replaceAll("/", "~1")}/retain_calls`;
-  const message = `Calls are kept for ${retainedCallDays} days at the most (BERTH_RETAINED_CALL_DAYS), and "retain_calls" says more`;
-  return [{ code: "kept-too-long", message, severity: "warning", pointer }];
-}
-
 /**
  * Retains calls with their contents for servers whose entries ask for it. No call waits for it: contents are written
  * shortly after, many calls at a time, without the secrets that their server may see. The queue is bounded for each tenant;
  * calls beyond that are dropped, and the log says how many.
  */
-export class RetainedCalls {
+export class RetainedCalls implements CallRetention {
   readonly #options: RetainedCallsOptions;
   /** How long each server retains calls, by tenant and server; only those that retain any. */
   readonly #tenants = new Map<string, ReadonlyMap<string, number>>();
@@ -130,7 +115,7 @@ export class RetainedCalls {
   }
 
   /** Retains the calls of one tool; undefined if its entry does not ask for it. */
-  retainer(tool: CalledTool, { contract, entry, grant }: Retained): CallObserver | undefined {
+  retainer(tool: CalledTool, { contract, entry, grant }: RetainedParts): CallObserver | undefined {
     const ms = retainedMs(entry, this.#options.limits);
     if (ms === 0) return undefined;
     const { inputSchema, outputSchema } = contract;
@@ -369,14 +354,6 @@ function storable(text: string): string {
 export interface ListedCalls {
   readonly calls: readonly ListedCall[];
   readonly isMore: boolean;
-}
-
-/** The parts that determine how the calls of a tool are retained. */
-interface Retained {
-  readonly contract: Pick<ToolContract, "inputSchema" | "outputSchema">;
-  readonly entry: Pick<ServerEntry, "retainCallsMs">;
-  /** The secrets that its server may see; undefined for none. */
-  readonly grant: Grant | undefined;
 }
 
 interface Keeper {

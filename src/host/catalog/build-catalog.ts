@@ -3,6 +3,7 @@ import { isOwn } from "../../entry/address.ts";
 import { consentProblems, asksConsent } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
 import { requestProblems, ungranted } from "../../entry/grant-requests.ts";
+import { retentionProblems } from "../../entry/grants-fields.ts";
 import { checkOptions, leaveOut, offerOf, type Offered } from "../../entry/offer.ts";
 import type { PromptTask } from "../../entry/prompt-fields.ts";
 import type { Executor } from "../../executor/executor.ts";
@@ -28,7 +29,6 @@ import type { Checks } from "../checks/checks.ts";
 import { argumentsSchema } from "../checks/defaults.ts";
 import type { ReadGuestResult, ResultTask } from "../checks/tasks.ts";
 import { codeProblems } from "../directory/tenant-rules.ts";
-import { retentionProblems } from "../../features/retained-calls/retained-calls.ts";
 import type { Catalog, Offer, Tool } from "../offers/catalog.ts";
 import { identitiesOf } from "../offers/identity.ts";
 import {

@@ -4,6 +4,7 @@ import { skillFinder, skillUris } from "../../contract/skills.ts";
 import { isOwn } from "../../entry/address.ts";
 import { asksConsent, consentProblems } from "../../entry/consent-field.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
+import { retentionProblems } from "../../entry/grants-fields.ts";
 import type { ConfiguredTool } from "../../entry/tool-fields.ts";
 import { type Cid, jsonBlock, rawBlock } from "../../lib/cid.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
@@ -31,7 +32,6 @@ import {
 import { uriTester } from "../calls/uris/find-resource.ts";
 import { upstreamProblems } from "../directory/tenant-rules.ts";
 import type { Journal, ToolJournal } from "../journal/journal.ts";
-import { retentionProblems } from "../../features/retained-calls/retained-calls.ts";
 import type { Catalog, Offer, Resource } from "../offers/catalog.ts";
 import { contractBlock } from "../offers/contract-cids.ts";
 import { identitiesOf } from "../offers/identity.ts";

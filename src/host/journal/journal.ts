@@ -10,15 +10,7 @@ import type { DirectoryEntry } from "../directory/directory.ts";
 import type { CallOptions, ToolContract } from "../offers/catalog.ts";
 import { sizeOf } from "../offers/content.ts";
 import { Activities, type Activity } from "./activity.ts";
-import type { CalledTool, CallObserver, CallRecord, LiveEvent } from "./record.ts";
-import type { RetainedCalls } from "../../features/retained-calls/retained-calls.ts";
-
-interface JournalOptions {
-  /** Gets the errors of observers and, at debug level, calls and lines. */
-  readonly log?: Log;
-  /** Retains calls for servers whose entries ask for it; without it, none are retained. */
-  readonly retainedCalls?: RetainedCalls;
-}
+import type { CalledTool, CallObserver, CallRecord, CallRetention, LiveEvent } from "./record.ts";
 
 /**
  * The record of all calls, whichever way a call came: MCP of any revision, a task, a native call, `/servers/…`, a redirect
@@ -29,14 +21,15 @@ export class Journal {
   readonly activities = new Activities();
   /** Calls in progress. */
   inFlight = 0;
-  readonly #retainedCalls: RetainedCalls | undefined;
+  /** Without it, no calls are retained. It is set before the first server is loaded. */
+  retention: CallRetention | undefined;
   readonly #log: Log | undefined;
   readonly #logsCalls: boolean;
   readonly #observers: CallObserver[] = [];
   readonly #followers: ((event: LiveEvent) => void)[] = [];
 
-  constructor({ log, retainedCalls }: JournalOptions = {}) {
-    this.#retainedCalls = retainedCalls;
+  /** The log gets the errors of observers and, at debug level, calls and lines. */
+  constructor({ log }: { readonly log?: Log } = {}) {
     this.#log = log;
     this.#logsCalls = log?.isLevelEnabled("debug") ?? false;
   }
@@ -60,7 +53,7 @@ export class Journal {
 
   /** The journal of one release of a server. */
   release(release: CalledRelease, parts?: ReleaseParts): ReleaseJournal {
-    return new ReleaseJournal(this, this.#retainedCalls, release, parts);
+    return new ReleaseJournal(this, release, parts);
   }
 
   record(record: CallRecord): void {
@@ -76,13 +69,17 @@ export class Journal {
   /** Forgets what a tenant has no more, and follows how long its servers retain calls. */
   keepOnly(tenant: string, servers: ReadonlyMap<string, DirectoryEntry>): void {
     this.activities.keepOnly(tenant, servers);
-    this.#retainedCalls?.follow(tenant, servers);
+    this.retention?.follow(tenant, servers);
   }
 
   /** Forgets a tenant that is no longer served. */
   forget(tenant: string): void {
     this.activities.keepOnly(tenant, new Map());
-    this.#retainedCalls?.forget(tenant);
+    this.retention?.forget(tenant);
+  }
+
+  async close(): Promise<void> {
+    await this.retention?.close();
   }
 
   /** The failure of an observer affects neither the call nor other observers. */
@@ -114,20 +111,13 @@ export class ReleaseJournal {
   readonly activity: Activity;
   /** Admits calls; undefined when the entry does not limit calls of its server. */
   readonly gate: Gate | undefined;
-  readonly #retainedCalls: RetainedCalls | undefined;
   readonly #parts: ReleaseParts;
 
-  constructor(
-    journal: Journal,
-    retainedCalls: RetainedCalls | undefined,
-    release: CalledRelease,
-    parts: ReleaseParts = {},
-  ) {
+  constructor(journal: Journal, release: CalledRelease, parts: ReleaseParts = {}) {
     this.journal = journal;
     this.release = release;
     this.activity = parts.activity ?? journal.activities.of(release.tenant, release.server);
     this.gate = gateOf(release, parts);
-    this.#retainedCalls = retainedCalls;
     this.#parts = parts;
   }
 
@@ -137,7 +127,7 @@ export class ReleaseJournal {
   tool(contract: Pick<ToolContract, "name" | "inputSchema" | "outputSchema">): ToolJournal {
     const tool = { ...this.release, tool: contract.name };
     const { entry, grant } = this.#parts;
-    return new ToolJournal(tool, this, entry && this.#retainedCalls?.retainer(tool, { contract, entry, grant }));
+    return new ToolJournal(tool, this, entry && this.journal.retention?.retainer(tool, { contract, entry, grant }));
   }
 
   /** Takes the lines of a tool, or of another item. */

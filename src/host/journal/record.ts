@@ -1,9 +1,12 @@
 import type { Principal } from "../../access/principal.ts";
+import type { ServerEntry } from "../../entry/entry.ts";
 import type { GuestFailure, GuestLog } from "../../executor/executor.ts";
 import type { Cid } from "../../lib/cid.ts";
 import type { JsonObject, JsonText } from "../../lib/json.ts";
 import type { Trace } from "../../lib/trace.ts";
-import type { CallResult, InputRequests } from "../offers/catalog.ts";
+import type { Grant } from "../../secrets/grants.ts";
+import type { DirectoryEntry } from "../directory/directory.ts";
+import type { CallResult, InputRequests, ToolContract } from "../offers/catalog.ts";
 
 /** How a tool call ended. `asked`: with questions to the user; repeat it with the answers. */
 export type CallOutcome = "ok" | "error" | "invalid" | "asked";
@@ -50,6 +53,26 @@ export interface CallRecord {
 
 /** Receives each finished call, before its caller has the result. It must be quick, and must not change anything. */
 export type CallObserver = (record: CallRecord) => void;
+
+/** Retains calls with their contents for servers whose entries ask for it. */
+export interface CallRetention {
+  /** Returns what takes the calls of one tool; undefined if its entry does not ask for it. */
+  retainer(tool: CalledTool, parts: RetainedParts): CallObserver | undefined;
+  /** Follows the entries of a tenant. */
+  follow(tenant: string, servers: ReadonlyMap<string, DirectoryEntry>): void;
+  /** Forgets a tenant that is no longer served. */
+  forget(tenant: string): void;
+  /** Writes the calls that are still waiting. */
+  close(): Promise<void>;
+}
+
+/** The parts that determine how the calls of a tool are retained. */
+export interface RetainedParts {
+  readonly contract: Pick<ToolContract, "inputSchema" | "outputSchema">;
+  readonly entry: Pick<ServerEntry, "retainCallsMs">;
+  /** The secrets that its server may see; undefined for none. */
+  readonly grant: Grant | undefined;
+}
 
 /** Removes from a text the secrets that a server was given. */
 export type Hide = (text: string) => string;

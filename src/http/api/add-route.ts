@@ -6,7 +6,6 @@ import type { PackageEdits } from "../../edits/package-edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
-import type { RetainedCalls } from "../../features/retained-calls/retained-calls.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { Bodies } from "../body.ts";
 import type { FeatureRoutes } from "../feature-routes.ts";
@@ -17,7 +16,6 @@ export interface ApiOptions {
   readonly edits: Edits;
   readonly packages: PackageEdits;
   readonly secrets: SecretEdits;
-  readonly retainedCalls: RetainedCalls;
   readonly host: Host;
   readonly access: Access;
   readonly audit: Audit;

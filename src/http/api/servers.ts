@@ -3,7 +3,6 @@ import { ToldChanges } from "../../contract/change.ts";
 import { compareInTurns } from "../../contract/compare.ts";
 import type { Contract } from "../../contract/contract.ts";
 import type { ServerSummary } from "../../host/catalog/overview.ts";
-import type { ListedCall } from "../../features/retained-calls/retained-calls.ts";
 import type { Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
@@ -12,7 +11,6 @@ import { listedProblems } from "../../lib/problem.ts";
 import { changing, listing, mayChange, mayKnow, named, reading, readingWith } from "../access/permit.ts";
 import { SHORT_BODY_BYTES } from "../body.ts";
 import { namesOnPage, readListPage } from "../list-page.ts";
-import { nextCursor, noSuchCall, readCallId, readRetainedCallsQuery } from "../../features/retained-calls/query.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type Permits } from "./add-route.ts";
 import type { ApiOptions } from "./add-route.ts";
@@ -20,7 +18,7 @@ import { readPrecondition, saveOptions, writerOf } from "./preconditions.ts";
 import { sendSaved } from "./subjects.ts";
 
 /** `/api/servers`: the servers, and the releases of each. */
-export function serverRoutes({ edits, host, retainedCalls, access, bodies }: ApiOptions): Router {
+export function serverRoutes({ edits, host, access, bodies }: ApiOptions): Router {
   const getList: RouteHandler = async (context) => {
     const { tenant, base, principal } = context;
     const page = readListPage(context.request);
@@ -90,28 +88,6 @@ export function serverRoutes({ edits, host, retainedCalls, access, bodies }: Api
     context.response.json({ recent: host.activity(tenant, name).lines() });
   };
 
-  const getCalls: RouteHandler = async (context) => {
-    const { request, response, tenant } = context;
-    const name = named(context)!;
-    if (!host.has(tenant, name)) throw new BerthError("server_not_found", `"${name}"`);
-    const found = await retainedCalls.list(tenant, name, readRetainedCallsQuery(request));
-    const next = nextCursor(found);
-    response.setHeader("Cache-Control", "no-store");
-    response.json({
-      retainedMs: retainedCalls.retainedMs(tenant, name) ?? null,
-      calls: found.calls.map(callOf),
-      ...(next !== undefined && { next }),
-    });
-  };
-
-  const getCall: RouteHandler = async (context) => {
-    const { request, response, tenant } = context;
-    const call = await retainedCalls.get(tenant, named(context)!, readCallId(request.params["id"]));
-    if (!call) throw noSuchCall();
-    response.setHeader("Cache-Control", "no-store");
-    response.json(callOf(call));
-  };
-
   const postApprove: RouteHandler = async (context) => {
     const name = context.request.params["name"]!;
     const by = writerOf(context);
@@ -141,9 +117,6 @@ export function serverRoutes({ edits, host, retainedCalls, access, bodies }: Api
   addRoute(router, "/:name/upstream", one, { get: getUpstream });
   addRoute(router, "/:name/approve", { ...one, write: changing("approvals", named) }, { post: postApprove });
   addRoute(router, "/:name/recent", { ...one, read: readingWith("source", named) }, { get: getRecent });
-  const kept: Permits = { ...one, read: readingWith("calls", named) };
-  addRoute(router, "/:name/calls", kept, { get: getCalls });
-  addRoute(router, "/:name/calls/:id", kept, { get: getCall });
   addRoute(router, "/:name/diff", one, { get: getDiff });
   return router;
 }
@@ -165,10 +138,6 @@ function contractIn(body: string): Cid {
     "invalid_params",
     "the body must be {contract}: the CID of the contract that you approve, as JSON",
   );
-}
-
-function callOf({ micros, ...call }: ListedCall): object {
-  return { ...call, ms: micros / 1_000 };
 }
 
 function summaryOf(

@@ -4,9 +4,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { pino } from "pino";
 import { readEntry } from "../../../src/entry/entry.ts";
+import {
+  RetainedCalls,
+  type FoundCall,
+  type RetainedCallLimits,
+} from "../../../src/features/retained-calls/retained-calls.ts";
 import type { DirectoryEntry } from "../../../src/host/directory/directory.ts";
 import { Journal } from "../../../src/host/journal/journal.ts";
-import { RetainedCalls, type FoundCall, type RetainedCallLimits } from "../../../src/features/retained-calls/retained-calls.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
@@ -74,11 +78,11 @@ describe("the calls that a server keeps", () => {
     follow(kept, { notes: { retain_calls: "7d" } });
     const { entry } = readEntry("notes", { retain_calls: "7d" });
     const released = { tenant: TENANT, server: "notes", release: "cid" };
-    const journal = new Journal({ retainedCalls: kept })
-      .release(released, { entry, grant })
-      .tool({ name: "add", inputSchema });
+    const journal = new Journal();
+    journal.retention = kept;
+    const tool = journal.release(released, { entry, grant }).tool({ name: "add", inputSchema });
     const call = (args: JsonObject | JsonText, text = "done") =>
-      journal.record(
+      tool.record(
         { args, options: {}, beganAt: performance.now() },
         { outcome: "ok", result: { content: [{ type: "text", text }] } },
       );

@@ -4,7 +4,6 @@ import type { Edits } from "../../../src/edits/edits.ts";
 import type { ServerSummary } from "../../../src/host/catalog/overview.ts";
 import type { Host } from "../../../src/host/host.ts";
 import { Activity } from "../../../src/host/journal/activity.ts";
-import type { RetainedCalls } from "../../../src/features/retained-calls/retained-calls.ts";
 import { cidPage } from "../../../src/http/pages/cid.ts";
 import { Fragment } from "../../../src/http/pages/fragment.ts";
 import { mcpPage } from "../../../src/http/pages/mcp.ts";
@@ -136,9 +135,8 @@ describe("pages of what others wrote", () => {
     const access = { required: false, oauth: () => undefined };
     const parts = { ...at, access, cluster: { others: new Map() }, isolation: "", setups: [] };
     const none = { list: async () => [] };
-    const retainedCalls = { retainedMs: () => undefined } as unknown as RetainedCalls;
     await mcpPage.create({ ...parts, writable: false })(forParams({}));
-    await metaPage.create({ ...parts, retainedCalls, secrets: none, writable: true })(forParams({ server: "s" }));
+    await metaPage.create({ ...parts, calls: undefined, secrets: none, writable: true })(forParams({ server: "s" }));
     const [list, alone] = sent as unknown as [{ servers: Fragment }, View];
     const [listed] = JSON.parse(list.servers.bytes.toString()) as [View];
     assert.equal(listed.description.length, 141);

@@ -3,9 +3,8 @@ import type { Cluster } from "../../../cluster/cluster.ts";
 import type { Edits } from "../../../edits/edits.ts";
 import type { SecretEdits } from "../../../edits/secret-edits.ts";
 import type { Host } from "../../../host/host.ts";
-import type { RetainedCalls } from "../../../features/retained-calls/retained-calls.ts";
 import type { Catalog } from "../../../host/offers/catalog.ts";
-import type { SetupsFor } from "../../feature-routes.ts";
+import type { CallViews, SetupsFor } from "../../feature-routes.ts";
 import type { OriginOf } from "../../public-origin.ts";
 import type { RequestPlace } from "../../request-context.ts";
 import type { RoutedContext } from "../../routed.ts";
@@ -17,7 +16,6 @@ export interface ServerPageOptions {
   readonly host: Host;
   readonly edits: Edits;
   readonly secrets: Pick<SecretEdits, "list">;
-  readonly retainedCalls: Pick<RetainedCalls, "retainedMs" | "list" | "get">;
   readonly cluster: Pick<Cluster, "others">;
   readonly pages: Pages;
   readonly isolation: string;
@@ -26,6 +24,7 @@ export interface ServerPageOptions {
   /** False on a read-only boot. */
   readonly writable: boolean;
   readonly setups: readonly SetupsFor[];
+  readonly calls: CallViews | undefined;
 }
 
 /** The same for one request. */

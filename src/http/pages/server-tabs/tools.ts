@@ -1,6 +1,5 @@
 import { APP_FRAME } from "../../app-frame.ts";
 import { pathsOf } from "../parts/paths.ts";
-import { argumentsAgain, retainedCallOf } from "../../../features/retained-calls/tab.ts";
 import type { ServerTab } from "./tab.ts";
 
 /** The tools, resources and prompts of the server, each to be tried where it stands; `?call=` fills in a retained call's arguments. */
@@ -9,20 +8,13 @@ export const toolsTab: ServerTab = {
   label: "Tools",
   isFor: ({ catalog }) => catalog !== undefined,
   async view(shown, context, parts) {
-    const { name, address, catalog } = shown;
-    const { base, offersOf } = parts;
-    const call = await retainedCallOf(shown, context, parts);
-    const given = call && argumentsAgain(call);
+    const { base, offersOf, calls } = parts;
+    const again = await calls?.again(shown, context);
     return {
-      ...(await offersOf(catalog!)),
-      path: pathsOf(base, address).endpoint,
+      ...(await offersOf(shown.catalog!)),
+      path: pathsOf(base, shown.address).endpoint,
       frame: `${base}${APP_FRAME}`,
-      again: given && {
-        tool: call.tool,
-        arguments: given.text,
-        isHidden: given.isHidden,
-        call: `${pathsOf(base, name).page}?tab=calls&call=${call.id}`,
-      },
+      again,
     };
   },
 };
