@@ -245,14 +245,14 @@ export const mutants = [
     tests: ["test/image/apply.test.ts"],
   },
   {
-    file: "src/image/tenant/read-tenant-file.ts",
+    file: "src/features/tenant-files/read-tenant-file.ts",
     find: `    if (!matches(cid, content.bytes)) {
       this.complain("wrong-content", \`The bytes do not match \${cid}\`);
       return;
     }
 `,
     replace: ``,
-    tests: ["test/image/tenant-files-attacks.test.ts"],
+    tests: ["test/features/tenant-files/attacks.test.ts"],
   },
   {
     file: "src/lib/redactor.ts",

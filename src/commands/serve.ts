@@ -6,7 +6,7 @@ import { type Berth, startBerth, startStdio } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { asWorker, type Worker } from "../compose/worker.ts";
 import { type Config, EXPLORE, mayStartPrograms, readConfig } from "../config.ts";
-import { importTenant } from "../image/tenant/import-tenant.ts";
+import { importTenant } from "../features/tenant-files/import-tenant.ts";
 import { BerthError } from "../lib/errors.ts";
 import { type Log, writeLastLines } from "../lib/log.ts";
 import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
@@ -14,7 +14,7 @@ import { limitsOfWorker } from "../limits/limits.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { announce, announceAccess } from "./announce.ts";
 import { environmentOf, type EnvironmentOptions, servedFolder, type ServeEnvironmentOptions } from "./environment.ts";
-import { importedPrograms, permitPrograms } from "./permit-imported-programs.ts";
+import { importedPrograms, permitPrograms } from "../features/tenant-files/permit-imported-programs.ts";
 import { boundShutdown } from "./shutdown-bound.ts";
 import { signalled } from "./signalled.ts";
 

@@ -43,7 +43,6 @@ export interface FeatureCore {
   readonly writable: boolean;
   /** True if this process is the one of several that does a job that only one of them does. */
   readonly isChosenFor: (job: string) => Promise<boolean>;
-  readonly log: Log;
   /** The servers of a tenant, while it is served. */
   readonly directory: (tenant: string) => Directory | undefined;
   /** The CID of the release that a server's name stands for now. Rejects with `server_…` if it is not served. */

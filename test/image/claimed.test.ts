@@ -8,7 +8,7 @@ import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
 import type { Compiling } from "../../src/image/compiling.ts";
 import type { Image, Manifest } from "../../src/image/image.ts";
 import { readImage } from "../../src/image/read.ts";
-import { importImage } from "../../src/image/tenant/import-tenant.ts";
+import { importImage } from "../../src/features/tenant-files/import-tenant.ts";
 import { writeImage } from "../../src/image/write.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";

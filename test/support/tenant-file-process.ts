@@ -1,8 +1,8 @@
 import { createReadStream } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { tenantLimitProblems } from "../../src/admission/tenant-limits.ts";
-import { importTenant } from "../../src/image/tenant/import-tenant.ts";
-import { tenantFile } from "../../src/image/tenant/tenant-file.ts";
+import { importTenant } from "../../src/features/tenant-files/import-tenant.ts";
+import { tenantFile } from "../../src/features/tenant-files/tenant-file.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 

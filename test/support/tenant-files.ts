@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { limitsAfterImport, tenantLimitProblems } from "../../src/admission/tenant-limits.ts";
-import { importTenant, type Imported, type ImportOptions } from "../../src/image/tenant/import-tenant.ts";
-import { tenantFile } from "../../src/image/tenant/tenant-file.ts";
+import { importTenant, type Imported, type ImportOptions } from "../../src/features/tenant-files/import-tenant.ts";
+import { tenantFile } from "../../src/features/tenant-files/tenant-file.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { contentLine } from "../../src/image/tenant/tenant-file.ts";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import { apiOf } from "../support/api.ts";
-import { recordsOf } from "../support/audit.ts";
-import { call, post, request, type TestBerth } from "../support/berth.ts";
-import { changing, tool } from "../support/hosted-upstreams.ts";
-import { LegacyClient } from "../support/legacy-client.ts";
-import { rows } from "../support/rows.ts";
-import { berthInSuite } from "../support/suite.ts";
-import { exported, forged, imported } from "../support/tenant-files.ts";
-import { addTenant, onStoreOf } from "../support/tenants.ts";
-import { until } from "../support/until.ts";
+import { contentLine } from "../../../src/features/tenant-files/tenant-file.ts";
+import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
+import { apiOf } from "../../support/api.ts";
+import { recordsOf } from "../../support/audit.ts";
+import { call, post, request, type TestBerth } from "../../support/berth.ts";
+import { changing, tool } from "../../support/hosted-upstreams.ts";
+import { LegacyClient } from "../../support/legacy-client.ts";
+import { rows } from "../../support/rows.ts";
+import { berthInSuite } from "../../support/suite.ts";
+import { exported, forged, imported } from "../../support/tenant-files.ts";
+import { addTenant, onStoreOf } from "../../support/tenants.ts";
+import { until } from "../../support/until.ts";
 
 const DOOR = `import type { ToolContext } from "berth";
 /** Says who it is. */

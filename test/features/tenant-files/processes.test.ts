@@ -5,17 +5,17 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { jsonBlock, rawBlock } from "../../src/lib/cid.ts";
-import type { Store } from "../../src/store/store.ts";
-import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
-import { cli, type Ran } from "../support/commands.ts";
-import { berthInProcess } from "../support/in-process.ts";
-import { ServeProcess } from "../support/serve-process.ts";
-import { withStore } from "../support/store.ts";
-import { temporaryFolder } from "../support/suite.ts";
-import { addTenant } from "../support/tenants.ts";
-import { until } from "../support/until.ts";
+import { jsonBlock, rawBlock } from "../../../src/lib/cid.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { apiOf } from "../../support/api.ts";
+import { call } from "../../support/berth.ts";
+import { cli, type Ran } from "../../support/commands.ts";
+import { berthInProcess } from "../../support/in-process.ts";
+import { ServeProcess } from "../../support/serve-process.ts";
+import { withStore } from "../../support/store.ts";
+import { temporaryFolder } from "../../support/suite.ts";
+import { addTenant } from "../../support/tenants.ts";
+import { until } from "../../support/until.ts";
 
 const MEBIBYTE = 1024 * 1024;
 const LARGE_BYTES = 64 * MEBIBYTE;

@@ -1,8 +1,8 @@
-import { readDirectory } from "../host/directory/directory.ts";
-import { programOf } from "../host/directory/tenant-rules.ts";
-import type { Cid } from "../lib/cid.ts";
-import { BerthError } from "../lib/errors.ts";
-import { printableLine } from "../lib/printable.ts";
+import { readDirectory } from "../../host/directory/directory.ts";
+import { programOf } from "../../host/directory/tenant-rules.ts";
+import type { Cid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { printableLine } from "../../lib/printable.ts";
 
 export interface ImportedProgram {
   readonly server: string;

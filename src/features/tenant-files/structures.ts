@@ -4,7 +4,7 @@ import { decodeRecord, isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, NESTING_MAX } from "../../lib/json.ts";
 import type { NamedChange } from "../../store/store.ts";
-import { parseManifest } from "../read.ts";
+import { parseManifest } from "../../image/read.ts";
 
 /** A sentence about what is wrong with a structure's bytes, whatever it is for. */
 export function structureProblem(bytes: Uint8Array): string | undefined {
