@@ -5,6 +5,7 @@ import { apiRoutes } from "../../src/http/api/api.ts";
 
 const core = { config: {}, store: {}, limits: {}, measured: {} } as FeatureCore;
 const opened = await Promise.all(features.map((feature) => feature.open(core)));
+for (const { retention } of opened) await retention?.close();
 const added = await Promise.all(opened.map(async ({ routes }) => (await routes?.()) ?? {}));
 
 /** All routes of the API, those of features included, to list but not to call. */
