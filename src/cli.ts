@@ -236,8 +236,8 @@ async function serveOnce(path: string | undefined, given: ServeOptions): Promise
 addAuditCommands();
 addPackageCommands();
 addSecretCommands();
-for (const { commands } of features) commands?.(program, { run, withStore, dataOption });
 addTenantCommands();
+for (const { commands } of features) commands?.(program, { run, withStore, dataOption });
 addTokenCommands();
 
 await program.parseAsync();
@@ -412,40 +412,6 @@ function addTenantCommands(): void {
     .argument("<name>", "as listed")
     .option(...dataOption)
     .action(async (name, options) => run((await import("./commands/tenant.ts")).setSuspended(name, false, options)));
-
-  tenant
-    .command("export")
-    .description("Write a tenant to one file, without secrets, tokens and host names; works while Berth runs.")
-    .argument("<name>", "as listed")
-    .option("--out <file>", "file to write (default: standard output)")
-    .option("--force", "overwrite the file")
-    .option(...dataOption)
-    .addHelpText(
-      "after",
-      examples("berth tenant export acme --out acme.berth", "berth tenant export acme | gzip > acme.berth.gz"),
-    )
-    .action(async (name, options) => run((await import("./commands/tenant.ts")).exportTenant(name, options)));
-
-  tenant
-    .command("import")
-    .description("Create a tenant from an exported file; works while Berth runs.")
-    .argument("<file>", "exported file, - for standard input, or the folder of a boot image to merge into a tenant")
-    .option("--as <name>", "name of the tenant, instead of the one in the file")
-    .option("--replace", "replace an existing tenant's data; its secrets, tokens and host names are kept")
-    .option("--yes", "do not ask for confirmation")
-    .option("--programs", "accept servers that start programs on this machine, and list them")
-    .option("--check", "check the whole file without changing anything")
-    .option(...dataOption)
-    .addHelpText(
-      "after",
-      examples(
-        "berth tenant import acme.berth",
-        "berth tenant import acme.berth --as acme-next",
-        "gunzip -c acme.berth.gz | berth tenant import - --replace --yes",
-        "berth tenant import boot --as acme",
-      ),
-    )
-    .action(async (file, options) => run((await import("./commands/tenant.ts")).importTenantFile(file, options)));
 
   tenant
     .command("delete")

@@ -1,12 +1,12 @@
-import { createReadStream, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { limitsAfterImport, tenantLimitProblems } from "../admission/tenant-limits.ts";
 import type { Fill } from "../compose/core.ts";
+import { features } from "../compose/features.ts";
 import { type Berth, startBerth, startStdio } from "../compose/main.ts";
 import { serviceLog } from "../compose/service-log.ts";
 import { asWorker, type Worker } from "../compose/worker.ts";
-import { type Config, EXPLORE, mayStartPrograms, readConfig } from "../config.ts";
-import { importTenant } from "../features/tenant-files/import-tenant.ts";
+import { type Config, EXPLORE, readConfig } from "../config.ts";
+import type { FileOptions } from "../features/feature.ts";
 import { BerthError } from "../lib/errors.ts";
 import { type Log, writeLastLines } from "../lib/log.ts";
 import { basePathOf, DEFAULT_TENANT } from "../lib/tenant-name.ts";
@@ -14,16 +14,10 @@ import { limitsOfWorker } from "../limits/limits.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { announce, announceAccess } from "./announce.ts";
 import { environmentOf, type EnvironmentOptions, servedFolder, type ServeEnvironmentOptions } from "./environment.ts";
-import { importedPrograms, permitPrograms } from "../features/tenant-files/permit-imported-programs.ts";
 import { boundShutdown } from "./shutdown-bound.ts";
 import { signalled } from "./signalled.ts";
 
-export interface ServeOptions extends ServeEnvironmentOptions {
-  /** The name of the tenant that a tenant's file becomes. */
-  readonly as?: string;
-  /** Servers of a tenant's file may start programs. */
-  readonly programs?: boolean;
-}
+export interface ServeOptions extends ServeEnvironmentOptions, FileOptions {}
 
 /**
  * `berth serve [DIR]`: serves until SIGINT, SIGTERM or SIGHUP; a second signal ends at once. The image of a folder is made
@@ -128,25 +122,15 @@ async function serveTenantFile(file: string, options: ServeOptions): Promise<num
       `a tenant's file is served without a store; "berth tenant import" puts it into one`,
     );
   }
+  const fillFromFile = features.find((each) => each.fillFromFile)?.fillFromFile;
+  if (!fillFromFile) throw new BerthError("config_invalid", `${file} is a file, and this Berth serves none`);
   const folders = new WorkFolders();
   try {
     const data = folders.make("image-");
     const config = readConfig(environmentOf({ ...options, data }), { image: "readonly" });
     let tenant = DEFAULT_TENANT;
-    const fill: Fill = async ({ tenants }) => {
-      const read = { by: "image", replace: true, as: options.as, limitProblems: tenantLimitProblems };
-      ({ tenant } = await importTenant(tenants, createReadStream(file), {
-        ...read,
-        limits: config.limits,
-        limitsAfter: (own, ofFile) => limitsAfterImport(config.limits, own, ofFile),
-        async mayPublish(found, content) {
-          if (mayStartPrograms(config, found.tenant)) {
-            const programs = await importedPrograms(found.tenant, found.mcps, content);
-            permitPrograms(programs, options.programs);
-          }
-          return true;
-        },
-      }));
+    const fill: Fill = async (store) => {
+      tenant = await fillFromFile(store, file, config, options);
     };
     return await serveUntilSignalled(config, fill, (url) => {
       console.error(`Berth serves ${url}${basePathOf(tenant)}/mcp as it stands in ${file}. Stop it with Ctrl-C.`);

@@ -1,4 +1,5 @@
 import { createInterface, type Interface } from "node:readline";
+import * as readline from "node:readline/promises";
 import { stripVTControlCharacters } from "node:util";
 import { toAbortSignal } from "../lib/cancellation.ts";
 import { isObject, type Json, type JsonObject } from "../lib/json.ts";
@@ -188,6 +189,16 @@ function readNumber(said: string, isWhole: boolean): number | undefined {
 export function shown(value: unknown): string {
   const text = typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
   return stripVTControlCharacters(text).replaceAll(/(?![\n\t])\p{Cc}/gu, "");
+}
+
+/** Asks a person to confirm something by typing a name. */
+export async function isTyped(name: string, question: string): Promise<boolean> {
+  const terminal = readline.createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return (await terminal.question(question)).trim() === name;
+  } finally {
+    terminal.close();
+  }
 }
 
 interface Clock {

@@ -6,6 +6,7 @@ import { metricsFeature } from "../features/metrics/feature.ts";
 import { profilesFeature } from "../features/profiles/feature.ts";
 import { retainedCallsFeature } from "../features/retained-calls/feature.ts";
 import { stateFeature } from "../features/state/feature.ts";
+import { tenantFilesFeature } from "../features/tenant-files/feature.ts";
 
 /** All features, in the order of their entries in the navigation of pages. */
 export const features: readonly Feature[] = [
@@ -15,6 +16,7 @@ export const features: readonly Feature[] = [
   profilesFeature,
   retainedCallsFeature,
   stateFeature,
+  tenantFilesFeature,
 ];
 
 setFeatures(features);

@@ -29,8 +29,17 @@ export interface Feature {
   readonly commands?: (program: Command, kit: CommandKit) => void;
   /** Opens it in a serving process, before the first server is loaded. */
   open(core: FeatureCore): Promise<FeatureParts>;
+  /** Fills an empty store from a file, for `berth serve --image FILE`, and returns the name of the tenant in it. */
+  readonly fillFromFile?: (store: Store, file: string, config: Config, options: FileOptions) => Promise<string>;
   /** Adds up what ended workers have counted, in the process that starts the workers. */
   readonly sumCounts?: (all: readonly Figures[]) => Promise<Figures>;
+}
+
+export interface FileOptions {
+  /** The name of the tenant, instead of the one in the file. */
+  readonly as?: string;
+  /** Its servers may start programs of this machine. */
+  readonly programs?: boolean;
 }
 
 /** The parts of a serving process that features use. */
@@ -112,6 +121,7 @@ export interface CommandKit {
 }
 
 export type WithStore = (
-  options: { readonly data?: string },
+  /** `mayMake`: makes a store where there is none. */
+  options: { readonly data?: string; readonly mayMake?: boolean },
   work: (store: Store, config: Config) => Promise<number>,
 ) => Promise<number>;

@@ -49,10 +49,12 @@ describe("a Berth without features", () => {
   });
 
   it("does not know their commands", async () => {
-    for (const name of ["connect", "profile", "state"]) {
-      const { code, stderr } = await berthInProcess([name]);
+    for (const words of [["connect"], ["profile"], ["state"], ["tenant", "export"], ["tenant", "import"]]) {
+      const { code, stderr } = await berthInProcess(words);
       assert.equal(code, 1);
-      assert.match(stderr, new RegExp(`unknown command '${name}'`));
+      assert.match(stderr, new RegExp(`unknown command '${words.at(-1)}'`));
     }
+    const { stderr } = await berthInProcess(["serve", "--image", "package.json"]);
+    assert.match(stderr, /package\.json is a file, and this Berth serves none/);
   });
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
+import { importImage } from "../../src/features/tenant-files/import-tenant.ts";
 import { applyImage, type ApplyReport } from "../../src/image/apply.ts";
 import { readImage } from "../../src/image/read.ts";
-import { importImage } from "../../src/features/tenant-files/import-tenant.ts";
 import { writeImage } from "../../src/image/write.ts";
 import { addressOfJson, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";

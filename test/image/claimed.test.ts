@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { nothingFound, type DefinitionSource } from "../../src/discover/discovery.ts";
+import { importImage } from "../../src/features/tenant-files/import-tenant.ts";
 import { compilingOnce } from "../../src/host/catalog/compile-once.ts";
 import { applyImage } from "../../src/image/apply.ts";
 import { claimedEver } from "../../src/image/claimed.ts";
@@ -8,7 +9,6 @@ import { packCompiled, readCompiled } from "../../src/image/compiled.ts";
 import type { Compiling } from "../../src/image/compiling.ts";
 import type { Image, Manifest } from "../../src/image/image.ts";
 import { readImage } from "../../src/image/read.ts";
-import { importImage } from "../../src/features/tenant-files/import-tenant.ts";
 import { writeImage } from "../../src/image/write.ts";
 import { jsonBlock, rawBlock, type Block, type Cid } from "../../src/lib/cid.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";

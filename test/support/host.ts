@@ -70,7 +70,6 @@ export async function openHosted(
       limitsOf: () => tenantLimits(limits),
       writable,
       isChosenFor: async () => false,
-      log: createLog("silent"),
       directory: () => undefined,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       sealer: createSealer([randomBytes(32)]),

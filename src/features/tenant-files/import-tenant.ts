@@ -1,12 +1,12 @@
+import { applyImage, type ApplyReport } from "../../image/apply.ts";
+import type { Image } from "../../image/image.ts";
+import { checkNames, verifyImage } from "../../image/read.ts";
 import { isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import { DEFAULT_TENANT, checkTenantName } from "../../lib/tenant-name.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tenants } from "../../store/store.ts";
-import { applyImage, type ApplyReport } from "../../image/apply.ts";
-import type { Image } from "../../image/image.ts";
-import { checkNames, verifyImage } from "../../image/read.ts";
 import { readTenantFile, type ReadOptions } from "./read-tenant-file.ts";
 import { structureProblem } from "./structures.ts";
 import type { TenantFileCounts, TenantFileHeader } from "./tenant-file.ts";

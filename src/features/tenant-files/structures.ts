@@ -1,10 +1,10 @@
 import { sourceBounds } from "../../discover/discovery.ts";
+import { parseManifest } from "../../image/read.ts";
 import { canonicalJson } from "../../lib/canonical-json.ts";
 import { decodeRecord, isCid, isStructure, type Cid } from "../../lib/cid.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject, NESTING_MAX } from "../../lib/json.ts";
 import type { NamedChange } from "../../store/store.ts";
-import { parseManifest } from "../../image/read.ts";
 
 /** A sentence about what is wrong with a structure's bytes, whatever it is for. */
 export function structureProblem(bytes: Uint8Array): string | undefined {
