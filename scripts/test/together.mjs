@@ -21,7 +21,7 @@ const ALONE = [
   /^host\/(calls\/(long-arguments|upstream-(errors|pass|questions|recovery))|upstreams\/upstream-(limits|silence|starts))/,
   /^host\/(offers\/memory|catalog\/(permitted|upstream-(hostile|methods)))/,
   /^host\/checks\/(hostile-values|long-values|check-process)/,
-  /^http\/(body|unread)/,
+  /^http\/(body|health|unread)/,
   /^image\/committed/,
   /^lib\/growing-bytes/,
   /^mcp\/(legacy\/(replay-shares|resumption|stream-store)|stdio)/,

@@ -32,6 +32,18 @@ async function configFor(t: TestContext): Promise<Config> {
 }
 
 describe("the health of a service", () => {
+  // The first, since the sandbox is tried once in a process.
+  it("tries the sandbox while the image is applied", { skip: !isLinux && "needs Linux" }, async (t) => {
+    const started: ChildProcess[] = [];
+    const note = (message: unknown): void => void started.push((message as { process: ChildProcess }).process);
+    subscribe("child_process", note);
+    t.after(() => unsubscribe("child_process", note));
+    const config = readConfig({ BERTH_DATA: temporaryFolder(t), BERTH_PORT: "0", BERTH_LOG: "silent" });
+    const isTried = (): boolean => started.some(({ spawnfile }) => spawnfile === "ldd");
+    const berth = await startBerth(config, log, async () => void (await until(isTried, "the sandbox is tried")));
+    await berth.close();
+  });
+
   it("is reported at any address, without a token", async (t) => {
     const berth = await startTestBerth({ texts });
     t.after(() => berth.close());
@@ -61,17 +73,6 @@ describe("the health of a service", () => {
       "1",
     ]);
     assert.deepEqual(await get(`${url}/readyz`), [200, { status: "ready" }]);
-  });
-
-  it("tries the sandbox while the image is applied", { skip: !isLinux && "needs Linux" }, async (t) => {
-    const started: ChildProcess[] = [];
-    const note = (message: unknown): void => void started.push((message as { process: ChildProcess }).process);
-    subscribe("child_process", note);
-    t.after(() => unsubscribe("child_process", note));
-    const config = readConfig({ BERTH_DATA: temporaryFolder(t), BERTH_PORT: "0", BERTH_LOG: "silent" });
-    const isTried = (): boolean => started.some(({ spawnfile }) => spawnfile === "ldd");
-    const berth = await startBerth(config, log, async () => void (await until(isTried, "the sandbox is tried")));
-    await berth.close();
   });
 
   it("releases the port when the start fails", async (t) => {
