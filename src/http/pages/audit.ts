@@ -99,9 +99,8 @@ function whatOf(record: AuditRecord): string {
       return isObject(subject) ? `${textIn(subject["kind"])} ${textIn(subject["name"])}` : namesOf(record).join(", ");
     case "secret":
     case "token":
-      return [textIn(action), textIn(name), textIn(token)].filter(Boolean).join(" ");
     case "state":
-      return [textIn(action), server, textIn(record["key"])].filter(Boolean).join(" ");
+      return [textIn(action), server, textIn(name), textIn(token), textIn(record["key"])].filter(Boolean).join(" ");
     case "login":
       return textIn(record["path"]) || "signed in";
     case "retention":
