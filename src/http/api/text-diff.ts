@@ -6,8 +6,8 @@ const DRAFT_MS_MAX = 15;
 /** For all files of both versions, in UTF-16 units: splitting more into lines would block others too long. */
 const DRAFT_UNITS_MAX = 512 * 1024;
 const DRAFT_LINES_MAX = 20_000;
-/** So few lines take a few milliseconds at most, which a busy machine may stretch. */
-const QUICK_LINES = 300;
+/** So few lines take less than that even if all differ; a busy machine may take longer for the same work. */
+const QUICK_LINES = 100;
 const EDITS_MAX = 5_000;
 const CONTEXT_LINES = 3;
 
