@@ -121,7 +121,7 @@ export interface CommandKit {
 }
 
 export type WithStore = (
-  /** `mayMake`: makes a store where there is none. */
+  /** `mayMake`: creates the store if it does not exist. */
   options: { readonly data?: string; readonly mayMake?: boolean },
   work: (store: Store, config: Config) => Promise<number>,
 ) => Promise<number>;

@@ -41,7 +41,7 @@ export function callViews(retainedCalls: RetainedCalls): CallViews {
   };
 }
 
-/** The call that `?call=` names; undefined without it. Rejects for a reader who may not see it, and where there is none. */
+/** The call that `?call=` names; undefined without it. Rejects if the reader may not see it, or if it does not exist. */
 async function retainedCallOf(
   retainedCalls: RetainedCalls,
   { name, isPinned }: ShownServer,
