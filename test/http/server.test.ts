@@ -180,6 +180,44 @@ describe("HTTP at its edges", () => {
     for (const response of [wish, encoding, type]) assert.equal(response.status, 404);
   });
 
+  it("survives clients that hang up in the middle of a body", async () => {
+    for (let round = 0; round < 20; round++) {
+      const connection = await connectRaw(berth.url);
+      connection.socket.write(rawPost("/mcp/everyday", PING, { "Content-Length": "90000" }));
+      connection.socket.resetAndDestroy();
+    }
+    await isServing();
+  });
+
+  it("answers a client that has shut down its sending side", async () => {
+    const connection = await connectRaw(berth.url);
+    connection.socket.end(rawPost("/mcp/everyday", PING));
+    await connection.until(/"result":\{\}/);
+    await connection.closed;
+  });
+
+  it("answers pipelined requests in their order", async () => {
+    const ids = Array.from({ length: 20 }, (_, index) => index + 1);
+    const wait = (id: number): string =>
+      rawPost("/mcp/everyday", request("tools/call", { name: "wait", arguments: { ms: id % 3 === 0 ? 60 : 0 } }, id));
+    const text = await exchange(ids.map(wait).join(""), /"id":20,/);
+    assert.deepEqual(
+      [...text.matchAll(/"id":(\d+)/g)].map(([, id]) => Number(id)),
+      ids,
+    );
+  });
+
+  it("answers Expect: 100-continue, and rejects other expectations", async () => {
+    const connection = await connectRaw(berth.url);
+    const [head, body] = rawPost("/mcp/everyday", PING, { Expect: "100-continue" }).split("\r\n\r\n");
+    connection.socket.write(`${head}\r\n\r\n`);
+    await connection.until(/^HTTP\/1.1 100 Continue/);
+    connection.socket.write(body!);
+    await connection.until(/"result":\{\}/);
+    connection.socket.destroy();
+    assert.match(await exchange(rawPost("/mcp/everyday", PING, { Expect: "a miracle" }), /\r\n\r\n/), / 417 /);
+  });
+
   it("rejects messages with two lengths", async () => {
     const smuggled = rawPost("/mcp/everyday", PING);
     for (const headers of [

@@ -294,6 +294,18 @@ describe("bad sources give every problem with its place, and no image:", () => {
     });
   }
 
+  test("an import through a link that leads outside", async () => {
+    const outside = join(temporaryFolder(), "secret.ts");
+    writeFileSync(outside, "export const secret = 1;\n");
+    const files = { "a.ts": `import { secret } from "./link.ts";\n${helloSource}` };
+    const from = writeSources(sourcesWith({ a: { definition: "a.ts" } }, files));
+    symlinkSync(outside, join(from, "link.ts"));
+    const [problem, ...rest] = await problemsOf(from);
+    assert.deepEqual(rest, []);
+    assert.equal(problem!.file, "a.ts");
+    assert.equal(problem!.code, "outside");
+  });
+
   test("links that lead outside, around the corner too, or nowhere", async () => {
     const outside = join(temporaryFolder(), "secret.ts");
     writeFileSync(outside, helloSource);
