@@ -320,7 +320,7 @@ type Merge<T> =
   | { readonly outcome: "added" | "updated"; readonly value: T }
   | { readonly outcome: "removed" };
 
-function mergeThreeWays<T>(
+export function mergeThreeWays<T>(
   base: T | undefined,
   mine: T | undefined,
   theirs: T | undefined,

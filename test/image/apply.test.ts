@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { importImage } from "../../src/features/tenant-files/import-tenant.ts";
-import { applyImage, type ApplyReport } from "../../src/image/apply.ts";
+import { applyImage, type ApplyReport, mergeThreeWays } from "../../src/image/apply.ts";
+import type { Image } from "../../src/image/image.ts";
 import { readImage } from "../../src/image/read.ts";
 import { writeImage } from "../../src/image/write.ts";
 import { addressOfJson, jsonBlock, rawBlock, type Cid } from "../../src/lib/cid.ts";
@@ -18,6 +19,22 @@ import {
   writeSources,
 } from "../support/image-sources.ts";
 import { rows } from "../support/rows.ts";
+
+describe("the three-way rule", () => {
+  const sides = ["a", "b", "c", undefined];
+  const cases = sides.flatMap((base) => sides.flatMap((mine) => sides.map((theirs) => [base, mine, theirs] as const)));
+
+  test("never loses an edit, and follows the image wherever nothing was edited", () => {
+    for (const [base, mine, theirs] of cases) {
+      const merge = mergeThreeWays(base, mine, theirs, Object.is);
+      const after = "value" in merge ? merge.value : merge.outcome === "removed" ? undefined : mine;
+      assert.equal(after, mine === base ? theirs : mine, `${base} ${mine} ${theirs}: ${merge.outcome}`);
+      const bothChanged = mine !== base && theirs !== base && mine !== theirs;
+      assert.equal(merge.outcome === "conflict", bothChanged);
+      assert.equal(merge.outcome === "kept", mine !== base && theirs === base);
+    }
+  });
+});
 
 describe("applying an image", () => {
   let store: Store;
@@ -270,6 +287,17 @@ describe("applying an image", () => {
     await assert.rejects(applyImage(restless, "default", image), { code: "name_conflict" });
     assert.equal(count, 5);
     assert.equal(await valueOf("x"), undefined);
+  });
+
+  test("an image with damaged content is refused, and changes nothing", async () => {
+    const image = await imageOf({ variables: { x: "1", y: "2" } });
+    const damaged: Image = {
+      ...image,
+      content: (cid) => (cid === rawBlock("2").cid ? rawBlock("other").bytes : image.content(cid)),
+    };
+    await assert.rejects(applyImage(store, "default", damaged), { code: "content_corrupt" });
+    assert.deepEqual(await store.names("default", "variable"), []);
+    assert.equal(await store.name("default", "image", "applied"), undefined);
   });
 
   test("merges an imported image into a tenant, and trusts none of its compiled results (C8)", async () => {

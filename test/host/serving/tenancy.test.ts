@@ -7,6 +7,7 @@ import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
 import { temporaryFolder } from "../../support/suite.ts";
+import { addTenant } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
 describe("which tenants a process serves", () => {
@@ -139,4 +140,30 @@ describe("what one tenant makes long", () => {
     assert.deepEqual(read, ["slow", "quick", "slow"]);
     void stop();
   });
+});
+
+it("a deleted tenant leaves nothing behind but what others hold, and another of its name begins with nothing", async (t) => {
+  const store = await openSqliteStore({ dataDir: temporaryFolder(t) });
+  t.after(() => store.close());
+  const [own, shared] = [rawBlock("of acme alone"), rawBlock("of both")];
+  await addTenant(store, "acme", { variables: { own: "of acme alone", shared: "of both" }, hosts: ["acme.example"] });
+  await addTenant(store, "umbrella", { variables: { shared: "of both" } });
+  const at = { expected: 0, expiresAt: Date.now() + 60_000 };
+  await store.putRecord("acme", "task", "t", { value: "{}", ...at });
+  await store.putSecret("acme", { name: "S", keyId: "k", sealed: new Uint8Array([1]), by: "test" });
+
+  await assert.rejects(store.tenants.delete("default", "test"), { code: "tenant_invalid" });
+  await assert.rejects(store.tenants.delete("nobody", "test"), { code: "tenant_not_found" });
+  assert.deepEqual(await store.tenants.delete("acme", "test"), { names: 2, contents: 1, isErased: true });
+  assert.equal(await store.tenants.find("acme"), undefined);
+  assert.equal((await store.tenants.hosts()).size, 0);
+
+  await store.change("acme", { by: "test", put: [own], set: [{ kind: "variable", name: "late", cid: own.cid }] });
+  await store.tenants.create("acme", { by: "test" });
+  assert.deepEqual(await store.names("acme", "variable"), []);
+  assert.deepEqual(await store.history("acme", "variable", "own"), []);
+  for (const { cid } of [own, shared]) assert.equal(await store.content("acme", cid), undefined);
+  assert.equal(await store.record("acme", "task", "t"), undefined);
+  assert.equal(await store.secret("acme", "S"), undefined);
+  assert.ok(await store.content("umbrella", shared.cid));
 });
