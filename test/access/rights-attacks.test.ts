@@ -137,6 +137,8 @@ describe("what was taken from a server", () => {
     assert.match(refused.body.error.message, /the server "gam" may read every variable until its entry .*"variables"/);
     await giveTo("gam", { variables: ["shape"] });
     assert.equal((await api.send("PUT", "/definitions/gam", source, write)).status, 200);
+    const { body } = await api.send("GET", "/definitions/gam/history", undefined, bearer(editor));
+    assert.match(body.versions[0].by, /^api, token:[0-9a-f]{10}$/);
     assert.equal(await say("gam", "variable", caller, { name: "shape" }), "round");
     assert.match(await say("gam", "variable", caller, { name: "colour" }), /^refused: .*"variables": \["colour"\]/);
     assert.match(await say("gam", "variable", caller, { name: "mcps" }), /^refused: /);

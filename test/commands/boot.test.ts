@@ -110,6 +110,7 @@ describe("berth boot", () => {
     writeFileSync(join(from, "greeter.ts"), greeter.replace("+ name", "+ name.lenght"));
     const made = await boot("--from", from, "--out", out);
     assert.equal(made.code, 0, made.stderr);
+    assert.match(made.stderr, /^Compiling 1 definition\n[^\r]*Wrote the image/);
     assert.match(made.stderr, /greeter\.ts:8:26: warning: .*Did you mean 'length'\? \[type-error\]/);
     for (const flags of [[], ["--fresh"], ["--if-stale"]]) {
       const strict = await boot("--from", from, "--out", out, "--strict", ...flags);

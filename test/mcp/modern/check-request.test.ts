@@ -56,7 +56,7 @@ describe("the modern era", () => {
   });
 
   it("an unknown method is -32601 with HTTP 404; so are those that only legacy has", async () => {
-    for (const method of ["tools/dance", "ping"]) {
+    for (const method of ["tools/dance", "ping", "tasks/list", "tasks/result"]) {
       const { status, body } = await modern(url, method);
       assert.equal(status, 404);
       assert.equal(body.error.code, -32601);
