@@ -7,11 +7,11 @@ import { scopesFor } from "../../src/access/oauth/scopes.ts";
 import { oauthOfConfig, type OauthSettings } from "../../src/access/oauth/settings.ts";
 import { readConfig } from "../../src/config.ts";
 import { startAuthorizationServer } from "../support/authorization-server.ts";
-import { post, request, startTestBerth, type Reply } from "../support/berth.ts";
+import { post, request, type Reply } from "../support/berth.ts";
 import { forwarding } from "../support/forwarding.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw } from "../support/raw-http.ts";
-import { berthInSuite, inSuite, serve } from "../support/suite.ts";
+import { berthFor, berthInSuite, inSuite, serve } from "../support/suite.ts";
 import { addTenant, listenTo, onStoreOf } from "../support/tenants.ts";
 import { bearer } from "../support/tokens.ts";
 
@@ -202,18 +202,16 @@ describe("attacks on authorization", () => {
 
   it("a token reaches no code of guests and no upstream", async (t) => {
     const seen: IncomingHttpHeaders[] = [];
-    const other = await startTestBerth({ texts: { "say.ts": SAY } });
-    t.after(() => other.close());
+    const other = await berthFor(t, { texts: { "say.ts": SAY } });
     const between = forwarding(
       (path) => other.url + path,
       (headers) => (seen.push(headers), headers),
     );
-    const hosting = await startTestBerth({
+    const hosting = await berthFor(t, {
       texts: { "tells.ts": TELLS },
       mcps: { say: { upstream: `mcp+${await serve(t, between)}/mcp/say` } },
       env: { BERTH_ACCESS: "required", BERTH_OAUTH_ISSUER: issuer.issuer },
     });
-    t.after(() => hosting.close());
     const token = await issuer.tokenFor(`${hosting.url}/mcp`, SCOPE);
     const headers = { ...bearer(token), Cookie: `berth_token=${token}` };
     const called = await call(`${hosting.url}/mcp/say`, headers);

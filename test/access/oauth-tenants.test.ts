@@ -5,10 +5,10 @@ import { SignJWT } from "jose";
 import { pino } from "pino";
 import { logOptions } from "../../src/lib/log.ts";
 import { startAuthorizationServer, type AuthorizationServer } from "../support/authorization-server.ts";
-import { post, request, startTestBerth, type Reply } from "../support/berth.ts";
+import { post, request, type Reply } from "../support/berth.ts";
 import { lower } from "../support/lowered-limits.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
-import { berthInSuite, inSuite, serverInSuite } from "../support/suite.ts";
+import { berthFor, berthInSuite, closeAfter, inSuite, serverInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 import { bearer } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -144,15 +144,13 @@ describe("authorization servers of tenants", () => {
 
 describe("authorization servers of tenants at host names", () => {
   it("are told of at the host name, and take what was made for it", async (t) => {
-    const issuer = await startAuthorizationServer();
-    t.after(() => issuer.close());
+    const issuer = closeAfter(t, await startAuthorizationServer());
     const env = {
       BERTH_ACCESS: "required",
       BERTH_PUBLIC_URL: "https://mcp.example.com",
       BERTH_OAUTH_PRIVATE_ISSUERS: new URL(issuer.issuer).host,
     };
-    const berth = await startTestBerth({ env });
-    t.after(() => berth.close());
+    const berth = await berthFor(t, { env });
     const oauth = { issuer: issuer.issuer };
     await onStoreOf(berth, (store) =>
       addTenant(store, "acme", { servers: { x: SAY }, hosts: ["acme.example"], oauth }),

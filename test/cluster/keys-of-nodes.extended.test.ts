@@ -11,7 +11,7 @@ import { berth, type Ran } from "../support/commands.ts";
 import { freePort } from "../support/free-port.ts";
 import { keysOfAll, startPostgres } from "../support/postgres.ts";
 import { ServeProcess } from "../support/serve-process.ts";
-import { inSuite, temporaryFolder } from "../support/suite.ts";
+import { closeAfter, inSuite, temporaryFolder } from "../support/suite.ts";
 
 const PASSWORD = "swordfish-of-this-test";
 
@@ -30,8 +30,7 @@ describe("nodes on one database", () => {
     berth(args, { env: { BERTH_DATA: join(folder, "data"), BERTH_PORT: "0", ...env } });
 
   it("have a key in common with the one before: so keys change by steps, and one that was given up lets nobody in", async (t) => {
-    const database = new PostgresDatabase(await address());
-    t.after(() => database.close());
+    const database = closeAfter(t, new PostgresDatabase(await address()));
     await upgradeDatabase(database);
     const keys = Object.fromEntries(["a", "b", "c"].map((name) => [name, randomBytes(32)]));
     const admit = (...names: string[]) => admitKeys(database, proofsOf({ seal: names.map((name) => keys[name]!) }));

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiOf } from "../support/api.ts";
-import { call, modern, startTestBerth } from "../support/berth.ts";
+import { call, modern } from "../support/berth.ts";
 import { officialSession } from "../support/clients/official-session.ts";
 import { rows } from "../support/rows.ts";
-import { berthInSuite } from "../support/suite.ts";
+import { berthFor, berthInSuite, closeAfter } from "../support/suite.ts";
 import { until } from "../support/until.ts";
 
 const add = (more = ""): string =>
@@ -216,8 +216,7 @@ describe("an edit while Berth runs", () => {
 
   for (const mode of ["legacy", "modern"] as const) {
     it(`is heard by ${officialSession(mode).name} that listens`, async (t) => {
-      const session = await officialSession(mode).open(at("demo"));
-      t.after(() => session.close());
+      const session = closeAfter(t, await officialSession(mode).open(at("demo")));
       await session.tools();
       const saved = await api.put("/definitions/demo", `${add(", d = 1")}export const ${mode} = (): number => 1;\n`, {
         "Berth-Allow-Breaking": "true",
@@ -259,8 +258,7 @@ describe("an edit while Berth runs", () => {
 
 describe("a read-only Berth", () => {
   it("refuses every write (invariant 9)", async (t) => {
-    const berth = await startTestBerth({ texts: { "demo.ts": add() }, config: { image: "readonly" } });
-    t.after(() => berth.close());
+    const berth = await berthFor(t, { texts: { "demo.ts": add() }, config: { image: "readonly" } });
     const api = apiOf(berth);
     const { cid } = await api.send("GET", "/definitions/demo");
     await modern(`${berth.url}/mcp/demo`, "tools/list");

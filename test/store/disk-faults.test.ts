@@ -26,6 +26,7 @@ import { call } from "../support/berth.ts";
 import { berth } from "../support/commands.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { testFolders, setVariable, withStore, execute, collectMessages } from "../support/store.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 const MB = 1024 * 1024;
@@ -128,8 +129,7 @@ describe("a disk that is full", () => {
   it("is the reported cause when no log can be begun", (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
-    const database = new Database(join(disk, "some.sqlite"));
-    t.after(() => database.close());
+    const database = closeAfter(t, new Database(join(disk, "some.sqlite")));
     database.pragma("journal_mode = WAL");
     database.exec("CREATE TABLE some (thing)");
     database.pragma("wal_checkpoint(TRUNCATE)");
@@ -140,8 +140,7 @@ describe("a disk that is full", () => {
   it("is not filled by the log alone, which is truncated", async (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
-    const store = await openSqliteStore({ dataDir: join(disk, "data") });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore({ dataDir: join(disk, "data") }));
     // Each write replaces some pages: a log that is moved only at 16 MiB would have filled the disk.
     let bytes = 0;
     for (let number = 0; bytes < 24 * MB; number++) {
@@ -154,8 +153,7 @@ describe("a disk that is full", () => {
   it("recovers when a long read has ended during which the log filled it", async (t) => {
     const disk = smallDisk(t, 8);
     if (disk === undefined) return;
-    const store = await openSqliteStore({ dataDir: join(disk, "data") });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore({ dataDir: join(disk, "data") }));
     await store.change("default", change());
     const reader = new Database(join(disk, "data", DATABASE_FILE), { readonly: true });
     reader.exec("BEGIN");
@@ -341,8 +339,7 @@ describe("a process that can open no more files", () => {
   it("does not take that for a failing disk, and moves the log again once it may", async (t) => {
     const { messages, log } = collectMessages();
     const dataDir = newFolder();
-    const store = await openSqliteStore({ dataDir, logBytes: 256 * 1024, log });
-    t.after(() => store.close());
+    const store = closeAfter(t, await openSqliteStore({ dataDir, logBytes: 256 * 1024, log }));
     const limit = spawnSync("prlimit", ["--pid", String(process.pid), "--nofile=512:"]);
     assert.equal(limit.status, 0, String(limit.stderr));
     const held: number[] = [];

@@ -12,6 +12,7 @@ import { rows } from "../support/rows.ts";
 import { threadMs } from "../support/stopwatch.ts";
 import { storeDatabases, storesInSuite } from "../support/store-databases.ts";
 import { AMPLE } from "../support/store.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { until } from "../support/until.ts";
 
 /** Several nodes at once in one database. */
@@ -19,8 +20,7 @@ import { until } from "../support/until.ts";
 const { fresh } = storesInSuite();
 
 async function open(t: TestContext, database: string): Promise<Store & SecretStore> {
-  const store = await openPostgresStore({ database });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore({ database }));
   return store;
 }
 
@@ -249,8 +249,7 @@ test("a node whose sign of life is under way when its time ends keeps what it al
 });
 
 test("what one node alone does, and a head of the audit log that was told, outlive a crash of the database", async (t) => {
-  const own = await startPostgres({ settings: { wal_writer_delay: "10s" } });
-  t.after(() => own.close());
+  const own = closeAfter(t, await startPostgres({ settings: { wal_writer_delay: "10s" } }));
   const url = await (await storeDatabases(own))();
   const store = await open(t, url);
   await store.nodes.beat({ id: "a", facts: "{}" }, 600_000);

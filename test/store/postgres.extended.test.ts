@@ -14,6 +14,7 @@ import { openWay } from "../support/postgres-way.ts";
 import { queryAt, runOn } from "../support/postgres.ts";
 import { storesInSuite } from "../support/store-databases.ts";
 import { storeContract } from "../support/store.contract.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { longestTurnMs } from "../support/turns-in.ts";
 import { takesLessThan, until } from "../support/until.ts";
 
@@ -34,8 +35,7 @@ async function open(
   database: string,
   options: Partial<PostgresStoreOptions> = {},
 ): Promise<Store & SecretStore> {
-  const store = await openPostgresStore({ database, ...options });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore({ database, ...options }));
   return store;
 }
 
@@ -104,8 +104,7 @@ test("transactions see what others have left to them, whatever the database has 
 
 test("while the database is out of reach everything fails, and all is well once it is back", async (t) => {
   const url = await fresh();
-  const way = await openWay(url);
-  t.after(() => way.close());
+  const way = closeAfter(t, await openWay(url));
   const store = await open(t, way.url);
   const other = await open(t, url);
   const told = listen(t, store);
@@ -295,8 +294,7 @@ test("changes of four writers have numbers without a gap, which appear in their 
 });
 
 test("transactions in each other's way begin again, unless they may run only once", async (t) => {
-  const database = new PostgresDatabase(await fresh());
-  t.after(() => database.close());
+  const database = closeAfter(t, new PostgresDatabase(await fresh()));
   const both = (isOnce: boolean) => {
     let holding = 0;
     let attempts = 0;
@@ -418,8 +416,7 @@ test("a store that cannot save says so when it is checked, and one that another 
 test("long content comes piece by piece, and is refused where it is other bytes", async (t) => {
   const url = await fresh();
   let pieces = 0;
-  const way = await openWay(url, (sent) => void (pieces += sent.includes("substr(bytes") ? 1 : 0));
-  t.after(() => way.close());
+  const way = closeAfter(t, await openWay(url, (sent) => void (pieces += sent.includes("substr(bytes") ? 1 : 0)));
   const store = await open(t, way.url);
   const bytes = Buffer.alloc(16 * 1024 * 1024 + 5, "some text ");
   const block = rawBlock(bytes);
@@ -502,8 +499,7 @@ test("a change that brings contents which another one brings, too, waits for it,
 
 test("a long transaction whose process stands still is undone, and keeps nobody else waiting", async (t) => {
   const url = await fresh();
-  const database = new PostgresDatabase(url, undefined, 2_000);
-  t.after(() => database.close());
+  const database = closeAfter(t, new PostgresDatabase(url, undefined, 2_000));
   const other = await open(t, url);
   let goOn = (): void => {};
   const standing = new Promise<void>((resolve) => (goOn = resolve));
@@ -540,8 +536,7 @@ test("a save that only some of the servers may have that were to have it is not 
 
 test("a tenant whose removal takes longer than a statement may is removed", async (t) => {
   const url = await fresh();
-  const store = await openPostgresStore({ database: url, statementMs: 2_000 });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore({ database: url, statementMs: 2_000 }));
   await store.tenants.create("acme", { by: "test" });
   await save(store, "one", "acme");
   await queryAt(
@@ -589,8 +584,7 @@ for (const [what, [table, flood]] of Object.entries(floods)) {
 
 test("a Postgres that accepts statements and does not answer fails everything that waits for it, whatever statements may take, and serves again once it answers", async (t) => {
   // A statement may take longer than any test.
-  const store = await openPostgresStore({ database: await fresh(), statementMs: 3_600_000 });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openPostgresStore({ database: await fresh(), statementMs: 3_600_000 }));
   t.after(() => postgres.resume());
   await save(store, "before");
   postgres.pause();
@@ -620,8 +614,7 @@ test("a Postgres that accepts statements and does not answer fails everything th
 });
 
 test("only connections of short statements are given up, not those of what may take long", async (t) => {
-  const database = new PostgresDatabase(await fresh(), undefined, 3_600_000);
-  t.after(() => database.close());
+  const database = closeAfter(t, new PostgresDatabase(await fresh(), undefined, 3_600_000));
   const started = (seconds: number) =>
     postgres.query("SELECT 1 FROM pg_stat_activity WHERE query = $1", [`SELECT pg_sleep(${seconds})`]);
   const long = database.transaction((run) => run("SELECT pg_sleep(2)"), { isLong: true });

@@ -7,6 +7,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { openThreadedStore } from "../../src/store/sqlite/threaded-store.ts";
 import type { Change, ChangedName, Store } from "../../src/store/store.ts";
 import { testFolders } from "../support/store.ts";
+import { closeAfter } from "../support/temporary-folder.ts";
 import { longestTurnMs } from "../support/turns-in.ts";
 import { until } from "../support/until.ts";
 
@@ -26,8 +27,7 @@ function longChange(mark: string): Change & Required<Pick<Change, "put" | "set">
 }
 
 async function open(t: TestContext, dataDir = newFolder()) {
-  const store = await openThreadedStore({ dataDir });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openThreadedStore({ dataDir }));
   return { store, dataDir };
 }
 
@@ -84,8 +84,7 @@ describe("a change of thousands of names", () => {
 
   it("notifies other processes and not this one, which sees their next change", async (t) => {
     const { store, dataDir } = await open(t);
-    const other = await openSqliteStore({ dataDir });
-    t.after(() => other.close());
+    const other = closeAfter(t, await openSqliteStore({ dataDir }));
     const told = { here: [] as ChangedName[], elsewhere: [] as ChangedName[] };
     t.after(store.onChange((changed) => told.here.push(...changed)));
     t.after(other.onChange((changed) => told.elsewhere.push(...changed)));

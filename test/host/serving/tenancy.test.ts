@@ -6,7 +6,7 @@ import { createLog } from "../../../src/lib/log.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { lowerInSuite } from "../../support/lower-in-suite.ts";
-import { temporaryFolder } from "../../support/suite.ts";
+import { closeAfter, temporaryFolder } from "../../support/suite.ts";
 import { addTenant } from "../../support/tenants.ts";
 import { until } from "../../support/until.ts";
 
@@ -143,8 +143,7 @@ describe("what one tenant makes long", () => {
 });
 
 it("a deleted tenant leaves nothing behind but what others hold, and another of its name begins with nothing", async (t) => {
-  const store = await openSqliteStore({ dataDir: temporaryFolder(t) });
-  t.after(() => store.close());
+  const store = closeAfter(t, await openSqliteStore({ dataDir: temporaryFolder(t) }));
   const [own, shared] = [rawBlock("of acme alone"), rawBlock("of both")];
   await addTenant(store, "acme", { variables: { own: "of acme alone", shared: "of both" }, hosts: ["acme.example"] });
   await addTenant(store, "umbrella", { variables: { shared: "of both" } });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
-import { call, modern, startTestBerth } from "../../support/berth.ts";
-import { berthInSuite } from "../../support/suite.ts";
+import { call, modern } from "../../support/berth.ts";
+import { berthFor, berthInSuite } from "../../support/suite.ts";
 import { until } from "../../support/until.ts";
 
 const HOSTILE = `/**
@@ -257,8 +257,7 @@ describe("pages", () => {
 });
 
 test("pages of a Berth without servers say how to begin (C6)", async (t) => {
-  const empty = await startTestBerth({});
-  t.after(() => empty.close());
+  const empty = await berthFor(t, {});
   const said = {
     "/mcp": "Nothing is hosted here yet",
     "/servers/new": "Begin with",
