@@ -7,6 +7,7 @@ import { apiOf, type Api, type ApiReply } from "../support/api.ts";
 import { post, request, startTestBerth, type TestBerth } from "../support/berth.ts";
 import { forwarding } from "../support/forwarding.ts";
 import { changing, tool } from "../support/hosted-upstreams.ts";
+import { pluck } from "../support/rows.ts";
 import { serve, serverInSuite } from "../support/suite.ts";
 import { bearer, makeToken } from "../support/tokens.ts";
 import { until } from "../support/until.ts";
@@ -293,10 +294,7 @@ describe("the source of a server whose entry hosts an upstream", () => {
       assert.match(refused.body.error.message, /entry of "hosting" hosts an upstream.*change the entry first/);
     }
     const { body: review } = await api.send("POST", "/definitions/hosting/review", CODE, headers);
-    assert.deepEqual(
-      review.problems.map(({ code }: { code: string }) => code),
-      ["two-kinds"],
-    );
+    assert.deepEqual(pluck(review.problems, "code"), ["two-kinds"]);
     const gone = await api.send("DELETE", "/entries/hosting", undefined, {
       ...any,
       ...bearer(ADMIN),

@@ -140,10 +140,8 @@ onStore("the chains of the audit log", (make, kind) => {
         await place.put("body", bad, 2);
         const [edit, ...calls] = await recordsOf(store.audit);
         assert.equal(edit!.kind, "edit");
-        assert.deepEqual(
-          calls.map(({ damaged, tool }) => (damaged === undefined ? { tool } : { damaged })),
-          shown,
-        );
+        const listed = calls.map(({ damaged, tool }) => (damaged === undefined ? { tool } : { damaged }));
+        assert.deepEqual(listed, shown);
         assert.equal((await recordsOf(store.audit, { tool: "second" })).length, shown.length - 1);
       }
       await place.put("body", "[]", 1);

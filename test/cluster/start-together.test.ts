@@ -37,10 +37,8 @@ describe("processes that start at the same time", () => {
       const started = (await recordsOf(store.audit)).filter(({ action }) => action === "started");
       assert.equal(started.length, PROCESSES);
     });
-    assert.deepEqual(
-      readdirSync(join(folder, "data")).filter((file) => file.includes("seal")),
-      ["seal.key"],
-    );
+    const sealKeys = readdirSync(join(folder, "data")).filter((file) => file.includes("seal"));
+    assert.deepEqual(sealKeys, ["seal.key"]);
   });
 });
 

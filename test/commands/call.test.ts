@@ -61,10 +61,8 @@ describe("berth call", () => {
   it("writes events and the result as lines of JSON, and exits with 0 (S9)", async () => {
     const { code, lines } = await run(["streaming.drip", "--count", "2", "--ms=0", "--bytes", "1"]);
     assert.equal(code, 0);
-    assert.deepEqual(
-      lines.map(({ type, data }) => data ?? type),
-      ["start", "1 ", "2 ", "complete", "result"],
-    );
+    const shown = lines.map(({ type, data }) => data ?? type);
+    assert.deepEqual(shown, ["start", "1 ", "2 ", "complete", "result"]);
     assert.equal(lines.at(-1).content[0].text, "dripped 2");
   });
 

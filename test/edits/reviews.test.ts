@@ -7,6 +7,7 @@ import { jsonBlock } from "../../src/lib/cid.ts";
 import type { Change, Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
+import { pluck } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
 import { addTenant, onStoreOf } from "../support/tenants.ts";
 
@@ -95,12 +96,9 @@ describe("a withdrawal", () => {
       content: async () => withdrawn.bytes,
     } as unknown as Store;
     await withdraw(holding, "acme", { ...release, isWithdrawn: false });
-    assert.deepEqual(
-      changes.map(({ storedBytesMax, put }) => [storedBytesMax, put]),
-      [
-        [10, [jsonBlock({ withdrawn: ["r"] })]],
-        [undefined, [jsonBlock({ withdrawn: ["s"] })]],
-      ],
-    );
+    assert.deepEqual(pluck(changes, "storedBytesMax", "put"), [
+      [10, [jsonBlock({ withdrawn: ["r"] })]],
+      [undefined, [jsonBlock({ withdrawn: ["s"] })]],
+    ]);
   });
 });

@@ -76,10 +76,8 @@ describe("the health of a service", () => {
 
   it("releases the port when the start fails", async (t) => {
     const config = await configFor(t);
-    await assert.rejects(
-      startBerth(config, log, () => Promise.reject(new Error("no image"))),
-      /no image/,
-    );
+    const starting = startBerth(config, log, () => Promise.reject(new Error("no image")));
+    await assert.rejects(starting, /no image/);
     await assert.rejects(fetch(`http://127.0.0.1:${config.port}/healthz`));
   });
 

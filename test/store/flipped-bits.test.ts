@@ -198,10 +198,8 @@ describe("flipped bits", () => {
       for (const path of ["/definitions/one", "/definitions/named", "/variables/mcps", "/entries/one"]) {
         const { status, body } = await api.send("GET", `${path}/history`);
         assert.equal(status, 200, path);
-        assert.ok(
-          body.versions.every(({ cid }: { cid: unknown }) => cid !== null),
-          "no version is taken for a deletion",
-        );
+        const arePresent = body.versions.every(({ cid }: { cid: unknown }) => cid !== null);
+        assert.ok(arePresent, "no version is taken for a deletion");
       }
     });
   });

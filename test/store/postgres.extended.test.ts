@@ -275,10 +275,8 @@ test("changes of four writers have numbers without a gap, which appear in their 
         for (let count = 0; count < 20; count++) {
           own.push(...(await save(store, `${writer} ${lane} ${count}`, `tenant-${(lane + count) % 3}`)));
         }
-        assert.deepEqual(
-          own,
-          own.toSorted((a, b) => a - b),
-        );
+        const sorted = own.toSorted((a, b) => a - b);
+        assert.deepEqual(own, sorted);
         return own;
       }),
     ),

@@ -94,14 +94,12 @@ test("a name that no secret and no host can have is an error at its place, and t
   const wrong = found(
     "/**\n * @secret my-token\n * @network https://a.example/b\n * @secret\n */\nexport function f(): void {}\n",
   );
-  assert.deepEqual(
-    faults(wrong).map((fault) => fault.replace(/(?<=: use|: write) .*/, "")),
-    [
-      'error invalid-secret 2:12 In @secret, "my-token" cannot be its name: use',
-      'error invalid-network 3:13 In @network, "https://a.example/b" is not a host: write',
-      "error invalid-secret 4:4 @secret needs the name of a secret, as in @secret API_TOKEN",
-    ],
-  );
+  const shown = faults(wrong).map((fault) => fault.replace(/(?<=: use|: write) .*/, ""));
+  assert.deepEqual(shown, [
+    'error invalid-secret 2:12 In @secret, "my-token" cannot be its name: use',
+    'error invalid-network 3:13 In @network, "https://a.example/b" is not a host: write',
+    "error invalid-secret 4:4 @secret needs the name of a secret, as in @secret API_TOKEN",
+  ]);
   assert.deepEqual([wrong.tools.length, wrong.requested], [1, undefined]);
   const shell = script("#!/bin/sh\n# @secret PATH\n# @noArgs\n");
   assert.match(faults(shell)[0]!, /^error invalid-secret 2:11 demo: In @secret, "PATH" cannot be its name, since/);

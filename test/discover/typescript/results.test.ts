@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JsonSchema } from "../../../src/lib/json.ts";
 import { found } from "../../support/discovered.ts";
-import { rows } from "../../support/rows.ts";
+import { pluck, rows } from "../../support/rows.ts";
 
 function outputOf(type: string): JsonSchema | null | undefined {
   const { tools, problems } = found(`interface User { name: string }\nexport function f(): ${type} { throw 0; }`);
@@ -130,10 +130,11 @@ test("an empty list that is not written as a type promises no empty list", () =>
   `);
   const any = { type: "array", items: {} };
   const empty = { type: "array", maxItems: 0 };
-  assert.deepEqual(
-    tools.map(({ outputSchema }) => outputSchema),
-    [any, { type: "object", properties: { list: any, fixed: empty }, required: ["list", "fixed"] }, empty],
-  );
+  assert.deepEqual(pluck(tools, "outputSchema"), [
+    any,
+    { type: "object", properties: { list: any, fixed: empty }, required: ["list", "fixed"] },
+    empty,
+  ]);
 });
 
 test("the warning of a result that JSON cannot carry says how often calls fail, and what to return instead", () => {

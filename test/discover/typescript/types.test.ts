@@ -298,14 +298,12 @@ test("a text that may be a date or something else is one of the two (D10)", () =
     'b(x: { kind: "d"; at: Date } | { kind: "t"; at: string }, y: { a: Date; k: 1 } | { a: Date; l: 1 })',
     "c(x: string[], y: Date[] | number[], z: { a: string })",
   ]);
-  assert.deepEqual(
-    all.tools.map(({ call }) => call.dates?.map((path) => JSON.stringify(path))),
-    [
-      ['["when",{"not":["now"]}]', '["x"]', '["y"]', '["v","at"]'],
-      ['["x",{"property":"kind","is":["d"]},"at"]', '["y","a"]'],
-      ['["y","*"]'],
-    ],
-  );
+  const dates = all.tools.map(({ call }) => call.dates?.map((path) => JSON.stringify(path)));
+  assert.deepEqual(dates, [
+    ['["when",{"not":["now"]}]', '["x"]', '["y"]', '["v","at"]'],
+    ['["x",{"property":"kind","is":["d"]},"at"]', '["y","a"]'],
+    ['["y","*"]'],
+  ]);
   assert.equal(all.problems.length, 3);
   const reason = "its text cannot be told from that of another alternative in the same place";
   assert.equal(all.problems[0]?.message, `a: URL for x cannot be given: ${reason}`);

@@ -27,10 +27,8 @@ describe("kept code", () => {
     await code("acme", "long", 11);
     assert.deepEqual(reads.splice(0), ["zenith one", "acme long", "acme long"]);
     await code("acme", "one", 4);
-    await assert.rejects(
-      kept.of("acme", "gone", () => Promise.reject(new Error("no store"))),
-      /no store/,
-    );
+    const reading = kept.of("acme", "gone", () => Promise.reject(new Error("no store")));
+    await assert.rejects(reading, /no store/);
     await code("zenith", "one", 4);
     assert.deepEqual(reads, [], "what is too long, or fails, takes the place of nothing");
   });
