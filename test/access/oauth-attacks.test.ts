@@ -7,7 +7,7 @@ import { scopesFor } from "../../src/access/oauth/scopes.ts";
 import { oauthOfConfig, type OauthSettings } from "../../src/access/oauth/settings.ts";
 import { readConfig } from "../../src/config.ts";
 import { startAuthorizationServer } from "../support/authorization-server.ts";
-import { post, request, type Reply } from "../support/berth.ts";
+import { post, request, withStatus, type Reply } from "../support/berth.ts";
 import { forwarding } from "../support/forwarding.ts";
 import { Ada, connectAs } from "../support/oauth-client.ts";
 import { connectRaw } from "../support/raw-http.ts";
@@ -117,14 +117,12 @@ describe("attacks on authorization", () => {
   it("a token in the address or in the body is none", async () => {
     const token = await issuer.tokenFor(one, SCOPE);
     for (const url of [`${one}?access_token=${token}`, `${one}?token=${token}`]) {
-      const refused = await call(url, {});
-      assert.equal(refused.status, 401);
+      const refused = await withStatus(401, call(url, {}));
       assert.ok(!`${refused.text}${refused.headers.get("www-authenticate")}`.includes(token));
     }
     const form = { method: "POST", body: new URLSearchParams({ access_token: token }) };
     assert.equal((await fetch(one, form)).status, 401);
-    const page = await fetch(`${berth.url}/servers?access_token=${token}`, { headers: { Accept: "text/html" } });
-    assert.equal(page.status, 401);
+    await withStatus(401, fetch(`${berth.url}/servers?access_token=${token}`, { headers: { Accept: "text/html" } }));
   });
 
   it("two tokens at once are refused: what is in front may have looked at the other one", async () => {
@@ -229,8 +227,7 @@ describe("attacks on authorization", () => {
     );
     const url = `${berth.url}/t/acme/mcp/one`;
     const token = await issuer.tokenFor(url, SCOPE);
-    const stream = await listenTo(url, bearer(token));
-    assert.equal(stream.status, 200);
+    const stream = await withStatus(200, listenTo(url, bearer(token)));
     await stream.next();
     await onStoreOf(berth, (store) => store.tenants.change("acme", { by: "test", oauth: null }));
     await assert.rejects(async () => {

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { argumentsOf } from "../../src/commands/call-arguments.ts";
 import { call } from "../support/berth.ts";
-import { cli, type Ran } from "../support/commands.ts";
+import { cli, exits, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { rows } from "../support/rows.ts";
 import { berthInSuite } from "../support/suite.ts";
@@ -59,8 +59,7 @@ describe("berth call", () => {
     (await call(`${berth.url}/mcp/streaming`, "state")).structuredContent.stopped as number;
 
   it("writes events and the result as lines of JSON, and exits with 0 (S9)", async () => {
-    const { code, lines } = await run(["streaming.drip", "--count", "2", "--ms=0", "--bytes", "1"]);
-    assert.equal(code, 0);
+    const { lines } = await exits(0, run(["streaming.drip", "--count", "2", "--ms=0", "--bytes", "1"]));
     const shown = lines.map(({ type, data }) => data ?? type);
     assert.deepEqual(shown, ["start", "1 ", "2 ", "complete", "result"]);
     assert.equal(lines.at(-1).content[0].text, "dripped 2");
@@ -117,11 +116,9 @@ describe("berth call", () => {
   });
 
   it("exits with 1 when the tool fails or asks, and goes on with answers (S9)", async () => {
-    const failed = await run(["everyday.fail"]);
-    assert.equal(failed.code, 1);
+    const failed = await exits(1, run(["everyday.fail"]));
     assert.deepEqual(rows(failed.lines, "type"), ["start", "error", "result"]);
-    const asked = await run(["typed.ask"]);
-    assert.equal(asked.code, 1);
+    const asked = await exits(1, run(["typed.ask"]));
     const [key] = Object.keys(asked.lines.at(-1).inputRequests as object);
     assert.match(asked.stderr, new RegExp(`asks ${key}.*--answers`));
     const [, answers] = /^ {2}Who\?\n {4}name: string\n {2}\n {2}--answers '(.*)'$/m.exec(asked.stderr)!;
@@ -138,8 +135,7 @@ describe("berth call", () => {
       [["everyday.echo", "--answers", "1"], /--answers must be a JSON object/],
       [["everyday.echo", "--url", "nowhere"], /"nowhere" is not an address/],
     ] as const) {
-      const { code, lines, stderr } = await run(args, input);
-      assert.equal(code, 2, stderr);
+      const { lines, stderr } = await exits(2, run(args, input));
       assert.deepEqual(lines, []);
       assert.match(stderr, reason);
       assert.doesNotMatch(stderr, /\n\s+at /, "no stack");

@@ -6,6 +6,7 @@ import Database from "#better-sqlite3";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { appendChecksum, takeChecksum } from "../../src/store/sqlite/checksum.ts";
 import type { SecretStore, Store } from "../../src/store/store.ts";
+import { exits } from "../support/commands.ts";
 import { berthInProcess as berth } from "../support/in-process.ts";
 import { setVariable, testFolders, withStore } from "../support/store.ts";
 
@@ -28,8 +29,7 @@ describe("berth collect", () => {
     await save("default", "named");
     await onStore((store) => store.change("default", { by: "test", put: [tarball, text] }));
 
-    const later = await berth(["collect", "--data", data]);
-    assert.equal(later.code, 0, later.stderr);
+    const later = await exits(0, berth(["collect", "--data", data]));
     assert.match(later.stdout, /^There was nothing to free\.$/m);
     assert.match(later.stdout, /^waits {2}packages {2}1, \d+ bytes: .* 60 and again 60 minutes later/m);
 
@@ -86,8 +86,7 @@ describe("backups and deleted tenants", () => {
 
     const deleted = await berth(["tenant", "delete", "acme", "--yes", "--data", data]);
     assert.match(deleted.stderr, /Backups that were made before hold it until you delete them/);
-    const restored = await berth(["restore", file, "--data", data]);
-    assert.equal(restored.code, 0, restored.stderr);
+    const restored = await exits(0, berth(["restore", file, "--data", data]));
     assert.match(restored.stderr, /It brought back tenants .*: berth tenant delete acme$/m);
     assert.doesNotMatch(restored.stderr, /was to be deleted by/);
     assert.equal(await onStore(async (store) => (await store.use("acme")).content), "of acme".length);
@@ -109,8 +108,7 @@ describe("backups and deleted tenants", () => {
     database.prepare("UPDATE record SET value = ? WHERE kind = 'copy'").run(JSON.stringify({ madeAt, deleteBy }));
     database.close();
     await appendChecksum(file);
-    const restored = await berth(["restore", file, "--data", data]);
-    assert.equal(restored.code, 0, restored.stderr);
+    const restored = await exits(0, berth(["restore", file, "--data", data]));
     assert.match(restored.stderr, /It was made on 2025-01-02 and was to be deleted by 2025-04-02\./);
     const kept = new Database(join(data, "berth.sqlite"), { readonly: true });
     assert.equal(kept.prepare("SELECT count(*) FROM record WHERE kind = 'copy'").pluck().get(), 0);

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { cli, type Ran } from "../support/commands.ts";
+import { cli, exits, type Ran } from "../support/commands.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { withStore } from "../support/store.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
@@ -17,14 +17,12 @@ describe("berth secret", () => {
     berthInProcess(["secret", ...args], { input, env: { BERTH_DATA: data } });
 
   it("takes a value from standard input, lists its name, and never shows the value", async () => {
-    const set = await berth(["set", "API_TOKEN"], `${VALUE}\n`);
-    assert.equal(set.code, 0, set.stderr);
+    const set = await exits(0, berth(["set", "API_TOKEN"], `${VALUE}\n`));
     assert.match(set.stderr, /The secret API_TOKEN of the tenant default is set/);
     const nobodys = await berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE);
     assert.deepEqual([nobodys.code, nobodys.stderr.includes("berth tenant create acme")], [2, true]);
     await withStore(data, (store) => store.tenants.create("acme", { by: "test" }));
-    const other = await berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE);
-    assert.equal(other.code, 0, other.stderr);
+    const other = await exits(0, berth(["set", "API_TOKEN", "--tenant", "acme"], VALUE));
     const listed = await berth(["list"]);
     assert.match(listed.stdout, /^API_TOKEN {2}\d{4}-.*Z by command {2}for no server\n$/);
     const json = await berth(["list", "--tenant", "acme", "--json"]);
@@ -41,22 +39,18 @@ describe("berth secret", () => {
   });
 
   it("reports an invalid name or value without showing the value", async () => {
-    const named = await berth(["set", "API-TOKEN"], VALUE);
-    assert.equal(named.code, 2);
+    const named = await exits(2, berth(["set", "API-TOKEN"], VALUE));
     assert.match(named.stderr, /"API-TOKEN" cannot be its name/);
-    const short = await berth(["set", "PIN"], "1234");
-    assert.equal(short.code, 2);
+    const short = await exits(2, berth(["set", "PIN"], "1234"));
     assert.match(short.stderr, /fewer than 6 characters/);
     assert.doesNotMatch(short.stderr, /1234/);
   });
 
   it("rotates the key, and deletes", async () => {
-    const rotated = await berth(["rotate"]);
-    assert.equal(rotated.code, 0, rotated.stderr);
+    const rotated = await exits(0, berth(["rotate"]));
     assert.match(rotated.stderr, /2 secrets are now sealed with the key [0-9a-f]{16}/);
     assert.equal((await berth(["delete", "API_TOKEN"])).code, 0);
-    const again = await berth(["delete", "API_TOKEN"]);
-    assert.equal(again.code, 2);
+    const again = await exits(2, berth(["delete", "API_TOKEN"]));
     assert.match(again.stderr, /No such secret: "API_TOKEN"/);
     assert.equal((await berth(["list"])).stdout, "");
   });

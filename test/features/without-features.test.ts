@@ -5,7 +5,7 @@ import { readNamedEntry } from "../../src/entry/mcps.ts";
 import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
+import { call, withStatus } from "../support/berth.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { berthInSuite } from "../support/suite.ts";
 
@@ -38,8 +38,7 @@ describe("a Berth without features", () => {
       ["retained-calls", { retain_calls: "7d" }],
     ] as const) {
       const entry = { definition: "echo.ts", ...field };
-      const { status, body } = await apiOf(berth).put("/entries/echo", JSON.stringify(entry));
-      assert.equal(status, 422);
+      const { body } = await withStatus(422, apiOf(berth).put("/entries/echo", JSON.stringify(entry)));
       assert.match(
         JSON.stringify(body),
         new RegExp(`needs the feature \\\\"${feature}\\\\", which this Berth does not have`),

@@ -10,7 +10,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/upgrade.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf, type Api } from "../support/api.ts";
-import { berth } from "../support/commands.ts";
+import { berth, exits } from "../support/commands.ts";
 import { runs } from "../support/fast-check.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { AMPLE, execute, readVariable, setVariable, testFolders, withStore } from "../support/store.ts";
@@ -215,8 +215,7 @@ describe("a backup that is restored", () => {
     const whole = await berth(["restore", file, "--data", newFolder()]);
     assert.doesNotMatch(whole.stderr, /checksum/);
     removeChecksum(file);
-    const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
-    assert.equal(code, 0, stderr);
+    const { stderr } = await exits(0, berth(["restore", file, "--data", dataDir]));
     assert.match(stderr, /copy\.sqlite has no checksum.*: names, tokens, secrets, and state were not verified/);
   });
 
@@ -224,8 +223,7 @@ describe("a backup that is restored", () => {
     const { dataDir, file: good } = await backedUp("before");
     const number = rewriteAudit(join(dataDir, DATABASE_FILE));
     const target = newFolder();
-    const { code, stderr } = await berth(["backup", join(target, "copy"), "--data", dataDir]);
-    assert.equal(code, 2);
+    const { stderr } = await exits(2, berth(["backup", join(target, "copy"), "--data", dataDir]));
     assert.match(stderr, new RegExp(`its audit log does not fit at link ${number} of the tenant default: `));
     assert.match(stderr, /restore an earlier backup, or stop Berth and copy its data folder/);
     assert.deepEqual(readdirSync(target), []);
@@ -311,8 +309,7 @@ describe("a restore", () => {
           join(dataDir, DATABASE_FILE),
           `UPDATE content SET bytes = x'00' WHERE cid = '${rawBlock("after").cid}'`,
         );
-      const { code, stderr } = await berth(["restore", file, "--data", dataDir]);
-      assert.equal(code, 0, stderr);
+      const { stderr } = await exits(0, berth(["restore", file, "--data", dataDir]));
       assert.match(stderr, kept);
       await until(async () => (await servedMotto(api)) === "before", "the restored store is served");
       assert.equal(await status(() => api.send("GET", "/variables/later")), 404);
@@ -345,8 +342,7 @@ describe("a restore", () => {
     const secret = { name: "A", keyId: "00aa", sealed: Buffer.from("sealed"), by: "test" };
     await withStore(dataDir, (store) => store.putSecret("default", secret));
     await backupStore({ dataDir, file });
-    const { code, stderr } = await berth(["restore", file, "--data", newFolder()]);
-    assert.equal(code, 1);
+    const { stderr } = await exits(1, berth(["restore", file, "--data", newFolder()]));
     assert.match(stderr, /sealed with the key 00aa, which is not in .*secret\.key: put it there/);
   });
 });

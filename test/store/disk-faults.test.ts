@@ -23,7 +23,7 @@ import { stampLog } from "../../src/store/sqlite/store-files.ts";
 import { verifyDatabase } from "../../src/store/sqlite/verify-database.ts";
 import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
-import { berth } from "../support/commands.ts";
+import { berth, exits } from "../support/commands.ts";
 import { ServeProcess } from "../support/serve-process.ts";
 import { testFolders, setVariable, withStore, execute, collectMessages } from "../support/store.ts";
 import { closeAfter } from "../support/temporary-folder.ts";
@@ -180,22 +180,18 @@ describe("a disk that is full", () => {
     });
     const free = fill(disk);
 
-    const started = await berth(["serve", "--port", "0", "--data", dataDir]);
-    assert.equal(started.code, 2);
+    const started = await exits(2, berth(["serve", "--port", "0", "--data", dataDir]));
     assert.match(
       started.stderr,
       new RegExp(`the data folder ${dataDir} cannot be used: its disk is full; free some space`),
     );
     const file = join(elsewhere, "backup.sqlite");
-    const backedUp = await berth(["backup", file, "--data", dataDir]);
-    assert.equal(backedUp.code, 0, backedUp.stderr);
+    await exits(0, berth(["backup", file, "--data", dataDir]));
     assert.deepEqual(verifyDatabase(file).problems, []);
-    const here = await berth(["backup", join(disk, "copy.sqlite"), "--data", dataDir]);
-    assert.equal(here.code, 2);
+    const here = await exits(2, berth(["backup", join(disk, "copy.sqlite"), "--data", dataDir]));
     assert.match(here.stderr, /its disk is full; free some space, or write it to another folder/);
 
-    const restored = await berth(["restore", file, "--data", dataDir]);
-    assert.equal(restored.code, 2);
+    const restored = await exits(2, berth(["restore", file, "--data", dataDir]));
     assert.match(
       restored.stderr,
       /data: its disk has 0\.0 MiB left, and the restored store takes 1\.\d MiB; free some space, or name another folder \(--data, BERTH_DATA\)/,
@@ -273,8 +269,7 @@ describe("a data folder that cannot be written", () => {
     const dataDir = join(disk, "data");
     await withStore(dataDir, (store) => store.change("default", change()));
     assert.equal(spawnSync("mount", ["-o", "remount,ro", disk]).status, 0);
-    const started = await berth(["serve", "--port", "0", "--data", dataDir]);
-    assert.equal(started.code, 2);
+    const started = await exits(2, berth(["serve", "--port", "0", "--data", dataDir]));
     assert.match(
       started.stderr,
       new RegExp(`the data folder ${dataDir} cannot be used: its disk is read-only; mount it`),

@@ -12,7 +12,7 @@ import { migrations } from "../../src/store/sqlite/migrations.ts";
 import { DATABASE_FILE } from "../../src/store/sqlite/open-database.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { SCHEMA_VERSION, upgradeDatabase, versionOf } from "../../src/store/sqlite/upgrade.ts";
-import { berth } from "../support/commands.ts";
+import { berth, exits } from "../support/commands.ts";
 import { rows } from "../support/rows.ts";
 import { testFolders, withStore, setVariable, readVariable } from "../support/store.ts";
 
@@ -86,8 +86,7 @@ describe("a database of another version", () => {
       const target = newFolder();
       await assert.rejects(restoreStore({ dataDir: target, file }), { code: "backup_failed", message });
       assert.throws(() => sqliteSource(dataDir), { code: "store_failed", message });
-      const { code, stderr } = await berth(["tenant", "list", "--data", dataDir]);
-      assert.equal(code, 2, stderr);
+      const { stderr } = await exits(2, berth(["tenant", "list", "--data", dataDir]));
       assert.match(stderr, message);
       assert.ok(readFileSync(file).equals(before));
     });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { type JsonObject } from "../../../../src/lib/json.ts";
 import { ended, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
-import { modern, type Reply } from "../../../support/berth.ts";
+import { modern, withStatus, type Reply } from "../../../support/berth.ts";
 import { longJsonIn } from "../../../support/long-json.ts";
 import { openStream, startRig } from "../../../support/mcp-host.ts";
 import { inSuite } from "../../../support/suite.ts";
@@ -195,8 +195,7 @@ describe("tasks", () => {
     const taskId = await create("fails");
     for (const name of ["", "other"]) {
       const params = { _meta: WITH_TASKS, taskId };
-      const { status, body } = await modern(rig.url("server"), "tasks/get", params, { "Mcp-Name": name });
-      assert.equal(status, 400);
+      const { body } = await withStatus(400, modern(rig.url("server"), "tasks/get", params, { "Mcp-Name": name }));
       assert.equal(body.error.code, -32020);
     }
   });
