@@ -38,7 +38,7 @@ test("berth serve imports no compiler, early or late", () => {
     if (imported.has(file)) return;
     imported.add(file);
     const found = readFileSync(file, "utf8").matchAll(
-      /(?:^(?:import|export) (?!type )[^;]*?from |\bimport\()"([^"]+)"/gm,
+      /(?:^(?:import|export) (?!type )[^;]*?from |\b(?:import|require)\()"([^"]+)"/gm,
     );
     for (const [, name] of found) {
       assert.doesNotMatch(name!, /^#?(typescript|esbuild)\b/, file);
