@@ -4,7 +4,9 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { before, describe, it } from "node:test";
 import { readConfig } from "../../src/config.ts";
+import { readingBounds } from "../../src/lib/reading-bounds.ts";
 import { call, MODERN_META, post, request, startTestBerth, withStatus } from "../support/berth.ts";
+import { holdTimeouts } from "../support/clock.ts";
 import { rigFor } from "../support/mcp-host.ts";
 import { connectRaw, rawPost } from "../support/raw-http.ts";
 import { stopwatch } from "../support/stopwatch.ts";
@@ -109,6 +111,7 @@ describe("an answer that nobody reads", () => {
     ["to a call", rawPost("/mcp/everyday", long, { Accept: "application/json" }), 15_000_000],
   ] as const) {
     it(`${what} is cut off after stalledMs`, async (t) => {
+      t.after(holdTimeouts(readingBounds.checkMs));
       const served: Socket[] = [];
       const note = (message: unknown): void =>
         void served.push((message as { request: IncomingMessage }).request.socket);
