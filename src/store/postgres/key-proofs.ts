@@ -31,5 +31,5 @@ export async function admitKeys(database: PostgresDatabase, proofs: KeyProofs, i
 
 function otherKeys(kind: Kind): BerthError {
   const detail = `none of the keys in ${settings[kind]} is one of those that the nodes of this database have`;
-  return new BerthError("config_invalid", `${detail}: give it theirs; docs/scaling.md says how keys are changed`);
+  return new BerthError("config_invalid", `${detail}: give it theirs; docs/postgres.md says how keys are changed`);
 }

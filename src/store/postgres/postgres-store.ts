@@ -59,7 +59,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     await upgradeDatabase(database, log);
     if (isOpenToListeners(url))
       log?.warn(
-        "the connection to the database is not encrypted; docs/scaling.md says how BERTH_DATABASE asks for TLS",
+        "the connection to the database is not encrypted; docs/postgres.md says how BERTH_DATABASE asks for TLS",
       );
     if (keyProofs) await admitKeys(database, keyProofs, !isCommand);
     await feed.open();
