@@ -9,9 +9,9 @@ import { berthInSuite } from "../../support/suite.ts";
 
 const document = readFileSync(join(packageRoot, "docs", "api.md"), "utf8");
 
-/** Each request at the beginning of a table row, by its address; the rows for any subject stand for variables. */
+/** Each request at the beginning of a list item, by its address; the items for any subject stand for variables. */
 const documented = new Map<string, Set<string>>();
-for (const [, method = "", path = ""] of document.matchAll(/^\| `([A-Z]+) ([^?`]+)/gm)) {
+for (const [, method = "", path = ""] of document.matchAll(/^- `([A-Z]+) ([^?`]+)/gm)) {
   const address = path.replace("…/<name>", "/api/variables/<name>");
   documented.set(address, (documented.get(address) ?? new Set()).add(method));
 }
