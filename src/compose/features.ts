@@ -2,6 +2,7 @@ import { setFeatures } from "../entry/features.ts";
 import { clientsFeature } from "../features/clients/feature.ts";
 import { consentsFeature } from "../features/consents/feature.ts";
 import type { Feature } from "../features/feature.ts";
+import { legacySseFeature } from "../features/legacy-sse/feature.ts";
 import { metricsFeature } from "../features/metrics/feature.ts";
 import { profilesFeature } from "../features/profiles/feature.ts";
 import { retainedCallsFeature } from "../features/retained-calls/feature.ts";
@@ -12,6 +13,7 @@ import { tenantFilesFeature } from "../features/tenant-files/feature.ts";
 export const features: readonly Feature[] = [
   clientsFeature,
   consentsFeature,
+  legacySseFeature,
   metricsFeature,
   profilesFeature,
   retainedCallsFeature,

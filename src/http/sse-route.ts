@@ -1,23 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { readPrincipal, type Principal, type WrittenPrincipal } from "../access/principal.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import type { Errands } from "../cluster/errands.ts";
-import type { Host } from "../host/host.ts";
-import type { Tenancy } from "../host/serving/tenancy.ts";
 import { Cancellation } from "../lib/cancellation.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { parseJson } from "../lib/parse-json.ts";
 import type { Trace } from "../lib/trace.ts";
 import { fixed } from "../limits/fixed.ts";
-import type { Limits } from "../limits/limits.ts";
 import { admit } from "../mcp/admit.ts";
 import type { Endpoint } from "../mcp/endpoint.ts";
 import { errorText, idOf } from "../mcp/json-rpc.ts";
 import type { EventSink, Post, ServerPlace } from "../mcp/protocol.ts";
 import { readAccept } from "./accept.ts";
 import type { EventStream } from "./event-stream.ts";
-import { checkContent, decodeName, type McpRouteOptions } from "./mcp-route.ts";
+import type { McpRouteKit } from "./feature-routes.ts";
+import { checkContent, decodeName } from "./mcp-route.ts";
 import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
 import type { Route } from "./request-pipeline.ts";
 import { writeFailure } from "./write-answer.ts";
@@ -31,21 +27,13 @@ const bounds = fixed({
 /** Without a name it stands for all servers. */
 const SSE_PATH = /^\/mcp(?:\/([^/?]+))?\/(sse|messages)\/?(?:\?(.*))?$/;
 
-interface SseRouteOptions extends McpRouteOptions {
-  readonly host: Host;
-  readonly tenancy: Pick<Tenancy, "onEnd">;
-  readonly cluster: Pick<Cluster, "id">;
-  readonly errands: Pick<Errands, "on" | "send">;
-  readonly limits: Pick<Limits, "unreadSseBytesPerTenant">;
-}
-
 /**
  * HTTP+SSE, the transport of 2024-11-05 (`basic/transports`): `GET /mcp/<server>/sse`, or `GET /mcp/sse` for all
  * servers, opens the connection that carries every answer; its first event names the address for messages, and in it the
  * node that has the connection, to which the others hand what they get. The endpoint handles the protocol and sees one
  * session, which ends with the connection.
  */
-export function createSseRoute(options: SseRouteOptions): Route {
+export function createSseRoute(options: McpRouteKit): Route {
   const connections = new Map<string, Connection>();
   options.tenancy.onEnd((tenant) => {
     for (const connection of connections.values()) if (connection.tenant === tenant) connection.end();

@@ -21,6 +21,7 @@ import type {
 } from "../../src/host/offers/catalog.ts";
 import { SignIns } from "../../src/http/access/sign-in.ts";
 import { createHttpServer } from "../../src/http/server.ts";
+import { createSseRoute } from "../../src/http/sse-route.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";
@@ -146,7 +147,7 @@ export async function startRig(
   const http = createHttpServer(limits, { reasons: () => Promise.resolve([]) }, log);
   http.serve({
     host,
-    features: [],
+    features: [{ mcpRoute: createSseRoute }],
     checks: { readArguments: unread, readDraft: unread, remake: unread },
     access: accessOf(people),
     signIns: new SignIns(createSealer([randomBytes(32)]), memoryRecords(), limits),
