@@ -8,6 +8,7 @@ import { Admission } from "../../src/admission/admission.ts";
 import { tenantLimits } from "../../src/admission/tenant-limits.ts";
 import type { Cluster } from "../../src/cluster/cluster.ts";
 import type { Errands } from "../../src/cluster/errands.ts";
+import { createSseRoute } from "../../src/features/legacy-sse/sse-route.ts";
 import type { Host } from "../../src/host/host.ts";
 import type {
   CallOptions,
@@ -21,7 +22,6 @@ import type {
 } from "../../src/host/offers/catalog.ts";
 import { SignIns } from "../../src/http/access/sign-in.ts";
 import { createHttpServer } from "../../src/http/server.ts";
-import { createSseRoute } from "../../src/http/sse-route.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import type { JsonObject } from "../../src/lib/json.ts";
 import { createLog } from "../../src/lib/log.ts";

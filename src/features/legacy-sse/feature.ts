@@ -4,6 +4,6 @@ import type { Feature } from "../feature.ts";
 export const legacySseFeature: Feature = {
   name: "legacy-sse",
   open: async () => ({
-    routes: async () => ({ mcpRoute: (await import("../../http/sse-route.ts")).createSseRoute }),
+    routes: async () => ({ mcpRoute: (await import("./sse-route.ts")).createSseRoute }),
   }),
 };

@@ -1,22 +1,22 @@
 import { randomUUID } from "node:crypto";
-import { readPrincipal, type Principal, type WrittenPrincipal } from "../access/principal.ts";
-import { Cancellation } from "../lib/cancellation.ts";
-import { BerthError } from "../lib/errors.ts";
-import { isObject, type JsonObject } from "../lib/json.ts";
-import { parseJson } from "../lib/parse-json.ts";
-import type { Trace } from "../lib/trace.ts";
-import { fixed } from "../limits/fixed.ts";
-import { admit } from "../mcp/admit.ts";
-import type { Endpoint } from "../mcp/endpoint.ts";
-import { errorText, idOf } from "../mcp/json-rpc.ts";
-import type { EventSink, Post, ServerPlace } from "../mcp/protocol.ts";
-import { readAccept } from "./accept.ts";
-import type { EventStream } from "./event-stream.ts";
-import type { McpRouteKit } from "./feature-routes.ts";
-import { checkContent, decodeName } from "./mcp-route.ts";
-import { REQUEST_ID_HEADER, type RequestContext } from "./request-context.ts";
-import type { Route } from "./request-pipeline.ts";
-import { writeFailure } from "./write-answer.ts";
+import { readPrincipal, type Principal, type WrittenPrincipal } from "../../access/principal.ts";
+import { readAccept } from "../../http/accept.ts";
+import type { EventStream } from "../../http/event-stream.ts";
+import type { McpRouteKit } from "../../http/feature-routes.ts";
+import { checkContent, decodeName } from "../../http/mcp-route.ts";
+import { REQUEST_ID_HEADER, type RequestContext } from "../../http/request-context.ts";
+import type { Route } from "../../http/request-pipeline.ts";
+import { writeFailure } from "../../http/write-answer.ts";
+import { Cancellation } from "../../lib/cancellation.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, type JsonObject } from "../../lib/json.ts";
+import { parseJson } from "../../lib/parse-json.ts";
+import type { Trace } from "../../lib/trace.ts";
+import { fixed } from "../../limits/fixed.ts";
+import { admit } from "../../mcp/admit.ts";
+import type { Endpoint } from "../../mcp/endpoint.ts";
+import { errorText, idOf } from "../../mcp/json-rpc.ts";
+import type { EventSink, Post, ServerPlace } from "../../mcp/protocol.ts";
 
 const bounds = fixed({
   /** Open connections of HTTP+SSE in one process, and of one tenant. */

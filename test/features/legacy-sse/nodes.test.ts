@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { createPrincipal } from "../../src/access/principal.ts";
-import type { JsonObject } from "../../src/lib/json.ts";
-import { read, type EventReader } from "../support/legacy-client.ts";
-import { memoryRecords, startRig, type Rig } from "../support/mcp-host.ts";
-import { memoryNodes } from "../support/memory-nodes.ts";
-import { until } from "../support/until.ts";
+import { createPrincipal } from "../../../src/access/principal.ts";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import { read, type EventReader } from "../../support/legacy-client.ts";
+import { memoryRecords, startRig, type Rig } from "../../support/mcp-host.ts";
+import { memoryNodes } from "../../support/memory-nodes.ts";
+import { until } from "../../support/until.ts";
 
 const KEY = new Uint8Array(32).fill(7);
 const principal = (id: string, can: "call" | "read") =>

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { before, describe, it, type TestContext } from "node:test";
-import type { Limits } from "../../src/limits/limits.ts";
-import { read, type EventReader } from "../support/legacy-client.ts";
-import { lowerInSuite } from "../support/lower-in-suite.ts";
-import { lower } from "../support/lowered-limits.ts";
-import { startRig, type Rig, rigFor } from "../support/mcp-host.ts";
-import { inSuite } from "../support/suite.ts";
-import { until } from "../support/until.ts";
+import type { Limits } from "../../../src/limits/limits.ts";
+import { read, type EventReader } from "../../support/legacy-client.ts";
+import { lowerInSuite } from "../../support/lower-in-suite.ts";
+import { lower } from "../../support/lowered-limits.ts";
+import { startRig, type Rig, rigFor } from "../../support/mcp-host.ts";
+import { inSuite } from "../../support/suite.ts";
+import { until } from "../../support/until.ts";
 
 describe("a connection of HTTP+SSE whose client reads nothing", () => {
   const megabyte = "x".repeat(1024 * 1024);
