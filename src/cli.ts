@@ -208,7 +208,8 @@ program
   .option("--dry-run", "only report what would be deleted")
   .option("--json", "print the result as JSON")
   .option(...dataOption)
-  .action(async (options) => run((await import("./commands/collect.ts")).collect(options)));
+  // oxlint-disable-next-line no-restricted-imports
+  .action(async (options) => run((await import("./features/collection/collect.ts")).collect(options)));
 
 program
   .command("restore")

@@ -9,6 +9,8 @@ import { Shares } from "../cluster/shares.ts";
 import { type Config, mayStartPrograms, packageVersion } from "../config.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
+// oxlint-disable-next-line no-restricted-imports
+import { collectRegularly } from "../features/collection/collecting.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { KeptCode } from "../host/catalog/cached-code.ts";
 import { Checks } from "../host/checks/checks.ts";
@@ -32,7 +34,6 @@ import { Grants } from "../secrets/grants.ts";
 import { type GivenSecrets, openSecrets, withGiven } from "../secrets/secrets.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Store, StoredUse } from "../store/store.ts";
-import { collectRegularly } from "./collecting.ts";
 import { openKeys } from "./keys.ts";
 import { accessOf } from "./open-access.ts";
 import { openCompilers } from "./open-compiler.ts";

@@ -1,8 +1,10 @@
-import { collectionBounds, collectionOf } from "../admission/tenant-limits.ts";
-import { BerthError } from "../lib/errors.ts";
-import type { CollectionResult, CollectedAmounts } from "../store/store.ts";
-import { printJson } from "./print.ts";
-import { type DataOptions, withStore } from "./with-store.ts";
+import { collectionBounds, collectionOf } from "../../admission/tenant-limits.ts";
+// oxlint-disable-next-line no-restricted-imports
+import { printJson } from "../../commands/print.ts";
+// oxlint-disable-next-line no-restricted-imports
+import { type DataOptions, withStore } from "../../commands/with-store.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { CollectionResult, CollectedAmounts } from "../../store/store.ts";
 
 interface CollectOptions extends DataOptions {
   readonly tenant?: string;

@@ -1,9 +1,9 @@
-import { collectionOf } from "../admission/tenant-limits.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import { clock, type Timer } from "../lib/clock.ts";
-import type { Log } from "../lib/log.ts";
-import type { Limits } from "../limits/limits.ts";
-import type { CollectionResult, Store } from "../store/store.ts";
+import { collectionOf } from "../../admission/tenant-limits.ts";
+import type { Cluster } from "../../cluster/cluster.ts";
+import { clock, type Timer } from "../../lib/clock.ts";
+import type { Log } from "../../lib/log.ts";
+import type { Limits } from "../../limits/limits.ts";
+import type { CollectionResult, Store } from "../../store/store.ts";
 
 const COLLECTION = "collection";
 /** The first collection comes after this part of the time between two: a service may be restarted often. */
