@@ -202,16 +202,6 @@ program
   .action(async (server, options) => run((await import("./commands/grant.ts")).grant(server, options)));
 
 program
-  .command("collect")
-  .description("Delete unreferenced packages, content and compiled code; works while Berth runs.")
-  .option("--tenant <name>", "only this tenant (default: all)")
-  .option("--dry-run", "only report what would be deleted")
-  .option("--json", "print the result as JSON")
-  .option(...dataOption)
-  // oxlint-disable-next-line no-restricted-imports
-  .action(async (options) => run((await import("./features/collection/collect.ts")).collect(options)));
-
-program
   .command("restore")
   .description("Restore a backup; the replaced store is kept. Works while Berth runs.")
   .argument("<file>", "file written by berth backup")

@@ -1,6 +1,5 @@
 import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
-import { fixed } from "../limits/fixed.ts";
 import { shareOfWorker, tenantLimitNames, type Limits, type TenantLimits } from "../limits/limits.ts";
 
 const NAMES = Object.keys(tenantLimitNames) as (keyof TenantLimits)[];
@@ -59,25 +58,6 @@ export function readTenantLimits(before: JsonObject, texts: readonly string[]): 
   if (problems.length > 0) throw new BerthError("tenant_invalid", problems.join("; "));
   return limits;
 }
-
-/** How long content that nothing refers to stays readable, and how long it can be taken back after that. */
-export const collectionBounds = fixed({ collectGraceMs: 3_600_000 });
-
-/** The order for a collection: how long each tenant keeps history. */
-export function collectionOf(
-  tenants: readonly { readonly name: string; readonly limits: JsonObject }[],
-  defaults: Limits,
-): { readonly tenants: { readonly tenant: string; readonly historyMs: number }[]; readonly graceMs: number } {
-  return {
-    tenants: tenants.map(({ name, limits }) => ({
-      tenant: name,
-      historyMs: tenantLimits(defaults, limits).historyDays * DAY_MS,
-    })),
-    graceMs: collectionBounds.collectGraceMs,
-  };
-}
-
-const DAY_MS = 86_400_000;
 
 /** Sentences about the faults of a tenant's own limits. */
 export function tenantLimitProblems(limits: JsonObject): string[] {

@@ -9,8 +9,6 @@ import { Shares } from "../cluster/shares.ts";
 import { type Config, mayStartPrograms, packageVersion } from "../config.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
-// oxlint-disable-next-line no-restricted-imports
-import { collectRegularly } from "../features/collection/collecting.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { KeptCode } from "../host/catalog/cached-code.ts";
 import { Checks } from "../host/checks/checks.ts";
@@ -243,7 +241,6 @@ export async function openCore(
       log.warn(
         `other processes serve from this data folder: what ${builtIn.name} connects to is known to this process alone`,
       );
-    if (hosting.writable) closers.push(collectRegularly(store, cluster, limits, log));
     return {
       host,
       tenancy,

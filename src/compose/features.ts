@@ -1,5 +1,6 @@
 import { setFeatures } from "../entry/features.ts";
 import { clientsFeature } from "../features/clients/feature.ts";
+import { collectionFeature } from "../features/collection/feature.ts";
 import { consentsFeature } from "../features/consents/feature.ts";
 import type { Feature } from "../features/feature.ts";
 import { legacySseFeature } from "../features/legacy-sse/feature.ts";
@@ -12,6 +13,7 @@ import { tenantFilesFeature } from "../features/tenant-files/feature.ts";
 /** All features, in the order of their entries in the navigation of pages. */
 export const features: readonly Feature[] = [
   clientsFeature,
+  collectionFeature,
   consentsFeature,
   legacySseFeature,
   metricsFeature,

@@ -49,7 +49,14 @@ describe("a Berth without features", () => {
   });
 
   it("does not know their commands", async () => {
-    for (const words of [["connect"], ["profile"], ["state"], ["tenant", "export"], ["tenant", "import"]]) {
+    for (const words of [
+      ["collect"],
+      ["connect"],
+      ["profile"],
+      ["state"],
+      ["tenant", "export"],
+      ["tenant", "import"],
+    ]) {
       const { code, stderr } = await berthInProcess(words);
       assert.equal(code, 1);
       assert.match(stderr, new RegExp(`unknown command '${words.at(-1)}'`));

@@ -1,25 +1,27 @@
-import { collectionBounds, collectionOf } from "../../admission/tenant-limits.ts";
-// oxlint-disable-next-line no-restricted-imports
-import { printJson } from "../../commands/print.ts";
-// oxlint-disable-next-line no-restricted-imports
-import { type DataOptions, withStore } from "../../commands/with-store.ts";
 import { BerthError } from "../../lib/errors.ts";
-import type { CollectionResult, CollectedAmounts } from "../../store/store.ts";
+import { printableJson } from "../../lib/printable.ts";
+import type { CollectedAmounts, CollectionResult } from "../../store/store.ts";
+import type { WithStore } from "../feature.ts";
+import { collectionBounds, collectionOrder } from "./order.ts";
 
-interface CollectOptions extends DataOptions {
+interface CollectOptions {
+  readonly data?: string;
   readonly tenant?: string;
   readonly dryRun?: boolean;
   readonly json?: boolean;
 }
 
 /** `berth collect`, while Berth serves or not. */
-export function collect({ data, tenant, dryRun: isTrial = false, json }: CollectOptions): Promise<number> {
+export function collect(
+  withStore: WithStore,
+  { data, tenant, dryRun: isTrial = false, json }: CollectOptions,
+): Promise<number> {
   return withStore(data === undefined ? {} : { data }, async (store, { limits, database }) => {
     const tenants = (await store.tenants.list()).filter(({ name }) => tenant === undefined || name === tenant);
     if (tenants.length === 0)
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
-    const collected = await store.collect({ ...collectionOf(tenants, limits), isTrial });
-    if (json) printJson(collected, 2);
+    const collected = await store.collect({ ...collectionOrder(tenants, limits), isTrial });
+    if (json) process.stdout.write(`${printableJson(JSON.stringify(collected, undefined, 2))}\n`);
     else for (const line of linesOf(collected, isTrial)) console.log(line);
     if (!json && !isTrial && database === undefined)
       console.log(`The store's file has room for ${collected.reusableBytes} bytes before it grows.`);

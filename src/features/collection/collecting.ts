@@ -1,9 +1,7 @@
-import { collectionOf } from "../../admission/tenant-limits.ts";
-import type { Cluster } from "../../cluster/cluster.ts";
 import { clock, type Timer } from "../../lib/clock.ts";
-import type { Log } from "../../lib/log.ts";
-import type { Limits } from "../../limits/limits.ts";
-import type { CollectionResult, Store } from "../../store/store.ts";
+import type { CollectionResult } from "../../store/store.ts";
+import type { FeatureCore } from "../feature.ts";
+import { collectionOrder } from "./order.ts";
 
 const COLLECTION = "collection";
 /** The first collection comes after this part of the time between two: a service may be restarted often. */
@@ -11,15 +9,13 @@ const FIRST_SHARE = 0.1;
 /** Timers take no more. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/**
- * Collects what nothing refers to, again and again, while calls go on: one of all nodes does. Returns what ends that.
- */
-export function collectRegularly(
-  store: Pick<Store, "collect" | "tenants">,
-  cluster: Pick<Cluster, "id" | "lease">,
-  limits: Limits,
-  log: Log,
-): () => Promise<void> {
+/** Deletes unreferenced content regularly, on one of all nodes. Returns the function that ends this. */
+export function collectRegularly({
+  store,
+  isChosenFor,
+  limits,
+  log,
+}: Pick<FeatureCore, "store" | "isChosenFor" | "limits" | "log">): () => Promise<void> {
   const { collectIntervalMs } = limits;
   let timer: Timer | undefined;
   let isOver = false;
@@ -28,8 +24,8 @@ export function collectRegularly(
   };
   const collect = async (): Promise<void> => {
     try {
-      if ((await cluster.lease(COLLECTION)).node !== cluster.id) return later(collectIntervalMs);
-      const collected = await store.collect(collectionOf(await store.tenants.list(), limits));
+      if (!(await isChosenFor(COLLECTION))) return later(collectIntervalMs);
+      const collected = await store.collect(collectionOrder(await store.tenants.list(), limits));
       if (isWorthTelling(collected)) log.info({ ...collected }, "what nothing refers to was collected");
     } catch (error) {
       if (!isOver) log.warn({ err: error }, "what nothing refers to could not be collected; Berth tries again");

@@ -16,11 +16,11 @@ import { until } from "../../support/until.ts";
 const newFolder = testFolders("collecting");
 
 describe("regular collections", () => {
-  let lease = { node: "one", fence: 1 };
-  const cluster = { id: "one", lease: async () => lease };
+  let isChosen = true;
+  const nodes = { isChosenFor: async (_job: string) => isChosen };
   const start = (t: TestContext, store: Store, log = pino({ level: "silent" })): void => {
     t.after(lower({ collectGraceMs: 0 }));
-    t.after(collectRegularly(store, cluster, defaultLimits, log));
+    t.after(collectRegularly({ store, isChosenFor: (job) => nodes.isChosenFor(job), limits: defaultLimits, log }));
   };
   const isCollected = (store: Store, text: string, tenant = "default"): Promise<boolean> =>
     store.content(tenant, rawBlock(text).cid).then((bytes) => bytes === undefined);
@@ -30,8 +30,8 @@ describe("regular collections", () => {
       const lines: { freed?: { content: { count: number } } }[] = [];
       start(t, store, pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) }));
       await store.change("default", { by: "test", put: [rawBlock("one")] });
-      const asked = t.mock.method(cluster, "lease");
-      lease = { node: "other", fence: 1 };
+      const asked = t.mock.method(nodes, "isChosenFor");
+      isChosen = false;
       for (const times of [1, 2]) {
         clock.leap(defaultLimits.collectIntervalMs);
         assert.equal(asked.mock.callCount(), times);
@@ -39,7 +39,7 @@ describe("regular collections", () => {
         await setImmediate();
       }
       assert.equal(await isCollected(store, "one"), false);
-      lease = { node: "one", fence: 2 };
+      isChosen = true;
       for (const text of ["one", "two"]) {
         await store.change("default", { by: "test", put: [rawBlock(text)] });
         clock.leap(defaultLimits.collectIntervalMs);
