@@ -157,7 +157,7 @@ export async function openCore(
     // The endpoint is opened later.
     const activity = { stats: () => endpoint.stats() };
     const measured = { audit, journal, executor, relay, upstreams, endpoint: activity, store, log };
-    const { features, guestRequests, metrics, consents, retention, builtIn } = opened(
+    const { features, guestRequests, metrics, consents, approvals, retention, builtIn } = opened(
       await openFeatures({
         config,
         store,
@@ -180,6 +180,7 @@ export async function openCore(
       cluster,
       checks,
       consents,
+      approvals,
       executor,
       ...compilers.compiling(executor, features),
       keptCode: new KeptCode(),

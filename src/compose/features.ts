@@ -2,6 +2,7 @@ import { setFeatures } from "../entry/features.ts";
 import { clientsFeature } from "../features/clients/feature.ts";
 import { collectionFeature } from "../features/collection/feature.ts";
 import { consentsFeature } from "../features/consents/feature.ts";
+import { driftFeature } from "../features/drift/feature.ts";
 import type { Feature } from "../features/feature.ts";
 import { legacySseFeature } from "../features/legacy-sse/feature.ts";
 import { metricsFeature } from "../features/metrics/feature.ts";
@@ -15,6 +16,7 @@ export const features: readonly Feature[] = [
   clientsFeature,
   collectionFeature,
   consentsFeature,
+  driftFeature,
   legacySseFeature,
   metricsFeature,
   profilesFeature,

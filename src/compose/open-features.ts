@@ -1,5 +1,6 @@
 import type { FeatureCore, FeatureParts, Meter } from "../features/feature.ts";
 import type { ConsentPort } from "../host/calls/consent.ts";
+import type { ApprovalPort } from "../host/catalog/approvals.ts";
 import type { CallRetention } from "../host/journal/record.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
 import type { BuiltInServer } from "../host/serving/with-built-in.ts";
@@ -11,6 +12,7 @@ export interface OpenedFeatures {
   readonly guestRequests: GuestRequests;
   readonly metrics: Meter;
   readonly consents: ConsentPort;
+  readonly approvals: ApprovalPort | undefined;
   readonly builtIn: BuiltInServer | undefined;
   readonly retention: CallRetention | undefined;
   close(): Promise<void>;
@@ -30,6 +32,7 @@ export async function openFeatures(core: FeatureCore): Promise<OpenedFeatures> {
     guestRequests: Object.assign({}, ...opened.map((each) => each.guestRequests)),
     metrics: opened.find((each) => each.metrics)?.metrics ?? NO_METRICS,
     consents: opened.find((each) => each.consents)?.consents ?? NO_CONSENTS,
+    approvals: opened.find((each) => each.approvals)?.approvals,
     builtIn: opened.find((each) => each.builtIn)?.builtIn,
     retention: opened.find((each) => each.retention)?.retention,
     async close() {

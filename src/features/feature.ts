@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import type { Config } from "../config.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
 import type { ConsentPort } from "../host/calls/consent.ts";
+import type { ApprovalPort } from "../host/catalog/approvals.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Journal } from "../host/journal/journal.ts";
 import type { CallObserver, CallRetention } from "../host/journal/record.ts";
@@ -88,6 +89,7 @@ export interface FeatureParts {
   readonly forget?: (tenant: string) => void;
   readonly metrics?: Meter;
   readonly consents?: ConsentPort;
+  readonly approvals?: ApprovalPort;
   /** A server that it adds to the tenant `default`. */
   readonly builtIn?: BuiltInServer;
   readonly retention?: CallRetention;

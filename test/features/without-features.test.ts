@@ -8,12 +8,16 @@ import { apiOf } from "../support/api.ts";
 import { call } from "../support/berth.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { berthInSuite } from "../support/suite.ts";
+import { notes } from "../support/upstreams.ts";
 
 // This file has a process of its own.
 (features as unknown[]).length = 0;
 
 describe("a Berth without features", () => {
-  const berth = berthInSuite({ files: ["reference_templates/echo.ts"], env: { BERTH_EXPLORE: "on" } });
+  const berth = berthInSuite({
+    files: ["reference_templates/echo.ts"],
+    env: { BERTH_EXPLORE: "on", BERTH_UPSTREAM_PROGRAMS: "on" },
+  });
   const get = (path: string): Promise<Response> => fetch(berth.url + path, { headers: { Accept: "text/html" } });
 
   it("names the request of guest code that nothing answers", async () => {
@@ -46,6 +50,18 @@ describe("a Berth without features", () => {
       );
       assert.equal(readNamedEntry("echo", "echo", entry as never).refused, true);
     }
+  });
+
+  it("serves upstreams only if their entry withholds no change", async () => {
+    const put = (hold: string) => apiOf(berth).put("/entries/notes", JSON.stringify({ upstream: notes, hold }));
+    for (const hold of ["any", "breaking"]) {
+      const { status, body } = await put(hold);
+      assert.equal(status, 422);
+      assert.match(JSON.stringify(body), /needs the feature \\"drift\\", which this Berth does not have/);
+    }
+    assert.equal((await put("none")).status, 201);
+    const { content } = await call(`${berth.url}/mcp/notes`, "loose");
+    assert.equal(content[0].text, "BRAF V600E is a common mutation.");
   });
 
   it("does not know their commands", async () => {

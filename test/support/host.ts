@@ -63,7 +63,7 @@ export async function openHosted(
     const checks = new Checks(defaultLimits);
     const limits = { ...defaultLimits, ...overrides };
     const log = createLog("silent");
-    const { guestRequests, consents } = await openFeatures({
+    const { guestRequests, consents, approvals } = await openFeatures({
       config: { explore: false },
       store,
       limits,
@@ -81,6 +81,7 @@ export async function openHosted(
     const hosting = {
       store,
       consents,
+      approvals,
       executor,
       checks,
       compile: (source: DefinitionSource) => compiler.compile(source),

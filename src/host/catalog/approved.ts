@@ -1,46 +1,19 @@
 import type { ContractChange } from "../../contract/change.ts";
-import type { SkillContract } from "../../contract/contract.ts";
 import { heldKinds, itemsOf, keyOf } from "../../contract/held-items.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
-import { BerthError, type ErrorCode } from "../../lib/errors.ts";
+import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
-import { printable } from "../../lib/printable.ts";
 import { firstProblems, type Problem } from "../../lib/problem.ts";
 import type { Store } from "../../store/store.ts";
-import { UpstreamError } from "../../upstream/messages/upstream-error.ts";
 import type { Contract } from "../offers/catalog.ts";
 import { cidOf, cidOfContract } from "../offers/contract-cids.ts";
-import { driftOf, judge, NOTHING_ARRIVED, type Held, type Judgement } from "../upstreams/drift.ts";
+import { driftOf, judge, NOTHING_ARRIVED, type Judgement } from "../upstreams/drift.ts";
 import type { HostedUpstream } from "../upstreams/hosted.ts";
-import type { Hosting } from "../upstreams/hosting.ts";
-import {
-  readContract,
-  readRemembered,
-  rememberedCid,
-  writeRemembered,
-  type Remembered,
-  type RememberedChanges,
-} from "../upstreams/upstream-record.ts";
+import type { Remembered, RememberedChanges } from "../upstreams/remembered.ts";
+import { readContract, readRemembered, rememberedCid, writeRemembered } from "../upstreams/upstream-record.ts";
+import type { ApprovalDependencies, Own } from "./approvals.ts";
 import { ifRoom, roomForOthers } from "./release-recorder.ts";
-
-export interface ApprovalDependencies {
-  readonly store: Store;
-  readonly writable: boolean;
-  /** Undefined where no upstreams are started. */
-  readonly upstreams?: Hosting;
-  /** For a trial: nothing is remembered. */
-  readonly isTrial: boolean;
-  readonly storedBytesOf?: (tenant: string) => number;
-}
-
-/** The part of an upstream that may be served. */
-export interface Own {
-  readonly own: Contract;
-  readonly held: Held;
-  /** All that are approved, those too that are held back or gone: nobody reads anything else under their URIs. */
-  readonly skills: readonly SkillContract[];
-  readonly problems: readonly Problem[];
-}
+import { refused, start } from "./upstream-catalog.ts";
 
 /**
  * Resolves with what is approved of an upstream and still offered. An upstream that was approved before is known
@@ -138,7 +111,7 @@ export async function recall(
 }
 
 /** Approves exactly the contract that a person was shown. Rejects when the upstream offers another by now. */
-export function approveUpstream(
+export function approve(
   store: Store,
   tenant: string,
   server: string,
@@ -166,12 +139,7 @@ export function approveUpstream(
 }
 
 /** Takes over what another process wrote of an upstream; true if that changes what is served. */
-export async function followRemembered(
-  store: Store,
-  tenant: string,
-  server: string,
-  hosted: HostedUpstream,
-): Promise<boolean> {
+export async function follow(store: Store, tenant: string, server: string, hosted: HostedUpstream): Promise<boolean> {
   const last = hosted.remembered;
   const now = await readRemembered(store, tenant, server, hosted.upstream.launch.uri, last);
   if (!now || !last) return now !== undefined;
@@ -224,35 +192,4 @@ function subjectText({ subject, name, message }: ContractChange): string {
   if (subject === "server") return "The server itself: ";
   if (name === "") return "";
   return message.includes(`"${name}"`) ? "" : `The ${subject} "${name}": `;
-}
-
-/**
- * Rejects with `server_refused` when the upstream cannot be started. A trial also shows its stderr: only a principal
- * that may change its entry can try it.
- */
-export async function start(server: string, hosted: HostedUpstream, isTrial: boolean): Promise<void> {
-  try {
-    await hosted.start();
-  } catch (error) {
-    // Nothing is wrong with an upstream when there is no room for it now, or the check of its messages failed.
-    if (!(error instanceof BerthError) || FOR_NOW.has(error.code)) throw error;
-    // Without the error's data: it shows a wrong launcher URI, which may hold what clients must not see.
-    const said = problem(error.code.replaceAll("_", "-"), error.message);
-    const stderr = isTrial && error instanceof UpstreamError ? printable(error.stderr.slice(-STDERR_UNITS_MAX)) : "";
-    throw refused(server, [stderr === "" ? said : { ...said, frame: stderr }], error);
-  }
-}
-
-/** The end of the text says why. */
-const STDERR_UNITS_MAX = 1_500;
-
-const FOR_NOW: ReadonlySet<ErrorCode> = new Set(["too_many_processes", "no_descriptors", "check_failed"]);
-
-export function refused(server: string, problems: readonly Problem[], cause?: unknown): BerthError {
-  const message = problems[0]?.message ?? "it cannot be reached";
-  return new BerthError("server_refused", `"${server}": ${message}`, { data: { problems }, cause });
-}
-
-export function problem(code: string, message: string): Problem {
-  return { code, message, severity: "error" };
 }

@@ -14,28 +14,7 @@ import { appBounds } from "../../upstream/calls/apps.ts";
 import { listBounds } from "../../upstream/messages/long-answers.ts";
 import { cidOf, cidOfContract, isSubstantialChange, makeCids, makeFormCids, sizeOf } from "../offers/contract-cids.ts";
 import { takeOver, type TakenItem } from "./auto-approve.ts";
-
-/**
- * Items that differ from what was approved, or are new where there is no room for them; neither listed nor used until a
- * person approves them.
- */
-export interface Held {
-  readonly tools: readonly ToolContract[];
-  readonly prompts: readonly PromptContract[];
-  readonly skills: readonly SkillContract[];
-}
-
-export const NOTHING_HELD: Held = { tools: [], prompts: [], skills: [] };
-
-/**
- * How many tools and prompts at the end of the approved lists came after other approved ones went. They may be the same
- * ones under another name, so they do not count as known when the two contracts are compared. A skill under another URI is
- * another one.
- */
-export interface Arrived {
-  readonly tools: number;
-  readonly prompts: number;
-}
+import { type Arrived, type Held, NOTHING_HELD } from "./remembered.ts";
 
 export const NOTHING_ARRIVED: Arrived = { tools: 0, prompts: 0 };
 

@@ -1,4 +1,3 @@
-import type { ContractChange } from "../../contract/change.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { soundContract } from "../../contract/sound.ts";
 import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
@@ -7,25 +6,8 @@ import { isObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
 import { cidOf, cidOfContract, contractBlock, readAs } from "../offers/contract-cids.ts";
 import type { TakenItem } from "./auto-approve.ts";
-import { NOTHING_ARRIVED, type Arrived } from "./drift.ts";
-
-/** The record of an upstream that is kept from one run to the next. */
-export interface Remembered {
-  readonly approved: Contract;
-  readonly arrived: Arrived;
-  /** The approved contract before the entry's policy took anything over; undefined where it has not. */
-  readonly reviewed?: Contract | undefined;
-  /** The contract last seen, which is served until the upstream starts again. */
-  readonly observed: Contract;
-  /** CID of the locked contract that `approved` began with; another lock begins anew. */
-  readonly locked: Cid | null;
-}
-
-/** The record, with the changes that wait for a person, and those that were taken over since one last approved. */
-export interface RememberedChanges extends Remembered {
-  readonly changes: readonly ContractChange[];
-  readonly autoApproved: readonly ContractChange[];
-}
+import { NOTHING_ARRIVED } from "./drift.ts";
+import type { Arrived, Remembered } from "./remembered.ts";
 
 /** The CID of the record of `server`, of whatever URI; null where there is none. */
 export async function rememberedCid(store: Store, tenant: string, server: string): Promise<Cid | null> {
