@@ -179,10 +179,10 @@ export const mutants = [
     tests: ["test/features/retained-calls/secret-fields.test.ts"],
   },
   {
-    file: "src/host/upstreams/drift.ts",
+    file: "src/features/drift/drift.ts",
     find: `{ ...rest, description: approved.description };`,
     replace: `{ ...rest, description: observed.description };`,
-    tests: ["test/host/upstreams/auto-approve.test.ts"],
+    tests: ["test/features/drift/auto-approve.test.ts"],
   },
   {
     file: "src/host/catalog/permitted.ts",

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { soundContract } from "../../src/contract/sound.ts";
-import { unnamedEntry } from "../../src/entry/entry.ts";
-import { approvedNow } from "../../src/host/catalog/approved.ts";
-import { makeCids } from "../../src/host/offers/contract-cids.ts";
-import type { HostedUpstream } from "../../src/host/upstreams/hosted.ts";
-import { openStore } from "../../src/store/open-store.ts";
-import type { Store } from "../../src/store/store.ts";
-import { tool } from "../support/hosted-upstreams.ts";
-import { rows } from "../support/rows.ts";
-import { temporaryFolder } from "../support/suite.ts";
+import { soundContract } from "../../../src/contract/sound.ts";
+import { unnamedEntry } from "../../../src/entry/entry.ts";
+import { approvedNow } from "../../../src/features/drift/approved.ts";
+import { makeCids } from "../../../src/host/offers/contract-cids.ts";
+import type { HostedUpstream } from "../../../src/host/upstreams/hosted.ts";
+import { openStore } from "../../../src/store/open-store.ts";
+import type { Store } from "../../../src/store/store.ts";
+import { tool } from "../../support/hosted-upstreams.ts";
+import { rows } from "../../support/rows.ts";
+import { temporaryFolder } from "../../support/suite.ts";
 
 describe("an upstream that two processes serve", () => {
   it("is approved as one of them sees it first, and the other one holds back what differs", async (t) => {

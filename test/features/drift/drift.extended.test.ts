@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { compareContracts } from "../../../src/contract/compare.ts";
 import type { Contract } from "../../../src/contract/contract.ts";
 import type { HoldPolicy } from "../../../src/entry/hold-fields.ts";
-import { judge } from "../../../src/host/upstreams/drift.ts";
+import { judge } from "../../../src/features/drift/drift.ts";
 import { contractHash, knownOf } from "../../../src/upstream/calls/contract-hash.ts";
 import { contractOf, surveyOf } from "../../../src/upstream/calls/survey.ts";
 import { rows } from "../../support/rows.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { changedText } from "../../src/contract/model-texts.ts";
+import { changedText } from "../../../src/features/drift/model-texts.ts";
 
 const schema = (properties: object, more: object = {}) => ({
   name: "t",

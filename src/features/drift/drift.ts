@@ -4,17 +4,24 @@ import { compareInTurns } from "../../contract/compare.ts";
 import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { AppContract, Contract, PromptContract, SkillContract, ToolContract } from "../../contract/contract.ts";
 import { byKey, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
-import { changedText } from "../../contract/model-texts.ts";
 import { skillFinder } from "../../contract/skills.ts";
 import { stableForm } from "../../contract/stable-form.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
+import {
+  cidOf,
+  cidOfContract,
+  isSubstantialChange,
+  makeCids,
+  makeFormCids,
+  sizeOf,
+} from "../../host/offers/contract-cids.ts";
+import { type Arrived, type Held, NOTHING_HELD } from "../../host/upstreams/remembered.ts";
 import { cutText } from "../../lib/cut-text.ts";
 import { mapInTurns, nextTurn, turnTaker } from "../../lib/event-loop.ts";
 import { appBounds } from "../../upstream/calls/apps.ts";
 import { listBounds } from "../../upstream/messages/long-answers.ts";
-import { cidOf, cidOfContract, isSubstantialChange, makeCids, makeFormCids, sizeOf } from "../offers/contract-cids.ts";
 import { takeOver, type TakenItem } from "./auto-approve.ts";
-import { type Arrived, type Held, NOTHING_HELD } from "./remembered.ts";
+import { changedText } from "./model-texts.ts";
 
 export const NOTHING_ARRIVED: Arrived = { tools: 0, prompts: 0 };
 

@@ -1,19 +1,19 @@
 import type { ContractChange } from "../../contract/change.ts";
 import { heldKinds, itemsOf, keyOf } from "../../contract/held-items.ts";
 import type { ServerEntry } from "../../entry/entry.ts";
+import type { ApprovalDependencies, Own } from "../../host/catalog/approvals.ts";
+import { ifRoom, roomForOthers } from "../../host/catalog/release-recorder.ts";
+import { refused, start } from "../../host/catalog/upstream-catalog.ts";
+import type { Contract } from "../../host/offers/catalog.ts";
+import { cidOf, cidOfContract } from "../../host/offers/contract-cids.ts";
+import type { HostedUpstream } from "../../host/upstreams/hosted.ts";
+import type { Remembered, RememberedChanges } from "../../host/upstreams/remembered.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { firstProblems, type Problem } from "../../lib/problem.ts";
 import type { Store } from "../../store/store.ts";
-import type { Contract } from "../offers/catalog.ts";
-import { cidOf, cidOfContract } from "../offers/contract-cids.ts";
-import { driftOf, judge, NOTHING_ARRIVED, type Judgement } from "../upstreams/drift.ts";
-import type { HostedUpstream } from "../upstreams/hosted.ts";
-import type { Remembered, RememberedChanges } from "../upstreams/remembered.ts";
-import { readContract, readRemembered, rememberedCid, writeRemembered } from "../upstreams/upstream-record.ts";
-import type { ApprovalDependencies, Own } from "./approvals.ts";
-import { ifRoom, roomForOthers } from "./release-recorder.ts";
-import { refused, start } from "./upstream-catalog.ts";
+import { driftOf, judge, NOTHING_ARRIVED, type Judgement } from "./drift.ts";
+import { readContract, readRemembered, rememberedCid, writeRemembered } from "./upstream-record.ts";
 
 /**
  * Resolves with what is approved of an upstream and still offered. An upstream that was approved before is known

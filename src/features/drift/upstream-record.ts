@@ -1,13 +1,13 @@
 import type { Contract } from "../../contract/contract.ts";
 import { soundContract } from "../../contract/sound.ts";
+import { cidOf, cidOfContract, contractBlock, readAs } from "../../host/offers/contract-cids.ts";
+import type { Arrived, Remembered } from "../../host/upstreams/remembered.ts";
 import { decodeJsonInTurns, jsonBlock, rawBlock, type Cid } from "../../lib/cid.ts";
 import { mapInTurns } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import type { Store } from "../../store/store.ts";
-import { cidOf, cidOfContract, contractBlock, readAs } from "../offers/contract-cids.ts";
 import type { TakenItem } from "./auto-approve.ts";
 import { NOTHING_ARRIVED } from "./drift.ts";
-import type { Arrived, Remembered } from "./remembered.ts";
 
 /** The CID of the record of `server`, of whatever URI; null where there is none. */
 export async function rememberedCid(store: Store, tenant: string, server: string): Promise<Cid | null> {

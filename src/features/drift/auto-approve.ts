@@ -2,13 +2,13 @@ import { compareInTurns } from "../../contract/compare.ts";
 import { contractBounds } from "../../contract/contract-bounds.ts";
 import type { Contract } from "../../contract/contract.ts";
 import { byKey, heldKinds, itemsOf, keyOf, type HeldItem, type HeldKind } from "../../contract/held-items.ts";
-import { changedText } from "../../contract/model-texts.ts";
 import { stableForm } from "../../contract/stable-form.ts";
 import type { HoldPolicy } from "../../entry/hold-fields.ts";
+import { cidOf, isSubstantialChange, makeCids, sizeOf } from "../../host/offers/contract-cids.ts";
 import { nextTurn } from "../../lib/event-loop.ts";
 import { isObject } from "../../lib/json.ts";
 import { listBounds } from "../../upstream/messages/long-answers.ts";
-import { cidOf, isSubstantialChange, makeCids, sizeOf } from "../offers/contract-cids.ts";
+import { changedText } from "./model-texts.ts";
 
 /** The part of an offer that the policy of an entry takes over without a person. */
 export interface AutoApproved {

@@ -1,4 +1,4 @@
-import { isObject } from "../lib/json.ts";
+import { isObject } from "../../lib/json.ts";
 
 /**
  * Tells if what a model reads of a tool or a prompt is the same in another version of it. A leaf, apart from the
