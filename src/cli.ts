@@ -249,7 +249,8 @@ function addAuditCommands(): void {
     .option("--limit <number>", "maximum number of records, newest first (default: 50)")
     .option("--format <format>", "text, or json with one object per line (default: text on a terminal, else json)")
     .option(...dataOption)
-    .action(async (options) => run((await import("./commands/audit.ts")).searchAudit(options)));
+    // oxlint-disable-next-line no-restricted-imports
+    .action(async (options) => run((await import("./features/audit/commands.ts")).searchAudit(options)));
 
   audit
     .command("verify")
@@ -259,7 +260,8 @@ function addAuditCommands(): void {
     .option(...dataOption)
     // The parent command takes --data, too, before or after the name of this one.
     .action(async (_own, command: Command) =>
-      run((await import("./commands/audit.ts")).verifyAudit(command.optsWithGlobals())),
+      // oxlint-disable-next-line no-restricted-imports
+      run((await import("./features/audit/commands.ts")).verifyAudit(command.optsWithGlobals())),
     );
 }
 

@@ -2,6 +2,8 @@ import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
+// oxlint-disable-next-line no-restricted-imports
+import { auditPage } from "../features/audit/pages.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -24,7 +26,6 @@ import { answerPreflight } from "./cors.ts";
 import type { Figure } from "./feature-routes.ts";
 import { MCP_PATH } from "./mcp-path.ts";
 import type { OpenStreams } from "./open-streams.ts";
-import { auditPage } from "./pages/audit.ts";
 import { cidPage } from "./pages/cid.ts";
 import { sendErrorPage, wantsPage, type ErrorOptions } from "./pages/error.ts";
 import { mcpPage } from "./pages/mcp.ts";

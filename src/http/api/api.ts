@@ -1,7 +1,8 @@
 import { Router } from "express";
 import type { Audit } from "../../audit/audit.ts";
+// oxlint-disable-next-line no-restricted-imports
+import { readAuditQuery } from "../../features/audit/query.ts";
 import { administering } from "../access/permit.ts";
-import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type ApiOptions } from "./add-route.ts";
 import { packageRoutes } from "./packages.ts";

@@ -1,6 +1,6 @@
 import type { Request } from "express";
-import type { TenantQuery } from "../audit/audit.ts";
-import { FILTER_FIELDS, readFilter, type FilterTexts } from "../audit/filter.ts";
+import type { TenantQuery } from "../../audit/audit.ts";
+import { FILTER_FIELDS, readFilter, type FilterTexts } from "../../audit/filter.ts";
 
 /** Reads the query of `/audit` and `/api/audit`. Throws `invalid_params` with every problem at once. */
 export function readAuditQuery({ query }: Pick<Request, "query">): TenantQuery {

@@ -2,12 +2,12 @@ import { AUDIT_KINDS } from "../../audit/audit-entry.ts";
 import type { Audit } from "../../audit/audit.ts";
 import { OUTCOMES } from "../../audit/filter.ts";
 import type { AuditRecord } from "../../audit/record.ts";
+import { administering } from "../../http/access/permit.ts";
+import type { Pages } from "../../http/pages/pages.ts";
+import { authorText, bytesText, countOf, shortCid, timeView } from "../../http/pages/parts/text.ts";
+import type { PageRoute } from "../../http/routed.ts";
 import { isObject, type Json } from "../../lib/json.ts";
-import { administering } from "../access/permit.ts";
-import { filterTexts, readAuditQuery } from "../audit-query.ts";
-import type { PageRoute } from "../routed.ts";
-import type { Pages } from "./pages.ts";
-import { authorText, bytesText, countOf, shortCid, timeView } from "./parts/text.ts";
+import { filterTexts, readAuditQuery } from "./query.ts";
 
 /** `GET /audit`: the tenant's audit records, fifty per page, and a form to filter them. */
 export const auditPage: PageRoute<{ readonly audit: Audit; readonly pages: Pages }> = {

@@ -1,12 +1,14 @@
-import type { AuditLinks } from "../audit/audit-entry.ts";
-import { headText, readHead } from "../audit/chain.ts";
-import { type FilterTexts, readFilter } from "../audit/filter.ts";
-import type { AuditRecord } from "../audit/record.ts";
-import { searchLog } from "../audit/search.ts";
-import { faultText, verifyLog, type VerifiedLog } from "../audit/verify.ts";
-import { BerthError } from "../lib/errors.ts";
-import { printJson } from "./print.ts";
-import { type DataOptions, withStore } from "./with-store.ts";
+import type { AuditLinks } from "../../audit/audit-entry.ts";
+import { headText, readHead } from "../../audit/chain.ts";
+import { type FilterTexts, readFilter } from "../../audit/filter.ts";
+import type { AuditRecord } from "../../audit/record.ts";
+import { searchLog } from "../../audit/search.ts";
+import { faultText, verifyLog, type VerifiedLog } from "../../audit/verify.ts";
+// oxlint-disable-next-line no-restricted-imports
+import { printJson } from "../../commands/print.ts";
+// oxlint-disable-next-line no-restricted-imports
+import { type DataOptions, withStore } from "../../commands/with-store.ts";
+import { BerthError } from "../../lib/errors.ts";
 
 export interface SearchOptions extends DataOptions, FilterTexts {
   readonly tenant?: string;
