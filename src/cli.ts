@@ -1,8 +1,6 @@
 #!/usr/bin/env node
 import cluster from "node:cluster";
 import { Command, Option } from "commander";
-import { AUDIT_KINDS } from "./audit/audit-entry.ts";
-import { OUTCOMES } from "./audit/filter.ts";
 import { environmentOf, folderToServe } from "./commands/environment.ts";
 import { makeConsolePrintable } from "./commands/print.ts";
 import { run } from "./commands/run.ts";
@@ -224,7 +222,6 @@ async function serveOnce(path: string | undefined, given: ServeOptions): Promise
   return (await import("./commands/serve.ts")).serve(options);
 }
 
-addAuditCommands();
 addPackageCommands();
 addSecretCommands();
 addTenantCommands();
@@ -232,38 +229,6 @@ for (const { commands } of features) commands?.(program, { run, withStore, dataO
 addTokenCommands();
 
 await program.parseAsync();
-
-/** `berth audit` and `berth audit verify` (docs/audit.md), while Berth serves or not. */
-function addAuditCommands(): void {
-  const audit = program
-    .command("audit")
-    .description("Search the audit log: edits, approvals, secrets, tokens, tenants, logins and calls.")
-    .option("--tenant <name>", "only this tenant")
-    .addOption(new Option("--kind <kind>", "only this kind").choices(AUDIT_KINDS))
-    .option("--server <name>", "only this server")
-    .option("--tool <name>", "only calls of tools with this name")
-    .option("--principal <id>", "only this token or user, such as token:1a2b3c4d5e")
-    .addOption(new Option("--outcome <outcome>", "only records with this outcome").choices(OUTCOMES))
-    .option("--since <time>", "time such as 2026-11-22T08:00Z, or age: 30m, 12h, 7d")
-    .option("--until <time>", "time or age, as for --since")
-    .option("--limit <number>", "maximum number of records, newest first (default: 50)")
-    .option("--format <format>", "text, or json with one object per line (default: text on a terminal, else json)")
-    .option(...dataOption)
-    // oxlint-disable-next-line no-restricted-imports
-    .action(async (options) => run((await import("./features/audit/commands.ts")).searchAudit(options)));
-
-  audit
-    .command("verify")
-    .description("Verify that no record of the log was changed or removed, and print its head.")
-    .option("--head <head>", "head printed by an earlier verify, which the log must still contain")
-    .option("--json", "print the result as JSON")
-    .option(...dataOption)
-    // The parent command takes --data, too, before or after the name of this one.
-    .action(async (_own, command: Command) =>
-      // oxlint-disable-next-line no-restricted-imports
-      run((await import("./features/audit/commands.ts")).verifyAudit(command.optsWithGlobals())),
-    );
-}
 
 /**
  * `berth packages …` (docs/packages.md): the npm packages that definitions may import. A running Berth on the same data

@@ -1,4 +1,5 @@
 import { setFeatures } from "../entry/features.ts";
+import { auditFeature } from "../features/audit/feature.ts";
 import { clientsFeature } from "../features/clients/feature.ts";
 import { collectionFeature } from "../features/collection/feature.ts";
 import { consentsFeature } from "../features/consents/feature.ts";
@@ -23,6 +24,7 @@ export const features: readonly Feature[] = [
   retainedCallsFeature,
   stateFeature,
   tenantFilesFeature,
+  auditFeature,
 ];
 
 setFeatures(features);

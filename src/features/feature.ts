@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { Audit } from "../audit/audit.ts";
 import type { Config } from "../config.ts";
 import type { ExecutorStats } from "../executor/executor.ts";
 import type { ConsentPort } from "../host/calls/consent.ts";
@@ -11,7 +12,6 @@ import type { BuiltInServer } from "../host/serving/with-built-in.ts";
 import type { OpenUpstream } from "../host/upstreams/hosted.ts";
 import type { HostingStats } from "../host/upstreams/hosting.ts";
 import type { FeatureRoutes, Figure } from "../http/feature-routes.ts";
-import type { JsonObject } from "../lib/json.ts";
 import type { Log } from "../lib/log.ts";
 import type { Sealer } from "../lib/seal.ts";
 import type { Limits, TenantLimits } from "../limits/limits.ts";
@@ -58,8 +58,8 @@ export interface FeatureCore {
   /** The CID of the release that a server's name stands for now. Rejects with `server_…` if it is not served. */
   readonly servedRelease: (tenant: string, server: string) => Promise<string>;
   readonly sealer: Sealer;
-  /** Records what happens to consents; a call with consent waits for that. */
-  readonly audit: { consent(tenant: string, facts: JsonObject): Promise<void> };
+  /** `consent` records what happens to consents; a call with consent waits for that. */
+  readonly audit: Pick<Audit, "consent" | "search" | "observer">;
   /** Opens an upstream as for the tenant `default`: with the environment of this process, and at any address. */
   readonly openUpstream: OpenUpstream;
   readonly log: Log;

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
+import type { Audit } from "../audit/audit.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-// oxlint-disable-next-line no-restricted-imports
-import { auditPage } from "../features/audit/pages.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -46,7 +45,6 @@ import { sayWhenToRetry } from "./write-answer.ts";
 
 /** Every page of the core but those of errors and of signing in: each is a file in `pages/`, with its template in `views/pages/`. */
 const allPages = [
-  auditPage,
   cidPage,
   mcpPage,
   metaPage,
@@ -63,6 +61,7 @@ const allPages = [
 /** The parts of the service that HTTP serves. */
 export interface AppParts extends Omit<ApiOptions, "bodies" | "checks"> {
   readonly checks: ServersRouteOptions["checks"] & ApiOptions["checks"];
+  readonly audit: Audit;
   readonly tenancy: Tenancy;
   readonly cluster: Pick<Cluster, "others">;
   /** The isolation of guest code, for pages to show. */

@@ -29,7 +29,16 @@ describe("a Berth without features", () => {
   it("serves the core, without their pages, API, servers and navigation", async () => {
     const { content } = await call(`${berth.url}/mcp/echo`, "echo", { message: "hello" });
     assert.deepEqual(content, [{ type: "text", text: "hello" }]);
-    for (const path of ["/metrics", "/state", "/api/state", "/api/servers/echo/calls", "/mcp/explore", "/mcp/echo/sse"])
+    for (const path of [
+      "/metrics",
+      "/audit",
+      "/api/audit",
+      "/state",
+      "/api/state",
+      "/api/servers/echo/calls",
+      "/mcp/explore",
+      "/mcp/echo/sse",
+    ])
       assert.equal((await get(path)).status, 404, path);
     const page = await (await get("/mcp/meta/echo?tab=connect")).text();
     assert.match(page, /\/mcp\/echo<\/code>/);
@@ -66,6 +75,7 @@ describe("a Berth without features", () => {
 
   it("does not know their commands", async () => {
     for (const words of [
+      ["audit"],
       ["collect"],
       ["connect"],
       ["profile"],

@@ -73,7 +73,7 @@ export async function openHosted(
       directory: () => undefined,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       sealer: createSealer([randomBytes(32)]),
-      audit: { consent: async () => {} },
+      audit: { consent: async () => {} } as never,
       openUpstream: undefined as never,
       log,
       measured: {} as MeasuredParts,

@@ -4,20 +4,19 @@ import { type FilterTexts, readFilter } from "../../audit/filter.ts";
 import type { AuditRecord } from "../../audit/record.ts";
 import { searchLog } from "../../audit/search.ts";
 import { faultText, verifyLog, type VerifiedLog } from "../../audit/verify.ts";
-// oxlint-disable-next-line no-restricted-imports
 import { printJson } from "../../commands/print.ts";
-// oxlint-disable-next-line no-restricted-imports
-import { type DataOptions, withStore } from "../../commands/with-store.ts";
 import { BerthError } from "../../lib/errors.ts";
+import type { WithStore } from "../feature.ts";
 
-export interface SearchOptions extends DataOptions, FilterTexts {
+interface SearchOptions extends FilterTexts {
+  readonly data?: string;
   readonly tenant?: string;
   /** `json` prints one object a line; the default when standard output is not a terminal. */
   readonly format?: string;
 }
 
 /** `berth audit`: records of all tenants and of the service, the newest first. */
-export function searchAudit(options: SearchOptions): Promise<number> {
+export function searchAudit(withStore: WithStore, options: SearchOptions): Promise<number> {
   const { tenant, format = process.stdout.isTTY ? "text" : "json" } = options;
   if (format !== "json" && format !== "text") {
     throw new BerthError("invalid_params", `--format is json or text, not "${format}"`);
@@ -35,7 +34,8 @@ export function searchAudit(options: SearchOptions): Promise<number> {
 
 /** `berth audit verify`: exit code 1, and the first link that does not fit, when the log was changed. */
 export function verifyAudit(
-  options: DataOptions & { readonly head?: string; readonly json?: boolean },
+  withStore: WithStore,
+  options: { readonly data?: string; readonly head?: string; readonly json?: boolean },
 ): Promise<number> {
   const kept = options.head === undefined ? undefined : readHead(options.head);
   if (options.head !== undefined && !kept) {

@@ -1,19 +1,44 @@
+import { Router } from "express";
 import { AUDIT_KINDS } from "../../audit/audit-entry.ts";
 import type { Audit } from "../../audit/audit.ts";
 import { OUTCOMES } from "../../audit/filter.ts";
 import type { AuditRecord } from "../../audit/record.ts";
-import { administering } from "../../http/access/permit.ts";
-import type { Pages } from "../../http/pages/pages.ts";
+import { administering, mayAdminister } from "../../http/access/permit.ts";
+import { addRoute } from "../../http/api/add-route.ts";
+import type { FeatureRoutes, PageKit } from "../../http/feature-routes.ts";
 import { authorText, bytesText, countOf, shortCid, timeView } from "../../http/pages/parts/text.ts";
-import type { PageRoute } from "../../http/routed.ts";
+import type { PageRoute, RouteHandler } from "../../http/routed.ts";
 import { isObject, type Json } from "../../lib/json.ts";
 import { filterTexts, readAuditQuery } from "./query.ts";
 
+type SearchedAudit = Pick<Audit, "search" | "observer">;
+
+export function auditRoutes(audit: SearchedAudit): FeatureRoutes {
+  return {
+    api: [{ path: "/audit", create: () => auditApi(audit) }],
+    pages: [auditPage(audit)],
+    sections: [{ section: "audit", label: "Audit", href: "/audit", isShown: mayAdminister }],
+  };
+}
+
+/** `/api/audit`: the tenant's audit records, newest first, for its administrators. */
+function auditApi(audit: SearchedAudit): Router {
+  const get: RouteHandler = async (context) => {
+    const { records, next } = await audit.search(context.tenant, readAuditQuery(context.request));
+    context.response.setHeader("Cache-Control", "no-store");
+    context.response.json({ records, ...(next !== undefined && { next }) });
+  };
+
+  const router = Router();
+  addRoute(router, "/", { read: administering, write: administering }, { get });
+  return router;
+}
+
 /** `GET /audit`: the tenant's audit records, fifty per page, and a form to filter them. */
-export const auditPage: PageRoute<{ readonly audit: Audit; readonly pages: Pages }> = {
+const auditPage = (audit: SearchedAudit): PageRoute<PageKit> => ({
   path: "/audit",
   permit: administering,
-  create({ audit, pages }) {
+  create({ pages }) {
     return async (context) => {
       const { request, response } = context;
       const { tenant, base } = context;
@@ -37,7 +62,7 @@ export const auditPage: PageRoute<{ readonly audit: Audit; readonly pages: Pages
       });
     };
   },
-};
+});
 
 /** Yields one view at a time, so that they are never all in memory. */
 function* viewsOf(base: string, records: readonly AuditRecord[]): Generator<object> {

@@ -1,5 +1,5 @@
+import { printJson } from "../../commands/print.ts";
 import { BerthError } from "../../lib/errors.ts";
-import { printableJson } from "../../lib/printable.ts";
 import type { CollectedAmounts, CollectionResult } from "../../store/store.ts";
 import type { WithStore } from "../feature.ts";
 import { collectionBounds, collectionOrder } from "./order.ts";
@@ -21,7 +21,7 @@ export function collect(
     if (tenants.length === 0)
       throw new BerthError("tenant_not_found", `"${tenant}"; "berth tenant list" has all of them`);
     const collected = await store.collect({ ...collectionOrder(tenants, limits), isTrial });
-    if (json) process.stdout.write(`${printableJson(JSON.stringify(collected, undefined, 2))}\n`);
+    if (json) printJson(collected, 2);
     else for (const line of linesOf(collected, isTrial)) console.log(line);
     if (!json && !isTrial && database === undefined)
       console.log(`The store's file has room for ${collected.reusableBytes} bytes before it grows.`);

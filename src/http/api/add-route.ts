@@ -1,6 +1,5 @@
 import type { Router } from "express";
 import type { Access } from "../../access/access.ts";
-import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../edits/edits.ts";
 import type { PackageEdits } from "../../edits/package-edits.ts";
 import type { SecretEdits } from "../../edits/secret-edits.ts";
@@ -18,7 +17,6 @@ export interface ApiOptions {
   readonly secrets: SecretEdits;
   readonly host: Host;
   readonly access: Access;
-  readonly audit: Audit;
   readonly storedUse: (tenant: string) => Promise<TenantUse>;
   readonly bodies: Bodies;
   readonly features: readonly FeatureRoutes[];
