@@ -139,7 +139,9 @@ program
     "after",
     examples("berth call hello.greet name=Ada times=2", `berth call hello.greet '{"name":"Ada"}' --json`),
   )
-  .action(async (method, words, options) => run((await import("./commands/call.ts")).call(method, words, options)));
+  .action(async (method, words, options) =>
+    run((await import("./features/native/commands/call.ts")).call(method, words, options)),
+  );
 
 program
   .command("boot")

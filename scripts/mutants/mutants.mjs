@@ -297,10 +297,10 @@ export const mutants = [
     tests: ["test/features/metrics/metrics.test.ts"],
   },
   {
-    file: "src/native/client.ts",
+    file: "src/features/native/client.ts",
     find: `    signal?.throwIfAborted();\n`,
     replace: ``,
-    tests: ["test/native/calls.test.ts"],
+    tests: ["test/features/native/calls.test.ts"],
   },
   {
     file: "src/network/fetches.ts",

@@ -7,6 +7,7 @@ import { filledPrompt } from "../../entry/prompt-fields.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import { readValue } from "../../executor/guest-value.ts";
+import { NATIVE_META } from "../../features/native/events.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
 import { parseDraft } from "../../lib/draft.ts";
@@ -26,7 +27,6 @@ import {
 import { LongText } from "../../lib/long-text.ts";
 import { parseJson } from "../../lib/parse-json.ts";
 import { piecesOf, TransferReader } from "../../lib/transfer.ts";
-import { NATIVE_META } from "../../native/events.ts";
 import { readEnd } from "../../upstream/calls/tasks.ts";
 import { readLongEvent, readLongMessage, type LongEvent } from "../../upstream/messages/long-answers.ts";
 import {

@@ -1,3 +1,4 @@
+import { callNatively, isNativeName } from "../../features/native/call-natively.ts";
 import { failure } from "../../host/offers/content.ts";
 import { jsonOf } from "../../host/offers/long-result.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -6,7 +7,6 @@ import type { Text } from "../../lib/long-text.ts";
 import { completion, requestedPrompt, requestedResource, requestedTool, uriOf } from "../methods/calls.ts";
 import { listPage } from "../methods/lists.ts";
 import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
-import { callNatively, isNativeName } from "../native.ts";
 import { runUntilAnswered, type Unanswered } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
 import type { LegacyCall, Session } from "./session.ts";

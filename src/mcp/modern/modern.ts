@@ -1,3 +1,4 @@
+import { callNatively } from "../../features/native/call-natively.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import type { Catalog, InputRequired } from "../../host/offers/catalog.ts";
@@ -18,7 +19,6 @@ import {
 } from "../methods/calls.ts";
 import { listPage, type ListForm } from "../methods/lists.ts";
 import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
-import { callNatively } from "../native.ts";
 import type { Answer, ClientLogs, MethodCall, Post, ServerPlace } from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
 import { capabilitiesOf, checkOffered } from "./capabilities.ts";

@@ -3,13 +3,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
-import { argumentsOf } from "../../src/commands/call-arguments.ts";
-import { call } from "../support/berth.ts";
-import { cli, type Ran } from "../support/commands.ts";
-import { berthInProcess } from "../support/in-process.ts";
-import { rows } from "../support/rows.ts";
-import { berthInSuite } from "../support/suite.ts";
-import { until } from "../support/until.ts";
+import { argumentsOf } from "../../../../src/features/native/commands/call-arguments.ts";
+import { call } from "../../../support/berth.ts";
+import { cli, type Ran } from "../../../support/commands.ts";
+import { berthInProcess } from "../../../support/in-process.ts";
+import { rows } from "../../../support/rows.ts";
+import { berthInSuite } from "../../../support/suite.ts";
+import { until } from "../../../support/until.ts";
 
 const TYPED = `
 /** Says what it was given. */

@@ -1,9 +1,9 @@
-import { typeText } from "../contract/signature.ts";
-import { lazyValidator } from "../host/calls/arguments.ts";
-import { BerthError } from "../lib/errors.ts";
-import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } from "../lib/json.ts";
-import { nearestName } from "../lib/near-names.ts";
-import { printableLine } from "../lib/printable.ts";
+import { typeText } from "../../../contract/signature.ts";
+import { lazyValidator } from "../../../host/calls/arguments.ts";
+import { BerthError } from "../../../lib/errors.ts";
+import { isObject, type Json, type JsonObject, type JsonSchema, tryParseJson } from "../../../lib/json.ts";
+import { nearestName } from "../../../lib/near-names.ts";
+import { printableLine } from "../../../lib/printable.ts";
 
 /**
  * The arguments of a call as they are typed: `name=value`, `--name value`, `--name=value`, or one JSON object, which the

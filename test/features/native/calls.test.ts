@@ -1,15 +1,20 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Host } from "../../src/host/host.ts";
-import { ALL_SERVERS } from "../../src/host/serving/aggregate.ts";
-import type { JsonObject } from "../../src/lib/json.ts";
-import { nativeTool } from "../../src/mcp/native.ts";
-import type { ServerPlace } from "../../src/mcp/protocol.ts";
-import { callNative, NativeCallError, type NativeEvent, type NativeResult } from "../../src/native/client.ts";
-import { modern, MODERN_META, post, request } from "../support/berth.ts";
-import { LegacyClient } from "../support/legacy-client.ts";
-import { connectRaw, eventsOf, rawPost } from "../support/raw-http.ts";
-import { berthInSuite } from "../support/suite.ts";
+import { nativeTool } from "../../../src/features/native/call-natively.ts";
+import {
+  callNative,
+  NativeCallError,
+  type NativeEvent,
+  type NativeResult,
+} from "../../../src/features/native/client.ts";
+import type { Host } from "../../../src/host/host.ts";
+import { ALL_SERVERS } from "../../../src/host/serving/aggregate.ts";
+import type { JsonObject } from "../../../src/lib/json.ts";
+import type { ServerPlace } from "../../../src/mcp/protocol.ts";
+import { modern, MODERN_META, post, request } from "../../support/berth.ts";
+import { LegacyClient } from "../../support/legacy-client.ts";
+import { connectRaw, eventsOf, rawPost } from "../../support/raw-http.ts";
+import { berthInSuite } from "../../support/suite.ts";
 
 const ASKING = `
 import type { ToolContext } from "berth";

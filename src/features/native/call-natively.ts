@@ -1,19 +1,19 @@
-import { permittedCatalog } from "../host/catalog/permitted.ts";
-import type { Host } from "../host/host.ts";
-import type { Catalog, CallResult, InputRequired, Tool } from "../host/offers/catalog.ts";
-import { textsOf } from "../host/offers/content.ts";
-import { jsonOf } from "../host/offers/long-result.ts";
-import { ALL_SERVERS } from "../host/serving/aggregate.ts";
-import { isCid } from "../lib/cid.ts";
-import { BerthError } from "../lib/errors.ts";
-import { isObject, JsonText, type JsonObject } from "../lib/json.ts";
-import type { Text } from "../lib/long-text.ts";
-import { nearNames } from "../lib/near-names.ts";
-import { NATIVE_META, type NativeEvent } from "../native/events.ts";
-import { callerContextOf } from "../outcome/context.ts";
-import { relayLog } from "./methods/calls.ts";
-import { readInputResponses } from "./modern/questions.ts";
-import type { MethodCall, ServerPlace } from "./protocol.ts";
+import { permittedCatalog } from "../../host/catalog/permitted.ts";
+import type { Host } from "../../host/host.ts";
+import type { Catalog, CallResult, InputRequired, Tool } from "../../host/offers/catalog.ts";
+import { textsOf } from "../../host/offers/content.ts";
+import { jsonOf } from "../../host/offers/long-result.ts";
+import { ALL_SERVERS } from "../../host/serving/aggregate.ts";
+import { isCid } from "../../lib/cid.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { isObject, JsonText, type JsonObject } from "../../lib/json.ts";
+import type { Text } from "../../lib/long-text.ts";
+import { nearNames } from "../../lib/near-names.ts";
+import { relayLog } from "../../mcp/methods/calls.ts";
+import { readInputResponses } from "../../mcp/modern/questions.ts";
+import type { MethodCall, ServerPlace } from "../../mcp/protocol.ts";
+import { callerContextOf } from "../../outcome/context.ts";
+import { NATIVE_META, type NativeEvent } from "./events.ts";
 
 /**
  * Native calls: every tool is a JSON-RPC method of its own, `server.tool` or `server_tool`, beside MCP on the same

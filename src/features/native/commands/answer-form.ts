@@ -1,6 +1,6 @@
-import { isObject, type Json, type JsonObject } from "../lib/json.ts";
-import { printableJson, printableLine } from "../lib/printable.ts";
-import { choicesOf, shown } from "./terminal.ts";
+import { choicesOf, shown } from "../../../commands/terminal.ts";
+import { isObject, type Json, type JsonObject } from "../../../lib/json.ts";
+import { printableJson, printableLine } from "../../../lib/printable.ts";
 
 /**
  * The questions of a call, and the option that answers them together with `earlier` ones, to be pasted into a shell.

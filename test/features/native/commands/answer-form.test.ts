@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { answerForm } from "../../src/commands/answer-form.ts";
-import type { JsonObject } from "../../src/lib/json.ts";
+import { answerForm } from "../../../../src/features/native/commands/answer-form.ts";
+import type { JsonObject } from "../../../../src/lib/json.ts";
 
 test("prints questions and the option that answers them, safe to paste into a shell", () => {
   const properties: JsonObject = {

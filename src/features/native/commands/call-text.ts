@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { isObject, type Json, type JsonObject } from "../lib/json.ts";
-import type { NativeEvent, NativeResult } from "../native/client.ts";
+import { isObject, type Json, type JsonObject } from "../../../lib/json.ts";
+import type { NativeEvent, NativeResult } from "../client.ts";
 
 /**
  * A part of a call for a person: `out` is for standard output, `aside` for stderr. Each is empty or ends with a line end.

@@ -1,9 +1,16 @@
 import type { Readable, Writable } from "node:stream";
 import { text as textOf } from "node:stream/consumers";
-import { BerthError } from "../lib/errors.ts";
-import type { JsonObject, JsonSchema } from "../lib/json.ts";
-import { nearNames } from "../lib/near-names.ts";
-import { printable, printableJson, printableLine, printableText } from "../lib/printable.ts";
+import { ownUrl, tokenFor, tokenIfOwn } from "../../../commands/own-berth.ts";
+import { ownFolderHere } from "../../../commands/own-folder.ts";
+import { runningDev } from "../../../commands/running-dev.ts";
+import { askPerson, Terminal } from "../../../commands/terminal.ts";
+import { BerthError } from "../../../lib/errors.ts";
+import type { JsonObject, JsonSchema } from "../../../lib/json.ts";
+import { nearNames } from "../../../lib/near-names.ts";
+import { printable, printableJson, printableLine, printableText } from "../../../lib/printable.ts";
+import { joinAnswers } from "../../../outcome/answers.ts";
+import { isConsentKey } from "../../../outcome/consent.ts";
+import { defaultAnswer, readQuestionKey } from "../../../outcome/question.ts";
 import {
   callNative,
   listTools,
@@ -12,17 +19,10 @@ import {
   nativeName,
   type NativeEvent,
   type NativeResult,
-} from "../native/client.ts";
-import { joinAnswers } from "../outcome/answers.ts";
-import { isConsentKey } from "../outcome/consent.ts";
-import { defaultAnswer, readQuestionKey } from "../outcome/question.ts";
+} from "../client.ts";
 import { answerForm } from "./answer-form.ts";
 import { argumentsOf, checkNames, objectOf, usageOf } from "./call-arguments.ts";
 import { textOfEvent, textOfResult, type CallText } from "./call-text.ts";
-import { ownUrl, tokenFor, tokenIfOwn } from "./own-berth.ts";
-import { ownFolderHere } from "./own-folder.ts";
-import { runningDev } from "./running-dev.ts";
-import { askPerson, Terminal } from "./terminal.ts";
 
 export interface CallCommandOptions {
   /** The URL of a running Berth; by default `BERTH_URL`, or the `berth dev` of the working folder. */

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import { MODERN_META, request } from "../support/berth.ts";
-import { rows } from "../support/rows.ts";
-import { StdioSession, type Said } from "../support/stdio-session.ts";
-import { berthInSuite, temporaryFolder } from "../support/suite.ts";
+import { MODERN_META, request } from "../../support/berth.ts";
+import { rows } from "../../support/rows.ts";
+import { StdioSession, type Said } from "../../support/stdio-session.ts";
+import { berthInSuite, temporaryFolder } from "../../support/suite.ts";
 
 describe("native calls on stdio", () => {
   const folder = temporaryFolder();

@@ -1,4 +1,4 @@
-import { isObject, type JsonObject, type JsonSchema } from "../lib/json.ts";
+import { isObject, type JsonObject, type JsonSchema } from "../../lib/json.ts";
 import { NATIVE_META, type NativeEvent, type NativeResult } from "./events.ts";
 
 export type { NativeEvent, NativeResult } from "./events.ts";

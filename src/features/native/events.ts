@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "../lib/json.ts";
+import type { Json, JsonObject } from "../../lib/json.ts";
 
 /**
  * A native call on the wire: a JSON-RPC request whose method is `server.tool` and whose params are the tool's
