@@ -23,7 +23,7 @@ import { createSealer } from "../lib/seal.ts";
 import type { SharedLimits } from "../lib/shared-limits.ts";
 import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { TenantLimits } from "../limits/limits.ts";
-import { Endpoint } from "../mcp/endpoint.ts";
+import { Endpoint, type EndpointStats } from "../mcp/endpoint.ts";
 import { inParts } from "../mcp/records-in-parts.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawner } from "../processes/spawn/spawn.ts";
@@ -156,9 +156,9 @@ export async function openCore(
     const writable = config.image !== "readonly";
     const directory = (tenant: string): Directory | undefined => host.directory(tenant);
     // The endpoint is opened later.
-    const activity = { stats: () => endpoint.stats() };
+    const activity = { stats: (): EndpointStats => endpoint.stats() };
     const measured = { audit, journal, executor, relay, upstreams, endpoint: activity, store, log };
-    const { features, guestRequests, metrics, consents, retention, builtIn } = opened(
+    const { features, guestRequests, metrics, consents, retention, callNatively, builtIn } = opened(
       await openFeatures({
         config,
         store,
@@ -209,6 +209,7 @@ export async function openCore(
     );
     const errands = opened(new Errands({ cluster, records: inParts(store), log }));
     const endpoint = new Endpoint({
+      callNatively,
       cluster,
       errands,
       host,

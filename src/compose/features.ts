@@ -3,6 +3,7 @@ import { clientsFeature } from "../features/clients/feature.ts";
 import { consentsFeature } from "../features/consents/feature.ts";
 import type { Feature } from "../features/feature.ts";
 import { metricsFeature } from "../features/metrics/feature.ts";
+import { nativeFeature } from "../features/native/feature.ts";
 import { profilesFeature } from "../features/profiles/feature.ts";
 import { retainedCallsFeature } from "../features/retained-calls/feature.ts";
 import { stateFeature } from "../features/state/feature.ts";
@@ -13,6 +14,7 @@ export const features: readonly Feature[] = [
   clientsFeature,
   consentsFeature,
   metricsFeature,
+  nativeFeature,
   profilesFeature,
   retainedCallsFeature,
   stateFeature,

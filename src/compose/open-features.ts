@@ -3,6 +3,7 @@ import type { ConsentPort } from "../host/calls/consent.ts";
 import type { CallRetention } from "../host/journal/record.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
 import type { BuiltInServer } from "../host/serving/with-built-in.ts";
+import type { CallNatively } from "../mcp/protocol.ts";
 import { features } from "./features.ts";
 
 export interface OpenedFeatures {
@@ -13,6 +14,7 @@ export interface OpenedFeatures {
   readonly consents: ConsentPort;
   readonly builtIn: BuiltInServer | undefined;
   readonly retention: CallRetention | undefined;
+  readonly callNatively: CallNatively | undefined;
   close(): Promise<void>;
 }
 
@@ -32,6 +34,7 @@ export async function openFeatures(core: FeatureCore): Promise<OpenedFeatures> {
     consents: opened.find((each) => each.consents)?.consents ?? NO_CONSENTS,
     builtIn: opened.find((each) => each.builtIn)?.builtIn,
     retention: opened.find((each) => each.retention)?.retention,
+    callNatively: opened.find((each) => each.callNatively)?.callNatively,
     async close() {
       await Promise.all(opened.map(async (each) => each.close?.()));
     },

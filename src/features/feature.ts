@@ -15,6 +15,7 @@ import type { Log } from "../lib/log.ts";
 import type { Sealer } from "../lib/seal.ts";
 import type { Limits, TenantLimits } from "../limits/limits.ts";
 import type { EndpointStats } from "../mcp/endpoint.ts";
+import type { CallNatively } from "../mcp/protocol.ts";
 import type { SocketUse } from "../network/relay-wire.ts";
 import type { Store } from "../store/store.ts";
 
@@ -91,6 +92,7 @@ export interface FeatureParts {
   /** A server that it adds to the tenant `default`. */
   readonly builtIn?: BuiltInServer;
   readonly retention?: CallRetention;
+  readonly callNatively?: CallNatively;
   /** Ends what it has started. */
   readonly close?: () => Promise<void>;
   /**

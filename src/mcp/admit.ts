@@ -1,9 +1,9 @@
 import type { Action, Principal } from "../access/principal.ts";
-import { isNativeName } from "../features/native/call-natively.ts";
 import type { Catalog } from "../host/offers/catalog.ts";
 import { ALL_SERVERS } from "../host/serving/aggregate.ts";
 import { BerthError } from "../lib/errors.ts";
 import { isObject } from "../lib/json.ts";
+import { isNativeName } from "./protocol.ts";
 
 /**
  * Refuses a principal that may use nothing of a server, in the same way whether the server exists or not. At the server

@@ -20,7 +20,7 @@ import { closeLegacy, createLegacy, endSession, type Legacy } from "./legacy/leg
 import { listenLegacy } from "./legacy/listen.ts";
 import { receiveLegacy } from "./legacy/receive.ts";
 import { answerModern, createModern, type Modern } from "./modern/modern.ts";
-import type { Answer, Listen, Post } from "./protocol.ts";
+import type { Answer, CallNatively, Listen, Post } from "./protocol.ts";
 import { inParts } from "./records-in-parts.ts";
 import { isOfModernEra, META_PROTOCOL_VERSION } from "./revisions.ts";
 
@@ -35,6 +35,7 @@ export interface EndpointStats {
 
 export interface EndpointOptions {
   readonly host: Host;
+  readonly callNatively?: CallNatively | undefined;
   readonly berthVersion: string;
   readonly log: Log;
   /**
@@ -56,8 +57,8 @@ export interface EndpointOptions {
 
 /**
  * The MCP endpoint of every server, for both eras. It owns the path of a message: JSON-RPC → era → method → answer. The
- * differences between eras are in `modern.ts` and `legacy.ts`; a method that neither has may be a tool's own
- * (`native.ts`). It knows no HTTP library and no socket.
+ * differences between eras are in `modern.ts` and `legacy.ts`; a method that neither has may be a native call. It
+ * knows no HTTP library and no socket.
  */
 export class Endpoint {
   readonly #host: Host;

@@ -1,7 +1,8 @@
 import type { Principal } from "../access/principal.ts";
+import type { Host } from "../host/host.ts";
 import type { Catalog } from "../host/offers/catalog.ts";
 import type { CancelSignal } from "../lib/cancellation.ts";
-import type { BerthError } from "../lib/errors.ts";
+import { BerthError } from "../lib/errors.ts";
 import type { JsonObject } from "../lib/json.ts";
 import type { LogLevel } from "../lib/log-level.ts";
 import type { Text } from "../lib/long-text.ts";
@@ -124,4 +125,21 @@ export interface Client {
   readonly logLevel?: LogLevel;
   /** The session of the request, if any. */
   readonly session?: string;
+}
+
+/** Calls a tool by a method of its own, `server.tool`. Rejects with `method_not_found` if there is no such tool. */
+export type CallNatively = (host: Host, call: MethodCall) => Promise<Text>;
+
+/** Calls a method that is none of MCP's. Without native calls, no such method exists. */
+export function callOtherMethod(
+  { host, callNatively }: { readonly host: Host; readonly callNatively?: CallNatively | undefined },
+  call: MethodCall,
+): Promise<Text> {
+  if (!callNatively) throw new BerthError("method_not_found", call.method);
+  return callNatively(host, call);
+}
+
+/** A separator distinguishes native methods from those of MCP, which contain none in any revision. */
+export function isNativeName(method: string): boolean {
+  return /[._]/.test(method);
 }

@@ -5,7 +5,7 @@ import { readNamedEntry } from "../../src/entry/mcps.ts";
 import { guestPort, type PortHost } from "../../src/host/serving/guest-port.ts";
 import type { Store } from "../../src/store/store.ts";
 import { apiOf } from "../support/api.ts";
-import { call } from "../support/berth.ts";
+import { call, post, request } from "../support/berth.ts";
 import { berthInProcess } from "../support/in-process.ts";
 import { berthInSuite } from "../support/suite.ts";
 
@@ -25,6 +25,8 @@ describe("a Berth without features", () => {
   it("serves the core, without their pages, API, servers and navigation", async () => {
     const { content } = await call(`${berth.url}/mcp/echo`, "echo", { message: "hello" });
     assert.deepEqual(content, [{ type: "text", text: "hello" }]);
+    const { body } = await post(`${berth.url}/mcp/echo`, request("echo.echo", { message: "hello" }));
+    assert.equal(body.error.code, -32601);
     for (const path of ["/metrics", "/state", "/api/state", "/api/servers/echo/calls", "/mcp/explore"])
       assert.equal((await get(path)).status, 404, path);
     const page = await (await get("/mcp/meta/echo?tab=connect")).text();
@@ -49,7 +51,7 @@ describe("a Berth without features", () => {
   });
 
   it("does not know their commands", async () => {
-    for (const words of [["connect"], ["profile"], ["state"], ["tenant", "export"], ["tenant", "import"]]) {
+    for (const words of [["call"], ["connect"], ["profile"], ["state"], ["tenant", "export"], ["tenant", "import"]]) {
       const { code, stderr } = await berthInProcess(words);
       assert.equal(code, 1);
       assert.match(stderr, new RegExp(`unknown command '${words.at(-1)}'`));

@@ -11,7 +11,7 @@ import type { Text } from "../../lib/long-text.ts";
 import { nearNames } from "../../lib/near-names.ts";
 import { relayLog } from "../../mcp/methods/calls.ts";
 import { readInputResponses } from "../../mcp/modern/questions.ts";
-import type { MethodCall, ServerPlace } from "../../mcp/protocol.ts";
+import { isNativeName, type MethodCall, type ServerPlace } from "../../mcp/protocol.ts";
 import { callerContextOf } from "../../outcome/context.ts";
 import { NATIVE_META, type NativeEvent } from "./events.ts";
 
@@ -68,11 +68,6 @@ const client = { capabilities: { elicitation: { form: {}, url: {} }, sampling: {
 
 /** The longest server name, a separator, the longest tool name, and some to spare for a release. */
 const NAME_CHARACTERS_MAX = 320;
-
-/** A separator distinguishes native methods from those of MCP, which contain none in any revision. */
-export function isNativeName(method: string): boolean {
-  return /[._]/.test(method);
-}
 
 /**
  * The tool that a method of this name is at this place; undefined when the name does not begin with a server's. Rejects

@@ -7,7 +7,6 @@ import { filledPrompt } from "../../entry/prompt-fields.ts";
 import type { GuestOutcome } from "../../executor/executor.ts";
 import { failure, outputTooLarge } from "../../executor/failures.ts";
 import { readValue } from "../../executor/guest-value.ts";
-import { NATIVE_META } from "../../features/native/events.ts";
 import { BoundedMap } from "../../lib/bounded-map.ts";
 import { digestOfJson } from "../../lib/canonical-json.ts";
 import { parseDraft } from "../../lib/draft.ts";
@@ -194,13 +193,13 @@ function readOf({ body, valuesMax, isArguments }: ReadTask): CheckReport {
   const found: { at: number; text: string; digest: JsonDigest }[] = [];
   for (const [at, message] of (Array.isArray(value) ? (value as unknown[]) : [value]).entries()) {
     if (!isObject(message) || typeof message["method"] !== "string" || !isObject(message["params"])) continue;
-    const { [NATIVE_META]: meta, ...given } = message["params"];
+    const { _meta: meta, ...given } = message["params"];
     // The parameters of a native call, which a separator tells from methods of MCP, are the arguments themselves.
     const isNative = /[._]/.test(message["method"]);
     const args = isNative ? given : given["arguments"];
     if ((!isNative && message["method"] !== "tools/call") || !isObject(args)) continue;
     found.push({ at, ...argumentsOf(args) });
-    if (isNative) message["params"] = meta === undefined ? {} : { [NATIVE_META]: meta };
+    if (isNative) message["params"] = meta === undefined ? {} : { _meta: meta };
     else delete message["params"]["arguments"];
   }
   if (valuesIn(value, valuesMax) > valuesMax) {

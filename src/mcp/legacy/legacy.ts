@@ -10,7 +10,7 @@ import type { Sealer } from "../../lib/seal.ts";
 import { fixed } from "../../limits/fixed.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { requestText } from "../json-rpc.ts";
-import type { Answer, ClientLogs, Post } from "../protocol.ts";
+import type { Answer, CallNatively, ClientLogs, Post } from "../protocol.ts";
 import { listenToNodes } from "./other-nodes.ts";
 import type { Session } from "./session.ts";
 import { Sessions } from "./sessions.ts";
@@ -33,6 +33,7 @@ export interface Legacy extends LegacyOptions {
 
 export interface LegacyOptions {
   readonly host: Host;
+  readonly callNatively?: CallNatively | undefined;
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: Records;

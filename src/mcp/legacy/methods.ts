@@ -1,4 +1,3 @@
-import { callNatively, isNativeName } from "../../features/native/call-natively.ts";
 import { failure } from "../../host/offers/content.ts";
 import { jsonOf } from "../../host/offers/long-result.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -7,6 +6,7 @@ import type { Text } from "../../lib/long-text.ts";
 import { completion, requestedPrompt, requestedResource, requestedTool, uriOf } from "../methods/calls.ts";
 import { listPage } from "../methods/lists.ts";
 import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
+import { callOtherMethod, isNativeName } from "../protocol.ts";
 import { runUntilAnswered, type Unanswered } from "./ask.ts";
 import type { Legacy } from "./legacy.ts";
 import type { LegacyCall, Session } from "./session.ts";
@@ -60,7 +60,7 @@ function callMethod(legacy: Legacy, call: LegacyCall): Text | Promise<Text> {
     case "ping":
       return "{}";
     default:
-      return callNatively(legacy.host, call);
+      return callOtherMethod(legacy, call);
   }
 }
 

@@ -1,4 +1,3 @@
-import { callNatively } from "../../features/native/call-natively.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import type { Catalog, InputRequired } from "../../host/offers/catalog.ts";
@@ -19,7 +18,15 @@ import {
 } from "../methods/calls.ts";
 import { listPage, type ListForm } from "../methods/lists.ts";
 import { checkSkills, folderPage, requestedSkill } from "../methods/skills.ts";
-import type { Answer, ClientLogs, MethodCall, Post, ServerPlace } from "../protocol.ts";
+import {
+  callOtherMethod,
+  type Answer,
+  type CallNatively,
+  type ClientLogs,
+  type MethodCall,
+  type Post,
+  type ServerPlace,
+} from "../protocol.ts";
 import { SUPPORTED_VERSIONS } from "../revisions.ts";
 import { capabilitiesOf, checkOffered } from "./capabilities.ts";
 import { checkRequest } from "./check-request.ts";
@@ -47,6 +54,7 @@ export interface Modern extends ModernOptions {
 
 export interface ModernOptions {
   readonly host: Host;
+  readonly callNatively?: CallNatively | undefined;
   readonly berthVersion: string;
   readonly sealer: Sealer;
   readonly records: TaskRecords;
@@ -127,7 +135,7 @@ function callMethod(modern: Modern, call: MethodCall): Text | Promise<Text> {
     case "tasks/cancel":
       return modern.tasks.cancel(call);
     default:
-      return callNatively(modern.host, call);
+      return callOtherMethod(modern, call);
   }
 }
 

@@ -1,6 +1,5 @@
 import { isUtf8 } from "node:buffer";
 import type { Readable, Writable } from "node:stream";
-import { isNativeName } from "../../features/native/call-natively.ts";
 import { Cancellation } from "../../lib/cancellation.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { isObject } from "../../lib/json.ts";
@@ -10,7 +9,7 @@ import { beginTrace } from "../../lib/trace.ts";
 import { limitVariable } from "../../limits/limits.ts";
 import type { Endpoint } from "../endpoint.ts";
 import { errorText, idOf, readMessage, type Message, type Request, type RequestId } from "../json-rpc.ts";
-import type { Answer, Post } from "../protocol.ts";
+import { isNativeName, type Answer, type Post } from "../protocol.ts";
 import { META_PROTOCOL_VERSION } from "../revisions.ts";
 import { HeldInput, LineOutput } from "./lines.ts";
 
