@@ -306,7 +306,7 @@ function addSecretCommands(): void {
     .argument("<name>", "name as declared by entries, such as API_TOKEN")
     .option(...tenantOption)
     .option(...dataOption)
-    .action(async (name, options) => run((await import("./commands/secret.ts")).setSecret(name, options)));
+    .action(async (name, options) => run((await import("./features/secrets/commands.ts")).setSecret(name, options)));
 
   secret
     .command("list")
@@ -314,7 +314,7 @@ function addSecretCommands(): void {
     .option(...tenantOption)
     .option(...dataOption)
     .option("--json", "print them as JSON")
-    .action(async (options) => run((await import("./commands/secret.ts")).listSecrets(options)));
+    .action(async (options) => run((await import("./features/secrets/commands.ts")).listSecrets(options)));
 
   secret
     .command("delete")
@@ -322,13 +322,13 @@ function addSecretCommands(): void {
     .argument("<name>")
     .option(...tenantOption)
     .option(...dataOption)
-    .action(async (name, options) => run((await import("./commands/secret.ts")).deleteSecret(name, options)));
+    .action(async (name, options) => run((await import("./features/secrets/commands.ts")).deleteSecret(name, options)));
 
   secret
     .command("rotate")
     .description("Encrypt the secrets of all tenants with a new key; works while Berth runs.")
     .option(...dataOption)
-    .action(async (options) => run((await import("./commands/secret.ts")).rotateSecrets(options)));
+    .action(async (options) => run((await import("./features/secrets/commands.ts")).rotateSecrets(options)));
 }
 
 /** `berth tenant …` (docs/tenants.md). A running Berth on the same data sees changes within a second. */

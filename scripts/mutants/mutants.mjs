@@ -65,10 +65,10 @@ export const mutants = [
     tests: ["test/commands/tenant.test.ts"],
   },
   {
-    file: "src/compose/keys.ts",
+    file: "src/secrets/keys.ts",
     find: `proof("secret", bytes)`,
     replace: `proof("seal", bytes)`,
-    tests: ["test/compose/keys.test.ts"],
+    tests: ["test/secrets/keys.test.ts"],
   },
   {
     file: "src/config.ts",
@@ -342,7 +342,7 @@ export const mutants = [
     file: "src/secrets/sealing.ts",
     find: `["berth secret", tenant, name]`,
     replace: `["berth secret", name]`,
-    tests: ["test/secrets/at-rest.test.ts"],
+    tests: ["test/features/secrets/at-rest.test.ts"],
   },
   {
     file: "src/store/sqlite/broken-log.ts",

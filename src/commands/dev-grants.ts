@@ -7,12 +7,12 @@ import { watch } from "chokidar";
 import type { OwnGrants } from "../compose/core.ts";
 import type { Berth } from "../compose/main.ts";
 import type { Config } from "../config.ts";
+import type { SecretFacts } from "../features/secrets/secrets.ts";
 import { parseFolders, type DeclaredFolder } from "../folders/folders.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
 import { nameFault, valueFault } from "../secrets/secret-rules.ts";
-import type { SecretFacts } from "../secrets/secrets.ts";
 
 export interface DevGrantsOptions {
   /** A file of lines `NAME=value`. */

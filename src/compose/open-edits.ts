@@ -4,7 +4,8 @@ import type { Edits } from "../edits/edits.ts";
 import { loadProblems } from "../edits/examine.ts";
 import { createPackageEdits, type PackageEdits } from "../edits/package-edits.ts";
 import { PackageSupply } from "../edits/package-supply.ts";
-import { createSecretEdits, type SecretEdits } from "../edits/secret-edits.ts";
+import { createSecretEdits, type SecretEdits } from "../features/secrets/edits.ts";
+import type { Secrets } from "../features/secrets/secrets.ts";
 import type { Host } from "../host/host.ts";
 import type { HostDependencies } from "../host/open-host.ts";
 import type { Log } from "../lib/log.ts";
@@ -14,7 +15,6 @@ import { openNpm } from "../packages/npm.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import type { MakeFolder } from "../processes/work-folders.ts";
-import type { Secrets } from "../secrets/secrets.ts";
 import type { SecretStore, Store } from "../store/store.ts";
 
 /** The changes that people and programs make, by kind. */

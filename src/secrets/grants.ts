@@ -1,8 +1,8 @@
+import type { Secrets } from "../features/secrets/secrets.ts";
 import { BerthError } from "../lib/errors.ts";
 import { LastKnown } from "../lib/last-known.ts";
 import type { Log } from "../lib/log.ts";
 import { Redactor } from "../lib/redactor.ts";
-import type { Secrets } from "./secrets.ts";
 
 /**
  * Gives each server the secrets that its entry declares, and no other. A value that a server was given is hidden from

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { proofsOf } from "../../src/compose/keys.ts";
+import { proofsOf } from "../../src/secrets/keys.ts";
 import { PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { admitKeys } from "../../src/store/postgres/key-proofs.ts";
 import { upgradeDatabase } from "../../src/store/postgres/upgrade.ts";

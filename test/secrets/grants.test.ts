@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { pino } from "pino";
+import type { Secrets } from "../../src/features/secrets/secrets.ts";
 import type { GivenToUpstream } from "../../src/host/upstreams/hosting.ts";
 import { Hosting } from "../../src/host/upstreams/hosting.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
 import { Grants } from "../../src/secrets/grants.ts";
-import type { Secrets } from "../../src/secrets/secrets.ts";
 import type { Upstream } from "../../src/upstream/upstream.ts";
 import { launchOf } from "../support/upstreams.ts";
 

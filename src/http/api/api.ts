@@ -1,11 +1,11 @@
 import { Router } from "express";
 import type { Audit } from "../../audit/audit.ts";
+import { secretRoutes } from "../../features/secrets/api.ts";
 import { administering } from "../access/permit.ts";
 import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
 import { addRoute, type ApiOptions } from "./add-route.ts";
 import { packageRoutes } from "./packages.ts";
-import { secretRoutes } from "./secrets.ts";
 import { serverRoutes } from "./servers.ts";
 import { subjectRoutes } from "./subjects.ts";
 import { tokenRoutes } from "./tokens.ts";

@@ -9,13 +9,13 @@ import {
   type FoundCall,
   type RetainedCallLimits,
 } from "../../../src/features/retained-calls/retained-calls.ts";
+import type { Secrets } from "../../../src/features/secrets/secrets.ts";
 import type { DirectoryEntry } from "../../../src/host/directory/directory.ts";
 import { Journal } from "../../../src/host/journal/journal.ts";
 import { BerthError } from "../../../src/lib/errors.ts";
 import { JsonText, type JsonObject } from "../../../src/lib/json.ts";
 import { defaultLimits } from "../../../src/limits/limits.ts";
 import { Grants } from "../../../src/secrets/grants.ts";
-import type { Secrets } from "../../../src/secrets/secrets.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { RetainedCallStore, Store } from "../../../src/store/store.ts";
 import { lower } from "../../support/lowered-limits.ts";

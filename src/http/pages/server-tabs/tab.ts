@@ -1,7 +1,7 @@
 import type { Access } from "../../../access/access.ts";
 import type { Cluster } from "../../../cluster/cluster.ts";
 import type { Edits } from "../../../edits/edits.ts";
-import type { SecretEdits } from "../../../edits/secret-edits.ts";
+import type { SecretEdits } from "../../../features/secrets/edits.ts";
 import type { Host } from "../../../host/host.ts";
 import type { Catalog } from "../../../host/offers/catalog.ts";
 import type { CallViews, SetupsFor } from "../../feature-routes.ts";

@@ -1,8 +1,8 @@
-import { BerthError } from "../lib/errors.ts";
-import type { SealedSecret, SecretStore } from "../store/store.ts";
-import type { KeyRing } from "./key-ring.ts";
-import { seal, unseal, type SecretKey } from "./sealing.ts";
-import { nameFault, secretBounds, valueFault } from "./secret-rules.ts";
+import { BerthError } from "../../lib/errors.ts";
+import type { KeyRing } from "../../secrets/key-ring.ts";
+import { seal, unseal, type SecretKey } from "../../secrets/sealing.ts";
+import { nameFault, secretBounds, valueFault } from "../../secrets/secret-rules.ts";
+import type { SealedSecret, SecretStore } from "../../store/store.ts";
 
 /**
  * Secrets of tenants: values under names, sealed at rest. It owns the rules for secrets, the sealing and the change of

@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { openKeys, proofsOf, readSealKey } from "../../src/compose/keys.ts";
 import { readConfig } from "../../src/config.ts";
+import { openKeys, proofsOf, readSealKey } from "../../src/secrets/keys.ts";
 import { temporaryFolder } from "../support/suite.ts";
 
 const SEAL_KEY_FILE = "seal.key";

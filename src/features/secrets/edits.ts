@@ -1,9 +1,9 @@
-import { readDirectory, type Directory } from "../host/directory/directory.ts";
-import { BerthError } from "../lib/errors.ts";
-import { turnTaker } from "../lib/event-loop.ts";
-import { secretBounds } from "../secrets/secret-rules.ts";
-import type { Secrets } from "../secrets/secrets.ts";
-import type { Store } from "../store/store.ts";
+import { readDirectory, type Directory } from "../../host/directory/directory.ts";
+import { BerthError } from "../../lib/errors.ts";
+import { turnTaker } from "../../lib/event-loop.ts";
+import { secretBounds } from "../../secrets/secret-rules.ts";
+import type { Store } from "../../store/store.ts";
+import type { Secrets } from "./secrets.ts";
 
 /** Lets a person list the names of a tenant's secrets, set and delete them. Nobody gets a value back. */
 export interface SecretEdits {

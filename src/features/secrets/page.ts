@@ -1,10 +1,10 @@
-import type { ListedSecret, SecretEdits } from "../../edits/secret-edits.ts";
-import { mayChange, reading } from "../access/permit.ts";
-import { namesOnPage, nextAddress, readListPage } from "../list-page.ts";
-import type { PageRoute } from "../routed.ts";
-import { inGroups, type Pages } from "./pages.ts";
-import { pathsOf } from "./parts/paths.ts";
-import { authorText, countOf, timeView } from "./parts/text.ts";
+import { mayChange, reading } from "../../http/access/permit.ts";
+import { namesOnPage, nextAddress, readListPage } from "../../http/list-page.ts";
+import { inGroups, type Pages } from "../../http/pages/pages.ts";
+import { pathsOf } from "../../http/pages/parts/paths.ts";
+import { authorText, countOf, timeView } from "../../http/pages/parts/text.ts";
+import type { PageRoute } from "../../http/routed.ts";
+import type { ListedSecret, SecretEdits } from "./edits.ts";
 
 export interface SecretsPageOptions {
   readonly secrets: SecretEdits;

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { BerthError } from "../lib/errors.ts";
 import { createKeyFile, readKeyFile } from "../lib/key-file.ts";
-import { givenKeys, MAKE_ONE, openKeyRing, type KeyRing } from "../secrets/key-ring.ts";
 import type { KeyProofs } from "../store/open-store.ts";
+import { givenKeys, MAKE_ONE, openKeyRing, type KeyRing } from "./key-ring.ts";
 
 const FILE = "seal.key";
 const KEY_BYTES = 32;

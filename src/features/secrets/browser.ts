@@ -2,11 +2,11 @@
  * The script of the secrets page: sets, replaces and deletes secrets. It never has a value except the one being typed.
  */
 
-import { send, type ApiRequest } from "./shared/api.ts";
-import { ask } from "./shared/ask.ts";
-import { element, showScripted } from "./shared/dom.ts";
-import { openNotices } from "./shared/notices.ts";
-import { refreshPage } from "./shared/refresh-page.ts";
+import { send, type ApiRequest } from "../../browser/shared/api.ts";
+import { ask } from "../../browser/shared/ask.ts";
+import { element, showScripted } from "../../browser/shared/dom.ts";
+import { openNotices } from "../../browser/shared/notices.ts";
+import { refreshPage } from "../../browser/shared/refresh-page.ts";
 
 const form = document.querySelector<HTMLFormElement>("#set-secret");
 const notices = openNotices();

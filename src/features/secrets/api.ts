@@ -1,15 +1,15 @@
 import { Router } from "express";
-import type { ListedSecret } from "../../edits/secret-edits.ts";
+import { changing, reading } from "../../http/access/permit.ts";
+import { addRoute, type Permits } from "../../http/api/add-route.ts";
+import type { ApiOptions } from "../../http/api/add-route.ts";
+import { readPrecondition, writerOf } from "../../http/api/preconditions.ts";
+import { namesOnPage, readListPage } from "../../http/list-page.ts";
+import type { RequestContext } from "../../http/request-context.ts";
+import type { RouteHandler } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { tryParseJson } from "../../lib/json.ts";
 import { SECRET_BYTES } from "../../secrets/secret-rules.ts";
-import { changing, reading } from "../access/permit.ts";
-import { namesOnPage, readListPage } from "../list-page.ts";
-import type { RequestContext } from "../request-context.ts";
-import type { RouteHandler } from "../routed.ts";
-import { addRoute, type Permits } from "./add-route.ts";
-import type { ApiOptions } from "./add-route.ts";
-import { readPrecondition, writerOf } from "./preconditions.ts";
+import type { ListedSecret } from "./edits.ts";
 
 /** `/api/secrets`: the names that are set or wanted. Values go in; no answer contains one. */
 export function secretRoutes({ secrets, bodies }: ApiOptions): Router {

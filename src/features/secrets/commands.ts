@@ -1,11 +1,11 @@
 import { StringDecoder } from "node:string_decoder";
 import { stripVTControlCharacters } from "node:util";
-import { openSecretKeys, proofsOf } from "../compose/keys.ts";
-import type { Config } from "../config.ts";
-import { createSecretEdits, type ListedSecret, type SecretEdits } from "../edits/secret-edits.ts";
-import { openSecrets, type Secrets } from "../secrets/secrets.ts";
-import { printJson } from "./print.ts";
-import { checkTenant, type DataOptions, type TenantDataOptions, withStore } from "./with-store.ts";
+import { printJson } from "../../commands/print.ts";
+import { checkTenant, type DataOptions, type TenantDataOptions, withStore } from "../../commands/with-store.ts";
+import type { Config } from "../../config.ts";
+import { openSecretKeys, proofsOf } from "../../secrets/keys.ts";
+import { createSecretEdits, type ListedSecret, type SecretEdits } from "./edits.ts";
+import { openSecrets, type Secrets } from "./secrets.ts";
 
 /** `berth secret set NAME`: the value comes from standard input, where no process list and no history shows it. */
 export function setSecret(name: string, options: TenantDataOptions): Promise<number> {

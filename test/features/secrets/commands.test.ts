@@ -3,10 +3,10 @@ import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { cli, type Ran } from "../support/commands.ts";
-import { berthInProcess } from "../support/in-process.ts";
-import { withStore } from "../support/store.ts";
-import { temporaryFolder } from "../support/temporary-folder.ts";
+import { cli, type Ran } from "../../support/commands.ts";
+import { berthInProcess } from "../../support/in-process.ts";
+import { withStore } from "../../support/store.ts";
+import { temporaryFolder } from "../../support/temporary-folder.ts";
 
 const VALUE = "correct horse battery staple";
 
