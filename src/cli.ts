@@ -207,7 +207,6 @@ async function serveOnce(path: string | undefined, given: ServeOptions): Promise
 
 addAuditCommands();
 addPackageCommands();
-addSecretCommands();
 addTenantCommands();
 for (const { commands } of features) commands?.(program, { run, withStore, dataOption });
 addTokenCommands();
@@ -290,45 +289,6 @@ function addPackageCommands(): void {
   changing(packages.command("restore").description("Restore an earlier set of packages."))
     .argument("<cid>", "CID as in the history")
     .action(async (cid: string, options) => run((await load()).restorePackages(cid, options)));
-}
-
-/**
- * `berth secret set|list|delete|rotate` (docs/secrets.md). A running Berth on the same data sees changes within a
- * second.
- */
-function addSecretCommands(): void {
-  const tenantOption = ["--tenant <name>", "tenant of the secrets", "default"] as const;
-  const secret = program.command("secret").description("Manage secret values for servers; values are never shown.");
-
-  secret
-    .command("set")
-    .description("Set a secret; the value is typed without echo, or read from standard input.")
-    .argument("<name>", "name as declared by entries, such as API_TOKEN")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .action(async (name, options) => run((await import("./features/secrets/commands.ts")).setSecret(name, options)));
-
-  secret
-    .command("list")
-    .description("List secrets, when they changed, and which servers declare them.")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .option("--json", "print them as JSON")
-    .action(async (options) => run((await import("./features/secrets/commands.ts")).listSecrets(options)));
-
-  secret
-    .command("delete")
-    .description("Delete a secret.")
-    .argument("<name>")
-    .option(...tenantOption)
-    .option(...dataOption)
-    .action(async (name, options) => run((await import("./features/secrets/commands.ts")).deleteSecret(name, options)));
-
-  secret
-    .command("rotate")
-    .description("Encrypt the secrets of all tenants with a new key; works while Berth runs.")
-    .option(...dataOption)
-    .action(async (options) => run((await import("./features/secrets/commands.ts")).rotateSecrets(options)));
 }
 
 /** `berth tenant …` (docs/tenants.md). A running Berth on the same data sees changes within a second. */

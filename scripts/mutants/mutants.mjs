@@ -339,7 +339,7 @@ export const mutants = [
     tests: ["test/processes/seccomp.test.ts"],
   },
   {
-    file: "src/secrets/sealing.ts",
+    file: "src/features/secrets/sealing.ts",
     find: `["berth secret", tenant, name]`,
     replace: `["berth secret", name]`,
     tests: ["test/features/secrets/at-rest.test.ts"],

@@ -7,11 +7,11 @@ import { watch } from "chokidar";
 import type { OwnGrants } from "../compose/core.ts";
 import type { Berth } from "../compose/main.ts";
 import type { Config } from "../config.ts";
-import type { SecretFacts } from "../features/secrets/secrets.ts";
 import { parseFolders, type DeclaredFolder } from "../folders/folders.ts";
 import { BerthError } from "../lib/errors.ts";
 import { printable } from "../lib/printable.ts";
 import { parseAllowedHost, type AllowedHost } from "../network/allow-list.ts";
+import type { SecretFacts } from "../secrets/grants.ts";
 import { nameFault, valueFault } from "../secrets/secret-rules.ts";
 
 export interface DevGrantsOptions {

@@ -9,7 +9,6 @@ import { Shares } from "../cluster/shares.ts";
 import { type Config, mayStartPrograms, packageVersion } from "../config.ts";
 import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
-import { type GivenSecrets, openSecrets, withGiven } from "../features/secrets/secrets.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { KeptCode } from "../host/catalog/cached-code.ts";
 import { Checks } from "../host/checks/checks.ts";
@@ -29,7 +28,7 @@ import { inParts } from "../mcp/records-in-parts.ts";
 import { confinementBy } from "../processes/own-program.ts";
 import type { Spawner } from "../processes/spawn/spawn.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
-import { Grants } from "../secrets/grants.ts";
+import { type GivenSecrets, Grants } from "../secrets/grants.ts";
 import { openKeys } from "../secrets/keys.ts";
 import { openStore } from "../store/open-store.ts";
 import type { Store, StoredUse } from "../store/store.ts";
@@ -139,8 +138,6 @@ export async function openCore(
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
     const compilers = opened(openCompilers(config, start, log, ownGrants !== undefined));
-    const stored = openSecrets(store, keys.secrets);
-    const secrets = ownGrants ? withGiven(stored, ownGrants) : stored;
     const checks = opened(
       new Checks(config.limits, {
         start,
@@ -152,13 +149,12 @@ export async function openCore(
     const { upstreams, openUpstream } = opened(
       openUpstreams(config, { nodes: { cluster, calls }, start, makeFolder, checks, limitsOf, log }),
     );
-    const grants = new Grants(secrets, log);
     const writable = config.image !== "readonly";
     const directory = (tenant: string): Directory | undefined => host.directory(tenant);
     // The endpoint is opened later.
     const activity = { stats: (): EndpointStats => endpoint.stats() };
     const measured = { audit, journal, executor, relay, upstreams, endpoint: activity, store, log };
-    const { features, guestRequests, metrics, consents, retention, callNatively, builtIn } = opened(
+    const { features, guestRequests, metrics, consents, secrets, retention, callNatively, builtIn } = opened(
       await openFeatures({
         config,
         store,
@@ -169,6 +165,12 @@ export async function openCore(
         directory,
         servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
         sealer: createSealer(keys.seal, () => store.now()),
+        secrets: {
+          store,
+          keys: keys.secrets,
+          given: ownGrants,
+          changed: (tenant, name) => host.secretChanged(tenant, name),
+        },
         audit,
         openUpstream,
         log,
@@ -176,6 +178,7 @@ export async function openCore(
       }),
     );
     journal.retention = retention;
+    const grants = new Grants(secrets, log);
     const hosting = {
       store,
       cluster,
@@ -203,7 +206,7 @@ export async function openCore(
       ...hosting,
       ...(builtIn && { builtIn: { tenant: DEFAULT_TENANT, server: builtIn } }),
     });
-    const editing = opened(openEdits(config, { host, hosting, secrets, limitsOf, start, makeFolder, log }));
+    const editing = opened(openEdits(config, { host, hosting, limitsOf, start, makeFolder, log }));
     const access = opened(
       accessOf(config, { store, oauthOf: (tenant) => served.oauthOf(tenant), limitsOf, sharedLimits, log }),
     );

@@ -6,6 +6,7 @@ import { metricsFeature } from "../features/metrics/feature.ts";
 import { nativeFeature } from "../features/native/feature.ts";
 import { profilesFeature } from "../features/profiles/feature.ts";
 import { retainedCallsFeature } from "../features/retained-calls/feature.ts";
+import { secretsFeature } from "../features/secrets/feature.ts";
 import { stateFeature } from "../features/state/feature.ts";
 import { tenantFilesFeature } from "../features/tenant-files/feature.ts";
 
@@ -17,6 +18,7 @@ export const features: readonly Feature[] = [
   nativeFeature,
   profilesFeature,
   retainedCallsFeature,
+  secretsFeature,
   stateFeature,
   tenantFilesFeature,
 ];

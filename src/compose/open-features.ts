@@ -4,6 +4,7 @@ import type { CallRetention } from "../host/journal/record.ts";
 import type { GuestRequests } from "../host/serving/guest-port.ts";
 import type { BuiltInServer } from "../host/serving/with-built-in.ts";
 import type { CallNatively } from "../mcp/protocol.ts";
+import type { ReadableSecrets } from "../secrets/grants.ts";
 import { features } from "./features.ts";
 
 export interface OpenedFeatures {
@@ -12,6 +13,7 @@ export interface OpenedFeatures {
   readonly guestRequests: GuestRequests;
   readonly metrics: Meter;
   readonly consents: ConsentPort;
+  readonly secrets: ReadableSecrets;
   readonly builtIn: BuiltInServer | undefined;
   readonly retention: CallRetention | undefined;
   readonly callNatively: CallNatively | undefined;
@@ -25,6 +27,9 @@ const NO_CONSENTS: ConsentPort = {
   of: () => ({ check: async () => ({ refused: "This Berth cannot ask for consent." }) }),
 };
 
+/** Likewise no entry names secrets. */
+const NO_SECRETS: ReadableSecrets = { list: async () => [], read: async () => undefined };
+
 export async function openFeatures(core: FeatureCore): Promise<OpenedFeatures> {
   const opened = await Promise.all(features.map((feature) => feature.open(core)));
   return {
@@ -32,6 +37,7 @@ export async function openFeatures(core: FeatureCore): Promise<OpenedFeatures> {
     guestRequests: Object.assign({}, ...opened.map((each) => each.guestRequests)),
     metrics: opened.find((each) => each.metrics)?.metrics ?? NO_METRICS,
     consents: opened.find((each) => each.consents)?.consents ?? NO_CONSENTS,
+    secrets: opened.find((each) => each.secrets)?.secrets ?? NO_SECRETS,
     builtIn: opened.find((each) => each.builtIn)?.builtIn,
     retention: opened.find((each) => each.retention)?.retention,
     callNatively: opened.find((each) => each.callNatively)?.callNatively,

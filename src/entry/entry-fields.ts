@@ -205,6 +205,7 @@ export const entryFields = {
    */
   secrets: {
     type: "list",
+    feature: "secrets",
     schema: { items: { type: "string", pattern: "^(?!BERTH_)[A-Za-z_][A-Za-z0-9_]{0,127}$" } },
     right: "secrets",
     isGrant: true,

@@ -17,7 +17,9 @@ import type { Limits, TenantLimits } from "../limits/limits.ts";
 import type { EndpointStats } from "../mcp/endpoint.ts";
 import type { CallNatively } from "../mcp/protocol.ts";
 import type { SocketUse } from "../network/relay-wire.ts";
-import type { Store } from "../store/store.ts";
+import type { GivenSecrets, ReadableSecrets } from "../secrets/grants.ts";
+import type { KeyRing } from "../secrets/key-ring.ts";
+import type { SecretStore, Store } from "../store/store.ts";
 
 /**
  * A part of Berth that lives in one folder and can be removed with that folder and its line in `compose/features.ts`.
@@ -58,6 +60,14 @@ export interface FeatureCore {
   /** The CID of the release that a server's name stands for now. Rejects with `server_…` if it is not served. */
   readonly servedRelease: (tenant: string, server: string) => Promise<string>;
   readonly sealer: Sealer;
+  readonly secrets: {
+    readonly store: SecretStore;
+    readonly keys: KeyRing;
+    /** Values that take precedence over stored ones. */
+    readonly given: GivenSecrets | undefined;
+    /** Gives servers another value of a secret with their next call. */
+    readonly changed: (tenant: string, name: string) => void;
+  };
   /** Records what happens to consents; a call with consent waits for that. */
   readonly audit: { consent(tenant: string, facts: JsonObject): Promise<void> };
   /** Opens an upstream as for the tenant `default`: with the environment of this process, and at any address. */
@@ -89,6 +99,7 @@ export interface FeatureParts {
   readonly forget?: (tenant: string) => void;
   readonly metrics?: Meter;
   readonly consents?: ConsentPort;
+  readonly secrets?: ReadableSecrets;
   /** A server that it adds to the tenant `default`. */
   readonly builtIn?: BuiltInServer;
   readonly retention?: CallRetention;

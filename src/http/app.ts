@@ -2,7 +2,6 @@ import type { IncomingMessage } from "node:http";
 import express from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
 import type { Cluster } from "../cluster/cluster.ts";
-import { secretsPage } from "../features/secrets/page.ts";
 import type { Tenancy } from "../host/serving/tenancy.ts";
 import { tellable } from "../lib/error-mapping.ts";
 import { BerthError } from "../lib/errors.ts";
@@ -52,7 +51,6 @@ const allPages = [
   // Before the page of a server of that name.
   newServerPage,
   packagesPage,
-  secretsPage,
   serverPage,
   serversPage,
   variablePage,
@@ -90,8 +88,9 @@ export function createApp(options: AppOptions): Route {
   const sections = options.features.flatMap(({ sections = [] }) => sections);
   const setups = options.features.flatMap(({ setups = [] }) => setups);
   const calls = options.features.find((each) => each.calls)?.calls;
+  const secrets = options.features.find((each) => each.secrets)?.secrets;
   const pages = createPages(assets, options.writable, sections);
-  const parts = { ...options, pages, setups, calls };
+  const parts = { ...options, pages, setups, calls, secrets };
   app.disable("x-powered-by");
   app.use((request, response, next) => {
     const { failure, trace } = contextOf(response);

@@ -15,6 +15,13 @@ export interface FeatureRoutes {
   readonly setups?: SetupsFor;
   /** Retained calls, for the page of their server. */
   readonly calls?: CallViews;
+  /** The names that the form of an entry suggests. */
+  readonly secrets?: SecretNames;
+}
+
+export interface SecretNames {
+  /** Sorted by name; `set` is undefined for one without a value. */
+  list(tenant: string): Promise<readonly { readonly name: string; readonly set: object | undefined }[]>;
 }
 
 export interface CallViews {

@@ -27,7 +27,15 @@ describe("a Berth without features", () => {
     assert.deepEqual(content, [{ type: "text", text: "hello" }]);
     const { body } = await post(`${berth.url}/mcp/echo`, request("echo.echo", { message: "hello" }));
     assert.equal(body.error.code, -32601);
-    for (const path of ["/metrics", "/state", "/api/state", "/api/servers/echo/calls", "/mcp/explore"])
+    for (const path of [
+      "/metrics",
+      "/secrets",
+      "/api/secrets",
+      "/state",
+      "/api/state",
+      "/api/servers/echo/calls",
+      "/mcp/explore",
+    ])
       assert.equal((await get(path)).status, 404, path);
     const page = await (await get("/mcp/meta/echo?tab=connect")).text();
     assert.match(page, /\/mcp\/echo<\/code>/);
@@ -38,6 +46,7 @@ describe("a Berth without features", () => {
     for (const [feature, field] of [
       ["consents", { consent: ["echo"] }],
       ["retained-calls", { retain_calls: "7d" }],
+      ["secrets", { secrets: ["API_TOKEN"] }],
     ] as const) {
       const entry = { definition: "echo.ts", ...field };
       const { status, body } = await apiOf(berth).put("/entries/echo", JSON.stringify(entry));
@@ -51,7 +60,15 @@ describe("a Berth without features", () => {
   });
 
   it("does not know their commands", async () => {
-    for (const words of [["call"], ["connect"], ["profile"], ["state"], ["tenant", "export"], ["tenant", "import"]]) {
+    for (const words of [
+      ["call"],
+      ["connect"],
+      ["profile"],
+      ["secret"],
+      ["state"],
+      ["tenant", "export"],
+      ["tenant", "import"],
+    ]) {
       const { code, stderr } = await berthInProcess(words);
       assert.equal(code, 1);
       assert.match(stderr, new RegExp(`unknown command '${words.at(-1)}'`));

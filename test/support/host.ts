@@ -9,7 +9,7 @@ import { compileKey, compilerCid } from "../../src/discover/key.ts";
 import { createEdits } from "../../src/edits/create-edits.ts";
 import type { Edits } from "../../src/edits/edits.ts";
 import { openExecutor } from "../../src/executor/open-executor.ts";
-import type { MeasuredParts } from "../../src/features/feature.ts";
+import type { FeatureCore, MeasuredParts } from "../../src/features/feature.ts";
 import type { ServerSummary } from "../../src/host/catalog/overview.ts";
 import { Checks } from "../../src/host/checks/checks.ts";
 import type { Host } from "../../src/host/host.ts";
@@ -73,6 +73,7 @@ export async function openHosted(
       directory: () => undefined,
       servedRelease: async (tenant, server) => (await host.server(tenant, server)).release,
       sealer: createSealer([randomBytes(32)]),
+      secrets: {} as FeatureCore["secrets"],
       audit: { consent: async () => {} },
       openUpstream: undefined as never,
       log,

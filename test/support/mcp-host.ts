@@ -183,7 +183,7 @@ export async function startRig(
     limits,
     log,
     // Nothing here is edited.
-    ...({} as Pick<Parameters<typeof http.serve>[0], "edits" | "packages" | "secrets">),
+    ...({} as Pick<Parameters<typeof http.serve>[0], "edits" | "packages">),
   });
   const port = await listening(http.server);
   await cluster.join();

@@ -1,18 +1,18 @@
 import { Router } from "express";
 import { changing, reading } from "../../http/access/permit.ts";
 import { addRoute, type Permits } from "../../http/api/add-route.ts";
-import type { ApiOptions } from "../../http/api/add-route.ts";
 import { readPrecondition, writerOf } from "../../http/api/preconditions.ts";
+import type { Bodies } from "../../http/body.ts";
 import { namesOnPage, readListPage } from "../../http/list-page.ts";
 import type { RequestContext } from "../../http/request-context.ts";
 import type { RouteHandler } from "../../http/routed.ts";
 import { BerthError } from "../../lib/errors.ts";
 import { tryParseJson } from "../../lib/json.ts";
 import { SECRET_BYTES } from "../../secrets/secret-rules.ts";
-import type { ListedSecret } from "./edits.ts";
+import type { ListedSecret, SecretEdits } from "./edits.ts";
 
 /** `/api/secrets`: the names that are set or wanted. Values go in; no answer contains one. */
-export function secretRoutes({ secrets, bodies }: ApiOptions): Router {
+export function secretRoutes(secrets: SecretEdits, bodies: Bodies): Router {
   const getList: RouteHandler = async (context) => {
     const page = readListPage(context.request);
     const listed = new Map((await secrets.list(context.tenant)).map((secret) => [secret.name, secret]));
@@ -48,7 +48,7 @@ function viewOf({ name, set, servers, moreServers }: ListedSecret): object {
 }
 
 /** Reads `{value}` as JSON, or the value alone as plain text. */
-async function readValue(context: RequestContext, bodies: ApiOptions["bodies"]): Promise<string> {
+async function readValue(context: RequestContext, bodies: Bodies): Promise<string> {
   const { "content-type": type = "", "content-encoding": encoding = "identity" } = context.request.headers;
   const isJson = JSON_TYPE.test(type);
   if (!isJson && !TEXT.test(type)) throw new BerthError("unsupported_media_type", "or text/plain for the value alone");

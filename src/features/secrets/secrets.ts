@@ -1,18 +1,15 @@
 import { BerthError } from "../../lib/errors.ts";
-import type { KeyRing } from "../../secrets/key-ring.ts";
-import { seal, unseal, type SecretKey } from "../../secrets/sealing.ts";
+import type { GivenSecrets, ReadableSecrets } from "../../secrets/grants.ts";
+import type { KeyRing, SecretKey } from "../../secrets/key-ring.ts";
 import { nameFault, secretBounds, valueFault } from "../../secrets/secret-rules.ts";
 import type { SealedSecret, SecretStore } from "../../store/store.ts";
+import { seal, unseal } from "./sealing.ts";
 
 /**
  * Secrets of tenants: values under names, sealed at rest. It owns the rules for secrets, the sealing and the change of
  * keys. It does not know which server is given which secret, nor what happens to a value that was read.
  */
-export interface Secrets {
-  /** Sorted by name; values stay where they are. */
-  list(tenant: string): Promise<readonly SecretFacts[]>;
-  /** Undefined if there is none. Rejects with `secrets_unavailable` if no key here opens it. */
-  read(tenant: string, name: string): Promise<string | undefined>;
+export interface Secrets extends ReadableSecrets {
   /**
    * Rejects with `secret_invalid`, `secrets_unavailable` (the others are sealed with a key that is not here), or
    * `config_invalid` (there is no key).
@@ -25,13 +22,6 @@ export interface Secrets {
    * are not disturbed. Rejects as `set` does.
    */
   rotate(by: string): Promise<Rotation>;
-}
-
-export interface SecretFacts {
-  readonly name: string;
-  /** Milliseconds since the epoch. */
-  readonly changedAt: number;
-  readonly by: string;
 }
 
 export interface Rotation {
@@ -119,12 +109,6 @@ export function openSecrets(store: SecretStore, ring: KeyRing): Secrets {
       return rotation!;
     },
   };
-}
-
-/** Values that come from outside of the store, and before those in it. */
-export interface GivenSecrets {
-  value(name: string): string | undefined;
-  readonly facts: readonly SecretFacts[];
 }
 
 /** The same secrets, of whatever tenant, with those that are given. */

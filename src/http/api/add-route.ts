@@ -3,7 +3,6 @@ import type { Access } from "../../access/access.ts";
 import type { Audit } from "../../audit/audit.ts";
 import type { Edits } from "../../edits/edits.ts";
 import type { PackageEdits } from "../../edits/package-edits.ts";
-import type { SecretEdits } from "../../features/secrets/edits.ts";
 import type { Checks } from "../../host/checks/checks.ts";
 import type { Host } from "../../host/host.ts";
 import { BerthError } from "../../lib/errors.ts";
@@ -15,7 +14,6 @@ import { type Permit, type RouteHandler, routed } from "../routed.ts";
 export interface ApiOptions {
   readonly edits: Edits;
   readonly packages: PackageEdits;
-  readonly secrets: SecretEdits;
   readonly host: Host;
   readonly access: Access;
   readonly audit: Audit;

@@ -1,6 +1,5 @@
 import { Router } from "express";
 import type { Audit } from "../../audit/audit.ts";
-import { secretRoutes } from "../../features/secrets/api.ts";
 import { administering } from "../access/permit.ts";
 import { readAuditQuery } from "../audit-query.ts";
 import type { RouteHandler } from "../routed.ts";
@@ -30,7 +29,6 @@ export function apiRoutes(options: ApiOptions): readonly (readonly [path: string
   return [
     ...subjects.map(({ path, router }) => [path, router] as const),
     ["/packages", packageRoutes(options)],
-    ["/secrets", secretRoutes(options)],
     ["/servers", serverRoutes(options)],
     ...options.features.flatMap(({ api = [] }) => api).map(({ path, create }) => [path, create(options)] as const),
     ["/tokens", tokenRoutes(options)],

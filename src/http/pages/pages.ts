@@ -69,7 +69,6 @@ const SECTIONS: readonly Section[] = [
   { section: "mcp", label: "Servers", href: "/mcp", isShown: () => true },
   { section: "variables", label: "Variables", href: "/variables", isShown: mayKnow },
   { section: "packages", label: "Packages", href: "/packages", isShown: mayKnow },
-  { section: "secrets", label: "Secrets", href: "/secrets", isShown: mayKnow },
 ];
 const AUDIT: Section = { section: "audit", label: "Audit", href: "/audit", isShown: mayAdminister };
 

@@ -1,25 +1,10 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import type { SecretKey } from "../../secrets/key-ring.ts";
 
-/** AES-256-GCM: a sealed value can neither be read nor moved to another place without the key. */
-export interface SecretKey {
-  /** Tells keys apart, and reveals nothing of them. */
-  readonly id: string;
-  readonly bytes: Uint8Array;
-}
-
+// A sealed value can neither be read nor moved to another place without the key.
 const ALGORITHM = "aes-256-gcm";
-export const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-
-export function newKey(): SecretKey {
-  return keyOf(randomBytes(KEY_BYTES));
-}
-
-export function keyOf(bytes: Uint8Array): SecretKey {
-  const id = createHash("sha256").update("berth secret key\0").update(bytes).digest("hex").slice(0, 16);
-  return { id, bytes };
-}
 
 /** Nonce, text, tag. Sealing the same text twice gives different bytes. */
 export function seal({ bytes }: SecretKey, tenant: string, name: string, value: string): Uint8Array {
