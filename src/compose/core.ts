@@ -11,7 +11,7 @@ import type { Executor } from "../executor/executor.ts";
 import { openExecutor, tryGuests } from "../executor/open-executor.ts";
 import type { OperatorGrants } from "../host/calls/operator-grants.ts";
 import { KeptCode } from "../host/catalog/cached-code.ts";
-import { Checks } from "../host/checks/checks.ts";
+import type { Checks } from "../host/checks/checks.ts";
 import type { Directory } from "../host/directory/directory.ts";
 import type { Host } from "../host/host.ts";
 import { Journal } from "../host/journal/journal.ts";
@@ -25,7 +25,6 @@ import { DEFAULT_TENANT } from "../lib/tenant-name.ts";
 import type { TenantLimits } from "../limits/limits.ts";
 import { Endpoint, type EndpointStats } from "../mcp/endpoint.ts";
 import { inParts } from "../mcp/records-in-parts.ts";
-import { confinementBy } from "../processes/own-program.ts";
 import type { Spawner } from "../processes/spawn/spawn.ts";
 import { WorkFolders } from "../processes/work-folders.ts";
 import { type GivenSecrets, Grants } from "../secrets/grants.ts";
@@ -34,7 +33,7 @@ import { openStore } from "../store/open-store.ts";
 import type { Store, StoredUse } from "../store/store.ts";
 import { collectRegularly } from "./collecting.ts";
 import { accessOf } from "./open-access.ts";
-import { openCompilers } from "./open-compiler.ts";
+import { openChecks, openCompilers } from "./open-compiler.ts";
 import { type Editing, openEdits } from "./open-edits.ts";
 import { type OpenedFeatures, openFeatures } from "./open-features.ts";
 import { openNetwork, openOwnFolders } from "./open-reach.ts";
@@ -138,14 +137,7 @@ export async function openCore(
       log.warn({ reason: executor.reason }, "guest code runs trusted, not sandboxed");
     starting("servers are read");
     const compilers = opened(openCompilers(config, start, log, ownGrants !== undefined));
-    const checks = opened(
-      new Checks(config.limits, {
-        start,
-        mode: confinementBy(config.guests),
-        onTrusted: (reason) => log.warn({ reason }, "long values are read outside of the sandbox"),
-      }),
-    );
-    checks.warm();
+    const checks = opened(openChecks(config, start, log));
     const { upstreams, openUpstream } = opened(
       openUpstreams(config, { nodes: { cluster, calls }, start, makeFolder, checks, limitsOf, log }),
     );
