@@ -9,7 +9,7 @@ import { MUST_SCRUB, scrub, SCRUBBING } from "./scrub.ts";
 import { inTransaction, runStepsApart } from "./steps.ts";
 import { identityOf, moved } from "./store-files.ts";
 import { removeLeftovers } from "./tenant-staging.ts";
-import { Stopped, type Turns } from "./turns.ts";
+import { Stopped, type Turns } from "./step-schedule.ts";
 
 const { file, fd, identity, busyMs, order } = workerData as ThreadOrder;
 const port = parentPort!;

@@ -1,7 +1,7 @@
 import { fdatasyncSync, openSync, readSync, writeSync } from "node:fs";
 import Database from "#better-sqlite3";
 import { identityOf, stamp, stampEnd } from "./store-files.ts";
-import type { Turns } from "./turns.ts";
+import type { Turns } from "./step-schedule.ts";
 
 /**
  * Overwrites what SQLite leaves behind in its file: it moves rows within and between pages, and where they stood before
