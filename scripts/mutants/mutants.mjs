@@ -30,8 +30,8 @@ export const mutants = [
   },
   {
     file: "src/admission/gate.ts",
-    find: `if (this.#underWay >= (elsewhere`,
-    replace: `if (this.#underWay > (elsewhere`,
+    find: `if (this.#active >= (otherUse`,
+    replace: `if (this.#active > (otherUse`,
     tests: ["test/admission/gate.test.ts"],
   },
   {

@@ -12,10 +12,13 @@ describe("streams that stand", () => {
     const leave = admission.enterStream("acme", person);
     assert.throws(
       () => admission.enterStream("acme", person),
-      /this token of the tenant "acme" has 1 streams under way/,
+      /this token of the tenant "acme" already has 1 streams in progress/,
     );
     const leaveOther = admission.enterStream("acme", undefined);
-    assert.throws(() => admission.enterStream("acme", undefined), /the tenant "acme" has 2 streams under way/);
+    assert.throws(
+      () => admission.enterStream("acme", undefined),
+      /the tenant "acme" already has 2 streams in progress/,
+    );
     leaveOther();
     leave();
     admission.enterStream("acme", person);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Admission } from "../../src/admission/admission.ts";
 import { readTenantLimits, tenantLimits, tenantLimitsOfWorker } from "../../src/admission/tenant-limits.ts";
-import { defaultLimits, limitsOfMachine, limitsOfWorker, type Limits } from "../../src/limits/limits.ts";
+import { defaultLimits, machineLimits, limitsOfWorker, type Limits } from "../../src/limits/limits.ts";
 
 describe("a tenant whose settings change", () => {
   it("goes on where it was, unless its limits are other ones", () => {
@@ -36,7 +36,7 @@ describe("limits of what a machine has once", () => {
     assert.equal(limits.cpuMsPerSecondPerTenant, 0);
     const limited = limitsOfWorker({ ...defaultLimits, cpuMsPerSecondPerTenant: 500 }, 32);
     assert.equal(tenantLimitsOfWorker(limited, { cpuMsPerSecond: 0 }, 32).cpuMsPerSecond, 0);
-    for (const [name, least] of Object.entries(limitsOfMachine).filter(([name]) => name !== "draftBytes"))
+    for (const [name, least] of Object.entries(machineLimits).filter(([name]) => name !== "draftBytes"))
       if (typeof least === "string") assert.ok(limits[name as keyof Limits] >= limits[least], name);
   });
 
