@@ -189,7 +189,7 @@ describe("calls between nodes", () => {
 
     const envelope = { from: "caller", to: "called", id: "the same", expires: Date.now() + MS, topic: "add", body: {} };
     assert.match(await said(called.path, envelope), /answer/);
-    assert.match(await said(called.path, envelope), /taken before/);
+    assert.match(await said(called.path, envelope), /accepted before/);
     assert.equal(called.taken.length, 2);
 
     const another = await node("caller", known);
@@ -287,7 +287,7 @@ describe("calls between nodes", () => {
     t.after(lower({ nodeCallMs: SHORT_MS }));
     const { caller, known } = await pair();
     takePlace(known, () => {});
-    await assert.rejects(caller.calls.call("called", "add", {}), /does not answer/);
+    await assert.rejects(caller.calls.call("called", "add", {}), /does not respond/);
   });
 });
 

@@ -132,7 +132,7 @@ describe("nodes of two versions", () => {
     for (const command of [["serve"], ["migrate"], ["tenant", "list"]]) {
       const { code, stderr } = await berth(command, { env });
       assert.equal(code, 2, stderr);
-      assert.match(stderr, /the database is for a Berth that knows schema 2, and this one knows 1; start the newer/);
+      assert.match(stderr, /the database requires schema 2, but this Berth knows only 1; start the newer/);
     }
     assert.deepEqual(await queryAt(database, "SELECT 1 FROM name_change"), []);
   });
