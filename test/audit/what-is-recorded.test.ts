@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import Database from "#better-sqlite3";
-import { entryOf } from "../../src/audit/audit-entry.ts";
+import { auditEntry } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { addAnchor, isRetentionDue, newestLinks, retain } from "../../src/store/audit.ts";
 import { appendAllAudit } from "../../src/store/sqlite/audit.ts";
@@ -230,7 +230,11 @@ describe("the audit log in the database", () => {
       for (const kind of [undefined, "edit"] as const)
         runSteps(database, newestLinks(sqliteDialect, { tenant, kind, max: 1 }));
     const keep = { auditDays: 2, auditCallDays: 1, auditBytesPerTenant: 1, auditCallBytesPerTenant: 1 };
-    appendAllAudit(database, [entryOf("acme", "edit", {}), entryOf("acme", "edit", {}), entryOf("acme", "call", {})]);
+    appendAllAudit(database, [
+      auditEntry("acme", "edit", {}),
+      auditEntry("acme", "edit", {}),
+      auditEntry("acme", "call", {}),
+    ]);
     runSteps(database, addAnchor(sqliteDialect, true));
     database.exec("UPDATE audit SET at = at - 3 * 86400000 WHERE arrival = 1");
     assert.ok(runSteps(database, isRetentionDue(sqliteDialect, keep)));

@@ -111,7 +111,7 @@ describe("a backup", () => {
     const target = newFolder();
     const file = join(target, "copy.sqlite");
     await assert.rejects(backupStore({ dataDir, file }), (error: Error) => {
-      assert.match(error.message, /the store is probably damaged, too/);
+      assert.match(error.message, /and probably the store as well/);
       assert.ok(error.message.includes(`the bytes of ${cid} do not match it`));
       return true;
     });
@@ -196,7 +196,7 @@ describe("a backup that is restored", () => {
       prepare(file);
       const number = rewriteAudit(file);
       const place = `link ${number} of the tenant default`;
-      const message = new RegExp(`its audit log does not fit at ${place}: its contents are not those`);
+      const message = new RegExp(`its audit log is invalid at ${place}: its contents do not match`);
       await assert.rejects(restoreStore({ dataDir, file }), { message });
     }
     assert.equal(await readVariable(dataDir), "stays");
@@ -226,11 +226,11 @@ describe("a backup that is restored", () => {
     const target = newFolder();
     const { code, stderr } = await berth(["backup", join(target, "copy"), "--data", dataDir]);
     assert.equal(code, 2);
-    assert.match(stderr, new RegExp(`its audit log does not fit at link ${number} of the tenant default: `));
+    assert.match(stderr, new RegExp(`its audit log is invalid at link ${number} of the tenant default: `));
     assert.match(stderr, /restore an earlier backup, or stop Berth and copy its data folder/);
     assert.deepEqual(readdirSync(target), []);
     const { damage } = await restoreStore({ dataDir, file: good });
-    assert.match(damage ?? "", /its audit log does not fit/);
+    assert.match(damage ?? "", /its audit log is invalid/);
     assert.equal(await readVariable(dataDir), "before");
   });
 });
@@ -258,7 +258,7 @@ describe("a restore", () => {
     execute(file, "CREATE TRIGGER quiet AFTER INSERT ON audit BEGIN UPDATE audit SET body = NULL; END");
     execute(file, "ALTER TABLE content RENAME TO hidden");
     execute(file, "CREATE VIEW content AS SELECT cid, bytes FROM hidden");
-    const message = /it has the trigger "quiet", which Berth did not make/;
+    const message = /it contains the trigger "quiet", which Berth did not create/;
     await assert.rejects(restoreStore({ dataDir, file }), { message });
     assert.equal(await readVariable(dataDir), "before");
   });
@@ -269,8 +269,8 @@ describe("a restore", () => {
     const spoil: Record<string, (file: string) => void> = {
       "do not match it": (file) => execute(file, `UPDATE content SET bytes = x'00' WHERE cid = '${cid}'`),
       "refers to a missing row": (file) => execute(file, "PRAGMA foreign_keys = OFF; DELETE FROM content"),
-      "it is not a database of Berth": (file) => execute(file, "PRAGMA user_version = 0"),
-      "which a newer Berth wrote": (file) => execute(file, `PRAGMA user_version = ${SCHEMA_VERSION + 1}`),
+      "it is not a Berth database": (file) => execute(file, "PRAGMA user_version = 0"),
+      "of a newer Berth": (file) => execute(file, `PRAGMA user_version = ${SCHEMA_VERSION + 1}`),
       "it is not a database: file is not a database": (file) => writeFileSync(file, "x".repeat(10_000)),
       malformed: (file) => truncateSync(file, 8192),
     };

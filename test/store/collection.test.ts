@@ -26,7 +26,7 @@ const newFolder = testFolders("collection");
 const AT_ONCE = { tenants: [{ tenant: "default", historyMs: 0 }], graceMs: 0 };
 const processFile = fileURLToPath(new URL("../support/collecting-process.js", import.meta.url));
 
-test("a collection that is killed wherever it is loses nothing, and the next one goes on", async () => {
+test("a collection that is killed wherever it is loses nothing, and the next one continues it", async () => {
   const dataDir = newFolder();
   const store = await openSqliteStore({ dataDir });
   const saved = [];

@@ -200,7 +200,7 @@ describe("a disk that is full", () => {
     assert.equal(restored.code, 2);
     assert.match(
       restored.stderr,
-      /data: its disk has 0\.0 MiB left, and the restored store takes 1\.\d MiB; free some space, or name another folder \(--data, BERTH_DATA\)/,
+      /data: its disk has 0\.0 MiB left, but the restored store needs 1\.\d MiB; free some space, or name another folder \(--data, BERTH_DATA\)/,
     );
     const left = readdirSync(dataDir).filter((name) => !/^berth\.sqlite(-wal|-shm)?$/.test(name));
     assert.deepEqual(left, [], "nothing is left of it");
@@ -228,7 +228,7 @@ describe("a disk that is too small for what is restored", () => {
     };
     for (const bytes of [MB, needed - 64 * 1024]) {
       const free = leave(bytes);
-      const message = /data: its disk has \d\.\d MiB left, and the restored store takes 3\.\d MiB; free some space/;
+      const message = /data: its disk has \d\.\d MiB left, but the restored store needs 3\.\d MiB; free some space/;
       await assert.rejects(restoreStore({ dataDir, file }), { message });
       assert.deepEqual(readdirSync(dataDir), before);
       free();
@@ -299,8 +299,8 @@ describe("a data folder that cannot be written", () => {
     const { code, stderr } = await berth(["serve", "--port", "0", "--data", dataDir], isRoot ? { uid: 65_534 } : {});
     chmodSync(dataDir, 0o700);
     assert.equal(code, 2, stderr);
-    if (isRoot) assert.match(stderr, / belongs to the user 0, and Berth runs as 65534; give it to the user of Berth/);
-    else assert.match(stderr, /Berth may not read and write it; give it to the user of Berth/);
+    if (isRoot) assert.match(stderr, / belongs to user 0, but Berth runs as 65534; make Berth's user its owner/);
+    else assert.match(stderr, /Berth may not read and write it; make Berth's user its owner/);
   });
 
   it("is reported by a backup when a file in it cannot be read", async () => {

@@ -90,8 +90,8 @@ describe("a disk that fails when it is flushed", () => {
     );
     await store.change("default", setVariable("two"));
     assert.deepEqual(messages, [
-      "the disk failed: a power cut may undo recent writes, which are written again",
-      "what was written to the store is on the disk",
+      "the disk failed: recent writes are being repeated, and a power cut may undo them",
+      "all writes to the store are on disk",
     ]);
   });
 

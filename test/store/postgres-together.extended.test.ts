@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
-import { entryOf, SERVICE } from "../../src/audit/audit-entry.ts";
+import { auditEntry, SERVICE } from "../../src/audit/audit-entry.ts";
 import { verifyLog } from "../../src/audit/verify.ts";
 import { cidsIn, rawBlock } from "../../src/lib/cid.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres-store.ts";
@@ -36,7 +36,7 @@ test("links and anchors of several nodes that write at once are whole at each mo
     return moments;
   })();
   const tenants = [SERVICE, "acme", "other", "third"];
-  const notes = (turn: number) => tenants.map((tenant) => entryOf(tenant, "login", { turn }));
+  const notes = (turn: number) => tenants.map((tenant) => auditEntry(tenant, "login", { turn }));
   await Promise.all(
     stores.flatMap(({ audit }, index) => [
       ...Array.from({ length: 4 }, async () => {
@@ -89,12 +89,12 @@ test("an append whose end is unknown is made once when it is tried again", async
     });
     t.after(() => way.close());
     const store = await open(t, way.url);
-    const entries = [entryOf("acme", "login", { n: 1 }), entryOf("other", "login", { n: 1 })];
-    await store.audit.append([entryOf("acme", "login", { n: 0 })]);
+    const entries = [auditEntry("acme", "login", { n: 1 }), auditEntry("other", "login", { n: 1 })];
+    await store.audit.append([auditEntry("acme", "login", { n: 0 })]);
     isArmed = true;
     await assert.rejects(store.audit.append(entries), { code: "store_uncertain" });
     assert.equal((await gathered(store.audit.all())).length, fate === "lost" ? 1 : 3);
-    await store.audit.append([entryOf("acme", "login", { n: 2 })]);
+    await store.audit.append([auditEntry("acme", "login", { n: 2 })]);
     await store.audit.append(entries);
     const links = await gathered(store.audit.all());
     assert.deepEqual(links.map(({ tenant }) => tenant).toSorted(), ["acme", "acme", "acme", "other"], fate);
@@ -155,7 +155,7 @@ test("an import that is under way is left alone by others, and what an ended pro
   const silent = await bring(one, "late");
   await queryAt(url, "UPDATE staging SET expires_at = 0");
   await other.collect({ tenants: [], graceMs: 0 });
-  await assert.rejects(silent.publish("late", settings), { code: "store_failed", message: /stood still/ });
+  await assert.rejects(silent.publish("late", settings), { code: "store_failed", message: /stalled/ });
   await silent.close();
   assert.equal(await other.tenants.find("late"), undefined);
   for (const table of ["tenant_content", "server_data", "name_change"])
@@ -203,7 +203,7 @@ test("a collection searches hostile content while other work goes on, and ends w
   await store.collect(order);
   const own = threadMs() - before;
   assert.ok(own < ofTwo, `${own} ms, and searching two of six takes ${ofTwo}`);
-  const ended = assert.rejects(store.collect(order), { code: "store_failed", message: /the next one goes on/ });
+  const ended = assert.rejects(store.collect(order), { code: "store_failed", message: /the next one continues it/ });
   await store.close();
   await ended;
   const again = await open(t, url);
@@ -259,7 +259,7 @@ test("what one node alone does, and a head of the audit log that was told, outli
   await own.startAgain();
   await until(async () => (await store.latestChange().catch(() => undefined)) !== undefined);
   assert.deepEqual(await store.nodes.leased("upstream/x"), held);
-  await store.audit.append([entryOf("acme", "login", {})]);
+  await store.audit.append([auditEntry("acme", "login", {})]);
   const head = await store.audit.anchor({ now: true });
   await own.stop("crash");
   await own.startAgain();

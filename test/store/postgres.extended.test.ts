@@ -7,7 +7,7 @@ import { pino } from "pino";
 import { rawBlock } from "../../src/lib/cid.ts";
 import { BerthError } from "../../src/lib/errors.ts";
 import { logOptions, type Log } from "../../src/lib/log.ts";
-import { isOpenToListeners, lock, lockOf, PostgresDatabase } from "../../src/store/postgres/database.ts";
+import { isUnencrypted, lock, lockStatement, PostgresDatabase } from "../../src/store/postgres/database.ts";
 import { openPostgresStore, type PostgresStoreOptions } from "../../src/store/postgres/postgres-store.ts";
 import type { ChangedName, SecretStore, Store } from "../../src/store/store.ts";
 import { openWay } from "../support/postgres-way.ts";
@@ -71,7 +71,7 @@ test("a database that cannot keep every text is refused, and one whose user may 
   await postgres.query("CREATE ROLE guest LOGIN");
   await postgres.query("CREATE DATABASE theirs");
   await queryAt(urlOf("theirs"), "REVOKE CREATE ON SCHEMA public FROM public");
-  const rights = /may not do what Berth needs: make it the owner/;
+  const rights = /lacks privileges: make it the owner/;
   await assert.rejects(openPostgresStore({ database: urlOf("theirs", "guest") }), {
     code: "store_failed",
     message: rights,
@@ -135,7 +135,7 @@ test("a change that somebody keeps out longer than the limit fails, and so do th
   const url = await fresh();
   const store = await open(t, url, { statementMs: 3_000 });
   const other = await runOn(t, url, "BEGIN");
-  await other.query(lockOf("tenant", "default"));
+  await other.query(lockStatement("tenant", "default"));
   const began = performance.now();
   const ends = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => save(store, `${index}`)));
   for (const end of ends) {
@@ -363,8 +363,8 @@ test("no error tells the address of the database, nor its user, password or name
   await closed.close();
   const secrets = ["berth-user", "berth-password", "127.0.0.1", url.port, "berth-name", "nowhere.invalid"];
   for (const [database, reason] of [
-    [given, /refuses the user or the name/],
-    [tell({ username: "postgres", pathname: "/berth-name" }), /refuses the user or the name/],
+    [given, /rejects the user or database name/],
+    [tell({ username: "postgres", pathname: "/berth-name" }), /rejects the user or database name/],
     [closed.url, /cannot be reached/],
     [tell({ hostname: "nowhere.invalid" }), /cannot be reached/],
     [tell({ username: "postgres", search: "?sslmode=verify-full" }), /TLS/],
@@ -396,7 +396,7 @@ test("a database that takes no writes says so, and what to do, and is connected 
   const database = new URL(url).pathname.slice(1);
   await queryAt(url, `ALTER DATABASE ${database} SET default_transaction_read_only = on`);
   const store = await open(t, url);
-  await assert.rejects(save(store, "one"), { code: "store_failed", message: /takes no writes; BERTH_DATABASE/ });
+  await assert.rejects(save(store, "one"), { code: "store_failed", message: /is read-only; BERTH_DATABASE/ });
   await assert.rejects(store.check(), { code: "store_failed" });
   await queryAt(url, `BEGIN READ WRITE; ALTER DATABASE ${database} RESET default_transaction_read_only; COMMIT`);
   await save(store, "two");
@@ -464,7 +464,7 @@ test("changes of one tenant that somebody holds up leave connections to others",
   const url = await fresh();
   const store = await open(t, url);
   const other = await runOn(t, url, "BEGIN");
-  await other.query(lockOf("tenant", "acme"));
+  await other.query(lockStatement("tenant", "acme"));
   let ended = 0;
   const waiting = Array.from({ length: 30 }, async (_, index) => {
     await save(store, `${index}`, "acme");
@@ -562,7 +562,7 @@ test("a connection that others can read is known by its address, which asks for 
     ["postgres://berth:pw@localhost/berth", false],
     ["postgres://berth:pw@/berth?host=/run/postgresql", false],
   ] as const)
-    assert.equal(isOpenToListeners(url), isOpen, url);
+    assert.equal(isUnencrypted(url), isOpen, url);
 });
 
 const floods: Readonly<Record<string, [table: string, flood: (store: Store, index: number) => Promise<unknown>]>> = {
@@ -630,7 +630,7 @@ test("only connections of short statements are given up, not those of what may t
     database.transaction((run) => run("SELECT pg_sleep(3000)")),
   ]);
   await until(async () => (await started(2)).length === 1 && (await started(3000)).length === 2);
-  database.dropWaiting();
+  database.endTimedConnections();
   for (const { reason } of (await short) as PromiseRejectedResult[]) assert.equal(reason.code, "store_failed");
   assert.equal((await long).length, 1);
   assert.equal((await database.run("SELECT 1")).length, 1);

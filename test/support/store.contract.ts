@@ -523,7 +523,7 @@ export function storeContract(
       for (let index = 0; index < 100; index++) await keep(`key ${index}`, index);
       await assert.rejects(keep("one more", 1), {
         ...full,
-        message: /"notes" would keep 101 keys, and may keep 100/,
+        message: /"notes" would store 101 keys, more than the limit of 100/,
       });
       assert.ok(await keep("key 1", "changed"), "what is there can be changed");
       const long = "x".repeat(9_500);

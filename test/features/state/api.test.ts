@@ -138,7 +138,7 @@ describe("the API of state", () => {
     const api = apiOf({ url: `${berth.url}/t/acme` });
     await tool("keep", { key: "first", value: "x".repeat(100) }, "/t/acme");
     const second = String(await tool("keep", { key: "second", value: "x".repeat(100) }, "/t/acme"));
-    assert.match(second, /may keep 200 .*stateBytes/);
+    assert.match(second, /more than the limit of 200 .*stateBytes/);
     const more = await api.send("PUT", value("second"), `"${"x".repeat(100)}"`, { ...NEW, ...JSON_TYPE });
     assert.equal(more.status, 507);
   });

@@ -77,7 +77,7 @@ describe("which tenants a process serves", () => {
     }
     await assert.rejects(store.tenants.create("default", { by: "test" }), { code: "tenant_exists" });
     await store.tenants.change("acme", { by: "test", hosts: ["taken.example"] });
-    const message = /already stands for "acme"/;
+    const message = /already assigned to "acme"/;
     await assert.rejects(store.tenants.create("other", { by: "test", hosts: ["taken.example"] }), { message });
     assert.equal(await store.tenants.find("other"), undefined, "nothing of it is stored");
     await assert.rejects(store.tenants.change("default", { by: "test", suspended: true }), { code: "tenant_invalid" });
