@@ -27,7 +27,6 @@ export class Admission {
     return gate;
   }
 
-  /** Admits one request of the principal. */
   enterAs(principal: Principal): Gate {
     const { limits, principals } = this.#gatesFor(principal.tenant);
     const gate =
@@ -118,7 +117,6 @@ interface TenantGates {
   readonly gate: Gate;
   readonly principals: Map<string, Gate>;
   readonly streams: Gate;
-  /** Gates for the streams of each principal. */
   readonly streamers: Map<string, Gate>;
 }
 

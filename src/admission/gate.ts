@@ -9,7 +9,6 @@ import {
 } from "../lib/shared-limits.ts";
 import { Refusals, TooManyRequests } from "./refusals.ts";
 
-/** The limits of one tenant or principal. */
 export interface GateLimits {
   /** Concurrent requests, including open streams. */
   readonly requests: number;

@@ -22,7 +22,6 @@ export function tenantLimits(defaults: TenantLimitDefaults, own: JsonObject = {}
   return { ...(limits as Record<keyof TenantLimits, number>), ...own };
 }
 
-/** Limits for which 0 means unlimited. */
 const UNLIMITED_AT_ZERO = /PerSecond$|PerMinute$|^historyDays$/;
 
 /**

@@ -33,7 +33,6 @@ export interface AuditEntry {
   readonly kind: AuditKind;
   /** JSON, as UTF-8: a block of calls (`call-block.ts`), or the facts of one record. */
   readonly body: string | Uint8Array;
-  /** The number of records in the body. */
   readonly records: number;
   /** The time of the earliest record, in milliseconds since the epoch; now by default. */
   readonly since?: number;

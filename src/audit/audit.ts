@@ -44,7 +44,6 @@ export interface TenantQuery extends AuditFilter {
 
 interface AuditOptions {
   readonly links: AuditLinks;
-  /** True if calls are recorded. */
   readonly calls: boolean;
   readonly version: string;
   /** When a tenant was created. It does not see records of an earlier tenant with the same name. */
@@ -100,7 +99,6 @@ function withoutLinkCount<T extends { readonly [fact: string]: unknown }>(record
 
 /** A rejected request: its principal, if known, and the reason, but nothing of its token. */
 interface Refusal {
-  /** A code of the error table. */
   readonly code: string;
   readonly reason: string;
   /** The principal of a token that is valid for something else. */
@@ -138,7 +136,6 @@ class RateLimitedRecords {
   readonly #perMinute: number;
   readonly #appendEntry: (entry: AuditEntry) => void;
   readonly #kind: AuditKind;
-  /** Facts that all of these records have. */
   readonly #common: JsonObject;
   readonly #windows = new Map<string, RecordWindow>();
   #timer: NodeJS.Timeout | undefined;

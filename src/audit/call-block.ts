@@ -96,7 +96,6 @@ function indexFor<T>(indexes: Map<T, number>, value: T): number {
   return index;
 }
 
-/** The format that `CallBlock` writes. */
 interface Block {
   readonly tools: readonly (readonly [server: string, release: string, tool: string])[];
   readonly principals: readonly string[];

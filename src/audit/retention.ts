@@ -91,12 +91,10 @@ export interface DueBodies {
   readonly before: number;
 }
 
-/** The maximum size of a tenant's bodies. */
 export function maxBodyBytes(isCall: boolean, { auditCallBytesPerTenant, auditBytesPerTenant }: Keep): number {
   return (isCall ? auditCallBytesPerTenant : auditBytesPerTenant) || Infinity;
 }
 
-/** How many bytes to remove. */
 export function excessBytes(bytes: number, bytesMax: number): number {
   return bytes > bytesMax ? bytes - bytesMax * RETAINED_SHARE : 0;
 }
@@ -150,7 +148,6 @@ function retentionEntry(tenant: string, keep: Keep, facts: JsonObject): AuditEnt
   return auditEntry(tenant, "retention", { ...facts, limits: pickLimits(keep) });
 }
 
-/** The limits without other properties. */
 function pickLimits({ auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant }: Keep) {
   return { auditDays, auditCallDays, auditBytesPerTenant, auditCallBytesPerTenant };
 }

@@ -103,7 +103,6 @@ export async function verifyLog(
 
 interface ChainState {
   head: AuditHead;
-  /** True if the chain has links. */
   isBegun?: true;
 }
 
@@ -253,7 +252,6 @@ interface AllowedRemoval {
   /** The number up to which contents may be removed: now, and at the time of the saved head. */
   through: number;
   savedThrough: number;
-  /** The record that allows the removal. */
   record: Retention | undefined;
 }
 

@@ -57,7 +57,6 @@ export class AuditWriter {
     this.#sweep = setInterval(() => void this.write(), ANCHOR_CHECK_MS).unref();
   }
 
-  /** The number of queued calls. */
   get queued(): number {
     const pending = [...this.#batch, ...this.#pending, ...this.#blocks.values()];
     return pending.reduce((calls, each) => calls + countRecords(each), 0);
@@ -127,7 +126,6 @@ export class AuditWriter {
     this.#blocks.clear();
   }
 
-  /** Returns false if there is nothing more to write. */
   #nextBatch(): boolean {
     if (this.#batch.length > 0) return true;
     const batch: AuditEntry[] = [];

@@ -65,7 +65,6 @@ export class Errands {
     }
   }
 
-  /** Stops waiting for other nodes. */
   async close(): Promise<void> {
     this.#abandon(() => true);
   }

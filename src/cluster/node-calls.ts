@@ -338,7 +338,6 @@ export interface NodeCallsOptions {
   readonly cluster: Pick<Cluster, "id" | "others" | "say" | "onGone">;
   /** Known to all nodes of the cluster, and to no one else. */
   readonly keys: readonly Uint8Array[];
-  /** The clock of the store. */
   readonly now: () => number;
   readonly makeFolder: (prefix: string) => string;
   /** Where nodes on other machines reach this one; port 0 for any port. Without it, only nodes on this machine can. */
@@ -413,7 +412,6 @@ function deriveNodeKey(key: Uint8Array): NodeKey {
   };
 }
 
-/** The connection below TLS. */
 const RAW = Symbol("raw");
 type WithRawSocket = IncomingMessage["socket"] & { [RAW]: Socket };
 

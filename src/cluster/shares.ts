@@ -22,11 +22,8 @@ const NEGLIGIBLE_PART = 0.05;
  */
 export class Shares implements SharedLimits {
   readonly #cluster: OtherNodes;
-  /** The limits that this node uses, by key. */
   readonly #used = new Map<string, SharedLimit>();
-  /** The last report of each other node. */
   readonly #reports = new Map<string, { readonly uses: ReadonlyMap<string, LimitUse>; readonly at: number }>();
-  /** The sums of all reports. */
   #otherUse: ReadonlyMap<string, LimitUse> = new Map();
   #timer: Timer | undefined;
   #polledAt = 0;

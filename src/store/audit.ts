@@ -30,8 +30,6 @@ import {
 import type { AddedLink, Dialect } from "./dialect.ts";
 import { rows, type Steps } from "./steps.ts";
 
-/** The audit log of a store. */
-
 /** The maximum number of records of retention among which the current limits are looked up. */
 const RETENTION_RECORDS = 20;
 
@@ -75,7 +73,6 @@ function headColumns({ typed }: Dialect): string {
   return `${typed("place", "INTEGER")} AS number, ${typed("hash", "BLOB")} AS hash`;
 }
 
-/** The query for all links in order of arrival. */
 export function allLinks(dialect: Dialect): string {
   return `SELECT ${linkColumns(dialect)}, ${dialect.typed("body", "TEXT")} AS body FROM audit ORDER BY arrival`;
 }

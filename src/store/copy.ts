@@ -7,7 +7,6 @@ import { copiedTables, type CopySource, type StoreCreator } from "./copied.ts";
 export interface CopiedStore {
   readonly contents: number;
   readonly bytes: number;
-  /** The number of rows in all tables. */
   readonly rows: number;
   /** The ids of the keys with which its secrets are encrypted. */
   readonly keyIds: readonly string[];
@@ -18,7 +17,6 @@ export interface CopiedStore {
 export interface CopySettings {
   /** The limits of the audit log, for its verification. */
   readonly keep: Keep;
-  /** Called at the beginning of each table. */
   readonly onTable?: (name: string) => void;
 }
 

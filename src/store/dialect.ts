@@ -102,7 +102,6 @@ export interface SettledIds {
   readonly restarted: readonly number[];
 }
 
-/** A link of the audit log before it is stored. */
 export type AddedLink = Omit<AuditLink, "chain" | "arrival" | "body"> & Pick<AuditEntry, "body">;
 
 /** The end of a chain, and the bytes by which it grows. */
@@ -114,7 +113,6 @@ export interface ChainEnd extends AuditHead {
   otherBytes: number;
 }
 
-/** A row of the history of names. */
 export interface NameChangeRow {
   readonly id: number;
   readonly kind: string;

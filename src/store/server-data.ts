@@ -37,7 +37,6 @@ export interface WriteSettings {
   readonly mayExceedQuota?: boolean;
 }
 
-/** The kinds of `server_data`. */
 export const dataKinds = [...valueKinds, "calls"] as const;
 
 export type DataBytes = Readonly<Record<(typeof dataKinds)[number], number>>;

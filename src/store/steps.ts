@@ -9,7 +9,6 @@ export interface Statement {
   readonly values: readonly unknown[];
 }
 
-/** Statements that produce a result. */
 export type Steps<T> = Generator<Statement, T, object[]>;
 
 /** One statement. Its columns have the names of the properties of `Row`. */

@@ -15,13 +15,10 @@ export interface Store extends Records {
   /** The registry of tenants, which own the names. */
   readonly tenants: Tenants;
 
-  /** The access tokens with their grants. */
   readonly tokens: TokenRecords;
 
-  /** The values that servers store by key. */
   readonly values: ValueStore;
 
-  /** The retained calls of servers. */
   readonly retainedCalls: RetainedCallStore;
 
   /** The coordination of the processes that serve from this store. */
@@ -100,7 +97,6 @@ export interface Store extends Records {
   /** Writes and rolls back a trial change. Rejects if changes could not be stored. */
   check(): Promise<void>;
 
-  /** The size on disk, in bytes. */
   size(): Promise<number>;
 
   /** The bytes that a tenant stores, by kind. */
@@ -197,7 +193,6 @@ export interface ValuePage {
 
 export interface ValueItem extends ValueFacts {
   readonly key: string;
-  /** The size of the value. */
   readonly bytes: number;
   /** Only if values were requested. */
   readonly value?: Uint8Array;
@@ -446,7 +441,6 @@ export const storedKinds = [
   "history",
 ] as const;
 
-/** Bytes of each kind. */
 export type StoredUse = Readonly<Record<StoredKind, number>>;
 
 export interface CollectionOptions {
@@ -565,7 +559,6 @@ export interface Tenant {
   readonly damaged?: "limits" | "oauth";
 }
 
-/** The result of deleting a tenant. */
 interface TenantDeletion {
   readonly names: number;
   /** The number of contents that were removed because no other tenant claimed them. */
@@ -578,7 +571,6 @@ interface TenantDeletion {
 }
 
 export interface TenantSettings {
-  /** The author, for the tenant's history. */
   readonly by: string;
   readonly suspended?: boolean;
   /** The complete list: host names not in it are no longer mapped. */
@@ -598,7 +590,6 @@ export interface NamedChange extends NameChange {
  * secrets, and neither tokens, host names, retained calls nor expiring records.
  */
 export interface TenantSnapshot {
-  /** The tenant's own limits. */
   readonly limits: JsonObject;
   /** When one of its names was last changed, in milliseconds since the epoch; null if never. */
   readonly changedAt: number | null;
@@ -632,7 +623,6 @@ export interface TenantStaging {
 }
 
 export interface PublishSettings {
-  /** The author, for the tenant's history. */
   readonly by: string;
   readonly limits: JsonObject;
   readonly replace: boolean;
@@ -676,7 +666,6 @@ export interface NewTokenRecord {
   readonly id: string;
   readonly tenant: string;
   readonly hash: string;
-  /** The name for display. */
   readonly name: string;
   readonly grant: JsonObject;
   /** Milliseconds since the epoch; null for a token without expiry. */

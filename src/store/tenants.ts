@@ -32,7 +32,6 @@ export function* listTenants(): Steps<Tenant[]> {
   return (yield* rows<Row>(`${TENANT} ORDER BY name`)).map(readRow);
 }
 
-/** The tenants by their hosts. */
 export function* listHosts(): Steps<Map<string, string>> {
   const hosts = yield* rows<{ host: string; tenant: string }>("SELECT host, tenant FROM tenant_host");
   return new Map(hosts.map(({ host, tenant }) => [host, tenant]));

@@ -48,7 +48,6 @@ function quote(key: string): string {
 
 const QUOTED_UNITS = 40;
 
-/** The counted size of a value. */
 export function valueSize(key: string, value: Uint8Array): number {
   return Buffer.byteLength(key) + value.length;
 }

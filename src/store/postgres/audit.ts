@@ -19,7 +19,6 @@ import type { PostgresDatabase, RunSql, Snapshot } from "./database.ts";
 import { postgresDialect } from "./dialect.ts";
 import { runSteps } from "./steps.ts";
 
-/** Links in memory at once while all are read. */
 const LINKS_AT_ONCE = 50;
 
 const QUICK = { isDurable: false } as const;
@@ -29,7 +28,6 @@ export async function appendAudit(run: RunSql, entry: AuditEntry): Promise<void>
   await runSteps(run, appendLinks(postgresDialect, [entry]));
 }
 
-/** A database, or a single transaction. */
 interface AuditDatabase extends Pick<PostgresDatabase, "run" | "transaction"> {
   snapshot(): Promise<Pick<Snapshot, "parts" | "close">>;
 }

@@ -5,7 +5,6 @@ import { PostgresDatabase, type RunSql } from "./database.ts";
 export interface DatabaseState {
   readonly contents: number;
   readonly bytes: number;
-  /** Contents that do not match their CID. */
   readonly damaged: readonly Cid[];
   /** Problems of the settings, for display. */
   readonly warnings: readonly string[];
@@ -17,7 +16,6 @@ export interface DatabaseState {
 const READ_BYTES = 16 * 1024 * 1024;
 const READ_CONTENTS = 1_000;
 
-/** Reads every content, even while Berth serves. */
 export async function checkDatabase(url: string): Promise<DatabaseState> {
   const database = new PostgresDatabase(url);
   try {

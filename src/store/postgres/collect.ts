@@ -8,7 +8,6 @@ export interface PostgresCollectionTask {
   readonly order: CollectionOptions;
 }
 
-/** The result of a collection, or its error. */
 export type PostgresCollectionReport =
   | { readonly collected: CollectionResult }
   | { readonly code: BerthError["code"]; readonly detail: string };

@@ -6,7 +6,6 @@ import { lockStatement } from "./database.ts";
 /** How long an anchor waits for appending transactions, which wait for it in turn. */
 const ANCHOR_LOCK_TIMEOUT_MS = 2_000;
 
-/** Adds links in order. */
 const ADD_LINKS = `INSERT INTO audit (place, at, since, tenant, kind, records, bytes, digest, hash, body)
   SELECT place, at, since, tenant, kind, records, bytes, digest, hash, body
   FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bigint[], $7::bigint[],
@@ -30,7 +29,6 @@ const PUT_VALUES = `WITH new AS (
   ON CONFLICT (server_id, key) DO UPDATE SET value = excluded.value, is_json = excluded.is_json,
     version = excluded.version, changed_at = excluded.changed_at, expires_at = excluded.expires_at`;
 
-/** Adds retained calls in order. */
 const ADD_CALLS = `WITH new AS (
     SELECT * FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::text[])
       WITH ORDINALITY AS each (server, at, expires_at, tool, outcome, micros, principal, body, turn)),
@@ -146,7 +144,6 @@ export const postgresDialect: Dialect = {
   lockRetention: lockStatement("retention", ""),
 };
 
-/** The parameters of `ADD_LINKS`. */
 function linkParameters(links: readonly AddedLink[]): unknown[] {
   const columns = ["number", "at", "since", "tenant", "kind", "records", "bytes", "digest", "hash"] as const;
   const bodies = links.map(({ body }) =>

@@ -12,7 +12,6 @@ const CACHE_MAX = 10_000;
 export class StoredSums {
   readonly #cache = new BoundedMap<string, { readonly at: number; readonly use: StoredUse }>(CACHE_MAX);
 
-  /** All kinds, current. */
   *current(tenant: string): Steps<StoredUse> {
     const [use] = yield* rows<StoredUse>(
       `SELECT packages, content, compiled, records, secrets, history, ${SERVER_DATA_BYTES} FROM

@@ -95,7 +95,6 @@ export async function postgresTenantStaging(
   };
 }
 
-/** Parts that wait to be written. */
 class Batch {
   readonly contents = new Map<Cid, Block>();
   readonly changes: NamedChange[] = [];

@@ -31,7 +31,6 @@ export interface CheckpointTask {
 }
 
 export interface CheckpointFailure {
-  /** SQLite's error code. */
   readonly code: string | undefined;
   readonly message: string;
 }
@@ -162,7 +161,6 @@ export class Checkpoints {
     return bytes > this.#options.logBytes || (bytes > MIN_LOG_BYTES && bytes > this.#freeBytes() * LOG_SHARE);
   }
 
-  /** The free disk space in bytes. */
   #freeBytes(): number {
     try {
       const { bavail, bsize } = statfsSync(dirname(this.#database.name));

@@ -38,7 +38,6 @@ export async function sendChange(
   send({ rest });
 }
 
-/** Receives what `sendChange` sends. */
 export function receiveChange(port: MessagePort): Promise<Change> {
   const put: Block[] = [];
   const set: NameMove[] = [];

@@ -92,7 +92,6 @@ export function sqliteNames(
       return { latest, changed: rows as NameChanges["changed"] };
     },
 
-    /** Returns the numbers of the changes. */
     change(tenant: string, request: Change): readonly number[] {
       const { added, numbers } = change.immediate(tenant, request);
       storedBytes.added(tenant, added);

@@ -6,7 +6,6 @@ import { inTransaction, tryRemoveAliasData, runSteps } from "./steps.ts";
 import type { StoredBytes } from "./stored-bytes.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** The data of servers in a SQLite file. */
 export function sqliteServerData(
   database: Database.Database,
   log: WriteAheadLog,

@@ -38,7 +38,6 @@ export async function runStepsWithRests<T>(
   }
 }
 
-/** Runs one transaction. */
 export function inTransaction<T>(database: Database.Database, work: () => Steps<T>): T {
   return database.transaction(() => runSteps(database, work())).immediate();
 }

@@ -61,7 +61,6 @@ export function stampLog(database: Database.Database): void {
   database.transaction(() => stampInTransaction(database)).immediate();
 }
 
-/** Sets a new id as part of a transaction. */
 export function stampInTransaction(database: Database.Database): void {
   const id = database.pragma("application_id", { simple: true }) as number;
   database.pragma(`application_id = ${newStoreId(id)}`);

@@ -169,7 +169,6 @@ const ADD_NAME = "INSERT INTO name (tenant, kind, name, cid, changed_at) VALUES 
 interface StagingFile {
   readonly id: string;
   readonly database: Database.Database;
-  /** Removes the file. */
   close(): void;
 }
 

@@ -81,7 +81,6 @@ export async function openThreadedStore(options: SqliteStoreOptions): Promise<St
   };
 }
 
-/** An object whose methods run on the thread. */
 function forwarded(thread: StoreThread, target: Target, methods: readonly string[]): object {
   return Object.fromEntries(
     methods.map((method) => [method, (...args: readonly unknown[]) => thread.call(target, method, args)]),

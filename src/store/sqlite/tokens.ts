@@ -9,7 +9,6 @@ import { recordChanges, type ForeignChanges } from "./foreign-changes.ts";
 import { inTransaction, runSteps } from "./steps.ts";
 import type { WriteAheadLog } from "./write-ahead-log.ts";
 
-/** Tokens in SQLite. */
 export function sqliteTokens(
   database: Database.Database,
   log: WriteAheadLog,

@@ -2,7 +2,6 @@ import Database from "#better-sqlite3";
 import { matches } from "../../lib/cid.ts";
 import { readVersion, versionProblem } from "./upgrade.ts";
 
-/** The maximum number of listed problems. */
 const PROBLEMS_MAX = 20;
 
 /** The result of reading a whole database. */
