@@ -26,8 +26,7 @@ export interface Audit {
   /** Records a rejected request; many of them are only counted. `tenant` is undefined if it does not exist. */
   refused(tenant: string | undefined, refusal: Refusal): void;
   /**
-   * Records what happened to a user's consent to a call. Rejects if a granted consent cannot be recorded; many other
-   * ones are only counted.
+   * Records what happened to a user's consent. Rejects if a granted one cannot be recorded; many others are counted.
    */
   consent(tenant: string, facts: JsonObject): Promise<void>;
   /** Returns records of a tenant, newest first. Rejects with `invalid_params` for an invalid cursor. */
@@ -128,10 +127,7 @@ function refusalFacts({ code, reason, principal, from, path, requestId }: Refusa
   };
 }
 
-/**
- * Records that callers can cause without limit. Per tenant, a number of them is recorded each minute, and the rest
- * counted.
- */
+/** Records that callers can cause without limit. Per tenant and minute, some are recorded and the rest counted. */
 class RateLimitedRecords {
   readonly #perMinute: number;
   readonly #appendEntry: (entry: AuditEntry) => void;

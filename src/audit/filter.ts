@@ -98,10 +98,7 @@ export function readFilter(texts: FilterTexts, now: number = Date.now()): AuditF
 const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 const TIMESTAMP = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(Z|[+-]\d\d:\d\d)?)?$/;
 
-/**
- * Parses a time (in UTC unless it has a zone) or a span before `now` into milliseconds since the epoch. Undefined if
- * invalid.
- */
+/** Parses a time (UTC by default) or a span before `now` into milliseconds since the epoch; undefined if invalid. */
 export function readTime(text: string, now: number): number | undefined {
   const [, count, unit = ""] = /^(\d{1,6})([mhd])$/.exec(text) ?? [];
   if (count !== undefined) return now - Number(count) * UNIT_MS[unit]!;

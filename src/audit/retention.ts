@@ -107,10 +107,7 @@ interface RemovedBodies {
   readonly bytes: number;
 }
 
-/**
- * Selects the oldest bodies of a tenant to remove in one step, with the record of the removal; undefined if there are
- * none.
- */
+/** Selects the oldest bodies of a tenant to remove in one step, with the record; undefined if there are none. */
 export function bodiesToRemove(
   oldest: readonly StoredLink[],
   { tenant, isCall, excess, before }: DueBodies,

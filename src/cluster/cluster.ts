@@ -91,18 +91,12 @@ export class Cluster {
     this.#onGone.add(listener);
   }
 
-  /**
-   * Calls `listener` when other nodes may have taken over this node's leases, because its heartbeat was or still is
-   * overdue.
-   */
+  /** Calls `listener` when other nodes may have taken this node's leases, because its heartbeat is or was overdue. */
   onLapse(listener: () => void): void {
     this.#onLapse.add(listener);
   }
 
-  /**
-   * Broadcasts a message to all other nodes after a short delay; duplicates are merged. Costs nothing without other
-   * nodes.
-   */
+  /** Sends a message to all other nodes after a short delay; duplicates are merged. Free without other nodes. */
   tell(topic: string, body: JsonObject): void {
     if (this.#otherNodes.size === 0) return;
     const text = JSON.stringify([topic, body]);
@@ -123,10 +117,7 @@ export class Cluster {
     return this.#greeting;
   }
 
-  /**
-   * Resolves with false if the node is gone. Rejects with `store_failed`, or with `too_many_requests` if it is
-   * overloaded.
-   */
+  /** False if the node is gone. Rejects with `store_failed`, or with `too_many_requests` if it is overloaded. */
   async send(to: string, topic: string, body: JsonObject): Promise<boolean> {
     const [boxes] = await this.#options.nodes.post(this.id, [{ to, text: JSON.stringify([topic, body]) }]);
     return boxes! > 0;

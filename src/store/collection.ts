@@ -168,10 +168,7 @@ class TenantCollector {
     this.#lastMarkedChange = changes.at(-1)?.id ?? this.#lastMarkedChange;
   }
 
-  /**
-   * Marks the current meanings of names, and those within the retained history. Returns the changes whose meanings were
-   * replaced before that.
-   */
+  /** Marks the meanings of names within the retained history. Returns the changes replaced before that. */
   *#markNames(): Steps<NameChangeRow[]> {
     const [clock] = yield* rows<{ latest: number; now: number }>(
       `SELECT latest, berth_now() AS now FROM ${this.#dialect.changeCounter} AS counter`,

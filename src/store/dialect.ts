@@ -19,10 +19,7 @@ export interface Dialect {
   /** A table with a single row: `latest`, the number of the latest change of a name. */
   readonly changeCounter: string;
 
-  /**
-   * True if other processes read their progress from the row of the latest change rather than from a counter, so that
-   * the row must remain.
-   */
+  /** True if other processes read their progress from the row of the latest change, so that it must remain. */
   readonly keepsLatestChange: boolean;
 
   /** Appended to a SELECT: locks its rows and skips those that are locked. Empty in a store with a single writer. */
@@ -57,8 +54,8 @@ export interface Dialect {
   readonly moveContentClaims: readonly string[];
 
   /**
-   * Removes a tenant's names, records, secrets unless `keepsSecrets`, and the changes that match a condition. Returns
-   * the number of names.
+   * Removes a tenant's names, records, secrets unless `keepsSecrets`, and matching changes. Returns the number of
+   * names.
    */
   removeTenantRows(tenant: string, changes: string, keepsSecrets?: boolean): Steps<number>;
 

@@ -87,10 +87,7 @@ export interface SizedContent {
   readonly isPackage: boolean | number;
 }
 
-/**
- * Removes contents without claims and returns them. If another transaction is about to claim one, it is left to the
- * next collection.
- */
+/** Removes and returns contents without claims, except those that another transaction is about to claim. */
 export function* removeUnheld(dialect: Dialect, ids: readonly number[]): Steps<SizedContent[]> {
   if (ids.length === 0) return [];
   const unlocked = yield* rows<SizedContent>(

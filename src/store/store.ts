@@ -399,10 +399,7 @@ export interface NameChange {
 export interface DerivedEntry {
   readonly key: string;
   readonly block: Block;
-  /**
-   * The content from which it was derived. A tenant that no longer refers to any such content loses its claim on the
-   * result.
-   */
+  /** The content from which it was derived. A tenant that refers to no such content any more loses its claim. */
   readonly madeOf?: Cid;
 }
 
@@ -414,10 +411,7 @@ export interface Change {
   readonly set?: readonly NameMove[];
   /** Derived results that belong to the change, put as by `putDerived`. */
   readonly derived?: readonly DerivedEntry[];
-  /**
-   * Rejects with `storage_full` if the tenant would store more bytes than this. Does not apply to a change that only
-   * deletes names.
-   */
+  /** Rejects with `storage_full` if the tenant would store more, except for a change that only deletes names. */
   readonly storedBytesMax?: number;
 }
 
@@ -508,8 +502,7 @@ export interface Tenants {
   hosts(): Promise<ReadonlyMap<string, string>>;
 
   /**
-   * Rejects with `tenant_exists`, or with `tenant_invalid` for an invalid name, or an invalid or already assigned host
-   * name.
+   * Rejects with `tenant_exists`, or with `tenant_invalid` for an invalid name, or an invalid or assigned host name.
    */
   create(name: string, settings: TenantSettings): Promise<Tenant>;
 

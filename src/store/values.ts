@@ -20,10 +20,7 @@ import type {
 } from "./store.ts";
 import { prefixEnd, valueSize } from "./value-rules.ts";
 
-/**
- * The maximum number of expired values that one write removes, that one transaction removes to free storage, and that a
- * page skips.
- */
+/** How many expired values a write removes, a transaction removes to free storage, and a page skips, at most. */
 const EXPIRED_WITH_WRITE = 100;
 const EXPIRED_FOR_STORAGE = 1_000;
 const EXPIRED_SKIPPED = 1_000;

@@ -13,10 +13,7 @@ export type PostgresCollectionReport =
   | { readonly code: BerthError["code"]; readonly detail: string };
 
 const workerFile = new URL("./collect-worker.js", import.meta.url);
-/**
- * A collection holds the CIDs of everything that one tenant refers to. Buffers of contents are allocated outside the
- * heap.
- */
+/** For the CIDs of everything that one tenant refers to. Buffers of contents are allocated outside the heap. */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 };
 
 /** Runs the collections of one process on a thread, as scanning everything that a tenant refers to takes seconds. */

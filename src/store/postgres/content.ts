@@ -9,10 +9,7 @@ const SENT_BYTES = 1024 * 1024;
 /** The maximum size that one statement fetches: results arrive as text, which takes even longer. */
 const FETCHED_BYTES = 1024 * 1024;
 
-/**
- * Content in Postgres: shared bytes, and the claims of tenants on them. The writing functions are parts of
- * transactions.
- */
+/** Content in Postgres: shared bytes, and the claims of tenants on them. Writes are parts of transactions. */
 
 /**
  * Writes missing contents, repairs damaged ones, and locks all of them against removal. Returns their ids. Locks are

@@ -181,10 +181,7 @@ export class PostgresDatabase {
     if (cause) throw new BerthError("store_uncertain", "a failover of the database may lose the change", { cause });
   }
 
-  /**
-   * Opens a read-only transaction for one moment, however long reading takes. It has its own connection, so that it
-   * blocks no other work.
-   */
+  /** Opens a read-only transaction for one moment, on a connection of its own, so that it blocks no other work. */
   async snapshot(): Promise<Snapshot> {
     const client = new Client(clientConfig(this.#url));
     // The error is reported by the next read.
@@ -264,10 +261,7 @@ function timeoutSettings(ms: number, isLong = false): string {
 const ASYNC_COMMIT = "; SET LOCAL synchronous_commit = off";
 /** The longest timer of Node.js. */
 const NO_CLIENT_TIMEOUT = { query_timeout: 2 ** 31 - 1 };
-/**
- * Independent of the database's default. After waiting for a lock, a transaction must see the changes of its previous
- * holder.
- */
+/** Whatever the default is: after waiting for a lock, a transaction must see the changes of its previous holder. */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const BEGIN_SNAPSHOT = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = ${STATEMENT_MS};
   SET LOCAL idle_in_transaction_session_timeout = ${SNAPSHOT_IDLE_MS}`;

@@ -78,8 +78,7 @@ export class Feed {
   }
 
   /**
-   * Numbers and writes changes as the last act of a transaction, and returns their numbers. Nodes are notified on
-   * commit.
+   * Numbers and writes changes as the last act of a transaction. Returns their numbers. Nodes are notified on commit.
    */
   *record(changes: readonly NewChange[]): Steps<number[]> {
     if (changes.length === 0) return [];

@@ -129,10 +129,7 @@ export async function restoreStore({ dataDir, file }: Omit<BackupOptions, "repla
   });
 }
 
-/**
- * Checks the free disk space for the restored store, which is written first. The previous store is moved if it cannot
- * be copied.
- */
+/** Checks the disk space for the restored store. The previous store is moved if it cannot be copied. */
 async function checkFreeSpace(dataDir: string, file: string): Promise<void> {
   // If the file cannot be read, the copy reports it.
   const needed = statSync(file, { throwIfNoEntry: false })?.size ?? 0;

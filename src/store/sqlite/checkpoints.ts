@@ -233,10 +233,7 @@ export class Checkpoints {
     });
   }
 
-  /**
-   * Discounts the restart of the log. Writing was paused until then, so if nothing was written since, nothing else
-   * changed.
-   */
+  /** Discounts the restart of the log, if nothing was written since: writing was paused until then. */
   #discount(versionBefore: number): void {
     const version = this.#version.get()!;
     if (this.#pages() === 1) this.#ownChanges += version - versionBefore;

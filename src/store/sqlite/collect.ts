@@ -34,10 +34,7 @@ export type CollectionReport =
   | { readonly error: { readonly code: string | undefined; readonly message: string } };
 
 const workerFile = new URL("./collect-worker.js", import.meta.url);
-/**
- * A collection holds the CIDs of everything that one tenant refers to. Buffers of contents are allocated outside the
- * heap.
- */
+/** For the CIDs of everything that one tenant refers to. Buffers of contents are allocated outside the heap. */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 };
 
 /**

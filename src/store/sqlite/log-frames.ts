@@ -56,10 +56,7 @@ export function findBrokenLog(databaseFile: string): BrokenLog | undefined {
   });
 }
 
-/**
- * True if the log has a first page with an accepted id among the frames that SQLite would read; undefined if it has no
- * first page.
- */
+/** True if a first page among the readable frames has an accepted id; undefined if there is no first page. */
 export function hasAcceptedId(file: string, accepts: (id: number, isFirst: boolean) => boolean): boolean | undefined {
   return withLog(file, (log) => {
     let isAccepted: boolean | undefined;

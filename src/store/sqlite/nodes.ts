@@ -99,10 +99,7 @@ export function sqliteNodes(database: Database.Database) {
   };
 }
 
-/**
- * Notices messages. A poll that finds nothing new in the database only reads a number from shared memory. A single node
- * polls rarely.
- */
+/** Notices messages. A poll without changes only reads a number from shared memory. A single node polls rarely. */
 export class MailboxPoller {
   readonly #version: () => number;
   readonly #hasLetter: (node: string) => boolean;

@@ -45,8 +45,7 @@ export type FromThread =
 export type ThreadLogLevel = "error" | "warn" | "info";
 
 /**
- * A call of the function that was passed with call `of`. The thread blocks until `answered` changes; the answer is in
- * `port`.
+ * A call of the function passed with call `of`. The thread blocks until `answered` changes and `port` has the answer.
  */
 export interface CallbackCall {
   readonly of: number;

@@ -16,10 +16,7 @@ export class WriteAheadLog {
   readonly #durability: Durability;
   readonly #damage: Damage;
   readonly #log: Log | undefined;
-  /**
-   * Pending while another thread of this process writes: a second writer would block on the lock, and everything with
-   * it.
-   */
+  /** Pending while another thread of this process writes: a second writer would block on the lock. */
   #otherWrites: Promise<void> | undefined;
   #isCheckpointFailing = false;
 
