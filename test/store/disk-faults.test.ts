@@ -319,7 +319,7 @@ describe("a data folder that cannot be written", () => {
     closeSync(openSync(file, "w"));
     for (const dataDir of [file, join(file, "below")]) {
       await assert.rejects(openSqliteStore({ dataDir }), {
-        message: /it is a file, or lies below one; name another/,
+        message: /it is a file, or inside of one; name another/,
       });
     }
     for (const damage of [
