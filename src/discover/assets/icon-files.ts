@@ -1,4 +1,4 @@
-import { faultOfIcon, ICON_BYTES_MAX, ICON_SIZE, iconOfBytes, type Icon } from "../../contract/icons.ts";
+import { faultOfIcon, ICON_BYTES_MAX, ICON_SIZE, embedIcon, type Icon } from "../../contract/icons.ts";
 import { mediaTypeOf } from "../../lib/media-type.ts";
 import { isBytes, resolveTagFile } from "../files/resolve.ts";
 
@@ -64,5 +64,5 @@ function bytesOf(
       fault: `${file} has ${bytes} bytes, and an icon may have ${ICON_BYTES_MAX}: make it smaller, or give its https: URL`,
     };
   }
-  return iconOfBytes(base64, mediaTypeOf(found.path)!);
+  return embedIcon(base64, mediaTypeOf(found.path)!);
 }
