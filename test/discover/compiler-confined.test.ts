@@ -216,7 +216,7 @@ describe("the limits of the compiler", { skip: !isLinux && "only Linux tells wha
     clock.leap(120_000);
     const { problems } = await compiling;
     assert.deepEqual(problems.map(isServiceFault), [true]);
-    assert.match(problems[0]!.message, /given it \d+ ms of processor time in 120000 ms/);
+    assert.match(problems[0]!.message, /got only \d+ ms of CPU time in 120000 ms/);
   });
 
   test("a compiler or bundler that is ended from outside is the machine's fault, and the next one works", async (context) => {

@@ -29,9 +29,9 @@ test("an argument whose type takes any object is an object, and a warning says w
     { value: { type: "object", additionalProperties: {} }, list: { type: "array", items: {} }, all: {} },
     { value: object, other: object, last: object },
   ]);
-  const lists = "the type object takes lists, too, but callers may only give an object";
-  const anything = (type: string) => `the type ${type} takes anything but null, but callers may only give an object`;
-  const remedy = "write Record<string, unknown> for that, or unknown[] or unknown if you mean it";
+  const lists = "the type object accepts lists as well, but callers may only pass an object";
+  const anything = (type: string) => `the type ${type} accepts anything but null, but callers may only pass an object`;
+  const remedy = "write Record<string, unknown> for an object, or unknown[] or unknown if that is intended";
   assert.deepEqual(
     all.problems.map(({ severity, code, message }) => [severity, code, message]),
     [
