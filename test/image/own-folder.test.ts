@@ -152,7 +152,7 @@ describe("Berth's data beside the sources", () => {
       strict.problems.map(({ file, code }) => `${file} ${code}`),
       ["database.ts outside", "imports.ts outside", "mcps.json outside", "mcps.json outside"],
     );
-    assert.match(strict.problems[0]!.message, /leads into the folder \.berth, where Berth keeps its data/);
+    assert.match(strict.problems[0]!.message, /leads into the folder \.berth, where Berth stores its data/);
     const { image } = await generateImage({ ...options, refusesServers: true }, countingCompiling());
     const all = [...image!.content.values()].map(decode);
     assert.ok(!all.some((text) => text.includes(key)), "nothing of it is in an image");
