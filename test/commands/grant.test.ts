@@ -57,7 +57,7 @@ describe("berth grant", () => {
     );
     assert.match(
       first!.message,
-      /"API_TOKEN" \(to read issues\), which the entry "report" in mcps does not grant: let it say "secrets": \["OWN_TOKEN", "API_TOKEN", "OTHER_TOKEN"\], or accept it at \/mcp\/meta\/report\?tab=settings, or with "berth grant report"/,
+      /"API_TOKEN" \(to read issues\), which the entry "report" in mcps does not grant: set "secrets": \["OWN_TOKEN", "API_TOKEN", "OTHER_TOKEN"\], or accept it at \/mcp\/meta\/report\?tab=settings, or with "berth grant report"/,
     );
     assert.deepEqual([second?.code, third?.code], ["secret-requested", "network-requested"]);
     assert.match(

@@ -245,7 +245,7 @@ describe("berth serve of a folder", () => {
     assert.equal((await call(`${second.url}/mcp/hello`, "greet", { name: "Bo" })).content[0].text, "Hello, Bo!");
     const refused = await post(`${second.url}/mcp/gone`, request("tools/list"));
     assert.equal(refused.status, 503);
-    assert.match(refused.body.error.message, /"gone\.ts" is a file, which was not found/);
+    assert.match(refused.body.error.message, /the file "gone\.ts" was not found/);
     assert.equal((await post(`${second.url}/mcp/other`, request("tools/list"))).status, 503);
     assert.equal((await run(["token", "list"], folder)).code, 0, "its store is found");
     await second.end("SIGTERM");
