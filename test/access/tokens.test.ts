@@ -390,7 +390,7 @@ test("access is open on this machine alone, unless it is required there, too", (
   assert.equal(readConfig({}).access, "open");
   assert.equal(readConfig({ BERTH_ACCESS: "required" }).access, "required");
   assert.equal(readConfig({ BERTH_HOST: "0.0.0.0" }).access, "required");
-  assert.throws(() => readConfig({ BERTH_HOST: "0.0.0.0", BERTH_ACCESS: "open" }), /would let anybody in/);
+  assert.throws(() => readConfig({ BERTH_HOST: "0.0.0.0", BERTH_ACCESS: "open" }), /would let anyone in/);
   assert.throws(() => readConfig({ BERTH_ACCESS: "maybe" }), /BERTH_ACCESS must be open or required/);
 });
 

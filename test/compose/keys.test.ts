@@ -65,7 +65,7 @@ describe("the keys of a service", () => {
       });
     }
     const both = { BERTH_SEAL_KEY: key(), BERTH_SEAL_KEY_FILE: "x" };
-    await assert.rejects(async () => open(both), /both give the key/);
+    await assert.rejects(async () => open(both), /both set the key/);
   });
 
   it("must be given where nodes have a database in common, and are not made in a folder", async () => {

@@ -101,7 +101,7 @@ describe("a client's own file (C6)", () => {
     ["that is no JSON", cursor, '{\n  "a": 1\n  "b": 2\n}', /The client's file was not changed: \/x\/file:3:3: /],
     ["with comments where its client takes none", findClient("claude-code")!, "{\n  // why\n}", /file:2:3: /],
     ["that is no object", cursor, "[]", /file:1:1: an object is expected here/],
-    ["whose servers are no object", cursor, '{ "mcpServers": [] }', /file:1:17: "mcpServers" is no object/],
+    ["whose servers are no object", cursor, '{ "mcpServers": [] }', /file:1:17: "mcpServers" is not an object/],
     [
       "with two objects of servers",
       cursor,
