@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "node:test";
 import { type JsonObject } from "../../../../src/lib/json.ts";
-import { ended, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
+import { withOutcome, type Task } from "../../../../src/mcp/modern/tasks/task.ts";
 import { modern, type Reply } from "../../../support/berth.ts";
 import { longJsonIn } from "../../../support/long-json.ts";
 import { openStream, startRig } from "../../../support/mcp-host.ts";
@@ -72,7 +72,7 @@ describe("tasks", () => {
   it("ask a thousand questions at most", () => {
     const seenKeys = Array.from({ length: 1_000 }, (_, at) => `key${at}`);
     const asked = (keys: readonly string[]): Task =>
-      ended({ seenKeys: keys, capabilities: { elicitation: {} } } as unknown as Task, {
+      withOutcome({ seenKeys: keys, capabilities: { elicitation: {} } } as unknown as Task, {
         inputRequests: { it: QUESTION },
       });
     assert.equal(asked(seenKeys.slice(1)).status, "input_required");
