@@ -196,7 +196,12 @@ test("each kind of failure is one JSON object on stderr, with an exit code of it
     [["cat", `${hostile("misbehaves in calls")}&tool=die`], 4, "upstream_ended", /SIGKILL/],
     [["cat", `${notes}?tool=fail`], 5, "tool_error", /It did not work/],
     [["cat", "--timeout", "0.3", `${hostile("misbehaves in calls")}&tool=hang`], 6, "upstream_timeout", /too long/],
-    [["inspect", "--start-timeout", "0.5", hostile("never answers")], 6, "upstream_timeout", /did not say hello/],
+    [
+      ["inspect", "--start-timeout", "0.5", hostile("never answers")],
+      6,
+      "upstream_timeout",
+      /did not complete the handshake/,
+    ],
   ];
   for (const [args, code, error, message] of cases) {
     const ran = await berth(args);

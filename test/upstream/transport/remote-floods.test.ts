@@ -139,7 +139,7 @@ test("a server at an address that pings without end is left at the limit upstrea
   const upstream = await connect(uri);
   await assert.rejects(upstream.callTool("boom", {}), {
     code: "upstream_ended",
-    message: /it had more than 10 requests of its own under way/,
+    message: /it had more than 10 requests of its own in progress/,
   });
   const { reason, expected } = await upstream.closed;
   assert.deepEqual([/more than 10 requests/.test(reason), expected], [true, false]);
