@@ -90,7 +90,7 @@ describe("the folders that the operator declares", () => {
     }
     assert.equal(await refusal(declared(join(home, "temporary/files/docs"))), "given");
     const code = declared(join(home, "code"), { writable: true });
-    assert.match(await refusal(code), /holds what Berth runs, or is part of it, and would be writable/);
+    assert.match(await refusal(code), /contains programs of Berth, or is part of them, and would be writable/);
     assert.equal(await refusal({ ...code, writable: false }), "given");
   });
 
