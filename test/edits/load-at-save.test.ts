@@ -30,7 +30,7 @@ describe("a definition is loaded when it is saved", () => {
       severity: "error",
       code: "load-failed",
       message:
-        "No function of it can be called, because its top level fails: TypeError: the host can only be asked while a " +
+        "Its functions cannot be called because its top level fails: TypeError: the host can only be asked while a " +
         'call is in flight. Nothing can be fetched or read before a call: move "fetch" and the like into the function ' +
         "that needs it",
       file: "tried.ts",

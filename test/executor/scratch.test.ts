@@ -87,7 +87,7 @@ describe(`the scratch folder of a ${mode} guest`, () => {
     const { reason, message } = failureOf(await rig.call(shape("fill"), {}, { program }));
     assert.match(
       `${reason}: ${message}`,
-      /os.tmpdir\(\)\) is full \(BERTH_GUEST_DISK_MB\)|memory: it put more than 8 MB into its scratch folder/,
+      /os.tmpdir\(\)\) is full \(BERTH_GUEST_DISK_MB\)|memory: it wrote more than 8 MB to its scratch folder/,
     );
     assert.equal(await rig.value(shape("again"), {}, { program }), "again");
   });
@@ -143,7 +143,7 @@ describe("the scratch folders of trusted guests", () => {
       const [first] = valueOf(await run("places")) as string[];
       assert.ok(existsSync(first!));
       const { message } = failureOf(await run("fill"));
-      assert.match(message, /more than 1 MB into its scratch folder \(BERTH_GUEST_DISK_MB\)/);
+      assert.match(message, /more than 1 MB to its scratch folder \(BERTH_GUEST_DISK_MB\)/);
       await until(() => !existsSync(first!), "its folder is removed");
       const [second] = valueOf(await run("places")) as string[];
       assert.notEqual(second, first);

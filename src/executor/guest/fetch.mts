@@ -1,6 +1,6 @@
 import type { Json } from "../../lib/json.ts";
 import { askHost, refuseOutsideOfCalls } from "./host.mts";
-import { base64Of } from "./values.mts";
+import { toBase64 } from "./values.mts";
 
 /**
  * `fetch` for the program: the host decides where it may reach, makes the request and hands the bodies over, part by
@@ -32,7 +32,7 @@ export async function hostFetch(call: number, input: unknown, init?: RequestInit
     askHost(call, step, { id, ...params }) as Promise<Json>;
   const headers = Array.from(request.headers, ([name, value]) => [name, value]);
   const body = request.body ? await bodyOf(request.body, init?.body) : undefined;
-  const whole = body && "whole" in body ? { base64: base64Of(body.whole) } : undefined;
+  const whole = body && "whole" in body ? { base64: toBase64(body.whole) } : undefined;
   const parts =
     body && "rest" in body ? { parts: true, ...(body.length !== undefined && { length: body.length }) } : {};
 
@@ -96,7 +96,7 @@ async function sendParts({ first, rest }: Parts, ask: Ask): Promise<void> {
 
 async function sendPart(part: Uint8Array, ask: Ask): Promise<void> {
   for (let start = 0; start < part.length; start += PART_BYTES) {
-    await ask("fetchWrite", { base64: base64Of(part.subarray(start, start + PART_BYTES)) });
+    await ask("fetchWrite", { base64: toBase64(part.subarray(start, start + PART_BYTES)) });
   }
 }
 

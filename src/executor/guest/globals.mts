@@ -4,11 +4,11 @@ import { failCall } from "./calls.mts";
 import { writeLog } from "./console.mts";
 import { describe } from "./errors.mts";
 import { hostFetch } from "./fetch.mts";
-import { prepareBytes } from "./values.mts";
+import { patchToJson } from "./values.mts";
 
 /** Replaces some of Node's globals for the program, and reports errors that no call caught. */
 export function prepareGlobals(): void {
-  prepareBytes();
+  patchToJson();
   globalThis.fetch = (input: unknown, init?: RequestInit) => hostFetch(anyCall(), input, init);
   globalThis.require = requireBuiltin as NodeJS.Require;
   // One call's forgotten promise must not end its neighbours.

@@ -2,7 +2,7 @@ import type { Json } from "../../lib/json.ts";
 import type { HostOperation } from "../host-operations.ts";
 import { isUnderWay } from "./active.mts";
 import { send } from "./pipe.mts";
-import { replyOf, toHost } from "./wire.mts";
+import { replyKinds, toHost } from "./wire.mts";
 
 /** The requests that wait for the host's answer. The program asks, the host decides. */
 interface Waiting {
@@ -21,9 +21,9 @@ export function settleRequest(id: number, kind: number, value: Json, bytes?: Uin
 }
 
 function read(kind: number, bytes: Uint8Array): Json | Uint8Array {
-  if (kind === replyOf.bytes) return bytes;
+  if (kind === replyKinds.bytes) return bytes;
   const text = new TextDecoder().decode(bytes);
-  return kind === replyOf.text ? text : (JSON.parse(text) as Json);
+  return kind === replyKinds.text ? text : (JSON.parse(text) as Json);
 }
 
 /** A variable or a secret; undefined when there is none. */
