@@ -1,5 +1,5 @@
 import type { Json } from "../../lib/json.ts";
-import { askHost, refuseOutsideOfCalls } from "./host.mts";
+import { askHost, assertInCall } from "./host.mts";
 import { stateJson } from "./values.mts";
 
 /**
@@ -38,7 +38,7 @@ const TRIES_MAX = 100;
 
 export function createState(call: number): object {
   const ask = (operation: Parameters<typeof askHost>[1], params: object): Promise<Json> => {
-    refuseOutsideOfCalls(call);
+    assertInCall(call);
     return askHost(call, operation, params) as Promise<Json>;
   };
   const entry = async (key: string) => {

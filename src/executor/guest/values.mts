@@ -1,5 +1,5 @@
 import { describe } from "./errors.mts";
-import { lossIn, unwritableIn } from "./lost.mts";
+import { findLoss, describeUnwritable } from "./lost.mts";
 import { eventValuesMax, locationUnitsMax, toHost, type GuestLimits } from "./wire.mts";
 
 /**
@@ -112,7 +112,7 @@ export function stateJson(key: unknown, value: unknown): string {
  * value.
  */
 function describeLoss(value: unknown, json: string): string | undefined {
-  const { unwritable, nulled } = lossIn(value, json);
+  const { unwritable, nulled } = findLoss(value, json);
   if (unwritable !== undefined) return unwritable;
   if (nulled !== undefined) return `would become null, since JSON has no such number or hole: ${nulled}`;
   return containsBytes(value)
@@ -169,7 +169,7 @@ function encodeResultFrame(id: number, value: unknown, mimeType: string | undefi
   if (bytes) return encodeBytesFrame(id, bytes, mimeType);
   const json = encodeResult(value);
   if (json.length > limits.outputBytes) return encodeTooLarge(id);
-  const { unwritable, nulled } = lossIn(value, json);
+  const { unwritable, nulled } = findLoss(value, json);
   if (unwritable !== undefined) throw new Unwritable(unwritable);
   return `[${toHost.json},${id},${json}${nulled === undefined ? "" : `,${JSON.stringify(nulled)}`}]`;
 }
@@ -181,7 +181,7 @@ function encodeResult(value: unknown): string {
   } catch (error) {
     encodesResult = false;
     // Only now is it worth locating the value.
-    const problem = error instanceof TypeError ? unwritableIn(value) : undefined;
+    const problem = error instanceof TypeError ? describeUnwritable(value) : undefined;
     throw problem === undefined ? error : new Unwritable(problem);
   } finally {
     encodesResult = false;

@@ -144,7 +144,7 @@ describe(`the state of a server whose code is ${mode}`, () => {
       undefined: /the value for the key "odd" is undefined/,
       function: /is a function/,
       bigint: /BigInt/,
-      map: /holds a Map at \/m, which JSON cannot carry; store/,
+      map: /contains a Map at \/m, which JSON cannot represent; store/,
       nan: /would be null .*\/0 is NaN/,
       bytes: /holds bytes, .* a key of their own/,
       cycle: /circular/,
