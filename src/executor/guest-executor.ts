@@ -64,7 +64,7 @@ export class GuestExecutor implements Executor {
     this.#log = log;
     this.#tenantLimits = limitsOf ?? (() => sameForAll(limits));
     this.#fairness = new CpuFairness({
-      cpuMsPerSecondOf: (tenant) => this.#tenantLimits(tenant).cpuMsPerSecond,
+      cpuMsPerSecond: (tenant) => this.#tenantLimits(tenant).cpuMsPerSecond,
     });
     this.#scripts = new Scripts(start, launcher, limits, {
       maxProcesses: (tenant) => this.#tenantLimits(tenant).scriptProcesses,

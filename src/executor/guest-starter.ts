@@ -4,7 +4,7 @@ import type { HostFolder } from "../folders/folders.ts";
 import { fixed } from "../limits/fixed.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import type { Outlet, SocketRelay } from "../network/socket-relay.ts";
-import { folderUseOf, sandboxUse, type FolderUse } from "../processes/folder-use.ts";
+import { measureFolder, sandboxUse, type FolderUsage } from "../processes/folder-use.ts";
 import type { Command } from "../processes/process-group.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { makeTemporary, type MakeFolder } from "../processes/work-folders.ts";
@@ -134,14 +134,14 @@ export class GuestStarter {
     const poll = async (): Promise<void> => {
       if (isPolling) return;
       isPolling = true;
-      this.#enforceLimits(process, await folderUseOf(scratch, maximum));
+      this.#enforceLimits(process, await measureFolder(scratch, maximum));
       isPolling = false;
     };
     return setInterval(() => void poll(), POLL_MS).unref();
   }
 
   /** In the sandbox, the file system itself also rejects writes beyond its size. */
-  #enforceLimits(process: Pick<GuestProcess, "kill">, { megabytes, files }: FolderUse): void {
+  #enforceLimits(process: Pick<GuestProcess, "kill">, { megabytes, files }: FolderUsage): void {
     const { guestFiles } = bounds;
     const { guestDiskMb } = this.#limits;
     if (files > guestFiles) process.kill(tooFull(`${guestFiles} files and folders`));

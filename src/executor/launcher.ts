@@ -4,16 +4,16 @@ import type { Limits } from "../limits/limits.ts";
 import { SCRIPT_PATH, type Interpreter } from "../processes/interpreter.ts";
 import type { Command } from "../processes/process-group.ts";
 import {
-  authorities,
-  besideSystemFolders,
-  dataBesidesHeapMb,
+  certificateAuthorities,
+  readOnlyUnlessSystem,
+  nonHeapMb,
   networkCommand,
-  noHigherThanOwn,
+  capAtOwnLimit,
   readOnly,
   sandboxCommand,
   systemFolders,
   words,
-  type Confined,
+  type SandboxOptions,
   type SandboxTools,
   type User,
 } from "../processes/sandbox.ts";
@@ -175,7 +175,7 @@ function guestCommand(
   const { node, guestUser } = parts;
   const folders = hostFolders.map(toSandboxFolder);
   const flags = nodeFlags(node.major, limits.guestMemoryMb, { readable: "/sbx/*", scratch: SCRATCH, folders });
-  const dataMb = limits.guestMemoryMb + dataBesidesHeapMb(node.major);
+  const dataMb = limits.guestMemoryMb + nonHeapMb(node.major);
   return sandboxCommand(parts, {
     limits: [`--data=${dataMb * MEGABYTE}`, `--nofile=${OPEN_FILES}`, "--core=0"],
     env: { ...guestEnvironment, ...scratchVariables(SCRATCH), ...folderVariables(folders) },
@@ -203,7 +203,7 @@ function scriptCommand(
 ): Command {
   const { prlimit, scriptUser, proc } = parts;
   const connects = sockets !== undefined;
-  const confined: Confined = {
+  const confined: SandboxOptions = {
     env: { ...scriptEnvironment, ...folderVariables(folders.map(toSandboxFolder)), ...(connects && proxyEnvironment) },
     hiddenEnv: env,
     sees: [
@@ -213,7 +213,7 @@ function scriptCommand(
       ...words("--ro-bind-data 3 /sbx/script"),
       ...words(`--perms 1777 --size ${limits.scriptDiskMb * MEGABYTE} --tmpfs /tmp`),
       ...(connects
-        ? [...authorities(), ...etcFiles.flatMap((name) => readOnly(`${ETC}/${name}`, `/etc/${name}`))]
+        ? [...certificateAuthorities(), ...etcFiles.flatMap((name) => readOnly(`${ETC}/${name}`, `/etc/${name}`))]
         : []),
       ...mounts(connects ? folders.map(toSandboxFolder) : folders),
     ],
@@ -228,7 +228,7 @@ function scriptCommand(
         `--cpu=${Math.ceil(deadlineMs / 1000) + 1}`,
         `--nofile=${OPEN_FILES}`,
         "--core=0",
-      ].map(noHigherThanOwn),
+      ].map(capAtOwnLimit),
       "--",
       interpreter.file,
       ...interpreter.args,
@@ -257,8 +257,8 @@ function forwarderCommand(
     sees: [
       ...systemFolders(),
       ...devices,
-      ...authorities(),
-      ...[...node.libraries, bwrap].flatMap(besideSystemFolders),
+      ...certificateAuthorities(),
+      ...[...node.libraries, bwrap].flatMap(readOnlyUnlessSystem),
       ...readOnly(node.file, "/sbx/node"),
       ...readOnly(fileURLToPath(guestFolder), "/sbx/guest"),
       ...readOnly(sockets, SOCKETS),

@@ -3,7 +3,7 @@ import { FairSemaphore } from "../lib/fair-semaphore.ts";
 import { fixed } from "../limits/fixed.ts";
 import type { Limits } from "../limits/limits.ts";
 import { setNiceness } from "../processes/niceness.ts";
-import { processorMsOf, residentMbOf, treeOf, useOf } from "../processes/process-tree.ts";
+import { processorMsOf, residentMbOf, treeOf, measureCpu } from "../processes/process-tree.ts";
 import { guestProcessMemoryMb } from "./executor-limits.ts";
 import type { GuestFailure, LoadOutcome, TrialProgram } from "./executor.ts";
 import { closed, failure, guestStack, loadFailed } from "./failures.ts";
@@ -157,7 +157,7 @@ export class LoadTrials {
       this.#running.add(trial);
       const onTimeout = (): void => {
         if (startedAtMs === undefined || process.pid === undefined) return settle({ kind: "unknown" });
-        const isWaiting = /^[SZ]*$/.test(useOf(treeOf(process.pid)).states);
+        const isWaiting = /^[SZ]*$/.test(measureCpu(treeOf(process.pid)).states);
         settle({ kind: "unfinished", loadElapsedMs, ...(!isWaiting && { lacksTime: true }) });
       };
       const timeout = clock.after(loadElapsedMs, onTimeout);

@@ -7,10 +7,10 @@ import { SH } from "../processes/interpreter.ts";
 import {
   filtersSystemCalls,
   findSandboxTools,
-  isVerdict,
-  librariesOf,
+  isConclusive,
+  findLibraries,
   nobodyForRoot,
-  sandboxAdvice,
+  SANDBOX_HINT,
   type NoSandbox,
 } from "../processes/sandbox.ts";
 import { spawnDirectly } from "../processes/spawn/spawn.ts";
@@ -95,7 +95,7 @@ async function probeSandbox(node: { file: string; major: number }, limits: Limit
   if ("reason" in tools) return { ...tools, isTransient: false };
   let libraries: readonly string[];
   try {
-    libraries = await librariesOf(node.file);
+    libraries = await findLibraries(node.file);
   } catch (error) {
     return { reason: `the sandbox cannot be tried (${(error as Error).message.split("\n")[0]})`, isTransient: true };
   }
@@ -146,7 +146,7 @@ async function firstWorking<Variant>(
 function noSandbox(symptom: string, { problem, isTransient: mayPass }: ProbeFailure): Probe {
   return mayPass
     ? { reason: `the sandbox ${symptom} for now (${problem})`, isTransient: mayPass }
-    : { reason: `the sandbox ${symptom} here (${problem}): ${sandboxAdvice}`, isTransient: mayPass };
+    : { reason: `the sandbox ${symptom} here (${problem}): ${SANDBOX_HINT}`, isTransient: mayPass };
 }
 
 function guestProblem(launcher: GuestLauncher): Promise<ProbeFailure | undefined> {
@@ -168,7 +168,7 @@ function guestProblem(launcher: GuestLauncher): Promise<ProbeFailure | undefined
         timer.clear();
         if (isReady) return resolve(undefined);
         const stderr = guest.stderr.trim();
-        const isTransient = isLate || !isVerdict({ ...guest.exit!, said: stderr });
+        const isTransient = isLate || !isConclusive({ ...guest.exit!, stderr: stderr });
         resolve({ problem: firstLine(stderr) || error.message, isTransient: isTransient });
       },
     });
@@ -183,7 +183,7 @@ async function scriptProblem(launcher: GuestLauncher): Promise<ProbeFailure | un
   clearTimeout(timer);
   if (stdout.toString() === "works\n") return undefined;
   const problem = firstLine(stderr.trim()) || exit.startError?.message || "scripts do not run in it";
-  return { problem, isTransient: !isVerdict({ ...exit, said: stderr }) };
+  return { problem, isTransient: !isConclusive({ ...exit, stderr: stderr }) };
 }
 
 function firstLine(text: string): string {

@@ -119,7 +119,7 @@ export class Pool {
     }
     this.#waiting.add(call);
     if (startsInMs === Infinity) return;
-    this.#owner.fairness.noteWaiting(program.tenant);
+    this.#owner.fairness.noteDelayed(program.tenant);
     // A call of another tenant may be due sooner than this one.
     this.#admitTimer ??= clock.after(Math.min(startsInMs, ADMIT_MAX_MS), this.#admitLater).unref();
   }
@@ -211,7 +211,7 @@ export class Pool {
     this.#owner.fairness.add(program.tenant, session, {
       isNice: true,
       memory: { megabytes, onExceeded },
-      onLook: (pids) => this.#starter.checkScratch(session, pids),
+      onPoll: (pids) => this.#starter.checkScratch(session, pids),
     });
     return session;
   }

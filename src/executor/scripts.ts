@@ -5,7 +5,7 @@ import { scriptText } from "../lib/script-text.ts";
 import { limitVariable, type Limits } from "../limits/limits.ts";
 import { readInterpreter, type Interpreter } from "../processes/interpreter.ts";
 import { ProcessGroup, type Command, type Exit } from "../processes/process-group.ts";
-import { recordLocksOf } from "../processes/process-tree.ts";
+import { countRecordLocks } from "../processes/process-tree.ts";
 import type { CpuFairness, MemoryLimit } from "../processes/quota/quota.ts";
 import type { Spawn } from "../processes/spawn/spawn.ts";
 import { StderrTail } from "../processes/stderr-tail.ts";
@@ -120,9 +120,9 @@ export class Scripts {
         const end = await this.#start(script, interpreter, (started) => {
           process = started;
           const onLook = (pids: readonly number[]): void => {
-            if (recordLocksOf(pids) > RECORD_LOCKS_MAX) stop(tooManyLocks);
+            if (countRecordLocks(pids) > RECORD_LOCKS_MAX) stop(tooManyLocks);
           };
-          this.#fairness.add(script.tenant, started, { memory: this.#memoryLimit(stop), onLook });
+          this.#fairness.add(script.tenant, started, { memory: this.#memoryLimit(stop), onPoll: onLook });
           if (verdict) started.kill();
         });
         if (verdict || end.overflowed) this.killed++;
@@ -183,7 +183,7 @@ export class Scripts {
       this.started++;
       const options = { ...(folders && { folders }), ...extra };
       const command = this.#launcher.script({ interpreter, argv, env, deadlineMs, ...options });
-      const niceness = this.#fairness.nicenessOf(tenant);
+      const niceness = this.#fairness.startNiceness(tenant);
       const process = runToEnd(this.#spawn, { ...command, niceness }, script, outputBytes);
       onStarted(process);
       return process.ended;

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type Database from "#better-sqlite3";
 import { lockFile } from "../lib/file-lock.ts";
-import { listOr } from "./process-tree.ts";
+import { listIfReadable } from "./process-tree.ts";
 import type { User } from "./sandbox.ts";
 
 /** Creates a new, empty folder whose name begins with `prefix`. */
@@ -95,7 +95,7 @@ export class WorkFolders {
 
   async #removeOrphans(): Promise<void> {
     let removed = 0;
-    for (const name of listOr(this.#parent)) {
+    for (const name of listIfReadable(this.#parent)) {
       if (this.#isClosed || removed >= REMOVED_MAX) return;
       if (!name.startsWith(PREFIX)) continue;
       const path = join(this.#parent, name);

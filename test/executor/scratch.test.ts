@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { GuestExecutor } from "../../src/executor/guest-executor.ts";
 import { trustedLauncher } from "../../src/executor/launcher.ts";
 import { defaultLimits } from "../../src/limits/limits.ts";
-import { folderUseOf } from "../../src/processes/folder-use.ts";
+import { measureFolder } from "../../src/processes/folder-use.ts";
 import { failureOf, programWith, shape, useRig, valueOf } from "../support/executor.ts";
 import { GUESTS } from "../support/guests.ts";
 import { temporaryFolder } from "../support/temporary-folder.ts";
@@ -171,9 +171,9 @@ describe("the scratch folders of trusted guests", () => {
   it("are not counted further than their limits", async (t) => {
     const folder = temporaryFolder(t);
     for (let n = 0; n < 50; n++) mkdirSync(join(folder, `${n}`));
-    assert.equal((await folderUseOf(folder, { files: 10, megabytes: 1 })).files, 11);
-    assert.equal((await folderUseOf(folder, { files: 100, megabytes: 1 })).files, 50);
-    assert.deepEqual(await folderUseOf(join(folder, "missing"), { files: 1, megabytes: 1 }), {
+    assert.equal((await measureFolder(folder, { files: 10, megabytes: 1 })).files, 11);
+    assert.equal((await measureFolder(folder, { files: 100, megabytes: 1 })).files, 50);
+    assert.deepEqual(await measureFolder(join(folder, "missing"), { files: 1, megabytes: 1 }), {
       files: 0,
       megabytes: 0,
     });
