@@ -4,7 +4,7 @@ import { rawBlock, type Block } from "../lib/cid.ts";
 import { BerthError } from "../lib/errors.ts";
 import { nextTurn } from "../lib/event-loop.ts";
 import { jsonProblems } from "../lib/json-source.ts";
-import { prettyJsonInTurns } from "../lib/pretty-json.ts";
+import { prettyJsonYielding } from "../lib/pretty-json.ts";
 import type { Problem } from "../lib/problem.ts";
 import { PACKAGES, parsePackages, type PackageSet } from "../packages/package-set.ts";
 import type { PackageSupply } from "./package-supply.ts";
@@ -37,7 +37,7 @@ export interface PlannedPackages {
 
 /** The text of the variable for a set: the same for the same set. */
 export async function packageSetText(set: PackageSet): Promise<string> {
-  return `${await prettyJsonInTurns(set, SET_LEVELS)}\n`;
+  return `${await prettyJsonYielding(set, SET_LEVELS)}\n`;
 }
 
 /** The lists of packages, and each package. */

@@ -1,4 +1,6 @@
-/** Stores entries of a total weight of at most `max`. Where a new one exceeds that, those set longest ago are dropped. */
+/**
+ * Stores entries of a total weight of at most `max`. When a new entry exceeds that, the least recently set are dropped.
+ */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;
   readonly #weigh: (value: Value) => number;

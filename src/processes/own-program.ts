@@ -81,7 +81,8 @@ export class OwnProgram {
    */
   async refused(variant: Way, { exitCode, said: stderr }: { exitCode: number | null; said: string }): Promise<boolean> {
     const machine = await this.#machine;
-    if (!machine || "reason" in machine || machine.works || !isConclusive({ code: exitCode, stderr: stderr })) return false;
+    if (!machine || "reason" in machine || machine.works || !isConclusive({ code: exitCode, stderr: stderr }))
+      return false;
     machine.problem = stderr || `exit code ${exitCode}`;
     machine.ways = machine.ways.filter((each) => each !== variant);
     return true;

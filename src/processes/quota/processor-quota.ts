@@ -70,7 +70,9 @@ function legacyQuotas(groups: Groups, mounts: readonly Mount[]): CpuQuota[] {
   return visibleFolders(limited.mount, limited.path).flatMap((folder, depth) => {
     const account = join(accounts[depth]!, "cpuacct.usage");
     const usedMs = (): number => Number(readFileSync(account, "latin1")) / 1_000_000;
-    const [quota, period] = ["quota", "period"].map((name) => Number(readIfReadable(join(folder, `cpu.cfs_${name}_us`)) || -1));
+    const [quota, period] = ["quota", "period"].map((name) =>
+      Number(readIfReadable(join(folder, `cpu.cfs_${name}_us`)) || -1),
+    );
     return toQuota(quota!, period!, usedMs);
   });
 }
