@@ -5,19 +5,19 @@ import { secretBounds } from "../secrets/secret-rules.ts";
 import type { Secrets } from "../secrets/secrets.ts";
 import type { Store } from "../store/store.ts";
 
-/** Lets a person list the names of a tenant's secrets, set and delete them. Nobody gets a value back. */
+/** Lets a person list the names of a tenant's secrets, and set and delete secrets. Values are never returned. */
 export interface SecretEdits {
-  /** The secrets that are set and those that servers declare, up to as many of these as may be set; sorted by name. */
+  /** The secrets that are set and those that servers declare, up to the maximum number of secrets; sorted by name. */
   list(tenant: string): Promise<readonly ListedSecret[]>;
-  /** Rejects with `read_only`, with `name_conflict` when `isNew` but it exists, and as `Secrets.set` does. */
+  /** Rejects with `read_only`, with `name_conflict` if `isNew` and it exists, and as `Secrets.set` does. */
   set(tenant: string, name: string, value: string, options: { by: string; isNew?: boolean }): Promise<void>;
-  /** Rejects with `read_only`, and with `secret_not_found`. */
+  /** Rejects with `read_only` or `secret_not_found`. */
   remove(tenant: string, name: string, by: string): Promise<void>;
 }
 
 export interface ListedSecret {
   readonly name: string;
-  /** Undefined for one that servers declare and nobody has set. */
+  /** Undefined if servers declare it and it is not set. */
   readonly set: { readonly changedAt: number; readonly by: string } | undefined;
   /** The first servers, sorted, whose entries declare it. */
   readonly servers: readonly string[];
@@ -25,15 +25,15 @@ export interface ListedSecret {
 }
 
 /** Per secret. */
-const SERVERS_TOLD_MAX = 20;
+const SERVERS_LISTED_MAX = 20;
 
 export interface SecretEditsDependencies {
   readonly store: Store;
   readonly secrets: Secrets;
   readonly writable: boolean;
-  /** The known directory of a tenant that is served. */
+  /** The cached directory of a tenant that is served. */
   readonly directory?: (tenant: string) => Directory | undefined;
-  /** Hears of each change made here. */
+  /** Called after each change made here. */
   readonly onChange?: (tenant: string, name: string) => void;
 }
 
@@ -49,25 +49,25 @@ export function createSecretEdits({
   };
   return {
     async list(tenant) {
-      const facts = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
-      const wanted = new Map<string, { readonly servers: string[]; more: number }>();
+      const stored = new Map((await secrets.list(tenant)).map(({ name, changedAt, by }) => [name, { changedAt, by }]));
+      const declared = new Map<string, { readonly servers: string[]; more: number }>();
       let unset = 0;
-      const takeTurns = turnTaker();
+      const yieldIfDue = turnTaker();
       for (const [server, { entry }] of (await readDirectory(store, tenant, directory?.(tenant))).servers) {
-        await takeTurns();
+        await yieldIfDue();
         for (const name of entry.secrets) {
-          const known = wanted.get(name);
-          if (known && known.servers.length === SERVERS_TOLD_MAX) known.more += 1;
-          else if (known) known.servers.push(server);
-          else if (facts.has(name) || unset++ < secretBounds.secretsPerTenant) {
-            wanted.set(name, { servers: [server], more: 0 });
+          const declaration = declared.get(name);
+          if (declaration && declaration.servers.length === SERVERS_LISTED_MAX) declaration.more += 1;
+          else if (declaration) declaration.servers.push(server);
+          else if (stored.has(name) || unset++ < secretBounds.secretsPerTenant) {
+            declared.set(name, { servers: [server], more: 0 });
           }
         }
       }
-      const names = [...new Set([...facts.keys(), ...wanted.keys()])].sort();
+      const names = [...new Set([...stored.keys(), ...declared.keys()])].sort();
       return names.map((name) => {
-        const { servers, more } = wanted.get(name) ?? { servers: [], more: 0 };
-        return { name, set: facts.get(name), servers, moreServers: more };
+        const { servers, more } = declared.get(name) ?? { servers: [], more: 0 };
+        return { name, set: stored.get(name), servers, moreServers: more };
       });
     },
 

@@ -57,7 +57,7 @@ describe("a definition with files of texts and bytes", () => {
       const { status, body } = await save({ ...files, "pixel.png": wrong });
       assert.equal(status, 422, wrong);
       assert.equal(body.error.data.problems[0].code, "not-base64");
-      assert.match(body.error.message, /pixel\.png is a file of bytes: give it in base64, without line breaks/);
+      assert.match(body.error.message, /pixel\.png is a binary file: send it in base64, without line breaks/);
     }
     const large = Buffer.alloc(1024 * 1024 + 1).toString("base64");
     const { status, body } = await save({ ...files, "pixel.png": large });
