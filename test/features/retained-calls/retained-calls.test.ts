@@ -110,7 +110,7 @@ describe("the calls that a server keeps", () => {
     await kept.write();
     const { length } = await textsOf(kept);
     assert.ok(length > 3 && length < 30, `${length}`);
-    const told = lines.find(({ msg }) => /found no room to wait/.test(msg));
+    const told = lines.find(({ msg }) => /queue of calls to retain is full/.test(msg));
     assert.equal(told?.["calls"], 30 - length);
   });
 
@@ -137,7 +137,7 @@ describe("the calls that a server keeps", () => {
       call({ n });
       await kept.write();
     }
-    assert.equal(lines.filter(({ msg }) => /for want of room/.test(msg)).length, 1);
+    assert.equal(lines.filter(({ msg }) => /the quota is exceeded/.test(msg)).length, 1);
   });
 
   it("have nothing of what was said where the secrets of their server cannot be read", async () => {
@@ -240,6 +240,6 @@ describe("the calls that a server keeps", () => {
     call(new JsonText(`${'{"a":'.repeat(5_000)}1${"}".repeat(5_000)}`, "digest" as never));
     call({ p: "x" });
     assert.deepEqual(await textsOf(kept), [{ p: "[hidden]" }]);
-    assert.ok(lines.some(({ msg }) => /could not be kept/.test(msg)));
+    assert.ok(lines.some(({ msg }) => /could not be retained/.test(msg)));
   });
 });

@@ -145,7 +145,7 @@ describe(`the state of a server whose code is ${mode}`, () => {
       function: /is a function/,
       bigint: /BigInt/,
       map: /contains a Map at \/m, which JSON cannot represent; store/,
-      nan: /would be null .*\/0 is NaN/,
+      nan: /would become null, .*\/0 is NaN/,
       bytes: /holds bytes, .* a key of their own/,
       cycle: /circular/,
       deep: /nests more than 256 levels/,
