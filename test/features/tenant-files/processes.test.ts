@@ -195,7 +195,7 @@ describe("berth tenant export and import", () => {
     const file = fileIn("acme.berth");
     const checked = await tenant(["import", file, "--check", ...there]);
     assert.deepEqual(
-      [checked.code, /is whole: the tenant acme, 1 contents/.test(checked.stderr)],
+      [checked.code, /is complete: the tenant acme, 1 contents/.test(checked.stderr)],
       [0, true],
       checked.stderr,
     );
@@ -235,7 +235,7 @@ describe("berth tenant export and import", () => {
     const asDefault = await tenant(["import", "boot", "--as", "default", ...there]);
     assert.match(asDefault.stderr, /follows the image that Berth/);
     const checked = await tenant(["import", "boot", "--as", "booted", "--check", ...there]);
-    assert.match(checked.stderr, /is whole: the image/);
+    assert.match(checked.stderr, /is complete: the image/);
   });
 
   it("refuse what starts programs of this machine, and list each of them, unless it is said that it may", async () => {
@@ -378,7 +378,7 @@ describe("berth tenant export and import", () => {
     assert.deepEqual(found!.limits, { ...own, requests: 5 });
     assert.match(
       stderr,
-      /\nHigher limits of the file are left out: berth tenant limit raised calls=1000000000 guestProcesses=9 savesPerMinute=0 storedBytes=1000000000000\n/,
+      /\nHigher limits of the file were not applied: berth tenant limit raised calls=1000000000 guestProcesses=9 savesPerMinute=0 storedBytes=1000000000000\n/,
     );
   });
 
@@ -388,7 +388,7 @@ describe("berth tenant export and import", () => {
     assert.equal((await tenant(["export", "acme", "--out", file, ...here])).code, 0);
     const { code, stderr } = await tenant(["import", file, "--as", "claim", ...there]);
     assert.deepEqual(
-      [code, /the file holds 7 bytes of content, and the tenant may have 6/.test(stderr)],
+      [code, /the file has 7 bytes of content, and the tenant may store 6/.test(stderr)],
       [2, true],
       stderr,
     );
