@@ -49,24 +49,17 @@ export interface GuestProgram {
    * Rejects with an `EnvironmentFault`.
    */
   readonly env?: () => Promise<Readonly<Record<string, string>>>;
-  /**
-   * The host folders that it can see. Other folders need another `realm`, since a process keeps those it was started
-   * with.
-   */
+  /** The host folders that it can see. Other folders need another `realm`: a process keeps its folders. */
   readonly folders?: readonly HostFolder[];
   /** The server that its folders are granted to. */
   readonly server?: string;
-  /**
-   * Its server, and what its sockets may reach, read when a process is started. Without it, the program has no network.
-   */
+  /** Its server, and what its sockets may reach, read when a process is started. Without it, nothing. */
   readonly network?: Pick<GuestSockets, "server" | "requested" | "byOperator"> & {
     readonly grant: () => SocketGrant | undefined;
   };
   /** How the program makes requests of the host. The port belongs to its tenant, which no message can name. */
   readonly port?: HostPort;
-  /**
-   * Identifies the data given to the program. Programs with equal code and different realms run in different processes.
-   */
+  /** Identifies the data given to the program. Each realm of a program has its own process. */
   readonly realm?: string;
   /** Redacts the program's secrets in logs and failures. */
   readonly hide?: (value: Json) => Json;

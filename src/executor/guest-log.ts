@@ -13,9 +13,7 @@ export interface ExecutorLog {
   warn(data: object, message: string): void;
 }
 
-/**
- * Receives lines that belong to no call, such as those of a bundle's evaluation or of a timer that outlived its call.
- */
+/** Receives lines that belong to no call, such as those of a bundle's evaluation or of a late timer. */
 export type LogSink = (program: GuestProgram, line: GuestLog) => void;
 
 /** The line in a log frame, with secrets redacted; undefined if its level is unknown. */

@@ -106,10 +106,7 @@ export class GuestProcess {
     });
   }
 
-  /**
-   * Hands the process over from the pool of spares to a program. `share` is that of its tenant; by default it has its
-   * own.
-   */
+  /** Hands a spare process over to a program. `share` is that of its tenant; by default it has its own. */
   assign(listener: GuestListener, share?: GuestShare): this {
     this.#listener = listener;
     if (!share) return this;

@@ -61,10 +61,7 @@ export class GuestStarter {
     this.#network = network;
   }
 
-  /**
-   * A process with `folders` is for the program that they are granted to. It gets an outlet if that program may need
-   * one.
-   */
+  /** A process with `folders` is for the program that they are granted to. It gets an outlet unless not needed. */
   start(
     listener: GuestListener,
     priority: Pick<Command, "niceness" | "nicenessForNow">,

@@ -20,10 +20,7 @@ import {
 import type { Isolation } from "./executor.ts";
 import { ETC, etcFiles, FOLDER_VARIABLE, PROXY, SOCKETS } from "./guest/wire.mts";
 
-/**
- * How guest code is started: the one difference between the engines. A launcher only builds command lines; it starts
- * nothing.
- */
+/** How guest code is started: the one difference between the engines. A launcher only builds command lines. */
 export interface GuestLauncher {
   readonly isolation: Isolation;
   /** The user that guests run as outside the sandbox, if not the service's own. */

@@ -27,10 +27,7 @@ const NICENESS = 3;
 /** For all tenants together; each tenant has one at a time. */
 const TRIALS_MAX = 2;
 const POLL_MS = 50;
-/**
- * An id that no call has. The program answers this empty call after it has reported everything that loading left
- * behind.
- */
+/** An id that no call has. The program answers this call after it has reported what loading left behind. */
 const PROBE_CALL_ID = 1;
 
 /** Loads programs to see whether they load, each in a process of its own that runs no calls. */

@@ -127,9 +127,7 @@ interface ProbeFailure {
   readonly isTransient: boolean;
 }
 
-/**
- * The first variant that works, or the failure. A transient failure selects no other variant: that would confine less.
- */
+/** The first variant that works, or the failure. A transient failure selects no other: that would confine less. */
 async function firstWorking<Variant>(
   variants: readonly Variant[],
   probe: (variant: Variant) => Promise<ProbeFailure | undefined>,

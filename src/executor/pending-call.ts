@@ -101,9 +101,7 @@ const OVER = "its call is over";
 
 /** How long a call may take to stop after it was asked to. */
 export const GRACE_MS = 100;
-/**
- * The time after which a process that has not acknowledged a cancellation counts as stuck. A busy machine delays it.
- */
+/** How long a busy process may take to acknowledge a cancellation before it counts as stuck. */
 const REACT_MS = 1_000;
 
 /** Asks the guest to stop; the call ends with `verdict`. If it does not stop, its process is ended. */

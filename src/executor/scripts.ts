@@ -112,7 +112,7 @@ export class Scripts {
     this.#stops.set(stop, script);
 
     try {
-      const slot = this.#semaphore.enter(script.tenant, (leave) => (leave = leave));
+      const slot = this.#semaphore.enter(script.tenant, (leave) => (leaveQueue = leave));
       if (!slot) return { ok: false, error: tooBusy(this.#limits.queuedCallsPerTenant) };
       if (!(await slot)) return { ok: false, error: verdict! };
       leaveQueue = undefined;

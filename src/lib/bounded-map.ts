@@ -1,6 +1,4 @@
-/**
- * Stores entries of a total weight of at most `max`. When a new entry exceeds that, the least recently set are dropped.
- */
+/** Stores entries of a total weight of at most `max`, and drops the least recently set to make room for new ones. */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;
   readonly #weigh: (value: Value) => number;

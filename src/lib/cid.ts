@@ -27,10 +27,7 @@ const HEADS: ReadonlyMap<number, Uint8Array> = new Map([
   [DAG_JSON, Uint8Array.of(1, (DAG_JSON & 0x7f) | 0x80, DAG_JSON >> 7, SHA2_256, 32)],
 ]);
 
-/**
- * Encoded by hand, since pages and releases need hundreds at a time: the library's CID objects take three times as
- * long.
- */
+/** Encoded by hand: pages need hundreds at a time, and the library's CID objects take three times as long. */
 function computeCid(codec: number, bytes: Uint8Array): Cid {
   return encodeCid(codec, hash("sha256", bytes, "buffer"));
 }

@@ -31,9 +31,7 @@ export async function inDraft<T>(destination: string, work: (draft: string) => P
   }
 }
 
-/**
- * Locks before the draft exists. Undefined if nothing can be locked or written, which writing the draft will report.
- */
+/** Locks before the draft exists. Undefined if nothing can be locked, which writing the draft will report. */
 function lockDraft(draft: string): Database.Database | undefined {
   const file = draft + LOCK;
   try {

@@ -54,10 +54,7 @@ function resumeFirst(): void {
   );
 }
 
-/**
- * The results of `work` for each item, in order, a few at a time, so that waits for the disk overlap. Yields to other
- * calls.
- */
+/** The results of `work`, in order, a few at a time, so that waits for the disk overlap. Yields to other calls. */
 export async function mapInTurns<Item, Result>(
   items: readonly Item[],
   work: (item: Item) => Promise<Result>,

@@ -17,9 +17,7 @@ export function hasInexactNumbers(json: string): boolean {
  * with an exponent, and a fraction that begins with many zeros or ends with one.
  */
 const SUSPECT = /(?:^|[\s:,[])(?:-0(?![\d.])|-?(?:[\d.]{16}|[\d.]+[eE]|\d+\.(?:0{6}|\d*0(?!\d))))/;
-/**
- * Strings, whose digits do not count, and numbers. Also matches an unterminated string, so that no part is read twice.
- */
+/** Strings, whose digits do not count, and numbers. Includes an unterminated string: no part is read twice. */
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?$)|-?\d[\d.eE+-]*/gs;
 
 function isInexact(token: string): boolean {

@@ -16,8 +16,5 @@ export interface HttpRequestInit {
   readonly signal?: AbortSignal;
 }
 
-/**
- * Sends one request and resolves with the head of its response; redirects are not followed. Rejects with the
- * connection's error.
- */
+/** Sends a request and resolves with the response's head; follows no redirects. Rejects with the connection's error. */
 export type HttpSender = (url: string, init: HttpRequestInit) => Promise<HttpReply>;

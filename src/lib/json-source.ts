@@ -86,9 +86,7 @@ export async function placeProblems(
   return root && withPositions(root, problems);
 }
 
-/**
- * Problems with the positions of their pointers; if a pointer leads to nothing, that of the nearest enclosing value.
- */
+/** Problems with the positions of their pointers; if one leads to nothing, that of the nearest enclosing value. */
 export function withPositions(root: JsonNode, problems: readonly Problem[]): Problem[] {
   return problems.map((problem) => {
     const { code, message, severity, pointer = "" } = problem;
@@ -246,9 +244,7 @@ interface Fault {
   readonly reason: string;
 }
 
-/**
- * Where and why a text is not JSON. V8's message is best if it contains the offset; otherwise momoa knows the position.
- */
+/** Where and why a text is not JSON. V8's message is best if it has the offset; or else momoa knows the position. */
 function findFault(text: string, error: Error): Fault {
   if (error instanceof RangeError) return { line: 1, column: 1, reason: "nested too deeply" };
   if (text.startsWith("\uFEFF")) {

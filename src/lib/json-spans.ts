@@ -28,10 +28,7 @@ export interface ObjectSpan extends Span {
   readonly members: readonly MemberSpan[];
 }
 
-/**
- * The object at `start` or after white space there; undefined for anything else. Reads at most `membersMax` + 1
- * members.
- */
+/** The object at `start` or after white space; undefined for anything else. Reads at most `membersMax` + 1 members. */
 export async function objectSpan(text: string, start: number, membersMax = Infinity): Promise<ObjectSpan | undefined> {
   const open = skipSpace(text, start);
   if (text[open] !== "{") return undefined;

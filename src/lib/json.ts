@@ -5,9 +5,7 @@ export type JsonObject = { [key: string]: Json };
 /** A JSON Schema 2020-12 document that is an object (the boolean forms are never produced by Berth). */
 export type JsonSchema = { [keyword: string]: unknown };
 
-/**
- * The JSON of an object that is too long for the serving thread to parse, with its digest, computed in another process.
- */
+/** The JSON of an object that is too long for the serving thread to parse, with its digest. */
 export class JsonText {
   text: string;
   /** The digest of its canonical JSON: the length in bytes, and the SHA-256 in base64url. */

@@ -16,9 +16,7 @@ export interface HeldMessage {
   end(): void;
 }
 
-/**
- * A kind of messages that are counted together: its limit, and why one of them is dropped when the budget is exceeded.
- */
+/** A kind of messages that are counted together: its limit, and why one is dropped when the budget is exceeded. */
 export interface BudgetKind {
   readonly limit: BudgetLimit;
   why(bytes: number, isTenantLimit: boolean): string;

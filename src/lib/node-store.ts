@@ -22,9 +22,7 @@ export interface NodeStore {
   /** Calls `listener` soon after a message was sent to the node. Returns a function that removes the listener. */
   onLetter(node: string, listener: () => void): () => void;
 
-  /**
-   * Takes a lease, which lasts as long as the node, unless another living node holds it. Returns the resulting lease.
-   */
+  /** Takes a lease for the lifetime of the node, unless another living node holds it. Returns the resulting lease. */
   lease(name: string, node: string): Promise<Lease>;
 
   /** The current lease; undefined if no node holds it. */

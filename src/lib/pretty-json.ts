@@ -6,10 +6,7 @@ export function prettyJson(value: unknown): string {
   return `${JSON.stringify(sortKeys(value), null, 2)}\n`;
 }
 
-/**
- * Writes the same without the final newline, yielding to other calls between the members of objects down to this many
- * levels.
- */
+/** Writes the same without the final newline, yielding between members of objects down to this many levels. */
 export async function prettyJsonYielding(value: unknown, levels: number, yieldIfDue = turnTaker()): Promise<string> {
   if (levels === 0 || !isObject(value) || Object.keys(value).length === 0) return prettyJson(value).slice(0, -1);
   const members: string[] = [];

@@ -23,9 +23,7 @@ export function printableJson(json: string): string {
   return json.replace(UNPRINTABLE, (match) => (match < " " ? match : match.split("").map(escape).join("")));
 }
 
-/**
- * Control characters; direction marks; zero-width characters except for joiners of scripts; halves of surrogate pairs.
- */
+/** Control characters; direction marks; zero-width characters except for joiners; lone surrogates. */
 const UNPRINTABLE =
   // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u180e\u200b\u2028\u2029\u2060-\u2064\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}\p{Bidi_Control}\p{Surrogate}]/gu;

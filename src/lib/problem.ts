@@ -7,7 +7,7 @@ export interface Problem {
   readonly code: string;
   /** A full sentence for a person: what is wrong and, if it helps, what to write instead. */
   readonly message: string;
-  /** What has a warning can still be used; what has an error is left out. */
+  /** A tool or server with a warning can be used; one with an error is left out. */
   readonly severity: "error" | "warning";
   /** The affected tool; an error excludes it. */
   readonly tool?: string;

@@ -1,6 +1,4 @@
-/**
- * Fills at a steady rate up to its burst; each start takes a token. `now` is in milliseconds of any monotonic clock.
- */
+/** Fills at a steady rate up to its burst; a start takes a token. `now` is in milliseconds of any monotonic clock. */
 export class TokenBucket {
   /** The tokens at `#filledAt`; initially more than it can hold. */
   #tokens = Infinity;

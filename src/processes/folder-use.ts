@@ -39,10 +39,7 @@ export function sandboxUse(pids: readonly number[], folder = "/tmp"): FolderUsag
  */
 export const INODE_BYTES = 1_600;
 
-/**
- * The usage of a folder of this machine. Counting stops above `limit`, so that its duration is bounded. Symbolic links
- * are not followed.
- */
+/** The usage of a host folder. Counting stops above `limit`, to bound its duration. Follows no symbolic links. */
 export async function measureFolder(folder: string, limit: FolderUsage): Promise<FolderUsage> {
   let [bytes, files] = [0, 0];
   const pending = [folder];

@@ -16,9 +16,7 @@ export const SCRIPT_PATH = "/usr/bin:/bin:/usr/local/bin";
 
 export const SH: Interpreter = { file: "/bin/sh", args: [] };
 
-/**
- * Parses the first line of a script as the kernel and `env` do; a string is the reason why no call can run the script.
- */
+/** Parses the first line of a script as the kernel and `env` do; a string is the reason why it cannot be run. */
 export function readInterpreter(script: string): Interpreter | string {
   const line = firstLine(script);
   if (!line.startsWith("#!")) return SH;

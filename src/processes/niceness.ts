@@ -23,9 +23,7 @@ export function setNiceness(pid: number, niceness: number): boolean {
   return setSessionNiceness(pid, niceness);
 }
 
-/**
- * True if neither the process nor any of its threads (where they can be listed) has a lower priority than the service.
- */
+/** True if neither the process nor any of its threads has a lower priority than the service. */
 export function hasOwnNiceness(pid: number): boolean {
   try {
     const threads = process.platform === "linux" ? readdirSync(`/proc/${pid}/task`) : [pid];

@@ -75,10 +75,7 @@ export class OwnProgram {
     machine.works = true;
   }
 
-  /**
-   * Reports that the program never started to work. Returns true if that rules out this variant; there may be another
-   * one.
-   */
+  /** Reports that the program never started to work. Returns true if that rules out this variant. */
   async refused(variant: Way, { exitCode, said: stderr }: { exitCode: number | null; said: string }): Promise<boolean> {
     const machine = await this.#machine;
     if (!machine || "reason" in machine || machine.works || !isConclusive({ code: exitCode, stderr: stderr }))

@@ -108,9 +108,7 @@ export interface ProcessGroupListener {
   onEnded(exit: Exit): void;
 }
 
-/**
- * The signal that ended one of Berth's own programs; the sandbox reports a signal inside by exit code, like a shell.
- */
+/** The signal that ended one of Berth's own programs; the sandbox reports it by exit code, like a shell. */
 export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): string | undefined {
   if (signal || code === null || code <= 128) return signal ?? undefined;
   return Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];

@@ -145,9 +145,7 @@ export function socketMb(pids: readonly number[]): number {
   return 0;
 }
 
-/**
- * Compares by inode: the table has a different one in each namespace, and `/proc/<pid>/ns` is readable to few users.
- */
+/** Compares by inode: the table has one per namespace, and `/proc/<pid>/ns` is readable to few users. */
 function networkNamespace(pid: number | "self"): number | undefined {
   return statSync(`/proc/${pid}/net/sockstat`, { throwIfNoEntry: false })?.ino;
 }

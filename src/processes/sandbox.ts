@@ -17,10 +17,7 @@ export interface SandboxTools {
 }
 
 export interface SandboxOptions {
-  /**
-   * The visible parts of the host, as arguments of `bwrap`, from `readOnly`, `systemFolders` and others. Nothing else
-   * exists.
-   */
+  /** The visible parts of the host, as arguments of `bwrap` (`readOnly`, `systemFolders`). Nothing else exists. */
   readonly sees: readonly string[];
   /** Arguments of `prlimit`, which apply to each process. */
   readonly limits?: readonly string[];
@@ -139,9 +136,7 @@ export function capAtOwnLimit(option: string): string {
   return Number.isNaN(hard) || hard >= Number(requested) ? option : `${name}=${hard}`;
 }
 
-/**
- * V8's memory other than its heap: code, new space, buffers. Node 24 reserves writable memory for code at its start.
- */
+/** V8's memory other than its heap: code, new space, buffers. Node 24 reserves writable code memory at its start. */
 export function nonHeapMb(nodeMajor: number): number {
   return nodeMajor < 23 ? 448 : 960;
 }
@@ -200,10 +195,7 @@ export function isInSystemFolder(file: string): boolean {
   return SYSTEM_FOLDERS.some((folder) => file.startsWith(`${folder}/`));
 }
 
-/**
- * The certificate authorities that the host's programs trust in TLS, wherever they are; there are no keys in these
- * places.
- */
+/** The certificate authorities that the host's programs trust in TLS; there are no keys in these places. */
 export function certificateAuthorities(): string[] {
   return AUTHORITIES.filter((path) => existsSync(path)).flatMap((place) => readOnly(place));
 }
@@ -244,10 +236,7 @@ const libraries = new Map<string, readonly string[]>();
 /** The id of nobody inside the sandbox. */
 const INSIDE_ID = "65534";
 
-/**
- * No `--new-session`: sandboxed processes already lead a session without a terminal, and its priority counts for all of
- * them.
- */
+/** No `--new-session`: they already lead a session without a terminal, and its priority counts for all of them. */
 const namespaces = words(
   "--unshare-user --unshare-all --disable-userns --die-with-parent " +
     `--cap-drop ALL --uid ${INSIDE_ID} --gid ${INSIDE_ID} --clearenv`,

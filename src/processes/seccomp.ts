@@ -106,10 +106,7 @@ export type ConfinedSockets = "local" | "out" | "none" | "tcp" | "local and tcp"
 /** `[x86_64, aarch64]`; undefined if an architecture has no such call. */
 type Numbers = readonly [number | undefined, number | undefined];
 
-/**
- * From 424 on, calls have the same number on all architectures. Calls after the last one are refused until they are
- * reviewed.
- */
+/** From 424 on, numbers are the same on all architectures. Calls after the last one are refused until reviewed. */
 const LAST_KNOWN = 469;
 
 const refusedNumbers = {

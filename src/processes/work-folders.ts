@@ -29,9 +29,7 @@ const REMOVED_MAX = 100;
 /** For use without `WorkFolders`: the caller removes the folder, unless it is killed. */
 export const makeTemporary: MakeFolder = (prefix) => mkdtempSync(join(tmpdir(), `berth-${prefix}`));
 
-/**
- * Lets another user enter and use a folder that was created here. Throws if that user cannot enter a folder above it.
- */
+/** Lets another user use a folder that was created here. Throws if that user cannot enter a folder above it. */
 export function giveFolder(folder: string, { uid, gid }: User): void {
   chownSync(folder, uid, gid);
   const parent = dirname(folder);

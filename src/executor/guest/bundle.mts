@@ -15,10 +15,7 @@ const inlineMap = /\/\/[#@] sourceMappingURL=data:application\/json;(?:charset=u
 
 const bundleFile = join(tmpdir(), BUNDLE_NAME);
 
-/**
- * Imports from a file in the scratch folder, removed after loading: Node takes several times as long to load a `data:`
- * URL.
- */
+/** Imports from a file, removed after loading: Node takes several times as long to load a `data:` URL. */
 export async function loadBundle(bytes: Uint8Array, query = ""): Promise<Record<string, unknown>> {
   positions = new SourcePositions(bytes);
   writeFileSync(bundleFile, Buffer.concat([bytes, Buffer.from(`\n//# sourceURL=${BUNDLE_NAME}`)]));

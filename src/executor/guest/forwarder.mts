@@ -181,10 +181,7 @@ function accept(client: Socket): boolean {
   return true;
 }
 
-/**
- * Sends a request to the relay; `onReply` receives every reply until `done`. Retries, since the relay may be
- * restarting.
- */
+/** Sends a request to the relay; `onReply` receives replies until `done`. Retries: the relay may be restarting. */
 function ask(request: Asked, onReply: (told: Told, done: () => void) => void, retries = TRIES): void {
   let hasReply = false;
   let isDone = false;

@@ -9,10 +9,7 @@ interface Loss {
   readonly kind: string;
 }
 
-/**
- * Finds the losses in a result that was written as `json`: values that JSON cannot represent, and those written as null
- * instead.
- */
+/** Finds what a result written as `json` has lost: values that JSON cannot represent or writes as null. */
 export function findLoss(value: unknown, json: string): { readonly unwritable?: string; readonly nulled?: string } {
   if (!(json.includes("{}") || json.includes("null")) || !mayLose([value])) return nothingLost;
   const unwritable = describeUnwritable(value);
@@ -23,10 +20,7 @@ export function findLoss(value: unknown, json: string): { readonly unwritable?: 
 
 const nothingLost = {};
 
-/**
- * A quick check, since most results with a null or an empty object are correct. Errors and typed arrays have been
- * rejected.
- */
+/** A quick check: most results with a null or an empty object are correct. Errors and typed arrays were rejected. */
 function mayLose(holder: object): boolean {
   try {
     return Array.isArray(holder)
@@ -56,9 +50,7 @@ function isHole(value: unknown): boolean {
   return value === undefined || typeof value === "function" || typeof value === "symbol";
 }
 
-/**
- * Describes a value that JSON cannot represent, as the end of the sentence "its result …"; undefined if there is none.
- */
+/** Describes a value that JSON cannot represent, to complete "its result …"; undefined if there is none. */
 export function describeUnwritable(value: unknown): string | undefined {
   const loss = find(value, classifyLost);
   return loss && formatLoss(loss);

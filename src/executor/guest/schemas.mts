@@ -212,9 +212,7 @@ export function valueAt(bundle: Bundle, { export: name, path }: BundledValue): u
   return path.reduce<unknown>((at, step) => (at as Record<string, unknown> | undefined)?.[step], bundle[name]);
 }
 
-/**
- * The arguments as parsed by their schemas; a promise if a schema is asynchronous. Throws the issues that they report.
- */
+/** The arguments as parsed by their schemas; a promise if a schema is asynchronous. Throws their issues. */
 export function parseArguments(
   parsed: readonly ParsedArgument[],
   args: JsonObject,

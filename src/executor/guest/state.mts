@@ -30,10 +30,7 @@ interface StateListOptions {
   readonly values?: boolean;
 }
 
-/**
- * Every retry reads the value that won the previous race; only a key under constant writes from many processes needs
- * more.
- */
+/** Every retry reads the value that won the previous race; only a key under constant writes needs more. */
 const TRIES_MAX = 100;
 
 export function createState(call: number): object {

@@ -8,9 +8,7 @@ import { eventValuesMax, locationUnitsMax, toHost, type GuestLimits } from "./wi
  */
 const textDecoder = new TextDecoder();
 let limits: GuestLimits = { outputBytes: Infinity, frameBytes: Infinity };
-/**
- * Bytes serialize themselves as base64 only while a result is being encoded, so the program's own JSON is unaffected.
- */
+/** Bytes serialize as base64 only while a result is being encoded, so the program's own JSON is unaffected. */
 let encoding = false;
 let encodesResult = false;
 
@@ -107,10 +105,7 @@ export function stateJson(key: unknown, value: unknown): string {
   throw new TypeError(`the value for the key ${JSON.stringify(key)} ${problem.replaceAll("return ", "store ")}`);
 }
 
-/**
- * The end of a sentence about the value. JSON would give bytes a key per byte, so they are stored only as a whole
- * value.
- */
+/** The end of a sentence about the value. JSON would give bytes a key per byte: they are stored only whole. */
 function describeLoss(value: unknown, json: string): string | undefined {
   const { unwritable, nulled } = findLoss(value, json);
   if (unwritable !== undefined) return unwritable;

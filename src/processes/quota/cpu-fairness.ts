@@ -17,19 +17,13 @@ export class CpuFairness {
   readonly #cpuMsPerSecond: (tenant: string) => number;
   #timer: NodeJS.Timeout | undefined;
 
-  /**
-   * `calmMs`: how long a tenant must use little to count as calm again; `cpuMsPerSecond`: the CPU limit of a tenant, 0
-   * for none.
-   */
+  /** `calmMs`: how long a tenant must use little to be calm again; `cpuMsPerSecond`: its CPU limit, 0 for none. */
   constructor({ calmMs = CALM_MS, cpuMsPerSecond: cpuMsPerSecond = () => 0 }: CpuFairnessOptions = {}) {
     this.#calmMs = calmMs;
     this.#cpuMsPerSecond = cpuMsPerSecond;
   }
 
-  /**
-   * `isNice`: it was started at a low priority, which lasts only while its tenant is heavy or has reached its limit of
-   * starts.
-   */
+  /** `isNice`: started at a low priority, which lasts while its tenant is heavy or at its limit of starts. */
   add(tenant: string, leader: WatchedLeader, { isNice = false, memory, onPoll: onLook }: WatchOptions = {}): void {
     const tree = new WatchedTree(tenant, leader, isNice, memory, onLook);
     this.#trees.set(leader, tree);

@@ -21,10 +21,7 @@ export interface WatchedLeader {
 /** The memory that a process and all its descendants may hold together, whatever holds it. */
 export interface MemoryLimit {
   readonly megabytes: number;
-  /**
-   * The most processes it may have. Undefined for one that cannot start any: all its processes are known from the
-   * start.
-   */
+  /** The most processes it may have. Undefined for one that cannot start any. */
   readonly processes?: number;
   /** Called once. */
   onExceeded(heldMb: number): void;
@@ -173,10 +170,7 @@ const MEGABYTE = 1024 * 1024;
 const NOTHING: TreeUsage = { share: 0, demand: 0, usedMs: 0 };
 /** A tree that used nothing is polled again after this many polls. */
 const IDLE_POLLS = 3;
-/**
- * The memory of a tree that may start others is measured after this many polls, or with the first one after an idle
- * period.
- */
+/** Polls between memory measurements of a tree that may start others; one also follows an idle period. */
 const MEMORY_POLLS = 4;
 /** Descendants are searched for in the first polls, and then at this interval. */
 const TREE_POLLS = 8;

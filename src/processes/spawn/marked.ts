@@ -29,9 +29,7 @@ export function shellEnvironment(): Record<string, string> {
   return PATH === undefined ? {} : { PATH };
 }
 
-/**
- * Ends what a program has left behind, in a separate process: reading another process's files may block indefinitely.
- */
+/** Ends what a program has left behind, in a separate process: reading others' files may block indefinitely. */
 export async function endMarked(start: Spawn, mark: string): Promise<void> {
   if (process.platform !== "linux") return;
   const args = ["-c", endMarkedScript, "sh", mark];

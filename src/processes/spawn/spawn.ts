@@ -23,9 +23,7 @@ export interface SpawnRequest {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /**
-   * `cwd` was created for it alone; the starting process removes it afterwards if no other process is left to do so.
-   */
+  /** `cwd` was created for it alone; the starting process removes it if no other process is left to do so. */
   readonly hasOwnFolder?: boolean;
   /** The user and group to become; only root may. */
   readonly uid?: number;
