@@ -490,13 +490,13 @@ interface PowerChange {
 
 /**
  * Rejects an edit that changes what its author may not change, by whatever path: all grants of each server are
- * compared, before and after. Nothing has been compiled or started for the edit yet. `remedy` ends the message. Rejects
+ * compared, before and after. Nothing has been compiled or started for the edit yet. `hint` ends the message. Rejects
  * with `forbidden` or `programs_refused`, with the changes as data.
  */
 async function checkRights(
   tenant: string,
   names: readonly string[],
-  { before, after, remedy = "" }: { before: Directory; after: Directory; remedy?: string | undefined },
+  { before, after, hint = "" }: { before: Directory; after: Directory; hint?: string | undefined },
   rights: Rights,
 ): Promise<void> {
   const yieldIfDue = turnTaker();
@@ -508,7 +508,7 @@ async function checkRights(
     const [first] = refused;
     if (first) {
       const fields = [...new Set(refused.map(({ field }) => `"${field ?? "source"}"`))].join(", ");
-      const doing = `the server "${name}" would have another ${fields}${remedy}; that`;
+      const doing = `the server "${name}" would have another ${fields}${hint}; that`;
       throw rights.refusal(first.power, name, doing, { changes: refused });
     }
     if (changes.some(({ power }) => power === "source")) checkVariables(name, updated, rights);

@@ -7,7 +7,7 @@ interface LineListener {
   /** Called as soon as a line exceeds the limit; reading continues with the next one. */
   onTooLong(): void;
   /** Called after an incomplete line was dropped because it exceeded the budget. */
-  onOverBudget?(why: string): void;
+  onNoRoom?(why: string): void;
 }
 
 /** Splits bytes into lines in linear time. It stores at most one incomplete line, of at most `bytesMax` bytes. */
@@ -62,7 +62,7 @@ export class LineReader {
       return this.#listener.onTooLong();
     }
     this.#partial.add(piece);
-    this.#counted ??= this.#budget?.begin((why) => this.#listener.onOverBudget?.(why));
+    this.#counted ??= this.#budget?.begin((why) => this.#listener.onNoRoom?.(why));
     this.#counted?.add(piece.length);
   }
 

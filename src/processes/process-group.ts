@@ -23,7 +23,7 @@ export interface Command {
   readonly nicenessForNow?: number;
   /** Further arguments, for a program that reads them from descriptor 4, so that no process list shows them. */
   readonly hiddenArgs?: readonly string[];
-  readonly given?: SpawnRequest["input"];
+  readonly given?: SpawnRequest["given"];
 }
 
 export interface Exit extends ExitStatus {

@@ -73,11 +73,11 @@ export class CpuFairness {
     for (const [tenant, since] of this.#delayedAt) if (now - since > this.#calmMs) this.#delayedAt.delete(tenant);
     for (const load of this.#tenants.values()) Object.assign(load, { share: 0, demand: 0, usedMs: 0 });
     for (const tree of this.#trees.values()) {
-      const { share, demand: demand, usedMs } = tree.poll(now);
+      const { share, demand, usedMs } = tree.poll(now);
       if (share > 0) {
         const load = this.#loadFor(tree.tenant);
         load.share += share;
-        load.wanted += demand;
+        load.demand += demand;
         load.usedMs += usedMs;
       }
       if (!this.isHeavy(tree.tenant)) this.#restorePriority(tree, now);
@@ -85,7 +85,7 @@ export class CpuFairness {
     for (const [tenant, load] of this.#tenants) {
       this.#charge(tenant, load, now);
       if (load.share > CALM_SHARE) load.calmSince = now;
-      if (load.share > HEAVY_SHARE || (load.share > CALM_SHARE && load.wanted > HIGH_DEMAND)) load.isHeavy = true;
+      if (load.share > HEAVY_SHARE || (load.share > CALM_SHARE && load.demand > HIGH_DEMAND)) load.isHeavy = true;
       else if (now - load.calmSince > this.#calmMs) {
         if (load.isHeavy) for (const tree of this.#treesOf(tenant)) tree.raise();
         load.allowance?.drop();
@@ -118,7 +118,7 @@ export class CpuFairness {
   #loadFor(tenant: string): Load {
     const existing = this.#tenants.get(tenant);
     if (existing) return existing;
-    const load: Load = { isHeavy: false, share: 0, wanted: 0, usedMs: 0, calmSince: 0, allowance: undefined };
+    const load: Load = { isHeavy: false, share: 0, demand: 0, usedMs: 0, calmSince: 0, allowance: undefined };
     this.#tenants.set(tenant, load);
     return load;
   }
@@ -185,7 +185,7 @@ export interface CpuFairnessOptions {
 interface Load {
   isHeavy: boolean;
   share: number;
-  wanted: number;
+  demand: number;
   usedMs: number;
   calmSince: number;
   /** Undefined if the tenant has no limit. */

@@ -31,7 +31,7 @@ export interface SpawnRequest {
   /** The kind of each descriptor, from 0 on; others are closed. */
   readonly stdio: readonly ("pipe" | "ignore")[];
   /** Input on a further descriptor, in base64: the starting process writes it there and closes the descriptor. */
-  readonly input?: { readonly descriptor: number; readonly base64: string };
+  readonly given?: { readonly descriptor: number; readonly base64: string };
   /**
    * The process leads a group and a session of its own: where Linux distributes CPU time by session
    * (sched_autogroup_enabled), it then takes none of its parent's.
@@ -61,7 +61,7 @@ export interface ExitStatus {
 
 /** Starts it from this process, immediately. Rejects if it cannot be started. */
 export const spawnDirectly: Spawn = async (request) => {
-  const { file, args, env, cwd, uid, gid, stdio, input: input, group = false } = request;
+  const { file, args, env, cwd, uid, gid, stdio, given: input, group = false } = request;
   const identity = { ...(uid !== undefined && { uid }), ...(gid !== undefined && { gid }) };
   const child = spawn(file, args, {
     env: { ...env },

@@ -146,7 +146,7 @@ describe(`the state of a server whose code is ${mode}`, () => {
       bigint: /BigInt/,
       map: /contains a Map at \/m, which JSON cannot represent; store/,
       nan: /would become null, .*\/0 is NaN/,
-      bytes: /holds bytes, .* a key of their own/,
+      bytes: /contains bytes, .* a key of their own/,
       cycle: /circular/,
       deep: /nests more than 256 levels/,
     };
